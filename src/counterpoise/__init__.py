@@ -1,0 +1,86 @@
+"""counterpoise: who gets which partition in a Kafka consumer group, provably well; and what it has cost so far.
+
+The public names below are loaded on first use, so that ``import counterpoise`` stays cheap and needs no extra.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from counterpoise._version import __version__
+
+if TYPE_CHECKING:
+    from counterpoise.assignors.registry import assignor, strategies
+    from counterpoise.errors import CounterpoiseError
+    from counterpoise.explain import explain
+    from counterpoise.laws import Certificate, Violation, certify, verify
+    from counterpoise.metrics import Metrics, measure
+    from counterpoise.model.problem import CONTESTED, UNOWNED, Problem, Racks
+    from counterpoise.planning.assign import assign
+    from counterpoise.planning.compare import compare
+    from counterpoise.planning.lead import lead
+    from counterpoise.snapshot.group import Group, Member, Topic
+    from counterpoise.snapshot.plan import Plan
+
+_HOME = {
+    "CONTESTED": "counterpoise.model.problem",
+    "Certificate": "counterpoise.laws",
+    "CounterpoiseError": "counterpoise.errors",
+    "Group": "counterpoise.snapshot.group",
+    "Member": "counterpoise.snapshot.group",
+    "Metrics": "counterpoise.metrics",
+    "Plan": "counterpoise.snapshot.plan",
+    "Problem": "counterpoise.model.problem",
+    "Racks": "counterpoise.model.problem",
+    "Topic": "counterpoise.snapshot.group",
+    "UNOWNED": "counterpoise.model.problem",
+    "Violation": "counterpoise.laws",
+    "assign": "counterpoise.planning.assign",
+    "assignor": "counterpoise.assignors.registry",
+    "certify": "counterpoise.laws",
+    "compare": "counterpoise.planning.compare",
+    "explain": "counterpoise.explain",
+    "lead": "counterpoise.planning.lead",
+    "measure": "counterpoise.metrics",
+    "strategies": "counterpoise.assignors.registry",
+    "verify": "counterpoise.laws",
+}
+
+__all__ = [
+    "CONTESTED",
+    "Certificate",
+    "CounterpoiseError",
+    "Group",
+    "Member",
+    "Metrics",
+    "Plan",
+    "Problem",
+    "Racks",
+    "Topic",
+    "UNOWNED",
+    "Violation",
+    "__version__",
+    "assign",
+    "assignor",
+    "certify",
+    "compare",
+    "explain",
+    "lead",
+    "measure",
+    "strategies",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'counterpoise' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,95 @@
+"""Every error counterpoise raises on purpose, in one tree.
+
+    CounterpoiseError            the root: catch this to catch them all
+    ├── WireError                bytes that are not what they should be (offset, field, reason)
+    ├── SnapshotError            a group description that cannot be read (the path, what, what to do)
+    ├── ProblemError             arrays that do not describe a group
+    ├── UnknownStrategyError     a strategy name nobody registered
+    ├── OptionError              an option that does not exist or does not fit
+    ├── CaptureError             a recording that cannot be read (file, what, what to do)
+    ├── ScenarioError            a simulation scenario that cannot be read
+    ├── SourceError              a live cluster that cannot be asked
+    ├── InvariantError           counterpoise contradicts itself: a bug, please report
+    └── MissingExtraError        an optional dependency that is not installed
+
+A message says where, what, and what to do about it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CaptureError",
+    "CounterpoiseError",
+    "InvariantError",
+    "MissingExtraError",
+    "OptionError",
+    "ProblemError",
+    "ScenarioError",
+    "SnapshotError",
+    "SourceError",
+    "UnknownStrategyError",
+    "WireError",
+]
+
+
+class CounterpoiseError(Exception):
+    """The root of every error raised on purpose."""
+
+
+class WireError(CounterpoiseError):
+    """Bytes that do not follow their layout.
+
+    Parameters
+    ----------
+    offset : int
+        Byte offset at which reading stopped.
+    field : str
+        Name of the field being read.
+    reason : str
+        What is wrong with it.
+    """
+
+    def __init__(self, offset: int, field: str, reason: str) -> None:
+        super().__init__(f"byte {offset}, {field}: {reason}")
+        self.offset = offset
+        self.field = field
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[WireError], tuple[int, str, str]]:
+        return type(self), (self.offset, self.field, self.reason)
+
+
+class SnapshotError(CounterpoiseError):
+    """A snapshot, a plan or a description of a group that cannot be read; the message names the path."""
+
+
+class ProblemError(CounterpoiseError):
+    """Arrays that do not describe a group (wrong length, unsorted, out of range)."""
+
+
+class UnknownStrategyError(CounterpoiseError):
+    """A strategy name that nobody registered."""
+
+
+class OptionError(CounterpoiseError):
+    """An option that does not exist, or a value that does not fit it."""
+
+
+class CaptureError(CounterpoiseError):
+    """A recording that cannot be read."""
+
+
+class ScenarioError(CounterpoiseError):
+    """A simulation scenario that cannot be read."""
+
+
+class SourceError(CounterpoiseError):
+    """A live cluster that cannot be asked, or answers only in part."""
+
+
+class InvariantError(CounterpoiseError):
+    """A broken invariant of counterpoise itself: a bug. The input is worth reporting."""
+
+
+class MissingExtraError(CounterpoiseError):
+    """An optional dependency that is not installed; the message names the extra."""

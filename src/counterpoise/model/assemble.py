@@ -1,0 +1,111 @@
+"""From ids, subscriptions and claims in flat arrays to a Problem: the one way in for every surface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.model.claims import keepers, settle
+from counterpoise.model.order import java_key
+from counterpoise.model.problem import Int32, Int64, Problem, Racks
+
+__all__ = ["assemble", "rack_codes", "static_rank", "subscriber_csr"]
+
+
+def assemble(
+    n_members: int,
+    partitions_of_topic: npt.ArrayLike,
+    subscription_member: npt.ArrayLike,
+    subscription_topic: npt.ArrayLike,
+    claim_member: Int32,
+    claim_partition: Int64,
+    generation: Int64,
+    *,
+    capacity: Int64 | None = None,
+    lag: Int64 | None = None,
+    racks: Racks | None = None,
+    rank: Int32 | None = None,
+) -> Problem:
+    """A Problem from flat pairs; claims are settled here.
+
+    Parameters
+    ----------
+    n_members : int
+        M; codes follow sorted member ids.
+    partitions_of_topic : int64[T]
+        Partition count of each topic; codes follow sorted topic names.
+    subscription_member, subscription_topic : int[S]
+        Who subscribes to what, any order, repeats allowed.
+    claim_member, claim_partition : int32[K], int64[K]
+        Claims on partitions in 0..P-1, any order.
+    generation : int64[M]
+        Generation of each member's claims, -1 for none.
+    capacity, lag, racks, rank
+        As `Problem`'s ``capacity, lag, racks, static_rank``.
+    """
+    counts = np.asarray(partitions_of_topic, np.int64)
+    topic_start = np.concatenate(([0], np.cumsum(counts)))
+    start, subscriber = subscriber_csr(n_members, len(counts), subscription_member, subscription_topic)
+    holder = settle(int(topic_start[-1]), claim_member, claim_partition, generation)
+    previous_owner = keepers(holder, topic_start, start, subscriber, n_members)
+    return Problem(
+        n_members,
+        topic_start,
+        start,
+        subscriber,
+        previous_owner,
+        holder=holder,
+        capacity=capacity,
+        lag=lag,
+        racks=racks,
+        static_rank=rank,
+    )
+
+
+def subscriber_csr(n_members: int, n_topics: int, member: npt.ArrayLike, topic: npt.ArrayLike) -> tuple[Int64, Int32]:
+    """Subscription pairs, any order, repeats allowed -> (subscriber_start int64[T+1], subscriber int32[S])."""
+    keys = np.unique(np.asarray(topic, np.int64) * max(n_members, 1) + np.asarray(member, np.int64))
+    topic_of_pair, member_of_pair = np.divmod(keys, max(n_members, 1))
+    start = np.searchsorted(topic_of_pair, np.arange(n_topics + 1)).astype(np.int64)
+    return start, member_of_pair.astype(np.int32)
+
+
+def static_rank(ids: Sequence[str], instance_ids: Sequence[str | None]) -> Int32:
+    """Position of each member in Kafka's order: static members by instance id, then dynamic ones by id.
+
+    `ids` are in code order; returns int32[M]. Members of one instance id (never two in a healthy group) follow
+    their ids. O(M log M).
+    """
+    keys = [
+        (instance is None, java_key(member if instance is None else instance), code)
+        for code, (member, instance) in enumerate(zip(ids, instance_ids, strict=True))
+    ]
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    rank = np.empty(len(keys), np.int32)
+    rank[order] = np.arange(len(keys), dtype=np.int32)
+    return rank
+
+
+def rack_codes(
+    member_racks: Sequence[str | None], replica_racks: Sequence[Sequence[Sequence[str]] | None], counts: Sequence[int]
+) -> Racks | None:
+    """Rack names to `Racks`; None where no member names a rack or no topic knows its replicas' racks.
+
+    `member_racks` in code order ("" means none, as librdkafka sends it); `replica_racks` per topic in code order:
+    one list of rack names per partition, or None.
+    """
+    if not any(member_racks) or not any(replica_racks):
+        return None
+    lists: list[Sequence[str]] = []
+    for known, count in zip(replica_racks, counts, strict=True):
+        lists.extend([()] * count if known is None else known)
+    names = sorted({rack for rack in member_racks if rack} | {rack for racks in lists for rack in racks}, key=java_key)
+    code = {name: at for at, name in enumerate(names)}
+    of_partition = [sorted({code[rack] for rack in racks}) for racks in lists]
+    return Racks(
+        rack_of_member=np.array([code[rack] if rack else -1 for rack in member_racks], np.int32),
+        replica_start=np.concatenate(([0], np.cumsum([len(racks) for racks in of_partition]))).astype(np.int64),
+        replica_rack=np.array([rack for racks in of_partition for rack in racks], np.int32),
+    )

@@ -1,0 +1,103 @@
+"""Claims settled, in one place: from what members say they own to who may keep and who holds each partition.
+
+Rules (KIP-341, KIP-429, refined as Kafka clients since 3.5 do):
+
+1. The claim of the highest generation wins; an older claim that nobody disputes counts too.
+2. Two members claiming in the same, highest generation: neither owns the partition (CONTESTED).
+3. No generation (-1) is the lowest generation, not an error.
+4. The winner holds the partition now. It may keep it only if it still subscribes to the topic.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Int64
+
+__all__ = ["keepers", "settle", "subscribes"]
+
+_DENSE_CELLS = 50_000_000
+"""Largest members x topics table of booleans that is worth its memory (50 MB)."""
+
+
+def settle(n_partitions: int, claim_member: Int32, claim_partition: Int64, generation: Int64) -> Int32:
+    """Who holds each partition, by the claims that count.
+
+    Parameters
+    ----------
+    n_partitions : int
+        P.
+    claim_member : int32[K]
+        The member that claims, any order; a claim may be repeated.
+    claim_partition : int64[K]
+        The partition it claims, in 0..P-1 (claims on what does not exist are dropped before).
+    generation : int64[M]
+        Generation of each member's claims, -1 for none.
+
+    Returns
+    -------
+    holder : int32[P]
+        A member code, UNOWNED or CONTESTED.
+
+    Notes
+    -----
+    O(K + P) for a bounded number of generations, no sort of claims: generations are written in rising order, so
+    the newest claim stands; a claim that does not find itself standing after its own generation was written
+    met a rival of the same generation. The order of the claims does not matter.
+    """
+    holder = np.full(n_partitions, UNOWNED, np.int32)
+    for members, partitions in _by_rising_generation(claim_member, claim_partition, generation):
+        holder[partitions] = members
+        holder[partitions[holder[partitions] != members]] = CONTESTED
+    return holder
+
+
+def keepers(holder: Int32, topic_start: Int64, subscriber_start: Int64, subscriber: Int32, n_members: int) -> Int32:
+    """Who may keep each partition: its holder if that member still subscribes to the topic, else UNOWNED.
+
+    CONTESTED stays. Arrays as in `Problem`; returns int32[P]. O(P + S).
+    """
+    n_topics = len(topic_start) - 1
+    if len(subscriber) == n_topics * n_members:
+        return holder
+    held = np.flatnonzero(holder >= 0)
+    topic = np.repeat(np.arange(n_topics), np.diff(topic_start))[held]
+    lost = held[~subscribes(topic, holder[held], subscriber_start, subscriber, n_members)]
+    if not len(lost):
+        return holder
+    kept = holder.copy()
+    kept[lost] = UNOWNED
+    return kept
+
+
+def subscribes(topic: Int64, member: Int32, subscriber_start: Int64, subscriber: Int32, n_members: int) -> np.ndarray:
+    """For pairs of topic and member codes: does the member subscribe to the topic?
+
+    Returns bool of the pairs' length. O(pairs + S) with a dense table; beyond 50 million cells O(pairs log S).
+    """
+    n_topics = len(subscriber_start) - 1
+    subscribed_topic = np.repeat(np.arange(n_topics), np.diff(subscriber_start))
+    keys = subscribed_topic * n_members + subscriber
+    wanted = np.asarray(topic, np.int64) * n_members + member
+    if n_topics * n_members <= _DENSE_CELLS:
+        table = np.zeros(n_topics * n_members, np.bool_)
+        table[keys] = True
+        return table[wanted]
+    at = np.searchsorted(keys, wanted)
+    found: np.ndarray = keys[np.minimum(at, len(keys) - 1)] == wanted if len(keys) else np.zeros(len(wanted), np.bool_)
+    return found
+
+
+def _by_rising_generation(member: Int32, partition: Int64, generation: Int64) -> list[tuple[Int32, Int64]]:
+    if not len(member):
+        return []
+    claimed = generation[member]
+    distinct = np.unique(generation[np.unique(member)])
+    if len(distinct) == 1:
+        return [(member, partition)]
+    if len(distinct) <= 4:
+        masks = (claimed == value for value in distinct)
+        return [(member[mask], partition[mask]) for mask in masks]
+    order = np.argsort(claimed, kind="stable")
+    bounds = np.searchsorted(claimed[order], distinct)[1:]
+    return list(zip(np.split(member[order], bounds), np.split(partition[order], bounds), strict=True))

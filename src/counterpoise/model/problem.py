@@ -1,0 +1,232 @@
+"""Problem: one group as integers, the only thing an assignor sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.errors import ProblemError
+
+Int32: TypeAlias = npt.NDArray[np.int32]
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+UNOWNED = -1
+"""No member: nobody claims the partition, or nobody may have it."""
+CONTESTED = -2
+"""Two members claim the partition in the same, highest generation: neither owns it."""
+
+__all__ = ["CONTESTED", "UNOWNED", "Int32", "Int64", "Problem", "Racks"]
+
+
+@dataclass(frozen=True, eq=False)
+class Racks:
+    """Where replicas and members live; rack codes follow sorted rack names.
+
+    Attributes
+    ----------
+    rack_of_member : int32[M]
+        Rack code, -1 where the member names none.
+    replica_start : int64[P+1]
+        Slice of `replica_rack` per partition.
+    replica_rack : int32[R]
+        Rack codes, ascending and distinct within a partition.
+    """
+
+    rack_of_member: Int32
+    replica_start: Int64
+    replica_rack: Int32
+
+
+class Problem:
+    """One group as read-only arrays: M members, T topics, P partitions end to end, S subscriptions.
+
+    Codes follow sorted ids (Java's string order, see `model.order`), so equal groups give equal problems
+    whatever the order of their input.
+
+    Parameters
+    ----------
+    n_members : int
+        M. Members are the codes 0..M-1; a member may subscribe to nothing.
+    topic_start : int64[T+1]
+        Topic t owns the partitions ``topic_start[t] .. topic_start[t+1]-1``; starts at 0, never falls.
+    subscriber_start : int64[T+1]
+        Slice of `subscriber` per topic.
+    subscriber : int32[S]
+        Member codes, strictly ascending within a topic.
+    previous_owner : int32[P], optional
+        Who may keep the partition, by the claims that count; UNOWNED, CONTESTED, or any code outside
+        0..M-1 (departed) where nobody may. A member that does not subscribe keeps nothing. Default: UNOWNED.
+    holder : int32[P], optional
+        Who must give the partition up before anybody else gets it (cooperative). Default: `previous_owner`.
+    capacity : int64[M], optional
+        Weight of each member, at least 1. Default: all 1.
+    lag : int64[P], optional
+        Records behind, at least 0. Default: unknown (None).
+    racks : Racks, optional
+        Default: unknown (None).
+    static_rank : int32[M], optional
+        Position of each member in Kafka's order of members: static members by instance id, then dynamic ones by
+        id. Only `range` and `roundrobin` look at it. Default: by code.
+
+    Raises
+    ------
+    ProblemError
+        An array has the wrong length, is unsorted or out of range; the message names it.
+
+    Notes
+    -----
+    O(S + P) checks, vectorised. Arrays are copied only when their dtype differs or they are writeable views of
+    caller data; inside they are read-only.
+    """
+
+    __slots__ = (
+        "capacity",
+        "holder",
+        "lag",
+        "n_members",
+        "n_partitions",
+        "n_topics",
+        "previous_owner",
+        "racks",
+        "static_rank",
+        "subscriber",
+        "subscriber_start",
+        "topic_start",
+    )
+
+    n_members: int
+    n_topics: int
+    n_partitions: int
+    topic_start: Int64
+    subscriber_start: Int64
+    subscriber: Int32
+    previous_owner: Int32
+    holder: Int32
+    capacity: Int64
+    lag: Int64 | None
+    racks: Racks | None
+    static_rank: Int32
+
+    def __init__(
+        self,
+        n_members: int,
+        topic_start: npt.ArrayLike | Sequence[int],
+        subscriber_start: npt.ArrayLike | Sequence[int],
+        subscriber: npt.ArrayLike | Sequence[int],
+        previous_owner: npt.ArrayLike | Sequence[int] | None = None,
+        *,
+        holder: npt.ArrayLike | Sequence[int] | None = None,
+        capacity: npt.ArrayLike | Sequence[int] | None = None,
+        lag: npt.ArrayLike | Sequence[int] | None = None,
+        racks: Racks | None = None,
+        static_rank: npt.ArrayLike | Sequence[int] | None = None,
+    ) -> None:
+        if n_members < 0:
+            raise ProblemError(f"n_members: {n_members} is negative")
+        put = object.__setattr__
+        put(self, "n_members", int(n_members))
+        put(self, "topic_start", _starts("topic_start", topic_start))
+        put(self, "n_topics", len(self.topic_start) - 1)
+        put(self, "n_partitions", int(self.topic_start[-1]))
+        put(self, "subscriber_start", _starts("subscriber_start", subscriber_start))
+        put(self, "subscriber", _frozen("subscriber", subscriber, np.int32, int(self.subscriber_start[-1])))
+        _check_length("subscriber_start", self.subscriber_start, self.n_topics + 1)
+        self._check_subscribers()
+        if previous_owner is None:
+            previous_owner = np.full(self.n_partitions, UNOWNED, np.int32)
+        put(self, "previous_owner", _frozen("previous_owner", previous_owner, np.int32, self.n_partitions))
+        put(self, "holder", self.previous_owner if holder is None else _frozen("holder", holder, np.int32, self.n_partitions))
+        if capacity is None:
+            capacity = np.ones(self.n_members, np.int64)
+        put(self, "capacity", _frozen("capacity", capacity, np.int64, self.n_members))
+        if self.n_members and int(self.capacity.min()) < 1:
+            raise ProblemError("capacity: every member needs at least 1")
+        put(self, "lag", None if lag is None else _frozen("lag", lag, np.int64, self.n_partitions))
+        if self.lag is not None and self.n_partitions and int(self.lag.min()) < 0:
+            raise ProblemError("lag: a lag is never negative; clamp it first (counterpoise.partition_lag does)")
+        put(self, "racks", racks)
+        if static_rank is None:
+            static_rank = np.arange(self.n_members, dtype=np.int32)
+        put(self, "static_rank", _frozen("static_rank", static_rank, np.int32, self.n_members))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Problem is read-only: {name} cannot be set")
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return _rebuild, (
+            self.n_members,
+            self.topic_start,
+            self.subscriber_start,
+            self.subscriber,
+            self.previous_owner,
+            self.holder,
+            self.capacity,
+            self.lag,
+            self.racks,
+            self.static_rank,
+        )
+
+    def __repr__(self) -> str:
+        return f"Problem({self.n_members} members, {self.n_topics} topics, {self.n_partitions} partitions)"
+
+    def _check_subscribers(self) -> None:
+        codes, starts = self.subscriber, self.subscriber_start
+        if not len(codes):
+            return
+        if int(codes.min()) < 0 or int(codes.max()) >= self.n_members:
+            raise ProblemError(f"subscriber: codes must lie in 0..{self.n_members - 1}")
+        rising = np.diff(codes) > 0
+        first_of_topic = np.zeros(len(codes) + 1, np.bool_)
+        first_of_topic[starts] = True
+        if not np.all(rising | first_of_topic[1:-1]):
+            at = int(np.flatnonzero(~(rising | first_of_topic[1:-1]))[0])
+            raise ProblemError(f"subscriber[{at + 1}]: codes must rise strictly within a topic")
+
+    def topic_of_partition(self) -> Int32:
+        """Topic code of every partition, int32[P]; O(P)."""
+        return np.repeat(np.arange(self.n_topics, dtype=np.int32), np.diff(self.topic_start))
+
+    def replace(self, **changes: object) -> Problem:
+        """The same problem with some arrays changed (keyword names of the constructor)."""
+        fields: dict[str, object] = {name: getattr(self, name) for name in self.__slots__ if not name.startswith("n_")}
+        fields["n_members"] = self.n_members
+        if "previous_owner" in changes and "holder" not in changes:
+            fields.pop("holder")
+        return Problem(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def _rebuild(n: int, ts: Int64, ss: Int64, s: Int32, prev: Int32, holder: Int32, cap: Int64, lag: Int64 | None,
+             racks: Racks | None, rank: Int32) -> Problem:  # fmt: skip
+    return Problem(n, ts, ss, s, prev, holder=holder, capacity=cap, lag=lag, racks=racks, static_rank=rank)
+
+
+def _frozen(name: str, values: object, dtype: type, length: int) -> npt.NDArray[np.generic]:
+    given = np.asarray(values)
+    if given.dtype.kind not in "iu" and given.size:
+        raise ProblemError(f"{name}: integers are wanted, not {given.dtype}")
+    array = np.ascontiguousarray(given, dtype)
+    if array is given and array.flags.writeable:
+        array = array.copy()
+    if array.ndim != 1 or len(array) != length:
+        raise ProblemError(f"{name}: length {length} is wanted, got shape {array.shape}")
+    array.flags.writeable = False
+    return array
+
+
+def _starts(name: str, values: object) -> npt.NDArray[np.generic]:
+    length = len(np.asarray(values))
+    if not length:
+        raise ProblemError(f"{name}: at least the leading 0 is wanted")
+    array = _frozen(name, values, np.int64, length)
+    if array[0] != 0 or np.any(np.diff(array) < 0):
+        raise ProblemError(f"{name}: must start at 0 and never fall")
+    return array
+
+
+def _check_length(name: str, array: npt.NDArray[np.generic], length: int) -> None:
+    if len(array) != length:
+        raise ProblemError(f"{name}: length {length} is wanted, got {len(array)}")

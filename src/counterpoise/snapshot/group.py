@@ -1,0 +1,281 @@
+"""Group: one consumer group as people and JSON see it, and its way into a Problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from counterpoise.errors import SnapshotError
+from counterpoise.model.assemble import assemble, rack_codes, static_rank
+from counterpoise.model.order import java_order
+from counterpoise.model.problem import Int32, Int64, Problem
+
+__all__ = ["Group", "Member", "Settlement", "Topic"]
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic: its partition count and, where known, the racks of each partition's replicas."""
+
+    partitions: int
+    racks: Sequence[Sequence[str]] | None = None
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member: what it subscribes to and what it claims.
+
+    Parameters
+    ----------
+    id : str
+        Member id, unique in the group.
+    topics : sequence of str
+        Subscribed topic names; topics that do not exist (yet) are allowed.
+    owned : mapping of topic name to partition indices
+        Its claims. A claim on what does not exist is dropped and counted.
+    generation : int
+        Generation of the claims, -1 for none.
+    instance_id : str, optional
+        ``group.instance.id`` of a static member.
+    rack : str, optional
+        ``client.rack``; "" means none.
+    capacity : int
+        Weight, at least 1.
+    """
+
+    id: str
+    topics: Sequence[str] = ()
+    owned: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    generation: int = -1
+    instance_id: str | None = None
+    rack: str | None = None
+    capacity: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Settlement:
+    """A group's claims, settled: the Problem and what was dropped on the way.
+
+    Attributes
+    ----------
+    problem : Problem
+    claim_member, claim_partition : int32[K], int64[K]
+        The claims that exist, in member code order.
+    generation : int64[M]
+        By member code.
+    unknown_topic, vanished_partition : int
+        Claims dropped because the topic, or the partition index, does not exist.
+    """
+
+    problem: Problem
+    claim_member: Int32
+    claim_partition: Int64
+    generation: Int64
+    unknown_topic: int
+    vanished_partition: int
+
+
+class Group:
+    """One consumer group: topics, members, claims and, where known, lag.
+
+    Parameters
+    ----------
+    topics : mapping of name to partition count or Topic
+    members : iterable of Member
+        Any order: codes follow sorted ids.
+    lag : mapping of topic name to records behind per partition, optional
+        Topics without an entry count as zero lag.
+    name : str, optional
+        The group id, for people.
+
+    Raises
+    ------
+    SnapshotError
+        A repeated member id, a negative count, a lag or rack list of the wrong length; the message names the path.
+
+    Notes
+    -----
+    Immutable. Equal groups, whatever the order of their members and topics, give equal problems.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, int | Topic],
+        members: Iterable[Member],
+        lag: Mapping[str, Sequence[int]] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.name = name
+        self.topics: Mapping[str, Topic] = MappingProxyType(
+            {topic: known if isinstance(known, Topic) else Topic(known) for topic, known in topics.items()}
+        )
+        self.members: tuple[Member, ...] = tuple(members)
+        self.lag: Mapping[str, Sequence[int]] | None = None if lag is None else MappingProxyType(dict(lag))
+        self._check()
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, strict: bool = True) -> Group:
+        """Read one snapshot (DESIGN of the JSON: docs/snapshot.md).
+
+        Parameters
+        ----------
+        text : str or bytes
+            One JSON object.
+        strict : bool
+            A claim on a partition index its topic does not have is an error (default), or dropped and counted as
+            when a live group is read. Claims on unknown topics are always dropped and counted.
+
+        Raises
+        ------
+        SnapshotError
+            The message starts with the path, such as ``members[3].owned.t1[0]``.
+        """
+        from counterpoise.snapshot.json_form import read_group
+
+        return read_group(text, strict=strict)
+
+    def to_json(self) -> str:
+        """The snapshot as one line of JSON; `from_json` reads it back."""
+        from counterpoise.snapshot.json_form import write_group
+
+        return write_group(self)
+
+    def problem(self) -> Problem:
+        """The group as arrays, claims settled; computed once."""
+        return self.settled.problem
+
+    @cached_property
+    def member_ids(self) -> tuple[str, ...]:
+        """Member ids in code order."""
+        return tuple(java_order(member.id for member in self.members))
+
+    @cached_property
+    def topic_names(self) -> tuple[str, ...]:
+        """Topic names in code order."""
+        return tuple(java_order(self.topics))
+
+    @cached_property
+    def members_by_code(self) -> tuple[Member, ...]:
+        """Members in code order."""
+        by_id = {member.id: member for member in self.members}
+        return tuple(by_id[member_id] for member_id in self.member_ids)
+
+    @cached_property
+    def settled(self) -> Settlement:
+        """The claims settled and counted."""
+        code = {topic: at for at, topic in enumerate(self.topic_names)}
+        counts = np.array([self.topics[topic].partitions for topic in self.topic_names], np.int64)
+        start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        claims = _Claims.of(self.members_by_code, code, start, counts)
+        pairs = [(at, code[t]) for at, member in enumerate(self.members_by_code) for t in member.topics if t in code]
+        pair_array = np.array(pairs, np.int64).reshape(-1, 2)
+        generation = np.array([member.generation for member in self.members_by_code], np.int64)
+        problem = assemble(
+            len(self.members),
+            counts,
+            pair_array[:, 0],
+            pair_array[:, 1],
+            claims.member,
+            claims.partition,
+            generation,
+            capacity=np.array([member.capacity for member in self.members_by_code], np.int64),
+            lag=self._lag_array(),
+            racks=rack_codes(
+                [member.rack for member in self.members_by_code],
+                [self.topics[topic].racks for topic in self.topic_names],
+                counts.tolist(),
+            ),
+            rank=static_rank(self.member_ids, [member.instance_id for member in self.members_by_code]),
+        )
+        return Settlement(problem, claims.member, claims.partition, generation, claims.unknown_topic, claims.vanished_partition)
+
+    def _lag_array(self) -> Int64 | None:
+        if self.lag is None:
+            return None
+        parts = [
+            np.asarray(self.lag[topic], np.int64) if topic in self.lag else np.zeros(self.topics[topic].partitions, np.int64)
+            for topic in self.topic_names
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+    def _check(self) -> None:
+        for topic, known in self.topics.items():
+            if known.partitions < 0:
+                raise SnapshotError(f"topics.{topic}: {known.partitions} partitions; a count is at least 0")
+            if known.racks is not None and len(known.racks) != known.partitions:
+                raise SnapshotError(f"topics.{topic}.racks: {len(known.racks)} lists for {known.partitions} partitions")
+        seen: dict[str, int] = {}
+        for at, member in enumerate(self.members):
+            if member.id in seen:
+                raise SnapshotError(f"members[{at}].id: {member.id!r} is also members[{seen[member.id]}]; ids are unique")
+            seen[member.id] = at
+            if member.capacity < 1:
+                raise SnapshotError(f"members[{at}].capacity: {member.capacity}; a capacity is at least 1")
+        for topic, lags in (self.lag or {}).items():
+            self._check_lag(topic, lags)
+
+    def _check_lag(self, topic: str, lags: Sequence[int]) -> None:
+        if topic not in self.topics:
+            raise SnapshotError(f"lag.{topic}: topic does not exist; topics are {_some(self.topics)}")
+        if len(lags) != self.topics[topic].partitions:
+            raise SnapshotError(f"lag.{topic}: {len(lags)} numbers, {topic} has {self.topics[topic].partitions} partitions")
+        for at, value in enumerate(lags):
+            if value < 0:
+                raise SnapshotError(f"lag.{topic}[{at}]: {value}; a lag is at least 0")
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, Group):
+            return NotImplemented
+        return self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash((self.topic_names, self.member_ids))
+
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f"{self.name!r}, "
+        return f"Group({name}{len(self.members)} members, {len(self.topics)} topics)"
+
+
+@dataclass(frozen=True)
+class _Claims:
+    member: Int32
+    partition: Int64
+    unknown_topic: int
+    vanished_partition: int
+
+    @classmethod
+    def of(cls, members: Sequence[Member], code: Mapping[str, int], start: Int64, counts: Int64) -> _Claims:
+        who: list[int] = []
+        topics: list[int] = []
+        lists: list[np.ndarray] = []
+        unknown = 0
+        for at, member in enumerate(members):
+            for topic, indices in member.owned.items():
+                known = code.get(topic, -1)
+                if known < 0:
+                    unknown += len(indices)
+                    continue
+                who.append(at)
+                topics.append(known)
+                lists.append(np.asarray(indices, np.int64).reshape(-1))
+        lengths = [len(part) for part in lists]
+        index = np.concatenate(lists) if lists else np.zeros(0, np.int64)
+        topic_of_claim = np.repeat(np.array(topics, np.int64), lengths)
+        exists = (index >= 0) & (index < counts[topic_of_claim]) if len(index) else np.zeros(0, np.bool_)
+        member_of_claim = np.repeat(np.array(who, np.int32), lengths)
+        return cls(
+            member_of_claim[exists],
+            (start[topic_of_claim] + index)[exists] if len(index) else index,
+            unknown,
+            int(len(index) - np.count_nonzero(exists)),
+        )
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")

@@ -1,0 +1,163 @@
+"""Snapshots as JSON, in and out, with errors that name the path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+import msgspec
+
+from counterpoise.errors import SnapshotError
+from counterpoise.model.order import java_order
+from counterpoise.snapshot.group import Group, Member, Topic
+
+__all__ = ["group_from_object", "read_group", "read_groups", "write_group"]
+
+_INT32_MAX = 2**31 - 1
+
+
+class _Topic(msgspec.Struct, forbid_unknown_fields=True):
+    partitions: int
+    racks: list[list[str]] | None = None
+
+
+class _Member(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+    topics: list[str] = []
+    owned: dict[str, list[int]] = {}
+    generation: int = -1
+    instance_id: str | None = None
+    rack: str | None = None
+    capacity: int = 1
+
+
+class _Group(msgspec.Struct, forbid_unknown_fields=True):
+    topics: dict[str, int | _Topic]
+    members: list[_Member]
+    lag: dict[str, list[int]] | None = None
+    group: str | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Group)
+
+
+def read_group(text: str | bytes, *, strict: bool = True) -> Group:
+    """One JSON object to a Group; `Group.from_json` is this."""
+    try:
+        return _group(_DECODER.decode(text), strict=strict)
+    except msgspec.ValidationError as error:
+        _explain(error, msgspec.json.decode(text))
+    except msgspec.DecodeError as error:
+        raise SnapshotError(f"not JSON: {error}; a snapshot is one JSON object with topics and members") from None
+
+
+def group_from_object(value: Any, *, strict: bool = True) -> Group:
+    """The same from an object already decoded from JSON."""
+    try:
+        return _group(msgspec.convert(value, _Group), strict=strict)
+    except msgspec.ValidationError as error:
+        _explain(error, value)
+
+
+def read_groups(text: str, *, strict: bool = True) -> Iterator[Group]:
+    """One object, or JSON lines: one object per line; errors name the line."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) <= 1 or not _is_whole(lines[0]):
+        yield read_group(text, strict=strict)
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                yield read_group(line, strict=strict)
+            except SnapshotError as error:
+                raise SnapshotError(f"line {number}: {error}") from None
+
+
+def write_group(group: Group) -> str:
+    """A Group as one line of JSON, members and topics in id order."""
+    value: dict[str, Any] = {
+        "topics": {name: _topic_value(group.topics[name]) for name in group.topic_names},
+        "members": [_member_value(member) for member in group.members_by_code],
+    }
+    if group.lag is not None:
+        value["lag"] = {name: list(map(int, group.lag[name])) for name in java_order(group.lag)}
+    if group.name is not None:
+        value["group"] = group.name
+    return msgspec.json.encode(value).decode()
+
+
+def _topic_value(topic: Topic) -> int | dict[str, Any]:
+    if topic.racks is None:
+        return topic.partitions
+    return {"partitions": topic.partitions, "racks": [list(racks) for racks in topic.racks]}
+
+
+def _member_value(member: Member) -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "id": member.id,
+        "instance_id": member.instance_id,
+        "rack": member.rack,
+        "topics": java_order(set(member.topics)),
+        "owned": {topic: sorted(map(int, member.owned[topic])) for topic in java_order(member.owned)},
+        "generation": member.generation,
+        "capacity": member.capacity,
+    }
+    return value
+
+
+def _group(raw: _Group, *, strict: bool) -> Group:
+    topics = {
+        name: Topic(known.partitions, known.racks) if isinstance(known, _Topic) else Topic(known)
+        for name, known in raw.topics.items()
+    }
+    for at, member in enumerate(raw.members):
+        for topic, indices in member.owned.items():
+            _check_indices(f"members[{at}].owned.{topic}", topic, indices, topics, strict=strict)
+    members = [Member(m.id, m.topics, m.owned, m.generation, m.instance_id, m.rack, m.capacity) for m in raw.members]
+    return Group(topics, members, raw.lag, raw.group)
+
+
+def _check_indices(path: str, topic: str, indices: list[int], topics: Mapping[str, Topic], *, strict: bool) -> None:
+    if not indices:
+        return
+    count = topics[topic].partitions if topic in topics else None
+    limit = _INT32_MAX if count is None or not strict else count - 1
+    if min(indices) >= 0 and max(indices) <= limit:
+        return
+    at, index = next((at, index) for at, index in enumerate(indices) if not 0 <= index <= limit)
+    if index < 0 or index > _INT32_MAX:
+        raise SnapshotError(f"{path}[{at}]: {index} is no partition index")
+    raise SnapshotError(f"{path}[{at}]: partition {index} does not exist, {topic} has {count}")
+
+
+def _is_whole(line: str) -> bool:
+    try:
+        msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _explain(error: msgspec.ValidationError, value: Any) -> NoReturn:
+    found = re.fullmatch(r"(?P<what>.*?)(?: - at `(?P<key>key in )?\$?(?P<path>.*)`)?", str(error), re.DOTALL)
+    what, path = (found["what"], found["path"] or "") if found else (str(error), "")
+    what = what.replace("Object ", "").replace("`", "")
+    path = _name_keys(path, value).removeprefix(".")
+    raise SnapshotError(f"{path}: {what}" if path else f"snapshot: {what}") from None
+
+
+def _name_keys(path: str, value: Any) -> str:
+    """msgspec writes [...] for "some key of this object": find which one it is."""
+    done, mark, rest = path.partition("[...]")
+    if not mark:
+        return path
+    for step in re.findall(r"\.(\w+)|\[(\d+)\]", done):
+        value = value[step[0]] if step[0] else value[int(step[1])]
+    wanted: Any = int | _Topic if done == ".topics" else list[int]
+    for key, item in value.items():
+        try:
+            msgspec.convert(item, wanted)
+        except msgspec.ValidationError:
+            return f"{done}.{key}{rest}"
+    return f"{done}.*{rest}"

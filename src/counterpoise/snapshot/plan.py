@@ -1,0 +1,154 @@
+"""Plan: what an assignor decided for one group, by names, with its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from counterpoise.errors import SnapshotError
+from counterpoise.model.problem import UNOWNED, Int32, Problem
+from counterpoise.snapshot.names import Assignment, named, partitions_by_topic
+
+__all__ = ["Plan", "read_assignment"]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The result of an assignor for one group.
+
+    Attributes
+    ----------
+    strategy : str
+    protocol : str
+        "eager": everything is handed out at once; "cooperative": what another member holds waits for one round.
+    problem : Problem
+    member_ids, topic_names : sequences of str
+        In code order.
+    target_owner : int32[P]
+        The wanted owners, UNOWNED where no member subscribes.
+    owner : int32[P]
+        What this round hands out; equals `target_owner` under the eager protocol.
+    """
+
+    strategy: str
+    protocol: str
+    problem: Problem
+    member_ids: Sequence[str]
+    topic_names: Sequence[str]
+    target_owner: Int32
+    owner: Int32
+    prove: Callable[[], Any] = field(repr=False)
+
+    @cached_property
+    def assignment(self) -> Assignment:
+        """{member id: {topic: [partitions]}}: what this round hands out; every member is present."""
+        return named(self.problem, self.owner, self.member_ids, self.topic_names)
+
+    @cached_property
+    def target(self) -> Assignment:
+        """The wanted owners in the same form; equals `assignment` under the eager protocol."""
+        return named(self.problem, self.target_owner, self.member_ids, self.topic_names)
+
+    @cached_property
+    def withheld(self) -> dict[str, list[int]]:
+        """{topic: [partitions]} that wait until their holder has revoked them."""
+        return partitions_by_topic(self.problem, (self.target_owner >= 0) & (self.owner == UNOWNED), self.topic_names)
+
+    @cached_property
+    def unassigned(self) -> dict[str, list[int]]:
+        """{topic: [partitions]} that no member subscribes to."""
+        return partitions_by_topic(self.problem, self.target_owner == UNOWNED, self.topic_names)
+
+    @cached_property
+    def loads(self) -> dict[str, int]:
+        """Partitions per member in the target."""
+        counts = np.bincount(self.target_owner[self.target_owner >= 0], minlength=len(self.member_ids))
+        return dict(zip(self.member_ids, counts.tolist(), strict=True))
+
+    @property
+    def spread(self) -> int:
+        """Largest minus smallest load; 0 without members."""
+        return max(self.loads.values(), default=0) - min(self.loads.values(), default=0)
+
+    @property
+    def kept(self) -> int:
+        """Partitions that stay with the member that may keep them."""
+        previous = self.problem.previous_owner
+        return int(np.count_nonzero((previous >= 0) & (previous == self.target_owner)))
+
+    @property
+    def moved(self) -> int:
+        """Partitions that some member might have kept and that go to another; partitions new to the group do not count."""
+        previous = self.problem.previous_owner
+        return int(np.count_nonzero((previous >= 0) & (previous != self.target_owner)))
+
+    @cached_property
+    def moves(self) -> list[tuple[str, int, str, str]]:
+        """(topic, partition, from member, to member) for each partition counted in `moved`."""
+        previous = self.problem.previous_owner
+        changed = np.flatnonzero((previous >= 0) & (previous != self.target_owner))
+        topics = self.problem.topic_of_partition()[changed]
+        indices = changed - self.problem.topic_start[topics]
+        return [
+            (self.topic_names[t], p, self.member_ids[a], self.member_ids[b])
+            for t, p, a, b in zip(
+                topics.tolist(), indices.tolist(), previous[changed].tolist(), self.target_owner[changed].tolist(), strict=True
+            )
+        ]
+
+    @cached_property
+    def certificate(self) -> Any:
+        """The proof that the target is optimal in balance and stickiness (`laws.Certificate`), or what it fails.
+
+        Computed by the checker from the plan alone, on first use.
+        """
+        return self.prove()
+
+    def to_object(self) -> dict[str, Any]:
+        """The plan as plain JSON values."""
+        value: dict[str, Any] = {
+            "strategy": self.strategy,
+            "protocol": self.protocol,
+            "assignment": self.assignment,
+            "loads": self.loads,
+            "spread": self.spread,
+            "kept": self.kept,
+            "moved": self.moved,
+            "unassigned": self.unassigned,
+        }
+        if self.protocol != "eager":
+            value |= {"target": self.target, "withheld": self.withheld}
+        return value
+
+    def to_json(self) -> str:
+        """One line of JSON; `read_assignment` reads the assignment back."""
+        return msgspec.json.encode(self.to_object()).decode()
+
+
+def read_assignment(text: str | bytes) -> dict[str, dict[str, list[int]]]:
+    """The target owners of a plan written as JSON, by counterpoise or by hand.
+
+    Accepts a whole plan (its `target`, else its `assignment`) or just ``{member: {topic: [partitions]}}``.
+
+    Raises
+    ------
+    SnapshotError
+        It is neither; the message names the path.
+    """
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise SnapshotError(f"not JSON: {error}; a plan is an object {{member: {{topic: [partitions]}}}}") from None
+    for part in ("target", "assignment"):
+        if isinstance(value, Mapping) and "strategy" in value and isinstance(value.get(part), Mapping):
+            value = value[part]
+            break
+    try:
+        return msgspec.convert(value, dict[str, dict[str, list[int]]])
+    except msgspec.ValidationError as error:
+        raise SnapshotError(f"plan: {error}; a plan is an object {{member: {{topic: [partitions]}}}}") from None

@@ -1,0 +1,71 @@
+"""Claims settled: the rules of KIP-341 and KIP-429, each by name, and against a direct transcription."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterpoise.model.claims import keepers, settle, subscribes
+from counterpoise.model.problem import CONTESTED, UNOWNED
+
+
+def holders(n_partitions: int, claims: list[tuple[int, int]], generation: list[int]) -> list[int]:
+    member = np.array([m for m, _ in claims], np.int32)
+    partition = np.array([p for _, p in claims], np.int64)
+    return settle(n_partitions, member, partition, np.array(generation, np.int64)).tolist()
+
+
+CASES = [
+    ("one claim wins", 1, [(0, 0)], [5], [0]),
+    ("nobody claims", 1, [], [5], [UNOWNED]),
+    ("the higher generation wins", 1, [(0, 0), (1, 0)], [5, 3], [0]),
+    ("an older claim nobody disputes counts", 2, [(0, 0), (1, 1)], [5, 3], [0, 1]),
+    ("two claims in one generation: neither owns it", 1, [(0, 0), (1, 0)], [5, 5], [CONTESTED]),
+    ("a newer claim settles an older dispute", 1, [(0, 0), (1, 0), (2, 0)], [3, 3, 5], [2]),
+    ("a dispute in the newest generation beats an older claim", 1, [(0, 0), (1, 0), (2, 0)], [5, 5, 3], [CONTESTED]),
+    ("a claim repeated by one member is one claim", 1, [(0, 0), (0, 0)], [5], [0]),
+    ("no generation is the lowest", 1, [(0, 0), (1, 0)], [-1, 0], [1]),
+    ("no generation counts where nobody disputes", 1, [(0, 0)], [-1], [0]),
+    ("two claims without generation: neither owns it", 1, [(0, 0), (1, 0)], [-1, -1], [CONTESTED]),
+]
+
+
+@pytest.mark.parametrize(("n", "claims", "generation", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_claims_are_settled(n: int, claims: list[tuple[int, int]], generation: list[int], expected: list[int]) -> None:
+    assert holders(n, claims, generation) == expected
+    assert holders(n, claims[::-1], generation) == expected
+
+
+@given(st.data())
+def test_settlement_agrees_with_the_rules_written_out(data: st.DataObject) -> None:
+    n_members, n_partitions = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 5))
+    generation = data.draw(st.lists(st.integers(-1, 6), min_size=n_members, max_size=n_members))
+    pair = st.tuples(st.integers(0, n_members - 1), st.integers(0, n_partitions - 1))
+    claims = data.draw(st.lists(pair, max_size=25))
+    expected = []
+    for partition in range(n_partitions):
+        claimants = {member for member, claimed in claims if claimed == partition}
+        newest = max((generation[member] for member in claimants), default=None)
+        winners = [member for member in claimants if generation[member] == newest]
+        expected.append(UNOWNED if not winners else winners[0] if len(winners) == 1 else CONTESTED)
+    assert holders(n_partitions, claims, generation) == expected
+
+
+def test_a_holder_that_no_longer_subscribes_keeps_nothing() -> None:
+    holder = np.array([0, 1, CONTESTED, UNOWNED], np.int32)
+    kept = keepers(holder, np.array([0, 2, 4]), np.array([0, 1, 2]), np.array([1, 1], np.int32), 2)
+    assert kept.tolist() == [UNOWNED, 1, CONTESTED, UNOWNED]
+    assert holder.tolist() == [0, 1, CONTESTED, UNOWNED]
+
+
+@pytest.mark.parametrize("dense_cells", [50_000_000, 0], ids=["dense table", "sparse look-up"])
+def test_subscribes_agrees_with_a_set(dense_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counterpoise.model.claims._DENSE_CELLS", dense_cells)
+    rng = np.random.default_rng(7)
+    table = rng.random((6, 9)) < 0.4
+    start = np.concatenate(([0], np.cumsum(table.sum(axis=1))))
+    subscriber = np.nonzero(table)[1].astype(np.int32)
+    topic, member = (axis.ravel() for axis in np.meshgrid(np.arange(6), np.arange(9), indexing="ij"))
+    assert subscribes(topic, member.astype(np.int32), start, subscriber, 9).tolist() == table.ravel().tolist()

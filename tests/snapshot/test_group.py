@@ -1,0 +1,93 @@
+"""Groups in and out of JSON, and the path that every error names."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterpoise.errors import SnapshotError
+from counterpoise.model.problem import UNOWNED
+from counterpoise.snapshot import Group, Member, Topic
+from counterpoise.snapshot.json_form import read_groups
+
+EXAMPLE = """{"topics": {"t1": 10, "t2": {"partitions": 2, "racks": [["a","b"],["b","c"]]}},
+ "members": [{"id": "c0", "instance_id": null, "rack": null, "topics": ["t1"], "owned": {"t1": [0,1]},
+              "generation": 5, "capacity": 1}],
+ "lag": {"t1": [0,0,7,0,0,0,0,0,0,0]}}"""
+
+T1 = {"topics": {"t1": 10}}
+REFUSED = [
+    (
+        "a partition that does not exist",
+        {**T1, "members": [{"id": "a"}, {"id": "b", "owned": {"t1": [3, 12]}}]},
+        "members[1].owned.t1[1]: partition 12 does not exist, t1 has 10",
+    ),
+    ("a negative index", {**T1, "members": [{"id": "a", "owned": {"t1": [-1]}}]}, "members[0].owned.t1[0]: -1 is no"),
+    ("a repeated id", {**T1, "members": [{"id": "a"}, {"id": "a"}]}, "members[1].id: 'a' is also members[0]"),
+    ("a word for a number", {**T1, "members": [{"id": "a", "owned": {"t1": [1], "t2": ["x"]}}]}, "members[0].owned.t2[0]: "),
+    ("a word for a count", {"topics": {"t1": 1, "t9": "x"}, "members": []}, "topics.t9: Expected int | object, got str"),
+    ("a field nobody knows", {**T1, "members": [{"id": "a", "typo": 1}]}, "members[0]: contains unknown field typo"),
+    ("no members", T1, "snapshot: missing required field members"),
+    ("a capacity of zero", {**T1, "members": [{"id": "a", "capacity": 0}]}, "members[0].capacity: 0"),
+    ("a negative count", {"topics": {"t1": -1}, "members": []}, "topics.t1: -1 partitions"),
+    ("racks of the wrong length", {"topics": {"t": {"partitions": 2, "racks": [[]]}}, "members": []}, "topics.t.racks: 1 lists"),
+    ("a lag of the wrong length", {**T1, "members": [], "lag": {"t1": [1]}}, "lag.t1: 1 numbers, t1 has 10"),
+    ("a lag of an unknown topic", {**T1, "members": [], "lag": {"t2": [1]}}, "lag.t2: topic does not exist"),
+    ("a negative lag", {"topics": {"t1": 1}, "members": [], "lag": {"t1": [-1]}}, "lag.t1[0]: -1; a lag is at least 0"),
+]
+
+
+@pytest.mark.parametrize(("value", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_a_wrong_snapshot_names_the_path(value: object, message: str) -> None:
+    with pytest.raises(SnapshotError) as caught:
+        Group.from_json(json.dumps(value))
+    assert str(caught.value).startswith(message)
+
+
+def test_text_that_is_not_json_is_one_clear_error() -> None:
+    with pytest.raises(SnapshotError, match="not JSON"):
+        Group.from_json('{"topics":')
+
+
+def test_the_example_reads_as_written() -> None:
+    group = Group.from_json(EXAMPLE)
+    problem = group.problem()
+    assert (group.topic_names, group.member_ids) == (("t1", "t2"), ("c0",))
+    assert problem.previous_owner.tolist() == [0, 0] + [UNOWNED] * 10
+    assert problem.lag is not None
+    assert problem.lag.tolist() == [0, 0, 7] + [0] * 9
+    assert Group.from_json(group.to_json()) == group
+
+
+def test_claims_on_what_does_not_exist_are_dropped_and_counted() -> None:
+    group = Group({"t": 2}, [Member("a", ["t"], {"t": [0, 4], "gone": [1, 2, 3]}, 3)])
+    assert (group.settled.vanished_partition, group.settled.unknown_topic) == (1, 3)
+    assert group.problem().previous_owner.tolist() == [0, UNOWNED]
+    lenient = Group.from_json('{"topics":{"t":2},"members":[{"id":"a","topics":["t"],"owned":{"t":[0,4]}}]}', strict=False)
+    assert lenient.settled.vanished_partition == 1
+
+
+def test_a_claim_on_a_topic_given_up_still_holds() -> None:
+    problem = Group({"t": 1, "u": 1}, [Member("a", ["u"], {"t": [0]}, 3)]).problem()
+    assert (problem.previous_owner.tolist(), problem.holder.tolist()) == ([UNOWNED, UNOWNED], [0, UNOWNED])
+
+
+def test_json_lines_hold_one_group_each_and_errors_name_the_line() -> None:
+    line = '{"topics":{"t":1},"members":[],"group":"g"}'
+    assert [group.name for group in read_groups(f"{line}\n\n{line}\n")] == ["g", "g"]
+    assert [group.name for group in read_groups(EXAMPLE)] == [None]
+    with pytest.raises(SnapshotError, match=r"line 2: topics\.t: "):
+        list(read_groups(line + '\n{"topics":{"t":-1},"members":[]}'))
+
+
+@given(st.permutations(range(4)), st.permutations(range(3)))
+def test_the_order_of_members_and_topics_changes_nothing(members: list[int], topics: list[int]) -> None:
+    all_members = [Member(f"m{at}", [f"t{at % 3}", "t0"], {f"t{at % 3}": [at % 2]}, at % 2) for at in range(4)]
+    group = Group({f"t{at}": Topic(2) for at in topics}, [all_members[at] for at in members])
+    expected = Group({f"t{at}": 2 for at in range(3)}, all_members)
+    assert group == expected
+    for name in ("topic_start", "subscriber", "previous_owner", "holder", "static_rank"):
+        assert getattr(group.problem(), name).tolist() == getattr(expected.problem(), name).tolist()
