@@ -11,6 +11,7 @@ Rules (KIP-341, KIP-429, refined as Kafka clients since 3.5 do):
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Int64
 
@@ -70,7 +71,7 @@ def keepers(holder: Int32, topic_start: Int64, subscriber_start: Int64, subscrib
     return kept
 
 
-def subscribes(topic: Int64, member: Int32, subscriber_start: Int64, subscriber: Int32, n_members: int) -> np.ndarray:
+def subscribes(topic: Int64, member: Int32, subscriber_start: Int64, subscriber: Int32, n_members: int) -> npt.NDArray[np.bool_]:
     """For pairs of topic and member codes: does the member subscribe to the topic?
 
     Returns bool of the pairs' length. O(pairs + S) with a dense table; beyond 50 million cells O(pairs log S).
@@ -82,10 +83,12 @@ def subscribes(topic: Int64, member: Int32, subscriber_start: Int64, subscriber:
     if n_topics * n_members <= _DENSE_CELLS:
         table = np.zeros(n_topics * n_members, np.bool_)
         table[keys] = True
-        return table[wanted]
-    at = np.searchsorted(keys, wanted)
-    found: np.ndarray = keys[np.minimum(at, len(keys) - 1)] == wanted if len(keys) else np.zeros(len(wanted), np.bool_)
-    return found
+        found: npt.NDArray[np.bool_] = table[wanted]
+        return found
+    if not len(keys):
+        return np.zeros(len(wanted), np.bool_)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return keys[at] == wanted
 
 
 def _by_rising_generation(member: Int32, partition: Int64, generation: Int64) -> list[tuple[Int32, Int64]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -204,11 +204,11 @@ def _rebuild(n: int, ts: Int64, ss: Int64, s: Int32, prev: Int32, holder: Int32,
     return Problem(n, ts, ss, s, prev, holder=holder, capacity=cap, lag=lag, racks=racks, static_rank=rank)
 
 
-def _frozen(name: str, values: object, dtype: type, length: int) -> npt.NDArray[np.generic]:
-    given = np.asarray(values)
+def _frozen(name: str, values: object, dtype: type, length: int) -> npt.NDArray[Any]:
+    given: npt.NDArray[Any] = np.asarray(values)
     if given.dtype.kind not in "iu" and given.size:
         raise ProblemError(f"{name}: integers are wanted, not {given.dtype}")
-    array = np.ascontiguousarray(given, dtype)
+    array: npt.NDArray[Any] = np.ascontiguousarray(given, dtype)
     if array is given and array.flags.writeable:
         array = array.copy()
     if array.ndim != 1 or len(array) != length:
@@ -217,7 +217,7 @@ def _frozen(name: str, values: object, dtype: type, length: int) -> npt.NDArray[
     return array
 
 
-def _starts(name: str, values: object) -> npt.NDArray[np.generic]:
+def _starts(name: str, values: object) -> npt.NDArray[Any]:
     length = len(np.asarray(values))
     if not length:
         raise ProblemError(f"{name}: at least the leading 0 is wanted")
@@ -227,6 +227,6 @@ def _starts(name: str, values: object) -> npt.NDArray[np.generic]:
     return array
 
 
-def _check_length(name: str, array: npt.NDArray[np.generic], length: int) -> None:
+def _check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
     if len(array) != length:
         raise ProblemError(f"{name}: length {length} is wanted, got {len(array)}")

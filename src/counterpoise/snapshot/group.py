@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -228,7 +227,7 @@ class Group:
             if value < 0:
                 raise SnapshotError(f"lag.{topic}[{at}]: {value}; a lag is at least 0")
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Group):
             return NotImplemented
         return self.to_json() == other.to_json()
@@ -252,7 +251,7 @@ class _Claims:
     def of(cls, members: Sequence[Member], code: Mapping[str, int], start: Int64, counts: Int64) -> _Claims:
         who: list[int] = []
         topics: list[int] = []
-        lists: list[np.ndarray] = []
+        lists: list[Int64] = []
         unknown = 0
         for at, member in enumerate(members):
             for topic, indices in member.owned.items():
