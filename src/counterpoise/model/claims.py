@@ -88,7 +88,7 @@ def subscribes(topic: Int64, member: Int32, subscriber_start: Int64, subscriber:
     if not len(keys):
         return np.zeros(len(wanted), np.bool_)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return keys[at] == wanted
+    return np.asarray(keys[at] == wanted)
 
 
 def _by_rising_generation(member: Int32, partition: Int64, generation: Int64) -> list[tuple[Int32, Int64]]:
