@@ -1,0 +1,1 @@
+"""The tests of counterpoise; one folder per layer."""

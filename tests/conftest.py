@@ -1,0 +1,64 @@
+"""Hypothesis profiles and the fixtures that several layers share: one lazy Spark session, one lazy Kafka broker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A shared machine stalls for seconds: no deadlines, and a slow draw is no failure.
+_COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("dev", settings(max_examples=50, **_COMMON))
+settings.register_profile("ci", settings(max_examples=100, derandomize=True, **_COMMON))
+settings.register_profile("long", settings(max_examples=5_000, **_COMMON))
+settings.load_profile(os.environ.get("COUNTERPOISE_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+def java_home() -> str:
+    """The home of a Java 17 or newer; fails the test in one line where there is none (never skips)."""
+    found = subprocess.run([ROOT / "scripts" / "find_java.sh"], capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.fail(found.stderr.strip(), pytrace=False)
+    return found.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One Spark session per test run, started by the first test that asks for it.
+
+    Two cores, no UI, ports on loopback, few shuffle partitions; Arrow settings are Spark's own defaults, as users have them.
+    """
+    os.environ["JAVA_HOME"] = java_home()
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    scratch = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("counterpoise-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "2g")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.local.dir", str(scratch / "local"))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
