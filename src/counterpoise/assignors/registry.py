@@ -1,0 +1,81 @@
+"""The explicit list of strategies, and how one is looked up by name and bound to its options.
+
+One module per strategy; it defines a `Strategy` record and imports nothing from here. A new built-in strategy is one
+import and one line in `_BUILT_IN`; a strategy from outside calls `register`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from counterpoise.assignors.constrained import CONSTRAINED
+from counterpoise.assignors.fair import FAIR
+from counterpoise.assignors.ranges import RANGE
+from counterpoise.assignors.roundrobin import ROUNDROBIN
+from counterpoise.assignors.sticky import COOPERATIVE_STICKY, STICKY
+from counterpoise.assignors.strategy import Assignor, Strategy
+from counterpoise.errors import OptionError, UnknownStrategyError
+
+__all__ = ["assignor", "register", "strategies", "strategy"]
+
+_BUILT_IN: tuple[Strategy, ...] = (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY, CONSTRAINED, FAIR)
+
+_BY_NAME: dict[str, Strategy] = {}
+
+
+def register(added: Strategy) -> None:
+    """Make a strategy known under its name.
+
+    Raises
+    ------
+    OptionError
+        The name is taken.
+    """
+    if added.name in _BY_NAME:
+        raise OptionError(f"strategy {added.name!r} is registered already; choose another name")
+    _BY_NAME[added.name] = added
+
+
+def strategies() -> tuple[str, ...]:
+    """The names of all registered strategies, in the order of registration (built-in ones first)."""
+    return tuple(_BY_NAME)
+
+
+def strategy(name: str) -> Strategy:
+    """The record registered under `name`.
+
+    Raises
+    ------
+    UnknownStrategyError
+        Nobody registered it; the message lists what there is.
+    """
+    found = _BY_NAME.get(name)
+    if found is None:
+        raise UnknownStrategyError(f"strategy {name!r} is unknown; there are: {', '.join(_BY_NAME) or 'none'}")
+    return found
+
+
+def assignor(name: str, **options: object) -> Assignor:
+    """The assignor registered under `name`, with its options bound: a pure function Problem -> owner int32[P].
+
+    Raises
+    ------
+    UnknownStrategyError
+        Nobody registered the name.
+    OptionError
+        The strategy has no such option, or the value does not fit it.
+    """
+    found = strategy(name)
+    for option, value in options.items():
+        known = found.options.get(option)
+        if known is None:
+            listed = ", ".join(found.options) or "none"
+            raise OptionError(f"strategy {name!r} has no option {option!r}; it has: {listed}")
+        if known.choices and value not in known.choices:
+            wanted = ", ".join(map(repr, known.choices))
+            raise OptionError(f"strategy {name!r}, option {option!r}: {value!r} does not fit; one of {wanted} is wanted")
+    return partial(found.kernel, **options) if options else found.kernel
+
+
+for _strategy in _BUILT_IN:
+    register(_strategy)

@@ -1,0 +1,61 @@
+"""Strategy: what the registry keeps about one assignor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from counterpoise.model.problem import Int32, Problem
+
+Assignor: TypeAlias = Callable[[Problem], Int32]
+"""A pure function of one problem to the target owner of every partition, int32[P] (UNOWNED: nobody may have it)."""
+
+EAGER = "eager"
+COOPERATIVE = "cooperative"
+
+__all__ = ["COOPERATIVE", "EAGER", "Assignor", "Option", "Strategy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a strategy.
+
+    Attributes
+    ----------
+    meaning : str
+        One line for `--help`.
+    default : object
+        What the kernel uses when the option is not given.
+    choices : tuple
+        The values that fit; empty where the kernel itself checks (and raises OptionError).
+    """
+
+    meaning: str
+    default: object
+    choices: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One assignor under the name that goes over the wire.
+
+    Attributes
+    ----------
+    name : str
+        As in `partition.assignment.strategy`.
+    protocols : tuple of str
+        EAGER, COOPERATIVE, or both; the preferred one first.
+    kernel : callable
+        ``kernel(problem, **options) -> int32[P]``: the target owners; withholding is the caller's step.
+    guarantee : str
+        One line: what the result promises.
+    options : mapping of name to Option
+    """
+
+    name: str
+    protocols: tuple[str, ...]
+    kernel: Callable[..., Int32]
+    guarantee: str
+    options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))

@@ -1,0 +1,1 @@
+"""The exact engine: optimal balance, then maximal stickiness, for any subscriptions."""

@@ -1,0 +1,161 @@
+"""Equal subscriptions: the optimum in a few linear passes, without any flow.
+
+Every member may take every partition, so only counts matter: with P partitions and N members the loads are
+C_f = floor(P/N) and, for C_r = P mod N members, C_c = ceil(P/N). Keeping is best when members with more than C_f claims get
+the C_r larger quotas, those with the most claims first, and each member keeps as many claims as its quota allows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.errors import InvariantError
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.solver.decode import excess_claims, slots
+from counterpoise.solver.levels import Demand, quotas
+
+__all__ = ["common_subscribers", "deal_equal", "member_quotas"]
+
+
+def common_subscribers(problem: Problem) -> Int32 | None:
+    """The members that subscribe to every topic that has partitions and subscribers, or None where topics differ.
+
+    O(S) at worst, O(T) when every member subscribes to everything.
+    """
+    starts = problem.subscriber_start
+    count = np.diff(starts)
+    live = (count > 0) & (problem.topic_start[1:] > problem.topic_start[:-1])
+    if not live.all():
+        count = count[live]
+    if not len(count):
+        return np.empty(0, np.int32)
+    first = int(np.argmax(live))
+    size = int(count[0])
+    if not bool((count == size).all()):
+        return None
+    whole = problem.subscriber[int(starts[first]) : int(starts[first]) + size]
+    if size == problem.n_members:
+        return whole
+    table = problem.subscriber
+    if not live.all():
+        table = table[np.repeat(live, np.diff(starts))]
+    return whole if bool((table.reshape(-1, size) == whole).all()) else None
+
+
+def deal_equal(problem: Problem, members: Int32, *, history: bool = True, by_index: bool = False) -> Int32:
+    """Owners for a group whose topics all have the subscribers `members`.
+
+    Parameters
+    ----------
+    problem : Problem
+    members : int32[N]
+        From `common_subscribers`.
+    history : bool
+        False: nobody owned anything.
+    by_index : bool
+        The order of KAFKA-12464: free partitions by index, then topic (t0p0, t1p0, t0p1, ..), members in turns by id, the
+        last claims given up. Otherwise free partitions go in partition order to the member with the least load, ties by
+        id (as in KIP-54's examples), and what is given up is spread over topics.
+
+    Returns
+    -------
+    int32[P]
+        Balanced, and at that balance with as many claims kept as possible. O(P), and one sort of what changes hands.
+    """
+    owner, claims = _valid_claims(problem, members) if history else (None, None)
+    dead = _without_subscribers(problem)
+    units = problem.n_partitions - (0 if dead is None else int(dead.sum()))
+    if not units or not len(members):
+        return np.full(problem.n_partitions, UNOWNED, np.int32)
+    if claims is None:
+        claims = np.zeros(problem.n_members, np.int64)
+    quota = _equal_quotas(problem, members, units, claims)
+    if owner is None:
+        if dead is None and not by_index:
+            return slots(quota, claims)
+        owner = np.full(problem.n_partitions, UNOWNED, np.int32)
+    kept = np.minimum(claims, quota)
+    _give_up(owner, claims - kept, spread=not by_index)
+    free = np.flatnonzero(owner < 0 if dead is None else (owner < 0) & ~dead)
+    if by_index:
+        free = _by_index(problem, free)
+    owner[free] = slots(quota - kept, np.zeros_like(kept) if by_index else kept)
+    return owner
+
+
+def member_quotas(units: int, claims: Int64, base: Int64, eligible: npt.NDArray[np.bool_], extras: int) -> Int64:
+    """Loads of one block in which any unit fits any member: extras to those with most claims above base, then by member."""
+    keen = eligible & (claims > base)
+    if int(keen.sum()) > extras:
+        wish = np.flatnonzero(keen)
+        surplus = (claims - base)[wish]
+        keys = np.sort((int(surplus.max()) - surplus) * len(claims) + wish)
+        chosen = keys[:extras] % len(claims)
+    else:
+        rest = np.flatnonzero(eligible & ~keen)
+        chosen = np.concatenate([np.flatnonzero(keen), rest[: extras - int(keen.sum())]])
+    quota = base.copy()
+    quota[chosen] += 1
+    if int(quota.sum()) != units:
+        raise InvariantError(f"quotas sum up to {int(quota.sum())}, not to {units} units")
+    return quota
+
+
+def _equal_quotas(problem: Problem, members: Int32, units: int, claims: Int64) -> Int64:
+    capacity = problem.capacity
+    weighted = bool((capacity != capacity[0]).any())
+    block = np.full(problem.n_members, -1, np.int64)
+    block[members] = 0
+    shares = quotas(np.array([units]), block, Demand(capacity if weighted else None))
+    return member_quotas(units, claims, shares.base, shares.eligible, int(shares.extras[0]))
+
+
+def _valid_claims(problem: Problem, members: Int32) -> tuple[Int32 | None, Int64 | None]:
+    """A writeable copy of the previous owners with UNOWNED where nobody may keep, and claims per member; None: no claims."""
+    previous, n = problem.previous_owner, problem.n_members
+    if not len(previous) or int(previous.max()) < 0 or not len(members):
+        return None, None
+    owner = previous.copy()
+    if int(previous.max()) >= n:
+        owner[owner >= n] = UNOWNED
+    starts, topic_start = problem.subscriber_start, problem.topic_start
+    for topic in np.flatnonzero(starts[1:] == starts[:-1]):
+        owner[topic_start[topic] : topic_start[topic + 1]] = UNOWNED
+    if len(members) < n:
+        may = np.zeros(n + 2, np.bool_)
+        may[members] = True
+        owner[~may[owner]] = UNOWNED
+    if int(owner.min()) >= 0:
+        return owner, np.bincount(owner, minlength=n)
+    np.maximum(owner, UNOWNED, out=owner)
+    return owner, np.bincount(owner + 1, minlength=n + 1)[1:]
+
+
+def _without_subscribers(problem: Problem) -> npt.NDArray[np.bool_] | None:
+    """Partitions of topics nobody subscribes to, bool[P]; None where there are none."""
+    nobody = (problem.subscriber_start[1:] == problem.subscriber_start[:-1]) & (
+        problem.topic_start[1:] > problem.topic_start[:-1]
+    )
+    return np.repeat(nobody, np.diff(problem.topic_start)) if bool(nobody.any()) else None
+
+
+def _give_up(owner: Int32, excess: Int64, *, spread: bool) -> None:
+    """Set what members hold beyond their quota to UNOWNED, in place (`owner` is the caller's own copy)."""
+    givers = np.flatnonzero(excess)
+    if not len(givers):
+        return
+    cell_of_member = np.full(len(excess) + 1, -1, np.int64)
+    cell_of_member[givers] = np.arange(len(givers))
+    cell = cell_of_member[owner]
+    where = np.flatnonzero(cell >= 0)
+    owner[excess_claims(cell[where], where, excess[givers], spread=spread)] = UNOWNED
+
+
+def _by_index(problem: Problem, free: Int64) -> Int64:
+    """`free` in the order partition index first, topic second."""
+    topic = np.searchsorted(problem.topic_start, free, side="right") - 1
+    key = (free - problem.topic_start[topic]) * problem.n_topics + topic
+    key.sort()
+    index, topic = np.divmod(key, problem.n_topics)
+    return np.asarray(problem.topic_start[topic] + index, np.int64)
