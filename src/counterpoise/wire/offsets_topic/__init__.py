@@ -1,0 +1,51 @@
+"""The records of ``__consumer_offsets``: every type and version Kafka 4.3.1 reads or writes.
+
+    schema      the engine: a dataclass is its own layout
+    values      the values of all types
+    records     one record at a time, keys included
+    columns     binary columns as NumPy sees them: gathers, slices, UTF-8
+    batch       offset commits by the million
+"""
+
+from counterpoise.wire.offsets_topic.records import (
+    VALUES,
+    Decoded,
+    Fault,
+    GroupKey,
+    Key,
+    MemberKey,
+    OffsetKey,
+    Record,
+    RecordType,
+    RegexKey,
+    Tombstone,
+    Undecodable,
+    decode_key,
+    decode_record,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+from counterpoise.wire.offsets_topic.values import ZERO_UUID, uuid_text
+
+__all__ = [
+    "VALUES",
+    "ZERO_UUID",
+    "Decoded",
+    "Fault",
+    "GroupKey",
+    "Key",
+    "MemberKey",
+    "OffsetKey",
+    "Record",
+    "RecordType",
+    "RegexKey",
+    "Tombstone",
+    "Undecodable",
+    "decode_key",
+    "decode_record",
+    "decode_value",
+    "encode_key",
+    "encode_value",
+    "uuid_text",
+]
