@@ -10,6 +10,7 @@ from functools import partial
 
 from counterpoise.assignors.constrained import CONSTRAINED
 from counterpoise.assignors.fair import FAIR
+from counterpoise.assignors.lag import LAG
 from counterpoise.assignors.ranges import RANGE
 from counterpoise.assignors.roundrobin import ROUNDROBIN
 from counterpoise.assignors.sticky import COOPERATIVE_STICKY, STICKY
@@ -18,7 +19,7 @@ from counterpoise.errors import OptionError, UnknownStrategyError
 
 __all__ = ["assignor", "register", "strategies", "strategy"]
 
-_BUILT_IN: tuple[Strategy, ...] = (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY, CONSTRAINED, FAIR)
+_BUILT_IN: tuple[Strategy, ...] = (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY, CONSTRAINED, FAIR, LAG)
 
 _BY_NAME: dict[str, Strategy] = {}
 
