@@ -37,7 +37,7 @@ def build(**changes: object) -> Problem:
         "subscriber": [0, 1, 1],
         "previous_owner": [0, 1, UNOWNED, CONTESTED],
     }
-    return Problem(**{**arguments, **changes})  # type: ignore[arg-type]
+    return Problem(**{**arguments, **changes})
 
 
 @pytest.mark.parametrize(("changes", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])

@@ -1,0 +1,137 @@
+"""Groups from the text that Kafka's `kafka-consumer-groups --describe` prints, of 3.x and 4.x.
+
+Two of its tables hold owners: offsets (the default) and `--members --verbose`. Columns are found by the words of the
+header, so the columns that 4.x adds (LEADER-EPOCH, CURRENT-EPOCH, TARGET-ASSIGNMENT, ...) do not matter; a members'
+assignment is written ``t(0,1), u(2)`` by 3.x and ``t:0,1;u:2`` by 4.x. `--state` holds no owners.
+
+The text does not tell subscriptions: every member is taken to subscribe to every topic of the table that has an owner.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from counterpoise.errors import SnapshotError
+from counterpoise.snapshot.group import Group, Member
+
+__all__ = ["looks_like_describe", "read_describe"]
+
+_NONE = {"-", ""}
+
+
+@dataclass
+class _Seen:
+    """What the lines about one group have told so far."""
+
+    owners: dict[tuple[str, int], str | None] = field(default_factory=dict)
+    lag: dict[tuple[str, int], int] = field(default_factory=dict)
+    members: dict[str, str | None] = field(default_factory=dict)
+
+
+def looks_like_describe(text: str) -> bool:
+    """Does the text hold a table of `kafka-consumer-groups --describe`?"""
+    return any(_is_header(line.split()) for line in text.splitlines())
+
+
+def read_describe(text: str) -> list[Group]:
+    """All groups of the text, in the order they appear.
+
+    Raises
+    ------
+    SnapshotError
+        A row does not fit its header, or the table holds no owners; the message names the line.
+    """
+    groups: dict[str, _Seen] = {}
+    for number, row in _rows(text):
+        seen = groups.setdefault(row.get("GROUP", ""), _Seen())
+        try:
+            _read_row(seen, row)
+        except ValueError as error:
+            raise SnapshotError(f"line {number}: {error}") from None
+    if not groups:
+        raise SnapshotError("the table has no rows: the group has neither members nor committed offsets")
+    return [_group(name, seen) for name, seen in groups.items()]
+
+
+def _is_header(words: list[str]) -> bool:
+    return "CONSUMER-ID" in words and (words[0] == "GROUP" or words[0] == "TOPIC")
+
+
+def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
+    header: list[str] = []
+    starts: list[int] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words:
+            continue
+        if _is_header(words):
+            header, starts = words, [found.start() for found in re.finditer(r"\S+", line)]
+            if "PARTITION" not in header and not _assignment_column(header):
+                raise SnapshotError(f"line {number}: this table holds no owners; add --verbose to --members")
+        elif header and not line.startswith(("Consumer group ", "Warning:", "Error:")):
+            yield number, _cells(number, line, header, starts)
+
+
+def _cells(number: int, line: str, header: list[str], starts: list[int]) -> dict[str, str]:
+    """Cells by words; where ids hold spaces, or an assignment does, by the columns of the header."""
+    words = line.split()
+    if len(words) == len(header):
+        return dict(zip(header, words, strict=True))
+    last = _assignment_column(header)
+    if last == header[-1] and len(words) > len(header):
+        words[len(header) - 1 :] = [" ".join(words[len(header) - 1 :])]
+        return dict(zip(header, words, strict=True))
+    if len(words) > len(header) and all(line[start - 1 : start] in {" ", ""} for start in starts[1:]):
+        ends = [*starts[1:], len(line)]
+        return {name: line[start:end].strip() for name, start, end in zip(header, starts, ends, strict=True)}
+    raise SnapshotError(f"line {number}: {len(words)} words under a header of {len(header)}: {line.strip()[:80]!r}")
+
+
+def _assignment_column(header: list[str]) -> str | None:
+    return next((name for name in ("CURRENT-ASSIGNMENT", "ASSIGNMENT") if name in header), None)
+
+
+def _read_row(seen: _Seen, row: dict[str, str]) -> None:
+    member = row["CONSUMER-ID"]
+    if member not in _NONE:
+        instance = row.get("GROUP-INSTANCE-ID", "-")
+        seen.members[member] = None if instance in _NONE else instance
+    owner = None if member in _NONE else member
+    if "PARTITION" not in row:
+        for topic, partition in _assigned(row[_assignment_column(list(row)) or ""]):
+            seen.owners[topic, partition] = owner
+        return
+    if row["TOPIC"] in _NONE or row["PARTITION"] in _NONE:
+        return
+    at = (row["TOPIC"], int(row["PARTITION"]))
+    seen.owners[at] = owner
+    if row.get("LAG", "-") not in _NONE:
+        seen.lag[at] = max(int(row["LAG"]), 0)
+
+
+def _assigned(text: str) -> Iterable[tuple[str, int]]:
+    if text in _NONE:
+        return
+    found = re.findall(r"([^\s,;:()]+)(?:\(([\d,]*)\)|:([\d,]*))", text)
+    if not found:
+        raise ValueError(f"assignment {text[:60]!r} is neither t(0,1), u(2) nor t:0,1;u:2")
+    for topic, older, newer in found:
+        for index in (older or newer).split(","):
+            if index:
+                yield topic, int(index)
+
+
+def _group(name: str, seen: _Seen) -> Group:
+    topics: dict[str, int] = {}
+    for topic, partition in seen.owners:
+        topics[topic] = max(topics.get(topic, 0), partition + 1)
+    subscribed = sorted({topic for (topic, _), owner in seen.owners.items() if owner is not None})
+    owned: dict[str, dict[str, list[int]]] = {member: {} for member in seen.members}
+    for (topic, partition), owner in seen.owners.items():
+        if owner is not None:
+            owned[owner].setdefault(topic, []).append(partition)
+    members = [Member(member, subscribed, owned[member], 0, instance) for member, instance in seen.members.items()]
+    lag = {topic: [seen.lag.get((topic, at), 0) for at in range(count)] for topic, count in topics.items()}
+    return Group(topics, members, lag if seen.lag else None, name or None)
