@@ -1,0 +1,206 @@
+"""The certificate of a plan: numbers that prove balance and stickiness, made from the plan alone, checked in linear time.
+
+`certify` finds them by search in the exchange graph; `check` trusts nothing: it holds every partition and every
+subscription against the numbers once. Neither uses the solver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.laws.balance import Prices, heaviest, loads, prices, walk
+from counterpoise.laws.exchange import along_walk, around_cycle, gain_in_kept
+from counterpoise.laws.exchange_graph import ExchangeGraph, claimant, classes, exchange_graph
+from counterpoise.laws.owners import complete, valid
+from counterpoise.laws.stickiness import shortest_labels
+from counterpoise.laws.violation import Move, Violation, Words
+from counterpoise.model.problem import Int32, Int64, Problem
+
+__all__ = ["Certificate", "balance_violation", "certify", "check"]
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What proves a plan optimal, or what it fails.
+
+    Attributes
+    ----------
+    balanced : bool
+        The loads, sorted descending, are lexicographically smallest (with capacities: the sum of load²/capacity is).
+    sticky : bool
+        Balanced, and at that balance no plan keeps more partitions where they are.
+    heaviest : int32[M]
+        For each member the one with the dearest last partition from which partitions could be passed on to it: the
+        level of its block. The price of that member's last partition is a dual value of the balance problem.
+    member_label, topic_label : int32[M], int32[T]
+        Shortest distances in the exchange graph: dual values of the stickiness problem.
+    violations : tuple of Violation
+        What the plan fails, each with a better move or exchange; empty exactly when both flags hold.
+
+    Notes
+    -----
+    Proven are balance and stickiness, objectives 1 to 3. Racks and the spread of single topics come after these and
+    are not certified; a strategy told to put racks before stickiness may rightly fail `sticky`.
+    """
+
+    balanced: bool
+    sticky: bool
+    heaviest: Int32
+    member_label: Int32
+    topic_label: Int32
+    violations: tuple[Violation, ...]
+
+
+def certify(problem: Problem, owner: Int32, *, words: Words | None = None) -> Certificate:
+    """Prove a plan balanced and sticky, or find what would be better.
+
+    Parameters
+    ----------
+    problem : Problem
+    owner : int32[P]
+        The target owners, from anywhere; UNOWNED where nobody subscribes.
+    words : Words, optional
+        Names for the messages; default codes.
+
+    Notes
+    -----
+    O(P + S) for the graph and O(arcs) for each sweep over it; a few sweeps as a rule, at most M + C.
+    """
+    words = Words(problem) if words is None else words
+    broken = [*valid(problem, owner, words=words), *complete(problem, owner, words=words)]
+    if broken:
+        none = np.zeros(0, np.int32)
+        return Certificate(False, False, none, none, none, tuple(broken))
+    claims, known = claimant(problem), classes(problem)
+    graph = exchange_graph(problem, owner, claims, known)
+    load = loads(problem.n_members, owner)
+    price = prices(load, problem.capacity)
+    top = heaviest(graph, price)
+    found = _unbalanced(problem, owner, claims, graph, price, top, words, None)
+    balanced = not found
+    labels = shortest_labels(graph, load, price, balanced=balanced)
+    if labels.cycle:
+        found.append(_unsticky(owner, claims, around_cycle(problem, owner, claims, known, labels.cycle), words))
+    return Certificate(
+        balanced, balanced and not labels.cycle, top, labels.member, labels.topic_class[known.of_topic], tuple(found)
+    )
+
+
+def balance_violation(
+    problem: Problem, owner: Int32, movable: npt.NDArray[np.bool_] | None = None, words: Words | None = None
+) -> list[Violation]:
+    """Is a valid, complete plan as balanced as it can be while only `movable` partitions (bool[P]) may change hands?"""
+    claims, known = claimant(problem), classes(problem)
+    graph = exchange_graph(problem, owner, claims, known, movable)
+    price = prices(loads(problem.n_members, owner), problem.capacity)
+    words = Words(problem) if words is None else words
+    return _unbalanced(problem, owner, claims, graph, price, heaviest(graph, price), words, movable)
+
+
+def check(problem: Problem, owner: Int32, certificate: Certificate) -> list[Violation]:
+    """Does the certificate prove the plan balanced and sticky? Empty: yes.
+
+    Looks at nothing but the problem, the owners and the certificate's numbers (its flags are ignored).
+
+    Returns
+    -------
+    list of Violation
+        Laws ``valid``, ``complete``, ``balanced``, ``sticky``: what is not so, or not proven.
+
+    Notes
+    -----
+    O(P + S + M log M), no search: two inequalities per partition, two per subscription, two per member.
+
+    - Balance: let level(m) be the price of the last partition of ``heaviest[m]``. Needed: last(m) <= level(m) <=
+      next(m) for each member, and level(owner) <= level(subscriber) for each partition and subscriber of its topic.
+      So no walk can lead from a member to one whose next partition is cheaper than the first one's last.
+    - Stickiness: label(topic) <= label(owner) + 1, without the 1 where the owner does not claim the partition;
+      label(subscriber) <= label(topic), and one less where it claims a partition of the topic it does not have;
+      label(b) <= label(a) where a's next partition costs what b's last does. The costs around any circle sum to at
+      least 0.
+    """
+    broken = [*valid(problem, owner), *complete(problem, owner)]
+    if broken:
+        return broken
+    lengths = (len(certificate.heaviest), len(certificate.member_label), len(certificate.topic_label))
+    if lengths != (problem.n_members, problem.n_members, problem.n_topics):
+        return [Violation("balanced", "the certificate belongs to another group: its arrays have other lengths")]
+    load = loads(problem.n_members, owner)
+    price = prices(load, problem.capacity)
+    result = []
+    if not _levels_hold(problem, owner, price, certificate.heaviest):
+        result.append(Violation("balanced", "the levels of the certificate do not prove balance"))
+    if not _labels_hold(problem, owner, load, price, certificate.member_label, certificate.topic_label):
+        result.append(Violation("sticky", "the labels of the certificate do not prove stickiness"))
+    return result
+
+
+def _levels_hold(problem: Problem, owner: Int32, price: Prices, top: Int32) -> bool:
+    if len(top) and (int(top.min()) < 0 or int(top.max()) >= problem.n_members):
+        return False
+    level = price.last[top]
+    if np.any(price.last > level) or np.any(level > price.following):
+        return False
+    highest_owner = np.full(problem.n_topics, -1, np.int64)
+    filled = np.flatnonzero(np.diff(problem.topic_start) > 0)
+    if len(filled):
+        highest_owner[filled] = np.maximum.reduceat(np.append(level, -1)[owner], problem.topic_start[filled])
+    highest_of_pair = np.repeat(highest_owner, np.diff(problem.subscriber_start))
+    return bool(np.all(highest_of_pair <= level[problem.subscriber]))
+
+
+def _labels_hold(problem: Problem, owner: Int32, load: Int64, price: Prices, of_member: Int32, of_topic: Int32) -> bool:
+    claims = claimant(problem)
+    topic = problem.topic_of_partition()
+    owned = owner >= 0
+    label_of_owner = np.append(of_member, np.int32(2**30))[owner]
+    if np.any(of_topic[topic] > label_of_owner + (owned & (owner == claims))):
+        return False
+    if np.any(of_member[problem.subscriber] > np.repeat(of_topic, np.diff(problem.subscriber_start))):
+        return False
+    unmet = np.flatnonzero((claims >= 0) & (claims != owner))
+    if np.any(of_member[claims[unmet]] > of_topic[topic[unmet]] - 1):
+        return False
+    level, at = np.unique(price.following, return_inverse=True)
+    receiving = np.full(len(level) + 1, 2**30, np.int64)
+    np.minimum.at(receiving, at, of_member)
+    position = np.searchsorted(level, price.last)
+    linked = (load > 0) & (np.append(level, -1)[position] == price.last)
+    return bool(np.all(of_member[linked] <= receiving[position[linked]]))
+
+
+def _unbalanced(
+    problem: Problem,
+    owner: Int32,
+    claims: Int32,
+    graph: ExchangeGraph,
+    price: Prices,
+    top: Int32,
+    words: Words,
+    movable: npt.NDArray[np.bool_] | None,
+) -> list[Violation]:
+    excess = price.last[top] - price.following
+    if not len(excess) or int(excess.max()) <= 0:
+        return []
+    taker = int(np.argmax(excess))
+    giver = int(top[taker])
+    moves = along_walk(problem, owner, claims, graph.classes, walk(graph, giver, taker), movable)
+    load = loads(problem.n_members, owner)
+    gain = Fraction(2 * int(load[giver]) - 1, int(problem.capacity[giver]))
+    gain -= Fraction(2 * int(load[taker]) + 1, int(problem.capacity[taker]))
+    message = (
+        f"{words.member(giver)} has {load[giver]} partitions and {words.member(taker)} has {load[taker]}: "
+        f"one fewer for the first and one more for the second is better balanced; move {words.moves(moves)}"
+    )
+    return [Violation("balanced", message, 1, words.named(moves), gain)]
+
+
+def _unsticky(owner: Int32, claims: Int32, moves: list[Move], words: Words) -> Violation:
+    gain = gain_in_kept(owner, claims, moves)
+    more = "1 more partition" if gain == 1 else f"{gain} more partitions"
+    message = f"at the same balance {more} could stay with the owner that claims them; exchange {words.moves(moves)}"
+    return Violation("sticky", message, 1, words.named(moves), gain)

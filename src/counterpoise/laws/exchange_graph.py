@@ -1,0 +1,196 @@
+"""The exchange graph of a plan, compressed: who could pass a partition on to whom, and at what price.
+
+Topics with equal subscriber sets form a topic class, members that subscribe to the same topic classes a member
+class. Partitions of one topic class can take each other's place, so a walk member -> topic class -> member stands
+for a partition that changes hands. The laws build these classes themselves: nothing here comes from the solver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.model.claims import subscribes
+from counterpoise.model.problem import Int32, Int64, Problem
+
+__all__ = ["Arcs", "Classes", "ExchangeGraph", "claimant", "classes", "exchange_graph"]
+
+_DENSE_CELLS = 50_000_000
+"""Largest members x topic classes table of bytes that is worth its memory (50 MB); beyond it pairs are sorted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Arcs:
+    """Arcs grouped by their head, so that one reduction relaxes them all.
+
+    Attributes
+    ----------
+    tail : int32[A]
+    cost : int64[A]
+    head : int32[H]
+        The distinct heads, ascending.
+    start : int64[H]
+        First arc of each head.
+    """
+
+    tail: Int32
+    cost: Int64
+    head: Int32
+    start: Int64
+
+    @classmethod
+    def of(cls, head: npt.NDArray[np.int64], tail: npt.NDArray[np.int64], cost: Int64 | None = None) -> Arcs:
+        """From pairs sorted by head; cost 0 unless given."""
+        first = np.ones(len(head), np.bool_)
+        first[1:] = head[1:] != head[:-1]
+        start = np.flatnonzero(first)
+        cost = np.zeros(len(head), np.int64) if cost is None else cost
+        return cls(tail.astype(np.int32), cost, head[start].astype(np.int32), start)
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Equal subscriptions, grouped.
+
+    Attributes
+    ----------
+    of_topic : int32[T]
+        Topic class of each topic.
+    n : int
+        Number of topic classes C.
+    of_member : int32[M]
+        Member class of each member.
+    n_member_classes : int
+    offer : Arcs
+        Topic class -> member class that subscribes to it.
+    """
+
+    of_topic: Int32
+    n: int
+    of_member: Int32
+    n_member_classes: int
+    offer: Arcs
+
+
+@dataclass(frozen=True, eq=False)
+class ExchangeGraph:
+    """What each member can pass on, and what it would like back.
+
+    Attributes
+    ----------
+    classes : Classes
+    hold : Arcs
+        Member -> topic class it holds a partition of that may move: cost 0 if one of them is not its claim,
+        else 1 (passing it on loses a partition that stays).
+    claim : Arcs
+        Topic class -> member that claims a partition of it somebody else has: cost -1.
+    """
+
+    classes: Classes
+    hold: Arcs
+    claim: Arcs
+
+
+def classes(problem: Problem) -> Classes:
+    """Group topics by subscriber set, then members by the topic classes they subscribe to.
+
+    Exact: sets are compared as bytes, not by a hash alone. O(S + T + M), one dictionary entry per topic and member.
+    """
+    n_members, n_topics = problem.n_members, problem.n_topics
+    if len(problem.subscriber) == n_members * n_topics and n_members and n_topics:
+        zero = np.zeros(1, np.int64)
+        return Classes(np.zeros(n_topics, np.int32), 1, np.zeros(n_members, np.int32), 1, Arcs.of(zero, zero))
+    of_topic, first = _equal_slices(problem.subscriber, problem.subscriber_start)
+    lengths = np.diff(problem.subscriber_start)[first]
+    class_of_pair = np.repeat(np.arange(len(first), dtype=np.int64), lengths)
+    member_of_pair = problem.subscriber[_ranges(problem.subscriber_start[first], lengths)].astype(np.int64)
+    order = np.argsort(member_of_pair, kind="stable")
+    start = np.searchsorted(member_of_pair[order], np.arange(n_members + 1))
+    subscribed = class_of_pair[order].astype(np.int32)
+    of_member, model = _equal_slices(subscribed, start)
+    counts = np.diff(start)[model]
+    head = np.repeat(np.arange(len(model), dtype=np.int64), counts)
+    tail = subscribed[_ranges(start[model], counts)].astype(np.int64)
+    return Classes(of_topic, len(first), of_member, len(model), Arcs.of(head, tail))
+
+
+def claimant(problem: Problem) -> Int32:
+    """Who may keep each partition, int32[P]: `previous_owner` where it is a member that subscribes, else -1. O(P + S)."""
+    previous = problem.previous_owner
+    if len(problem.subscriber) == problem.n_members * problem.n_topics:
+        return np.where((previous >= 0) & (previous < problem.n_members), previous, np.int32(-1))
+    claimed = np.flatnonzero((previous >= 0) & (previous < problem.n_members))
+    topic = problem.topic_of_partition()[claimed].astype(np.int64)
+    may = subscribes(topic, previous[claimed], problem.subscriber_start, problem.subscriber, problem.n_members)
+    result = np.full(problem.n_partitions, -1, np.int32)
+    result[claimed[may]] = previous[claimed[may]]
+    return result
+
+
+def exchange_graph(
+    problem: Problem, owner: Int32, claims: Int32, known: Classes, movable: npt.NDArray[np.bool_] | None = None
+) -> ExchangeGraph:
+    """The graph of a valid plan.
+
+    Parameters
+    ----------
+    problem : Problem
+    owner : int32[P]
+    claims : int32[P]
+        As `claimant` gives it.
+    known : Classes
+    movable : bool[P], optional
+        Partitions that may change hands; default all.
+
+    Notes
+    -----
+    O(P + C * M) with a dense table of bytes, O(P log P) beyond 50 million cells; no loop over partitions.
+    """
+    class_of = np.repeat(known.of_topic.astype(np.int64), np.diff(problem.topic_start))
+    n_members = max(problem.n_members, 1)
+    held = owner >= 0 if movable is None else (owner >= 0) & movable
+    kept = held & (owner == claims)
+    keys = class_of * n_members + owner
+    cells = known.n * n_members
+    key, level = _marked(cells, keys[kept], keys[held & ~kept])
+    hold = Arcs.of(key // n_members, key % n_members, (level == 1).astype(np.int64))
+    wanted = (claims >= 0) & (claims != owner)
+    claim_key, _ = _marked(cells, claims[wanted].astype(np.int64) * known.n + class_of[wanted], None)
+    claim = Arcs.of(claim_key // max(known.n, 1), claim_key % max(known.n, 1), np.full(len(claim_key), -1, np.int64))
+    return ExchangeGraph(known, hold, claim)
+
+
+def _marked(cells: int, low: Int64, high: Int64 | None) -> tuple[Int64, npt.NDArray[np.integer]]:
+    """Distinct keys, ascending, each with 2 if it occurs in `high`, else 1."""
+    if cells <= _DENSE_CELLS:
+        table = np.zeros(cells, np.uint8)
+        table[low] = 1
+        if high is not None:
+            table[high] = 2
+        key = np.flatnonzero(table)
+        return key, table[key]
+    distinct_high = np.unique(high) if high is not None else np.zeros(0, np.int64)
+    key = np.union1d(low, distinct_high)
+    return key, np.isin(key, distinct_high).astype(np.int64) + 1
+
+
+def _equal_slices(values: Int32, start: npt.NDArray[np.int64]) -> tuple[Int32, npt.NDArray[np.int64]]:
+    """Number the distinct slices of `values` in order of appearance: (number of each slice, first slice of each number)."""
+    numbers: dict[bytes, int] = {}
+    data = np.ascontiguousarray(values, np.int32).tobytes()
+    bounds = (np.asarray(start) * 4).tolist()
+    of_slice = [numbers.setdefault(data[a:b], len(numbers)) for a, b in pairwise(bounds)]
+    result = np.array(of_slice, np.int32)
+    first = np.full(len(numbers), len(of_slice), np.int64)
+    np.minimum.at(first, result, np.arange(len(of_slice)))
+    return result, first
+
+
+def _ranges(start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> Int64:
+    """The numbers of all ranges [start, start + length), one after the other."""
+    before = np.cumsum(length) - length
+    numbers: Int64 = np.arange(int(length.sum()), dtype=np.int64) + np.repeat(start - before, length)
+    return numbers

@@ -1,0 +1,62 @@
+"""The first laws of a plan: every owner subscribes (valid), every partition that can have an owner has one (complete)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.errors import ProblemError
+from counterpoise.laws.violation import Violation, Words
+from counterpoise.model.claims import subscribes
+from counterpoise.model.problem import UNOWNED, Int32, Problem
+
+__all__ = ["complete", "valid"]
+
+
+def valid(problem: Problem, owner: Int32, *, words: Words | None = None) -> list[Violation]:
+    """Law ``valid``: whoever owns a partition is a member and subscribes to its topic. O(P + S).
+
+    Raises
+    ------
+    ProblemError
+        `owner` is not an integer array of length P.
+    """
+    _check_shape(problem, owner)
+    member = (owner >= 0) & (owner < problem.n_members)
+    wrong = (owner != UNOWNED) & ~member
+    if len(problem.subscriber) != problem.n_members * problem.n_topics:
+        at = np.flatnonzero(member)
+        topic = problem.topic_of_partition()[at].astype(np.int64)
+        may = subscribes(topic, owner[at], problem.subscriber_start, problem.subscriber, problem.n_members)
+        wrong[at[~may]] = True
+    return _violation("valid", wrong, "given to a member that does not subscribe to the topic", problem, owner, words)
+
+
+def complete(problem: Problem, owner: Int32, *, words: Words | None = None) -> list[Violation]:
+    """Law ``complete``: every partition of a topic with a subscriber has an owner. O(P).
+
+    Raises
+    ------
+    ProblemError
+        `owner` is not an integer array of length P.
+    """
+    _check_shape(problem, owner)
+    ownable = np.repeat(np.diff(problem.subscriber_start) > 0, np.diff(problem.topic_start))
+    missing = (owner == UNOWNED) & ownable
+    return _violation("complete", missing, "left without an owner though the topic has subscribers", problem, None, words)
+
+
+def _violation(
+    law: str, wrong: npt.NDArray[np.bool_], what: str, problem: Problem, owner: Int32 | None, words: Words | None
+) -> list[Violation]:
+    at = np.flatnonzero(wrong)
+    if not len(at):
+        return []
+    words = Words(problem) if words is None else words
+    number = "1 partition is" if len(at) == 1 else f"{len(at)} partitions are"
+    return [Violation(law, f"{number} {what}: {words.partitions(at, owner)}", len(at))]
+
+
+def _check_shape(problem: Problem, owner: Int32) -> None:
+    if owner.shape != (problem.n_partitions,) or owner.dtype.kind not in "iu":
+        raise ProblemError(f"owner: integers of shape ({problem.n_partitions},) are wanted, got {owner.dtype} {owner.shape}")

@@ -1,0 +1,7 @@
+"""Metrics: how good a plan is and what it costs, in figures."""
+
+from __future__ import annotations
+
+from counterpoise.metrics.measure import Metrics, measure
+
+__all__ = ["Metrics", "measure"]
