@@ -1,10 +1,10 @@
 """The records of ``__consumer_offsets``: every type and version Kafka 4.3.1 reads or writes.
 
-    schema      the engine: a dataclass is its own layout
-    values      the values of all types
-    records     one record at a time, keys included
-    columns     binary columns as NumPy sees them: gathers, slices, UTF-8
-    batch       offset commits by the million
+schema      the engine: a dataclass is its own layout
+values      the values of all types
+records     one record at a time, keys included
+columns     binary columns as NumPy sees them: gathers, slices, UTF-8
+batch       offset commits by the million
 """
 
 from counterpoise.wire.offsets_topic.records import (
