@@ -1,0 +1,53 @@
+# Everything a newcomer or CI runs. `make help` lists the targets; the work is done by small scripts in scripts/.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-long lint bench kafka wheel lock clean distclean
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+KAFKA := .kafka/.ready
+PYTEST := $(BIN)/pytest
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## audit the recorded cluster in examples/shop; the report lands in out/demo
+	@scripts/demo.sh
+
+test: lint $(KAFKA) ## everything that must hold: lint, types, import contracts, unit, property, Spark and broker tests
+	@JAVA_HOME="$$(scripts/find_java.sh --install)" $(PYTEST)
+
+test-long: $(READY) $(KAFKA) ## the same tests with a hundred times the generated cases (hours; the seed of a failure is printed)
+	@JAVA_HOME="$$(scripts/find_java.sh --install)" COUNTERPOISE_PROFILE=long $(PYTEST)
+
+lint: $(READY) ## style, types and import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+bench: $(READY) ## time the parts whose speed is promised, each beside its yardstick in the same run
+	@for script in benchmarks/bench_*.py; do JAVA_HOME="$$(scripts/find_java.sh --install)" $(BIN)/python "$$script"; done
+
+kafka: $(KAFKA) ## fetch the jars of the Kafka broker that tests start
+
+wheel: $(READY) ## build the wheel and try it in a fresh environment away from the sources
+	@scripts/try_wheel.sh
+
+lock: $(READY) ## renew requirements.lock from pyproject.toml; versions change only where they must (rm it first to renew all)
+	@scripts/lock.sh
+
+clean: ## remove what the other targets made, except the environment and the broker's jars
+	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## remove those too
+	rm -rf $(VENV) .kafka
+
+$(READY): requirements.lock pyproject.toml
+	@scripts/make_env.sh $(VENV)
+
+$(KAFKA): tests/kafka/pom.xml
+	@scripts/fetch_kafka.sh .kafka
