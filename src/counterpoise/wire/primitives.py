@@ -67,6 +67,7 @@ class Reader:
 
     @property
     def remaining(self) -> int:
+        """Bytes that are left."""
         return len(self.data) - self.position
 
     def fail(self, field: str, reason: str) -> WireError:
@@ -90,18 +91,23 @@ class Reader:
         return number
 
     def int8(self, field: str) -> int:
+        """8 bits, signed."""
         return self._number(_INT8, field)
 
     def int16(self, field: str) -> int:
+        """16 bits, signed."""
         return self._number(_INT16, field)
 
     def uint16(self, field: str) -> int:
+        """16 bits, unsigned."""
         return self._number(_UINT16, field)
 
     def int32(self, field: str) -> int:
+        """32 bits, signed."""
         return self._number(_INT32, field)
 
     def int64(self, field: str) -> int:
+        """64 bits, signed."""
         return self._number(_INT64, field)
 
     def uvarint(self, field: str) -> int:
@@ -125,12 +131,8 @@ class Reader:
         """16 raw bytes."""
         return self.take(16, field)
 
-    def size(self, field: str, *, compact: bool) -> int | None:
-        """Length of a bytes field, checked against what is left; None = null."""
-        return self._length(self.uvarint(field) - 1 if compact else self.int32(field), field)
-
-    def count(self, field: str, *, compact: bool) -> int | None:
-        """Number of elements of an array, each at least one byte, so checked against what is left; None = null."""
+    def length(self, field: str, *, compact: bool) -> int | None:
+        """Length of bytes or count of an array (of at least one byte each), checked against what is left; None = null."""
         return self._length(self.uvarint(field) - 1 if compact else self.int32(field), field)
 
     def _length(self, length: int, field: str) -> int | None:
@@ -141,6 +143,7 @@ class Reader:
         return length
 
     def nullable_text(self, field: str, *, compact: bool = False) -> str | None:
+        """A string; None = null."""
         length = self._length(self.uvarint(field) - 1 if compact else self.int16(field), field)
         if length is None:
             return None
@@ -154,16 +157,19 @@ class Reader:
             raise WireError(start, field, f"not UTF-8: {error.reason} at its byte {error.start}") from None
 
     def text(self, field: str, *, compact: bool = False) -> str:
+        """A string that must not be null."""
         value = self.nullable_text(field, compact=compact)
         if value is None:
             raise self.fail(field, "null is not allowed")
         return value
 
     def nullable_raw(self, field: str, *, compact: bool = False) -> bytes | None:
-        size = self.size(field, compact=compact)
+        """Bytes with their length; None = null."""
+        size = self.length(field, compact=compact)
         return None if size is None else self.take(size, field)
 
     def raw(self, field: str, *, compact: bool = False) -> bytes:
+        """Bytes with their length that must not be null."""
         value = self.nullable_raw(field, compact=compact)
         if value is None:
             raise self.fail(field, "null is not allowed")
@@ -171,7 +177,7 @@ class Reader:
 
     def elements(self, field: str, *, compact: bool = False) -> int:
         """Number of elements of an array that must not be null."""
-        count = self.count(field, compact=compact)
+        count = self.length(field, compact=compact)
         if count is None:
             raise self.fail(field, "null is not allowed")
         return count
@@ -214,6 +220,7 @@ class Writer:
         return b"".join(self._parts)
 
     def put(self, raw: bytes) -> None:
+        """Bytes as they are."""
         self._parts.append(raw)
         self._size += len(raw)
 
@@ -228,21 +235,27 @@ class Writer:
             raise self.fail(field, f"{value!r} does not fit {layout.size} bytes") from None
 
     def int8(self, value: int, field: str) -> None:
+        """8 bits, signed."""
         self._number(_INT8, value, field)
 
     def int16(self, value: int, field: str) -> None:
+        """16 bits, signed."""
         self._number(_INT16, value, field)
 
     def uint16(self, value: int, field: str) -> None:
+        """16 bits, unsigned."""
         self._number(_UINT16, value, field)
 
     def int32(self, value: int, field: str) -> None:
+        """32 bits, signed."""
         self._number(_INT32, value, field)
 
     def int64(self, value: int, field: str) -> None:
+        """64 bits, signed."""
         self._number(_INT64, value, field)
 
     def uvarint(self, value: int, field: str) -> None:
+        """An unsigned varint of at most 32 bits."""
         if not 0 <= value <= 0xFFFFFFFF:
             raise self.fail(field, f"{value} is no unsigned 32-bit number")
         out = bytearray()
@@ -253,6 +266,7 @@ class Writer:
         self.put(bytes(out))
 
     def uuid(self, value: bytes, field: str) -> None:
+        """16 raw bytes."""
         if len(value) != 16:
             raise self.fail(field, f"a uuid has 16 bytes, not {len(value)}")
         self.put(value)
@@ -285,6 +299,7 @@ class Writer:
         self.put(value or b"")
 
     def int32s(self, values: tuple[int, ...], field: str, *, compact: bool = False) -> None:
+        """An array of int32."""
         self.length(len(values), field, compact=compact)
         try:
             self.put(struct.pack(f">{len(values)}i", *values))

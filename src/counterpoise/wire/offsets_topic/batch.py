@@ -172,7 +172,7 @@ def decode_keys(keys: BinaryColumn) -> KeyColumns:
     spans[:, commit] = group_start, group_length, topic_start, topic_length
     spans[:, commit[garbled]] = 0
     fault[commit[~garbled]] = Fault.NONE
-    return KeyColumns(record_type, fault, *spans, partition)
+    return KeyColumns(record_type, fault, spans[0], spans[1], spans[2], spans[3], partition)
 
 
 def _decode_values(values: BinaryColumn, row: Int64, record_type: Int16) -> dict[str, npt.NDArray[Any]]:

@@ -72,7 +72,7 @@ RAW = Primitive("raw")
 
 @dataclass(frozen=True)
 class _Spec:
-    type: WireType
+    kind: WireType
     since: int
     until: int
     tag: int | None
@@ -93,13 +93,13 @@ class Flexible:
 
 
 def wire(
-    type: WireType, default: Any = MISSING, *, since: int = 0, until: int = 32767, tag: int | None = None, always: bool = False
-) -> Any:  # noqa: A002
+    kind: WireType, default: Any = MISSING, *, since: int = 0, until: int = 32767, tag: int | None = None, always: bool = False
+) -> Any:
     """A dataclass field with its place on the wire.
 
     Parameters
     ----------
-    type : WireType
+    kind : WireType
         How it is written.
     default : optional
         Its value in versions without it; a tagged field with this value is not written.
@@ -110,7 +110,7 @@ def wire(
     always : bool
         A tagged field that is written even when it has its default.
     """
-    spec = _Spec(type, since, until, tag, always)
+    spec = _Spec(kind, since, until, tag, always)
     return field(metadata={"wire": spec}) if default is MISSING else field(default=default, metadata={"wire": spec})
 
 
@@ -121,7 +121,7 @@ def read_value(cls: type, reader: Reader, version: int, *, flexible: bool) -> An
 
 def write_value(value: Any, writer: Writer, version: int, *, flexible: bool) -> None:
     """Append a struct; `WireError` where a value does not fit its type."""
-    _writer_of(type(value), version, flexible, "")(value, writer)
+    _writer_of(value.__class__, version, flexible, "")(value, writer)
 
 
 _Read: TypeAlias = Callable[[Reader], Any]
@@ -147,9 +147,9 @@ def _layout(cls: type, version: int) -> tuple[list[tuple[str, _Spec]], dict[int,
 @cache
 def _reader_of(cls: type, version: int, flexible: bool, prefix: str) -> _Read:
     ordinary, tagged = _layout(cls, version)
-    steps = [(name, _read_type(spec.type, version, flexible, prefix + name)) for name, spec in ordinary]
+    steps = [(name, _read_type(spec.kind, version, flexible, prefix + name)) for name, spec in ordinary]
     by_tag = {
-        tag: (name, _read_type(spec.type, version, flexible, prefix + name, inside_tag=True))
+        tag: (name, _read_type(spec.kind, version, flexible, prefix + name, inside_tag=True))
         for tag, (name, spec, _) in tagged.items()
     }
 
@@ -175,9 +175,9 @@ def _reader_of(cls: type, version: int, flexible: bool, prefix: str) -> _Read:
 @cache
 def _writer_of(cls: type, version: int, flexible: bool, prefix: str) -> _Write:
     ordinary, tagged = _layout(cls, version)
-    steps = [(name, _write_type(spec.type, version, flexible, prefix + name)) for name, spec in ordinary]
+    steps = [(name, _write_type(spec.kind, version, flexible, prefix + name)) for name, spec in ordinary]
     by_tag = [
-        (tag, name, default, spec.always, _write_type(spec.type, version, flexible, prefix + name, inside_tag=True))
+        (tag, name, default, spec.always, _write_type(spec.kind, version, flexible, prefix + name, inside_tag=True))
         for tag, (name, spec, default) in tagged.items()
     ]
 
@@ -214,7 +214,7 @@ def _read_array(kind: Array, version: int, flexible: bool, name: str) -> _Read:
     step = _read_type(kind.of, version, flexible, name)
 
     def read(reader: Reader) -> tuple[Any, ...] | None:
-        count = reader.count(name, compact=flexible)
+        count = reader.length(name, compact=flexible)
         if count is None:
             if kind.nullable:
                 return None

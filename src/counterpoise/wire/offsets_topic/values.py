@@ -192,7 +192,7 @@ class ConsumerGroupMemberMetadataValue(Value):
     subscribed_topic_regex: str | None = wire(NULLABLE_STRING)
     rebalance_timeout_ms: int = wire(INT32)
     server_assignor: str | None = wire(NULLABLE_STRING)
-    classic_member_metadata: ClassicMemberMetadata | None = wire(
+    classic_member_metadata: ClassicMemberMetadata | None = wire(  # noqa: RUF009 - a dataclasses.field
         Struct(ClassicMemberMetadata, nullable=True), None, tag=0, always=True
     )
 
@@ -340,7 +340,7 @@ class StreamsGroupMemberMetadataValue(Value):
     rebalance_timeout_ms: int = wire(INT32)
     topology_epoch: int = wire(INT32)
     process_id: str = wire(STRING)
-    user_endpoint: Endpoint | None = wire(Struct(Endpoint, nullable=True))
+    user_endpoint: Endpoint | None = wire(Struct(Endpoint, nullable=True))  # noqa: RUF009 - a dataclasses.field
     client_tags: tuple[KeyValue, ...] = wire(Array(Struct(KeyValue)))
 
 
