@@ -193,10 +193,16 @@ def _unbalanced(
     gain = Fraction(2 * int(load[giver]) - 1, int(problem.capacity[giver]))
     gain -= Fraction(2 * int(load[taker]) + 1, int(problem.capacity[taker]))
     message = (
-        f"{words.member(giver)} has {load[giver]} partitions and {words.member(taker)} has {load[taker]}: "
+        f"{_loaded(problem, load, giver, words)} and {_loaded(problem, load, taker, words)}: "
         f"one fewer for the first and one more for the second is better balanced; move {words.moves(moves)}"
     )
     return [Violation("balanced", message, 1, words.named(moves), gain)]
+
+
+def _loaded(problem: Problem, load: Int64, member: int, words: Words) -> str:
+    weights = problem.capacity
+    weight = f" at capacity {weights[member]}" if int(weights.min()) != int(weights.max()) else ""
+    return f"{words.member(member)} has {load[member]} partition{'' if load[member] == 1 else 's'}{weight}"
 
 
 def _unsticky(owner: Int32, claims: Int32, moves: list[Move], words: Words) -> Violation:

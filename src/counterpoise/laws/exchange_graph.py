@@ -16,7 +16,7 @@ import numpy.typing as npt
 from counterpoise.model.claims import subscribes
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["Arcs", "Classes", "ExchangeGraph", "claimant", "classes", "exchange_graph"]
+__all__ = ["Arcs", "Classes", "ExchangeGraph", "claimant", "classes", "exchange_graph", "ranges"]
 
 _DENSE_CELLS = 50_000_000
 """Largest members x topic classes table of bytes that is worth its memory (50 MB); beyond it pairs are sorted."""
@@ -106,14 +106,14 @@ def classes(problem: Problem) -> Classes:
     of_topic, first = _equal_slices(problem.subscriber, problem.subscriber_start)
     lengths = np.diff(problem.subscriber_start)[first]
     class_of_pair = np.repeat(np.arange(len(first), dtype=np.int64), lengths)
-    member_of_pair = problem.subscriber[_ranges(problem.subscriber_start[first], lengths)].astype(np.int64)
+    member_of_pair = problem.subscriber[ranges(problem.subscriber_start[first], lengths)].astype(np.int64)
     order = np.argsort(member_of_pair, kind="stable")
     start = np.searchsorted(member_of_pair[order], np.arange(n_members + 1))
     subscribed = class_of_pair[order].astype(np.int32)
     of_member, model = _equal_slices(subscribed, start)
     counts = np.diff(start)[model]
     head = np.repeat(np.arange(len(model), dtype=np.int64), counts)
-    tail = subscribed[_ranges(start[model], counts)].astype(np.int64)
+    tail = subscribed[ranges(start[model], counts)].astype(np.int64)
     return Classes(of_topic, len(first), of_member, len(model), Arcs.of(head, tail))
 
 
@@ -189,7 +189,7 @@ def _equal_slices(values: Int32, start: npt.NDArray[np.int64]) -> tuple[Int32, n
     return result, first
 
 
-def _ranges(start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> Int64:
+def ranges(start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> Int64:
     """The numbers of all ranges [start, start + length), one after the other."""
     before = np.cumsum(length) - length
     numbers: Int64 = np.arange(int(length.sum()), dtype=np.int64) + np.repeat(start - before, length)

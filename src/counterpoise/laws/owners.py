@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpoise.errors import ProblemError
-from counterpoise.laws.violation import Violation, Words
+from counterpoise.laws.violation import Violation, Words, of_partitions
 from counterpoise.model.claims import subscribes
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 
@@ -29,7 +28,8 @@ def valid(problem: Problem, owner: Int32, *, words: Words | None = None) -> list
         topic = problem.topic_of_partition()[at].astype(np.int64)
         may = subscribes(topic, owner[at], problem.subscriber_start, problem.subscriber, problem.n_members)
         wrong[at[~may]] = True
-    return _violation("valid", wrong, "given to a member that does not subscribe to the topic", problem, owner, words)
+    words = Words(problem) if words is None else words
+    return of_partitions("valid", wrong, "given to a member that does not subscribe to the topic", words, owner)
 
 
 def complete(problem: Problem, owner: Int32, *, words: Words | None = None) -> list[Violation]:
@@ -43,18 +43,8 @@ def complete(problem: Problem, owner: Int32, *, words: Words | None = None) -> l
     _check_shape(problem, owner)
     ownable = np.repeat(np.diff(problem.subscriber_start) > 0, np.diff(problem.topic_start))
     missing = (owner == UNOWNED) & ownable
-    return _violation("complete", missing, "left without an owner though the topic has subscribers", problem, None, words)
-
-
-def _violation(
-    law: str, wrong: npt.NDArray[np.bool_], what: str, problem: Problem, owner: Int32 | None, words: Words | None
-) -> list[Violation]:
-    at = np.flatnonzero(wrong)
-    if not len(at):
-        return []
     words = Words(problem) if words is None else words
-    number = "1 partition is" if len(at) == 1 else f"{len(at)} partitions are"
-    return [Violation(law, f"{number} {what}: {words.partitions(at, owner)}", len(at))]
+    return of_partitions("complete", missing, "left without an owner though the topic has subscribers", words)
 
 
 def _check_shape(problem: Problem, owner: Int32) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int32, Problem
 
-__all__ = ["Move", "NamedMove", "Violation", "Words"]
+__all__ = ["Move", "NamedMove", "Violation", "Words", "of_partitions"]
 
 _SHOWN = 5
 """So many examples, or moves of an exchange, are written out in a message; the rest are counted."""
@@ -114,6 +114,15 @@ class Words:
     def _owner(self, code: int) -> str:
         known = self._members is None or 0 <= code < len(self._members)
         return self.member(code) if known else f"code {code}, which is no member"
+
+
+def of_partitions(law: str, wrong: npt.NDArray[np.bool_], what: str, words: Words, owner: Int32 | None = None) -> list[Violation]:
+    """At most one violation for the partitions of a bool[P] mask: "3 partitions are <what>: a-0, a-1, b-7"."""
+    at = np.flatnonzero(wrong)
+    if not len(at):
+        return []
+    number = "1 partition is" if len(at) == 1 else f"{len(at)} partitions are"
+    return [Violation(law, f"{number} {what}: {words.partitions(at, owner)}", len(at))]
 
 
 def _more(total: int) -> str:

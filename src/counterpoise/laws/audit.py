@@ -1,0 +1,85 @@
+"""audit: one plan held against the laws the caller names, over integer arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from counterpoise.errors import InvariantError, OptionError
+from counterpoise.laws.certificate import certify, check
+from counterpoise.laws.owners import complete, valid
+from counterpoise.laws.sticky_first import sticky_first
+from counterpoise.laws.violation import Violation, Words
+from counterpoise.model.problem import Int32, Problem
+
+__all__ = ["DEFAULT_LAWS", "LAWS", "audit", "chosen"]
+
+LAWS = {
+    "valid": "whoever owns a partition is a member that subscribes to its topic",
+    "complete": "every partition with a subscriber is owned by exactly one member, and only partitions that exist are",
+    "balanced": "the loads, sorted descending, are lexicographically smallest (with capacities: the sum of load²/capacity)",
+    "sticky": "balanced, and at that balance the most partitions stay with the member that claims them",
+    "sticky-first": "no valid claim moves, and the loads are as balanced as that allows",
+    "withheld": "a cooperative round withholds exactly what another member holds",
+    "added-and-revoked": "no partition is added to one member in the round in which another loses it",
+}
+"""The laws of a plan: name and meaning. The last two speak of cooperative rounds."""
+
+DEFAULT_LAWS = ("valid", "complete", "balanced", "sticky", "withheld", "added-and-revoked")
+
+
+def chosen(laws: Iterable[str] | None) -> frozenset[str]:
+    """The laws to check; None means all of `DEFAULT_LAWS`.
+
+    Raises
+    ------
+    OptionError
+        A name that is no law.
+    """
+    wanted = frozenset(DEFAULT_LAWS if laws is None else laws)
+    unknown = sorted(wanted - LAWS.keys())
+    if unknown:
+        raise OptionError(f"laws: {unknown[0]!r} is no law; there are: {', '.join(LAWS)}")
+    return wanted
+
+
+def audit(problem: Problem, owner: Int32, laws: Iterable[str] | None = None, *, words: Words | None = None) -> list[Violation]:
+    """Hold a plan against laws; an empty list proves them.
+
+    Parameters
+    ----------
+    problem : Problem
+    owner : int32[P]
+        The target owners, from anywhere.
+    laws : iterable of str, optional
+        Names from `LAWS`; default `DEFAULT_LAWS`. The two cooperative ones need what a round hands out and are
+        checked by `verify`; here they hold of nothing.
+    words : Words, optional
+        Names for the messages.
+
+    Returns
+    -------
+    list of Violation
+        In the order of `LAWS`. A plan that is not valid and complete is not looked at further: nothing else can be
+        proven of it, so its faults are reported whatever laws were asked for beyond these two.
+
+    Notes
+    -----
+    Balance and stickiness are proven by `certificate.check` in linear time from a certificate found by search.
+    """
+    wanted = chosen(laws)
+    words = Words(problem) if words is None else words
+    broken = [*valid(problem, owner, words=words), *complete(problem, owner, words=words)]
+    if broken:
+        beyond = wanted & {"balanced", "sticky", "sticky-first"}
+        return [fault for fault in broken if beyond or fault.law in wanted]
+    found: list[Violation] = []
+    if wanted & {"balanced", "sticky"}:
+        certificate = certify(problem, owner, words=words)
+        if certificate.sticky and check(problem, owner, certificate):
+            raise InvariantError("a certificate does not prove what it claims; please report this group and plan")
+        found += [fault for fault in certificate.violations if fault.law in wanted]
+        if not found and not certificate.balanced:
+            found.append(Violation("sticky", "the plan is not balanced, and stickiness is measured at the best balance"))
+    if "sticky-first" in wanted:
+        found += sticky_first(problem, owner, words=words)
+    return found

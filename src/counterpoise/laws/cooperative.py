@@ -1,0 +1,59 @@
+"""Laws of a cooperative round: what is handed out now, what waits, and what the group looks like afterwards (KIP-429)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.laws.violation import Violation, Words, of_partitions
+from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem
+
+__all__ = ["added_and_revoked", "after_round", "withheld"]
+
+
+def withheld(problem: Problem, target: Int32, handed: Int32, *, words: Words | None = None) -> list[Violation]:
+    """Law ``withheld``: exactly what somebody else holds waits, everything else goes to its target owner now.
+
+    Parameters
+    ----------
+    problem : Problem
+    target : int32[P]
+        The wanted owners.
+    handed : int32[P]
+        What this round hands out, UNOWNED where a partition waits.
+
+    Notes
+    -----
+    A partition waits when a member other than its target owner holds it, or when two dispute it (CONTESTED). O(P).
+    """
+    words = Words(problem) if words is None else words
+    waits = _held(problem) & (problem.holder != target)
+    early, late = waits & (handed != UNOWNED), ~waits & (handed == UNOWNED) & (target != UNOWNED)
+    other = ~waits & (handed != UNOWNED) & (handed != target)
+    return [
+        *of_partitions("withheld", early, "handed out while another member still holds it", words, handed),
+        *of_partitions("withheld", late, "withheld though no other member holds it", words),
+        *of_partitions("withheld", other, "handed to another member than the target says", words, handed),
+    ]
+
+
+def added_and_revoked(problem: Problem, handed: Int32, *, words: Words | None = None) -> list[Violation]:
+    """Law ``added-and-revoked``: no partition is given to one member in the round in which another loses it.
+
+    The check Kafka's Java consumer runs when it leads a group with a cooperative assignor that is not its own
+    (`validateCooperativeAssignment`). O(P).
+    """
+    words = Words(problem) if words is None else words
+    both = _held(problem) & (handed != UNOWNED) & (problem.holder != handed)
+    return of_partitions("added-and-revoked", both, "added to one member and revoked from another in one round", words, handed)
+
+
+def after_round(problem: Problem, handed: Int32) -> Problem:
+    """The group once every member has revoked what it was not given: everybody holds and claims what was handed out."""
+    return problem.replace(previous_owner=handed, holder=handed)
+
+
+def _held(problem: Problem) -> npt.NDArray[np.bool_]:
+    """Held by a member of the group, or by two."""
+    held: npt.NDArray[np.bool_] = (problem.holder == CONTESTED) | ((problem.holder >= 0) & (problem.holder < problem.n_members))
+    return held

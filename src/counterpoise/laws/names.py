@@ -1,0 +1,155 @@
+"""verify: a plan by names, from anywhere, held against the laws of its group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from counterpoise.errors import SnapshotError
+from counterpoise.laws.audit import audit, chosen
+from counterpoise.laws.cooperative import added_and_revoked, withheld
+from counterpoise.laws.violation import Violation, Words
+from counterpoise.model.problem import UNOWNED, Int32, Int64
+from counterpoise.snapshot.group import Group
+from counterpoise.snapshot.plan import Plan
+
+__all__ = ["AnyPlan", "owners_or_faults", "verify"]
+
+AnyPlan: TypeAlias = Plan | Mapping[str, Mapping[str, Sequence[int]]]
+"""A Plan, or {member id: {topic: [partitions]}} from anywhere."""
+
+_SHOWN = 5
+
+
+def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> list[Violation]:
+    """Hold a plan against the laws; an empty list is a proof.
+
+    Parameters
+    ----------
+    group : Group
+    plan : Plan, or mapping of member id to topic to partition indices
+        A mapping is read as the target: who shall own what in the end. Of a Plan the target is checked, and under
+        the cooperative protocol also what it hands out now.
+    laws : iterable of str, optional
+        Names from `laws.LAWS`; default: valid, complete, balanced, sticky, withheld, added-and-revoked. A strategy
+        that does not promise balance (range, say) may well fail `balanced`: that answers the question "is this plan
+        optimal", not "did the strategy keep its word".
+
+    Returns
+    -------
+    list of Violation
+        Each in plain words; for balance and stickiness with the moves that would be better. A plan that is not
+        valid and complete is not looked at further.
+
+    Raises
+    ------
+    OptionError
+        A name that is no law.
+    SnapshotError
+        The plan is not of the form above; the message names the path.
+
+    Notes
+    -----
+    The proof is made from the group and the plan alone; no solver takes part. Linear in partitions and
+    subscriptions, but for the search for the certificate. Racks and the spread of single topics are not certified.
+    """
+    wanted = chosen(laws)
+    problem = group.problem()
+    words = Words(problem, group.member_ids, group.topic_names)
+    target, faults = owners_or_faults(group, plan)
+    if faults:
+        return [fault for fault in faults if fault.law in wanted or wanted - {"valid", "complete"}]
+    found = audit(problem, target, wanted, words=words)
+    if isinstance(plan, Plan) and plan.protocol != "eager":
+        handed, faults = _owners(group, plan.assignment) if not _same_codes(group, plan) else (plan.owner, [])
+        found += [fault for fault in faults if fault.law in wanted]
+        if not faults and "withheld" in wanted:
+            found += withheld(problem, target, handed, words=words)
+        if not faults and "added-and-revoked" in wanted:
+            found += added_and_revoked(problem, handed, words=words)
+    return found
+
+
+def owners_or_faults(group: Group, plan: AnyPlan) -> tuple[Int32, list[Violation]]:
+    """The target owners of a plan in the group's codes, and what cannot be said in codes.
+
+    Returns
+    -------
+    owner : int32[P]
+        Of a partition given twice, the last member named.
+    faults : list of Violation
+        ``valid``: an unknown member; ``complete``: an unknown topic or partition, or one given twice.
+    """
+    if isinstance(plan, Plan):
+        if _same_codes(group, plan):
+            return plan.target_owner, []
+        plan = plan.target
+    return _owners(group, plan)
+
+
+def _same_codes(group: Group, plan: Plan) -> bool:
+    return (
+        tuple(plan.member_ids) == group.member_ids
+        and tuple(plan.topic_names) == group.topic_names
+        and np.array_equal(plan.problem.topic_start, group.problem().topic_start)
+    )
+
+
+def _owners(group: Group, assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> tuple[Int32, list[Violation]]:
+    problem = group.problem()
+    member_code = {name: code for code, name in enumerate(group.member_ids)}
+    topic_code = {name: code for code, name in enumerate(group.topic_names)}
+    owner = np.full(problem.n_partitions, UNOWNED, np.int32)
+    given = np.zeros(problem.n_partitions, np.int64)
+    strangers: list[str] = []
+    missing: list[str] = []
+    for member, topics in _items(assignment, "plan"):
+        if member not in member_code:
+            strangers.append(member)
+            continue
+        for topic, listed in _items(topics, member):
+            indices = _indices(listed, f"{member}.{topic}")
+            first, end = problem.topic_start[topic_code[topic] :][:2].tolist() if topic in topic_code else (0, 0)
+            exists = (indices >= 0) & (indices < end - first)
+            missing += [f"{topic}-{index} (given to {member})" for index in indices[~exists].tolist()]
+            inside = first + indices[exists]
+            owner[inside] = member_code[member]
+            np.add.at(given, inside, 1)
+    return owner, _faults(group, strangers, missing, np.flatnonzero(given > 1))
+
+
+def _faults(group: Group, strangers: list[str], missing: list[str], twice: Int64) -> list[Violation]:
+    found = []
+    if strangers:
+        message = f"the plan names members the group does not have: {_some(strangers)}"
+        found.append(Violation("valid", message, len(strangers)))
+    if missing:
+        found.append(Violation("complete", f"the plan gives partitions that do not exist: {_some(missing)}", len(missing)))
+    if len(twice):
+        words = Words(group.problem(), group.member_ids, group.topic_names)
+        what = "partition is" if len(twice) == 1 else "partitions are"
+        message = f"{len(twice)} {what} given more than once: {words.partitions(twice)}"
+        found.append(Violation("complete", message, len(twice)))
+    return found
+
+
+def _items(value: object, path: str) -> list[tuple[str, Mapping[str, Sequence[int]]]]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise SnapshotError(f"{path}: a mapping by name is wanted; a plan is {{member: {{topic: [partitions]}}}}")
+    return list(value.items())
+
+
+def _indices(listed: object, path: str) -> Int64:
+    try:
+        indices = np.asarray(listed)
+    except (ValueError, OverflowError):
+        indices = np.zeros((), np.float64)
+    if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
+        raise SnapshotError(f"{path}: a list of partition indices is wanted")
+    return indices.astype(np.int64)
+
+
+def _some(listed: list[str]) -> str:
+    return ", ".join(listed[:_SHOWN]) + (f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")
