@@ -1,0 +1,125 @@
+"""Why a generation followed another: what differs between the members and topics of the two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Difference", "difference", "identity"]
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What changed between two generations.
+
+    Attributes
+    ----------
+    cause : str
+        join, leave, join_leave, subscription, partition_count, protocol or unknown.
+    joined, left : list of str
+        Member ids; a static member that came back under a new id is in neither.
+    restarted : list of str
+        Client ids that are in both lists: a process that went and came back.
+    detail : str
+        The difference in words.
+    """
+
+    cause: str
+    joined: list[str]
+    left: list[str]
+    restarted: list[str]
+    detail: str
+
+
+def identity(member: Row) -> str:
+    """What stays the same when a member comes back: its instance id if it is static, else its member id."""
+    instance = member.get("group_instance_id")
+    return f"static {instance}" if instance else str(member["member_id"])
+
+
+def difference(
+    before: Sequence[Row],
+    now: Sequence[Row],
+    sizes_before: Mapping[str, int],
+    sizes_now: Mapping[str, int],
+    protocols: tuple[Any, Any],
+) -> Difference:
+    """Compare two generations of one group.
+
+    Parameters
+    ----------
+    before, now : sequences of member rows
+        Fields ``member_id, group_instance_id, client_id, topics``.
+    sizes_before, sizes_now : mapping of topic to partitions
+        As far as each generation shows them.
+    protocols : pair
+        Protocol name before and now; None where unknown.
+    """
+    was = {identity(member): member for member in before}
+    is_now = {identity(member): member for member in now}
+    joined = [member for key, member in is_now.items() if key not in was]
+    left = [member for key, member in was.items() if key not in is_now]
+    clients_gone = {member.get("client_id") for member in left}
+    restarted = sorted({str(member["client_id"]) for member in joined if member.get("client_id") in clients_gone})
+    cause, detail = _cause(joined, left, restarted, (was, is_now), (sizes_before, sizes_now), protocols)
+    return Difference(cause, sorted(m["member_id"] for m in joined), sorted(m["member_id"] for m in left), restarted, detail)
+
+
+def _cause(
+    joined: list[Row],
+    left: list[Row],
+    restarted: list[str],
+    members: tuple[Mapping[str, Row], Mapping[str, Row]],
+    sizes: tuple[Mapping[str, int], Mapping[str, int]],
+    protocols: tuple[Any, Any],
+) -> tuple[str, str]:
+    words = []
+    if joined:
+        words.append("joined: " + _names(joined))
+    if left:
+        words.append("left: " + _names(left))
+    if restarted:
+        words.append("restarted: " + ", ".join(restarted))
+    asked = _subscriptions(*members)
+    grown = _grown(*sizes)
+    changed = protocols[0] is not None and protocols[1] is not None and protocols[0] != protocols[1]
+    words += asked + grown + ([f"protocol {protocols[0]} -> {protocols[1]}"] if changed else [])
+    detail = "; ".join(words)
+    if joined and left:
+        return "join_leave", detail
+    if joined or left:
+        return ("join" if joined else "leave"), detail
+    if asked:
+        return "subscription", detail
+    if grown:
+        return "partition_count", detail
+    return ("protocol" if changed else "unknown"), detail
+
+
+def _subscriptions(was: Mapping[str, Row], is_now: Mapping[str, Row]) -> list[str]:
+    words = []
+    for key, member in is_now.items():
+        old = set(was.get(key, member).get("topics") or ())
+        new = set(member.get("topics") or ())
+        if old != new:
+            added, gone = sorted(new - old), sorted(old - new)
+            signs = [f"+{topic}" for topic in added] + [f"-{topic}" for topic in gone]
+            words.append(f"{member.get('client_id') or member['member_id']} subscription {' '.join(signs)}")
+    return words
+
+
+def _grown(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
+    topics = sorted(before.keys() | now.keys())
+    return [
+        f"{topic} {before.get(topic, 0)} -> {now.get(topic, 0)} partitions"
+        for topic in topics
+        if before.get(topic, 0) != now.get(topic, 0)
+    ]
+
+
+def _names(members: list[Row]) -> str:
+    listed = sorted(str(member.get("client_id") or member["member_id"]) for member in members)
+    return ", ".join(listed[:8]) + (f" and {len(listed) - 8} more" if len(listed) > 8 else "")

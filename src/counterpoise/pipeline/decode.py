@@ -1,0 +1,113 @@
+"""Raw records of the offsets topic to the four tables that everything else is made of.
+
+The JVM splits by record type on the first two bytes of the key, so each Python stage sees only its own records; commits,
+more than 99 % of a real topic, go through a vectorised kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+from pyspark.sql.types import StructType
+
+from counterpoise.pipeline.commits import commit_batches, undecided
+from counterpoise.pipeline.generations import generation_batches, member_faults
+from counterpoise.pipeline.modern import modern_batches
+from counterpoise.pipeline.schemas import DECODE_ERRORS, GROUP_GENERATIONS, MODERN_GROUP_RECORDS, OFFSET_COMMITS
+from counterpoise.pipeline.sources import check_columns
+from counterpoise.wire.offsets_topic import Record, RecordType, Undecodable, decode_record
+
+__all__ = ["decode_errors", "decoded_commits", "group_generations", "is_commit", "modern_group_records", "offset_commits"]
+
+_COMMIT_TYPES = (b"\x00\x00", b"\x00\x01")
+ERROR_COLUMNS = pa.schema(
+    [
+        ("log_partition", pa.int32()),
+        ("log_offset", pa.int64()),
+        ("log_ts", pa.timestamp("us", tz="UTC")),
+        ("record_type", pa.int32()),
+        ("value_version", pa.int32()),
+        ("reason", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+
+
+def is_commit() -> Column:
+    """True for the raw record of an offset commit (types 0 and 1), by its key's first two bytes; never null."""
+    kind = fn.substring(fn.col("key"), 1, 2)
+    commit = (kind == fn.lit(_COMMIT_TYPES[1])) | (kind == fn.lit(_COMMIT_TYPES[0]))
+    return fn.coalesce(commit, fn.lit(False))
+
+
+def offset_commits(records: DataFrame, cluster: str = "default") -> DataFrame:
+    """Table `offset_commits`: one row per commit or tombstone of one.
+
+    Parameters
+    ----------
+    records : DataFrame
+        Columns of Spark's Kafka source.
+    cluster : str
+        What goes into the column of that name.
+
+    Raises
+    ------
+    CaptureError
+        A column is missing.
+    """
+    return decoded_commits(records, cluster).where(fn.col("group_id").isNotNull())
+
+
+def decoded_commits(records: DataFrame, cluster: str = "default") -> DataFrame:
+    """As `offset_commits`, and a row with a null `group_id` for every commit record that cannot be decoded."""
+    raw = check_columns(records, "records").where(is_commit())
+    return _stage(raw, commit_batches, OFFSET_COMMITS, cluster)
+
+
+def group_generations(records: DataFrame, cluster: str = "default") -> DataFrame:
+    """Table `group_generations`: one row per GroupMetadata record (classic groups) or tombstone of one."""
+    raw = check_columns(records, "records").where(fn.substring("key", 1, 2) == fn.lit(b"\x00\x02"))
+    return _stage(raw, generation_batches, GROUP_GENERATIONS, cluster)
+
+
+def modern_group_records(records: DataFrame, cluster: str = "default") -> DataFrame:
+    """Table `modern_group_records`: one row per record of a KIP-848, share or streams group."""
+    raw = check_columns(records, "records").where((~is_commit()) & (fn.substring("key", 1, 2) != fn.lit(b"\x00\x02")))
+    return _stage(raw, modern_batches, MODERN_GROUP_RECORDS, cluster)
+
+
+def decode_errors(records: DataFrame, cluster: str = "default") -> DataFrame:
+    """Table `decode_errors`: every record of an unknown type or version, or damaged, with the reason.
+
+    A generation whose frame can be read but whose members' bytes cannot stands here and in `group_generations`.
+    """
+    return _stage(check_columns(records, "records"), error_batches, DECODE_ERRORS, cluster)
+
+
+def error_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: raw records -> rows of `ERROR_COLUMNS`, only for those that cannot be decoded."""
+    for batch in batches:
+        suspects = batch.take(pa.array(undecided(batch)))
+        yield pa.RecordBatch.from_pylist(list(_error_rows(suspects)), schema=ERROR_COLUMNS)
+
+
+def _error_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    for raw in batch.to_pylist():
+        record = decode_record(raw["key"], raw["value"])
+        row = {"log_partition": raw["partition"], "log_offset": raw["offset"], "log_ts": raw["timestamp"]}
+        row |= {"key": raw["key"], "value": raw["value"]}
+        if isinstance(record, Undecodable):
+            yield row | {"record_type": record.record_type, "value_version": record.value_version, "reason": record.reason}
+        elif isinstance(record, Record) and record.record_type == RecordType.GROUP_METADATA:
+            for fault in member_faults(record.value):
+                yield row | {"record_type": int(record.record_type), "value_version": record.version, "reason": fault}
+
+
+def _stage(raw: DataFrame, kernel: Any, schema: StructType, cluster: str) -> DataFrame:
+    decoded = raw.mapInArrow(kernel, StructType(schema.fields[1:]))
+    return decoded.select(fn.lit(cluster).alias("cluster"), *schema.names[1:])

@@ -1,0 +1,171 @@
+"""Classic generations, decoded: one row per GroupMetadata record, with what each member asked for and got."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from counterpoise.errors import InvariantError, WireError
+from counterpoise.pipeline.libraries import leader_library, library_of
+from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, decode_assignment, decode_subscription
+from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable, decode_record
+from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
+
+__all__ = [
+    "GENERATION_COLUMNS",
+    "TOPIC_PARTITIONS",
+    "generation_batches",
+    "generation_rows",
+    "member_faults",
+    "topic_partitions",
+]
+
+_TIME = pa.timestamp("us", tz="UTC")
+TOPIC_PARTITIONS = pa.list_(pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa.int32()))]))
+_MEMBER = pa.struct(
+    [
+        ("member_id", pa.string()),
+        ("group_instance_id", pa.string()),
+        ("client_id", pa.string()),
+        ("client_host", pa.string()),
+        ("rebalance_timeout_ms", pa.int32()),
+        ("session_timeout_ms", pa.int32()),
+        ("topics", pa.list_(pa.string())),
+        ("owned", TOPIC_PARTITIONS),
+        ("owned_generation", pa.int32()),
+        ("rack_id", pa.string()),
+        ("subscription_version", pa.int32()),
+        ("user_data", pa.binary()),
+        ("assigned", TOPIC_PARTITIONS),
+        ("assignment_version", pa.int32()),
+        ("library", pa.string()),
+    ]
+)
+GENERATION_COLUMNS = pa.schema(
+    [
+        ("log_partition", pa.int32()),
+        ("log_offset", pa.int64()),
+        ("log_ts", _TIME),
+        ("group_id", pa.string()),
+        ("protocol_type", pa.string()),
+        ("protocol", pa.string()),
+        ("generation", pa.int32()),
+        ("leader", pa.string()),
+        ("state_ts", _TIME),
+        ("value_version", pa.int32()),
+        ("deleted", pa.bool_()),
+        ("members", pa.list_(_MEMBER)),
+        ("leader_library", pa.string()),
+    ]
+)
+_LATEST_MS = 253_402_300_799_999
+
+
+def generation_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: raw records -> rows of `GENERATION_COLUMNS`; records that are no group metadata give none."""
+    for batch in batches:
+        yield pa.RecordBatch.from_pylist(list(generation_rows(batch)), schema=GENERATION_COLUMNS)
+
+
+def generation_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """The rows of one batch ``key, value, partition, offset, timestamp``."""
+    for raw in batch.to_pylist():
+        record = decode_record(raw["key"], raw["value"])
+        if isinstance(record, Undecodable) or record.record_type != 2:
+            continue
+        place = {"log_partition": raw["partition"], "log_offset": raw["offset"], "log_ts": raw["timestamp"]}
+        yield {**place, "group_id": record.key.group, **_columns(record)}
+
+
+def member_faults(value: object) -> list[str]:
+    """What cannot be read inside a generation: one sentence per damaged subscription or assignment."""
+    if not isinstance(value, GroupMetadataValue) or value.protocol_type != "consumer":
+        return []
+    faults = []
+    for member in value.members:
+        for what, read, data in (
+            ("subscription", _subscription, member.subscription),
+            ("assignment", _assignment, member.assignment),
+        ):
+            found = read(data)
+            if isinstance(found, str):
+                faults.append(f"{what} of member {member.member_id}: {found}")
+    return faults
+
+
+def topic_partitions(pairs: Iterable[TopicPartitions]) -> list[dict[str, Any]]:
+    """Pairs of a topic and its partitions as rows of a table hold them."""
+    return [{"topic": topic, "partitions": list(partitions)} for topic, partitions in pairs]
+
+
+def _columns(record: Record | Tombstone) -> dict[str, Any]:
+    if isinstance(record, Tombstone):
+        return {"deleted": True, "members": []}
+    value = record.value
+    if not isinstance(value, GroupMetadataValue):
+        raise InvariantError(f"record type {record.record_type} is no group metadata")
+    members = [_member(value, member) for member in value.members]
+    leading = next((member for member in members if member["member_id"] == value.leader), None)
+    form = next((read for member in value.members if isinstance(read := _assignment(member.assignment), Assignment)), None)
+    known = leading["library"] if leading else None
+    library = known
+    if value.protocol_type == "consumer" and form is not None:
+        library = leader_library(known, form.version, form.user_data, value.protocol)
+    stamp = value.current_state_timestamp
+    return {
+        "protocol_type": value.protocol_type,
+        "protocol": value.protocol,
+        "generation": value.generation,
+        "leader": value.leader,
+        "state_ts": stamp * 1000 if 0 <= stamp <= _LATEST_MS else None,
+        "value_version": record.version,
+        "deleted": False,
+        "members": members,
+        "leader_library": library,
+    }
+
+
+def _member(value: GroupMetadataValue, member: GroupMember) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "rebalance_timeout_ms": member.rebalance_timeout,
+        "session_timeout_ms": member.session_timeout,
+    }
+    if value.protocol_type != "consumer":
+        return {**row, "library": library_of(value.protocol_type, value.protocol, b"", -1, None)}
+    asked, given = _subscription(member.subscription), _assignment(member.assignment)
+    if isinstance(asked, Subscription):
+        row |= {
+            "topics": list(asked.topics),
+            "owned": topic_partitions(asked.owned),
+            "owned_generation": asked.generation,
+            "rack_id": asked.rack,
+            "subscription_version": asked.version,
+            "user_data": asked.user_data,
+            "library": library_of("consumer", value.protocol, member.subscription, asked.version, asked.user_data),
+        }
+    if isinstance(given, Assignment):
+        row |= {"assigned": topic_partitions(given.partitions), "assignment_version": given.version}
+    return row
+
+
+@lru_cache(maxsize=4096)
+def _subscription(data: bytes) -> Subscription | str:
+    try:
+        return decode_subscription(data)
+    except WireError as error:
+        return str(error)
+
+
+@lru_cache(maxsize=4096)
+def _assignment(data: bytes) -> Assignment | str:
+    try:
+        return decode_assignment(data)
+    except WireError as error:
+        return str(error)

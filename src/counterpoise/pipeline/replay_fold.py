@@ -1,0 +1,140 @@
+"""One classic group's generations through every strategy: with the inputs the leader really had, and closed loop.
+
+Closed loop: a strategy is fed its own previous result instead of the group's, so that its habits show over time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from counterpoise.assignors.registry import assignor, strategies, strategy
+from counterpoise.assignors.strategy import COOPERATIVE
+from counterpoise.metrics import Metrics, measure
+from counterpoise.model.problem import UNOWNED, Int32, Problem
+from counterpoise.model.withhold import withhold
+from counterpoise.pipeline.classic_fold import ClassicFold
+from counterpoise.pipeline.inputs import Inputs, inputs_of, replayable
+
+__all__ = ["CLOSED_LOOP", "OBSERVED", "REPLAY", "Replay", "comparable", "replays_of_group"]
+
+OBSERVED = "observed"
+REPLAY = "replay"
+CLOSED_LOOP = "closed_loop"
+_ROUNDS = ("rebalance", "cooperative_followup")
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One strategy's plan for one generation.
+
+    Attributes
+    ----------
+    row, step : mapping
+        The generation and its step in `rebalances`.
+    name, mode : str
+        Strategy (or `OBSERVED`) and mode.
+    inputs : Inputs
+        What the group looked like.
+    owner : int32[P]
+        The target.
+    metrics : Metrics
+    matches : bool
+        It hands out what the record hands out.
+    """
+
+    row: Row
+    step: Mapping[str, Any]
+    name: str
+    mode: str
+    inputs: Inputs
+    owner: Int32
+    metrics: Metrics
+    matches: bool
+
+    @property
+    def declared(self) -> bool:
+        """Whether the group ran this strategy in this generation."""
+        return self.name == self.row["protocol"]
+
+
+def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The strategies to compare: `names`, or all that need nothing but a group (those by lag need lag)."""
+    return tuple(names) if names is not None else tuple(name for name in strategies() if not name.startswith("lag"))
+
+
+def replays_of_group(rows: Iterable[Row], names: Sequence[str]) -> Iterator[Replay]:
+    """Replays of one group's rows of `group_generations`, in log order; memory is that of three generations."""
+    fold = ClassicFold()
+    past: dict[str, tuple[Inputs, Int32]] = {}
+    before: Row | None = None
+    for row, following in _with_next(rows):
+        step = fold.feed(row)
+        if row["deleted"] or not row["members"]:
+            past, before = {}, None
+            continue
+        if step["kind"] in _ROUNDS and replayable(row):
+            ahead = following if following is not None and following["members"] and replayable(following) else None
+            inputs = inputs_of(row, step["protocol_kind"], before, ahead)
+            yield from _generation(row, step, inputs, names, past)
+        before = row
+
+
+def _with_next(rows: Iterable[Row]) -> Iterator[tuple[Row, Row | None]]:
+    held: Row | None = None
+    for row in rows:
+        if held is not None:
+            yield held, row
+        held = row
+    if held is not None:
+        yield held, None
+
+
+def _generation(
+    row: Row, step: Row, inputs: Inputs, names: Sequence[str], past: dict[str, tuple[Inputs, Int32]]
+) -> Iterator[Replay]:
+    problem = inputs.problem
+    second_round = step["kind"] == "cooperative_followup"
+    declared = row["protocol"]
+    targets = {name: assignor(name)(problem) for name in names if not second_round or name == declared}
+    optimal = targets.get("sticky")
+    cooperative = inputs.kind == "cooperative"
+    observed = _resolved(inputs, targets.get(declared))
+    figures = measure(problem, observed, cooperative=cooperative, optimal=optimal, duplicates=inputs.duplicates)
+    yield Replay(row, step, OBSERVED, REPLAY, inputs, observed, figures, True)
+    for name, owner in targets.items():
+        cooperative = COOPERATIVE in strategy(name).protocols if name != declared else inputs.kind == "cooperative"
+        figures = measure(problem, owner, cooperative=cooperative, optimal=optimal)
+        yield Replay(row, step, name, REPLAY, inputs, owner, figures, _matches(inputs, owner, problem))
+        if not second_round:
+            yield _closed_loop(row, step, inputs, name, past)
+
+
+def _closed_loop(row: Row, step: Row, inputs: Inputs, name: str, past: dict[str, tuple[Inputs, Int32]]) -> Replay:
+    problem = inputs.problem
+    claims = np.full(problem.n_partitions, -1, np.int32) if name not in past else inputs.carry(*past[name])
+    own = problem.replace(previous_owner=claims)
+    owner = assignor(name)(own)
+    past[name] = (inputs, owner)
+    figures = measure(own, owner, cooperative=COOPERATIVE in strategy(name).protocols)
+    return Replay(row, step, name, CLOSED_LOOP, inputs, owner, figures, bool(np.array_equal(owner, inputs.observed)))
+
+
+def _resolved(inputs: Inputs, declared: Int32 | None) -> Int32:
+    """The observed target. Where another rebalance came before the second round, nobody saw whom the withheld partitions
+    were meant for: the declared strategy tells, if what it hands out at once is what the record hands out.
+    """
+    unknown = inputs.observed == UNOWNED
+    if inputs.kind == "eager" or declared is None or not unknown.any() or not _matches(inputs, declared, inputs.problem):
+        return inputs.observed
+    return declared
+
+
+def _matches(inputs: Inputs, owner: Int32, problem: Problem) -> bool:
+    handed = withhold(problem, owner) if inputs.kind == "cooperative" else owner
+    return bool(np.array_equal(handed, inputs.handed)) and inputs.duplicates == 0

@@ -1,0 +1,153 @@
+"""Tables `replays` and `metrics`: what every strategy would have done in each generation, and how good that is.
+
+Like `rebalances`: one sort of the group records, then a streaming fold per group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from counterpoise.metrics import Metrics
+from counterpoise.pipeline.arrow_assignments import ASSIGNMENT, PlanRow, assignments
+from counterpoise.pipeline.grouped import by_group
+from counterpoise.pipeline.replay_fold import Replay, comparable, replays_of_group
+from counterpoise.pipeline.schemas import MEASURED_REPLAYS, METRICS, REPLAYS
+
+__all__ = ["measured_replays", "metrics", "replays"]
+
+_BATCH = 512
+_FIGURES = tuple(field.name for field in fields(Metrics))
+_FLOATS = ("jain", "lag_cv", "makespan_ratio")
+_FLAGS = ("balanced", "sticky")
+_WIDE = ("kip54_score", "max_member_lag")
+_HEAD = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("group_id", pa.string()),
+        ("incarnation", pa.int32()),
+        ("generation", pa.int32()),
+        ("log_partition", pa.int32()),
+        ("log_offset", pa.int64()),
+        ("log_ts", pa.timestamp("us", tz="UTC")),
+        ("strategy", pa.string()),
+        ("mode", pa.string()),
+        ("declared", pa.bool_()),
+        ("leader_library", pa.string()),
+        ("n_members", pa.int32()),
+        ("n_partitions", pa.int32()),
+    ]
+)
+
+
+def _figure_type(name: str) -> pa.DataType:
+    if name in _FLOATS:
+        return pa.float64()
+    if name in _FLAGS:
+        return pa.bool_()
+    return pa.int64() if name in _WIDE else pa.int32()
+
+
+COLUMNS = pa.schema(
+    [*_HEAD, *((name, _figure_type(name)) for name in _FIGURES), ("matches_observed", pa.bool_()), ("assignment", ASSIGNMENT)]
+)
+
+
+def measured_replays(generations: DataFrame, names: Sequence[str] | None = None) -> DataFrame:
+    """`replays` and `metrics` in one pass: the columns of both.
+
+    Parameters
+    ----------
+    generations : DataFrame
+        Table `group_generations`.
+    names : sequence of str, optional
+        Strategies; default: all registered ones that need no lag.
+
+    Raises
+    ------
+    UnknownStrategyError
+        When the stage runs.
+    """
+    needed = ["cluster", "group_id", "log_partition", "log_offset", "log_ts", "protocol_type", "protocol", "generation"]
+    rows = generations.select(*needed, "leader", "state_ts", "deleted", "members", "leader_library")
+    ordered = rows.repartition("cluster", "group_id").sortWithinPartitions("cluster", "group_id", "log_partition", "log_offset")
+    return ordered.mapInArrow(replay_batches(comparable(names)), MEASURED_REPLAYS)
+
+
+def replays(measured: DataFrame) -> DataFrame:
+    """Table `replays` from `measured_replays`."""
+    return measured.select(*REPLAYS.names)
+
+
+def metrics(measured: DataFrame) -> DataFrame:
+    """Table `metrics` from `measured_replays`."""
+    return measured.select(*METRICS.names)
+
+
+def fidelity(metrics: DataFrame) -> DataFrame:
+    """Per cluster, group and leader's library: generations judged and generations that the declared strategy reproduces."""
+    judged = metrics.where(fn.col("declared") & (fn.col("mode") == "replay"))
+    matched = fn.sum(fn.col("matches_observed").cast("int")).cast("int")
+    return judged.groupBy("cluster", "group_id", "strategy", "leader_library").agg(
+        fn.count("*").cast("int").alias("judged"), matched.alias("matched")
+    )
+
+
+def replay_batches(names: Sequence[str]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For ``mapInArrow``: generations sorted by cluster, group and log offset -> rows of `MEASURED_REPLAYS`."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pending: list[tuple[str, Replay]] = []
+        weight = 0
+        for (cluster, _), rows in by_group(batches):
+            for replay in replays_of_group(rows, names):
+                pending.append((cluster, replay))
+                weight += 1 + len(replay.owner) // 64
+                if weight >= _BATCH:
+                    yield _batch(pending)
+                    pending, weight = [], 0
+        if pending:
+            yield _batch(pending)
+
+    return run
+
+
+def _batch(pending: Sequence[tuple[str, Replay]]) -> pa.RecordBatch:
+    rows = [_row(cluster, replay) for cluster, replay in pending]
+    flat = pa.RecordBatch.from_pylist(rows, schema=pa.schema([field for field in COLUMNS if field.name != "assignment"]))
+    plans = [
+        PlanRow(
+            replay.inputs.group.member_ids,
+            replay.inputs.client_ids,
+            replay.inputs.group.topic_names,
+            replay.inputs.problem.topic_start,
+            replay.owner,
+        )
+        for _, replay in pending
+    ]
+    return pa.RecordBatch.from_arrays([*flat.columns, assignments(plans)], schema=COLUMNS)
+
+
+def _row(cluster: str, replay: Replay) -> dict[str, object]:
+    row = replay.row
+    return {
+        "cluster": cluster,
+        "group_id": row["group_id"],
+        "incarnation": replay.step["incarnation"],
+        "generation": row["generation"],
+        "log_partition": row["log_partition"],
+        "log_offset": row["log_offset"],
+        "log_ts": row["log_ts"],
+        "strategy": replay.name,
+        "mode": replay.mode,
+        "declared": replay.declared,
+        "leader_library": row["leader_library"],
+        "n_members": replay.inputs.problem.n_members,
+        "n_partitions": replay.inputs.problem.n_partitions,
+        "matches_observed": replay.matches,
+        **{name: getattr(replay.metrics, name) for name in _FIGURES},
+    }

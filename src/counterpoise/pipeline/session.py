@@ -1,0 +1,67 @@
+"""The one place where a Spark session is made; stages only use the one they are given."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+__all__ = ["LOCAL_SETTINGS", "local_session"]
+
+LOCAL_SETTINGS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "33554432",
+    "spark.sql.files.maxPartitionBytes": "32m",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""What a session of our own sets; the batch limits bound what a Python worker holds at once (32 MB of Arrow)."""
+
+
+def local_session(settings: Mapping[str, str] | None = None) -> tuple[SparkSession, bool]:
+    """The active session, or a new one.
+
+    Parameters
+    ----------
+    settings : mapping, optional
+        Further Spark settings; they win over `LOCAL_SETTINGS`. Ignored by an active session.
+
+    Returns
+    -------
+    session : SparkSession
+    made : bool
+        True when it was made here, so whoever asked may stop it.
+
+    Notes
+    -----
+    Under ``spark-submit`` the master, memory and cores come from there; alone it is ``local[*]`` with as many
+    shuffle partitions as two per core.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active, False
+    cores = os.cpu_count() or 1
+    builder = SparkSession.builder.appName("counterpoise audit")
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
+    defaults = {} if submitted else _alone(cores)
+    for name, value in {**LOCAL_SETTINGS, **defaults, **(settings or {})}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate(), True
+
+
+def _alone(cores: int) -> dict[str, str]:
+    settings = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(2 * cores)}
+    if "SPARK_DRIVER_MEMORY" not in os.environ:
+        settings["spark.driver.memory"] = "2g"
+    # Workers must find this package, and Spark would take the first python3 in the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    return settings
