@@ -1,0 +1,8 @@
+"""The audit's report: one self-contained HTML page, and the findings in words for the terminal."""
+
+from __future__ import annotations
+
+from counterpoise.report.render import write_report
+from counterpoise.report.terminal import print_findings
+
+__all__ = ["print_findings", "write_report"]

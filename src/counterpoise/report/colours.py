@@ -1,0 +1,78 @@
+"""Which colour, pattern and letter stand for which member: fixed by first appearance, so a longer history changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = ["HUES", "PATTERNS", "Look", "identities", "looks"]
+
+HUES = 6
+"""Hues that stay apart in all common kinds of colour blindness (after Paul Tol's "bright" scheme)."""
+
+PATTERNS = 4
+"""Plain, stripes, dots, crossed stripes: the same hue again, told apart without colour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How one member is drawn.
+
+    Attributes
+    ----------
+    slot : int
+        Index of the fill, 0 <= slot < HUES * PATTERNS; repeats only after that many members.
+    letter : str
+        A, B, ... Z, AA, AB, ...; never repeats within a group.
+    """
+
+    slot: int
+    letter: str
+
+    @property
+    def ink(self) -> str:
+        """Class of the letter's colour: chosen for the hue, or with a halo where there is a pattern below."""
+        return f"t{self.slot}" if self.slot < HUES else "th"
+
+
+def looks(keys: Iterable[str]) -> dict[str, Look]:
+    """A look for each distinct key, in the order of their first appearance."""
+    found: dict[str, Look] = {}
+    for key in keys:
+        if key not in found:
+            found[key] = Look(len(found) % (HUES * PATTERNS), _letters(len(found)))
+    return found
+
+
+def _letters(index: int) -> str:
+    text = ""
+    index += 1
+    while index:
+        index, rest = divmod(index - 1, 26)
+        text = chr(ord("A") + rest) + text
+    return text
+
+
+def identities(steps: Iterable[list[tuple[str, str]]]) -> dict[str, str]:
+    """What a person would call each member: its client id, unless two members of one step share it, then the member id.
+
+    Parameters
+    ----------
+    steps
+        Per step of the group's life its members as (member id, client id).
+
+    Returns
+    -------
+    dict
+        member id -> key, in the order of first appearance (ties by id). A member that restarts with its client id keeps its key.
+    """
+    client_of: dict[str, str] = {}
+    shared: set[str] = set()
+    for members in steps:
+        seen: set[str] = set()
+        for member, client in sorted(members):
+            client_of.setdefault(member, client)
+            if client in seen:
+                shared.add(client)
+            seen.add(client)
+    return {member: member if not client or client in shared else client for member, client in client_of.items()}

@@ -1,0 +1,39 @@
+"""How much the page draws; whatever is left out is said on the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds that keep the page quick on a phone and the memory flat, whatever the size of the fleet.
+
+    Attributes
+    ----------
+    groups : int
+        Groups with a section of their own; the others stay in the table of groups.
+    table : int
+        Groups in the table.
+    findings : int
+        Findings on the page.
+    steps : int
+        Newest steps of a group's life that are read and drawn.
+    listed : int
+        Newest steps that are listed in words.
+    ribbons, segments : int
+        Partitions per group that get a ribbon, and pieces of ribbon per group.
+    members : int
+        Members per group in the legend and in the loads.
+    """
+
+    groups: int = 60
+    table: int = 1000
+    findings: int = 200
+    steps: int = 240
+    listed: int = 80
+    ribbons: int = 48
+    segments: int = 1200
+    members: int = 40

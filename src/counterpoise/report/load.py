@@ -1,0 +1,262 @@
+"""Reads the audit's tables and summary for the report: whole where there is one row per group, group by group where it may be much."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from counterpoise.errors import CaptureError, MissingExtraError
+from counterpoise.report.ribbons import Holdings, Ints
+
+__all__ = ["Audit", "GroupHistory", "LagSeries", "open_audit"]
+
+Row = dict[str, Any]
+
+_RHYTHM = ["group_id", "log_ts", "log_offset", "kind"]
+_STEPS = [
+    "group_id", "incarnation", "generation", "log_offset", "log_ts", "group_type", "protocol", "protocol_kind", "kind", "cause", "joined", "left",
+    "restarted", "missed_generations", "sync_latency_ms", "settle_ms", "n_members", "n_static", "n_idle", "n_partitions", "n_moved", "n_kept",
+    "leader", "leader_library", "logical_rebalance", "detail", "complete", "assignment",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHistory:
+    """The steps of one group's life, oldest first, and who held what after each.
+
+    Attributes
+    ----------
+    steps : list of dict
+        Rows of `rebalances` without the assignment; times in microseconds.
+    skipped : int
+        Older steps that were not read.
+    members : list of (member id, client id)
+    present : list of list of int
+        Per step the codes of its members, whether they hold something or not.
+    partitions : list of (topic, partition), sorted
+    held : Holdings
+    """
+
+    steps: list[Row]
+    skipped: int
+    members: list[tuple[str, str]]
+    present: list[list[int]]
+    partitions: list[tuple[str, int]]
+    held: Holdings
+
+
+@dataclass(frozen=True, slots=True)
+class LagSeries:
+    """Summed lag of a group per sample instant, and the last sample per owner (member id, None = nobody)."""
+
+    at: Ints
+    total: Ints
+    owners: dict[str | None, int]
+
+
+class Audit:
+    """One audit's output folder, opened for reading."""
+
+    def __init__(self, out: Path, summary: Row) -> None:
+        self.out = out
+        self.summary = summary
+
+    def groups(self) -> list[Row]:
+        """The rows of `group_report` by group id; maps are dicts, times microseconds."""
+        rows = _rows(self._table("group_report"))
+        for row in rows:
+            for name in ("causes", "fidelity_by_library"):
+                row[name] = dict(row.get(name) or [])
+        return sorted(rows, key=lambda row: str(row["group_id"]))
+
+    def findings(self) -> list[Row]:
+        """The rows of `findings`, the most important first."""
+        return sorted(_rows(self._table("findings")), key=lambda row: int(row["rank"]))
+
+    def rhythm(self, bins: int, start: int, stop: int) -> dict[str, tuple[Ints, Ints]]:
+        """Per group: its rebalances per time bin, and the log offsets of all its steps, ascending."""
+        table = self._table("rebalances", columns=_RHYTHM)
+        if table.num_rows == 0:
+            return {}
+        encoded = table.column("group_id").combine_chunks().dictionary_encode()
+        group = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        at = _micros(table.column("log_ts"))
+        offset = table.column("log_offset").to_numpy().astype(np.int64)
+        place = np.clip((at - start) * bins // max(stop - start, 1), 0, bins - 1)
+        grid = np.zeros((len(encoded.dictionary), bins), np.int64)
+        np.add.at(grid, (group, place), 1)
+        order = np.lexsort((offset, group))
+        cuts = np.searchsorted(group[order], np.arange(1, len(encoded.dictionary)))
+        per_group = np.split(offset[order], cuts)
+        return {name: (grid[code], per_group[code]) for code, name in enumerate(encoded.dictionary.to_pylist())}
+
+    def history(self, group: str, offsets: Ints, most: int) -> GroupHistory:
+        """The last `most` steps of one group; `offsets` as `rhythm` gave them."""
+        import pyarrow.compute as pc
+
+        wanted = pc.field("group_id") == group
+        skipped = max(offsets.size - most, 0)
+        if skipped:
+            wanted = wanted & (pc.field("log_offset") >= int(offsets[skipped]))
+        table = self._table("rebalances", columns=_STEPS, where=wanted)
+        order = np.lexsort((table.column("generation").to_numpy(), table.column("log_offset").to_numpy()))
+        table = table.take(order)
+        steps = _rows(table.drop_columns(["assignment"]))
+        return _history(steps, skipped, table.column("assignment").combine_chunks())
+
+    def lags(self, groups: list[str]) -> dict[str, LagSeries]:
+        """Lag over time of the given groups; the table is read in batches and summed at once."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        known = pc.field("group_id").isin(groups) & pc.field("lag").is_valid()
+        parts = [
+            pa.Table.from_batches([batch]).group_by(["group_id", "at"]).aggregate([("lag", "sum")])
+            for batch in self._batches("partition_lag", ["group_id", "at", "lag"], known)
+        ]
+        if not parts:
+            return {}
+        sums = pa.concat_tables(parts).group_by(["group_id", "at"]).aggregate([("lag_sum", "sum")]).sort_by([("group_id", "ascending"), ("at", "ascending")])
+        names, at, total = sums.column("group_id").to_pylist(), _micros(sums.column("at")), sums.column("lag_sum_sum").to_numpy()
+        rows_of: dict[str, list[int]] = {}
+        for index, name in enumerate(names):
+            rows_of.setdefault(name, []).append(index)
+        last = {name: int(at[rows[-1]]) for name, rows in rows_of.items()}
+        owners = self._last_owners(last, known)
+        return {name: LagSeries(at[rows], total[rows].astype(np.int64), owners.get(name, {})) for name, rows in rows_of.items()}
+
+    def _last_owners(self, last: dict[str, int], known: Any) -> dict[str, dict[str | None, int]]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        earliest = pa.scalar(min(last.values()), pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+        owners: dict[str, dict[str | None, int]] = {}
+        for batch in self._batches("partition_lag", ["group_id", "at", "lag", "owner"], known & (pc.field("at") >= earliest)):
+            table = pa.Table.from_batches([batch]).group_by(["group_id", "at", "owner"]).aggregate([("lag", "sum")])
+            for row in _rows(table):
+                if row["at"] == last[row["group_id"]]:
+                    of = owners.setdefault(row["group_id"], {})
+                    of[row["owner"]] = of.get(row["owner"], 0) + int(row["lag_sum"])
+        return owners
+
+    def _table(self, name: str, columns: list[str] | None = None, where: Any = None) -> Any:
+        import pyarrow as pa
+
+        source = self._source(name)
+        try:
+            return source.to_table(columns=columns, filter=where)
+        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
+            raise CaptureError(f"{self.out / 'tables' / name}: {_first_line(error)}; run the audit again") from error
+
+    def _batches(self, name: str, columns: list[str], where: Any) -> Any:
+        import pyarrow as pa
+
+        try:
+            yield from (batch for batch in self._source(name).to_batches(columns=columns, filter=where) if batch.num_rows)
+        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
+            raise CaptureError(f"{self.out / 'tables' / name}: {_first_line(error)}; run the audit again") from error
+
+    def _source(self, name: str) -> Any:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        path = self.out / "tables" / name
+        if not path.is_dir():
+            raise CaptureError(f"{path}: no such table; run the audit again")
+        try:
+            return ds.dataset(path, format="parquet", exclude_invalid_files=False)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise CaptureError(f"{path}: {_first_line(error)}; run the audit again") from error
+
+
+def open_audit(out: str | Path) -> Audit:
+    """The audit in folder `out`.
+
+    Raises
+    ------
+    CaptureError
+        The folder holds no readable summary.
+    MissingExtraError
+        pyarrow is not installed.
+    """
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("the report needs pyarrow and jinja2: pip install 'counterpoise[report]'") from error
+    path = Path(out) / "summary.json"
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CaptureError(f"{path}: not found; {Path(out)} is no audit's output, run `counterpoise audit SOURCE --out {Path(out)}` first") from None
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"{path}: cannot be read ({_first_line(error)}); run the audit again") from error
+    if not isinstance(summary, dict) or "groups" not in summary:
+        raise CaptureError(f"{path}: is not an audit's summary; run the audit again")
+    return Audit(Path(out), summary)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _micros(column: Any) -> Ints:
+    """A timestamp column as microseconds since 1970; null becomes 0."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    micros = pc.fill_null(column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()), 0)
+    return np.asarray(micros.to_numpy(), dtype=np.int64)
+
+
+def _rows(table: Any) -> list[Row]:
+    """The table as dicts; times become whole microseconds, so that no time zone database is needed."""
+    import pyarrow as pa
+
+    for index, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            micros = table.column(index).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+            table = table.set_column(index, field.name, micros)
+    rows: list[Row] = table.to_pylist()
+    return rows
+
+
+def _history(steps: list[Row], skipped: int, assignment: Any) -> GroupHistory:
+    """Flattens list<struct<member, list<struct<topic, list<int>>>>> by Arrow's own passes and numbers names in sorted order."""
+    import pyarrow.compute as pc
+
+    entry = pc.list_flatten(assignment)
+    step_of_entry = _ints(pc.list_parent_indices(assignment))
+    ids, clients = (pc.struct_field(entry, name).to_pylist() for name in ("member_id", "client_id"))
+    code_of: dict[str, int] = {}
+    members: list[tuple[str, str]] = []
+    for member, client in zip(ids, clients, strict=True):
+        if code_of.setdefault(member, len(members)) == len(members):
+            members.append((member, client or ""))
+    member_of_entry = np.array([code_of[member] for member in ids], dtype=np.int64)
+    present: list[list[int]] = [[] for _ in steps]
+    for step, code in zip(step_of_entry.tolist(), member_of_entry.tolist(), strict=True):
+        present[step].append(code)
+
+    assigned = pc.struct_field(entry, "assigned")
+    pair = pc.list_flatten(assigned)
+    entry_of_pair = _ints(pc.list_parent_indices(assigned))
+    numbers = pc.struct_field(pair, "partitions")
+    pair_of_number = _ints(pc.list_parent_indices(numbers))
+    topics = pc.struct_field(pair, "topic").dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    rank = np.argsort(np.argsort(np.array(names, dtype=object))) if names else np.zeros(0, np.int64)
+    topic = rank[_ints(topics.indices)][pair_of_number]
+    number = _ints(pc.list_flatten(numbers))
+    width = int(number.max()) + 1 if number.size else 1
+    keys, partition = np.unique(topic * width + number, return_inverse=True)
+    by_rank = sorted(names)
+    held = Holdings(step_of_entry[entry_of_pair][pair_of_number], partition.astype(np.int64), member_of_entry[entry_of_pair][pair_of_number])
+    return GroupHistory(steps, skipped, members, present, [(by_rank[key // width], key % width) for key in keys.tolist()], held)
+
+
+def _ints(array: Any) -> Ints:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.int64)

@@ -1,0 +1,209 @@
+"""The fleet at a glance: figures, shares and the table of groups, as the overview template shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from counterpoise.report.load import Row
+from counterpoise.report.ribbons import Ints
+from counterpoise.report.words import count, duration, instant, number, percent, phrase, plural, slug, visible
+
+__all__ = ["Bar", "Figure", "GroupRow", "StrategyRow", "bars", "figures", "group_rows", "headline", "importance", "strategy_rows"]
+
+SEVERITIES = ("critical", "warning", "notice")
+SPARK_WIDTH, SPARK_HEIGHT, SPARK_BINS = 120, 22, 60
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number with its name and a remark."""
+
+    name: str
+    value: str
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A named count with its share of the longest, in per cent."""
+
+    name: str
+    value: str
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One group in the table."""
+
+    name: str
+    anchor: str
+    kind: str
+    strategy: str
+    state: str
+    complete: bool
+    cells: list[tuple[str, float | int, str]]
+    worst: str
+    n_findings: int
+    spark: str
+    detailed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyRow:
+    """A strategy's figures with bars."""
+
+    name: str
+    mode: str
+    moved: Bar
+    revoked: Bar
+    spread: str
+    topic_spread: str
+    balanced: str
+    mark: str
+
+
+def figures(summary: Row, findings: list[Row]) -> list[Figure]:
+    """The tiles of the overview."""
+    groups, steps, records, faith = summary["groups"], summary["rebalances"], summary["records"], summary["fidelity"]
+    severity = [plural(n, s) for s in SEVERITIES if (n := sum(row["severity"] == s for row in findings))]
+    judged = f"{count(faith['matched'])} of {count(faith['judged'])} generations reproduced" if faith["judged"] else "nothing to judge"
+    return [
+        Figure("groups", count(groups["total"]), ", ".join(f"{count(n)} {visible(kind)}" for kind, n in sorted(groups["by_type"].items()))),
+        Figure("rebalances", count(steps["total"]), f"{plural(steps['generations'], 'generation')}, {count(steps['failed_generations'])} failed"),
+        Figure("members", count(summary["members"]["distinct"]), "distinct member ids"),
+        Figure("findings", count(summary["findings"]["total"]), ", ".join(severity) or "nothing found"),
+        Figure("replay fidelity", percent(faith["share"]) if faith["judged"] else "–", judged),
+        Figure(
+            "records", number(records["total"]), f"{number(records['commits'])} commits, {plural(records['errors'], 'unreadable', 'unreadable')}"
+        ),
+    ]
+
+
+def headline(summary: Row, period: tuple[int, int]) -> str:
+    """The whole audit in one sentence."""
+    found = summary["findings"]["by_severity"]
+    serious = [plural(found[s], f"{s} finding") for s in ("critical", "warning") if found.get(s)]
+    outcome = f"{' and '.join(serious)} to look at" if serious else "nothing serious found"
+    return (
+        f"{plural(summary['groups']['total'], 'group')} made {plural(summary['rebalances']['total'], 'rebalance')} "
+        f"in {duration((period[1] - period[0]) / 1000)}: {outcome}."
+    )
+
+
+def bars(counts: dict[str, int]) -> list[Bar]:
+    """Counts as bars, the longest first."""
+    top = max(counts.values(), default=0)
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [Bar(phrase(name), count(n), round(100 * n / max(top, 1), 1)) for name, n in ranked if n]
+
+
+def importance(groups: list[Row], findings: list[Row]) -> list[Row]:
+    """Groups by their best finding, then by rebalances, then by name: the order of the sections."""
+    best: dict[str, int] = {}
+    for row in findings:
+        best.setdefault(row["group_id"], int(row["rank"]))
+    return sorted(groups, key=lambda g: (best.get(g["group_id"], 1 << 30), -(g["rebalances"] or 0), str(g["group_id"])))
+
+
+def group_rows(groups: list[Row], findings: list[Row], rhythm: dict[str, tuple[Ints, Ints]], detailed: set[str]) -> list[GroupRow]:
+    """The table of groups, in the given order."""
+    by_group: dict[str, list[str]] = {}
+    for row in findings:
+        by_group.setdefault(row["group_id"], []).append(row["severity"])
+    rows = []
+    for group in groups:
+        name = str(group["group_id"])
+        severities = by_group.get(name, [])
+        rows.append(
+            GroupRow(
+                visible(name) or "(empty name)",
+                slug(name, "g"),
+                phrase(group["group_type"]),
+                visible(group["protocol"] or "–"),
+                phrase(group["state"]),
+                bool(group["complete"]),
+                _cells(group),
+                next((s for s in SEVERITIES if s in severities), ""),
+                len(severities),
+                _spark(rhythm[name][0]) if name in rhythm else "",
+                name in detailed,
+            )
+        )
+    return rows
+
+
+def _cells(group: Row) -> list[tuple[str, float | int, str]]:
+    """(text, value to sort by, remark) of the table's number columns."""
+
+    def cell(value: Any, text: str, remark: str = "") -> tuple[str, float | int, str]:
+        return text, -1 if value is None else value, remark
+
+    latency, lag, faith = group["sync_latency_ms_max"], group["lag_now"], group["replay_fidelity"]
+    return [
+        cell(group["members_now"], count(group["members_now"]), f"peak {count(group['members_peak'])}"),
+        cell(group["partitions_now"], count(group["partitions_now"])),
+        cell(group["rebalances"], count(group["rebalances"]), f"{count(group['failed_generations'])} failed" if group["failed_generations"] else ""),
+        cell(group["observed_moved"], count(group["observed_moved"])),
+        cell(latency, duration(latency)),
+        cell(lag, number(lag), "" if group["lag_quality"] in (None, "exact") else phrase(group["lag_quality"])),
+        cell(faith, percent(faith)),
+    ]
+
+
+def _spark(bins: Ints) -> str:
+    """Rebalances per time bin as one SVG path of upright bars."""
+    top, step = max(int(bins.max()), 1), SPARK_WIDTH / bins.size
+    parts = []
+    for index in bins.nonzero()[0].tolist():
+        height = max(4, round((SPARK_HEIGHT - 2) * int(bins[index]) / max(top, 2)))
+        parts.append(f"M{round(index * step + step / 2, 1):g} {SPARK_HEIGHT}v-{height}")
+    return "".join(parts)
+
+
+def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, declared: str | None) -> list[StrategyRow]:
+    """Strategies beside what was observed; bars are relative to the largest of the list.
+
+    `rows` are structs of `group_report.strategies` or of the summary's `strategies`; the latter have no spreads.
+    """
+    listed = list(rows)
+    if observed is not None and all(row["strategy"] != "observed" for row in listed):
+        listed.insert(0, observed)
+    listed.sort(key=lambda row: row["strategy"] != "observed")
+    most = {key: max((row[key] or 0 for row in listed), default=0) for key in ("moved", "revoked")}
+
+    def bar(row: Row, key: str) -> Bar:
+        value = row[key]
+        return Bar(key, count(value), round(100 * (value or 0) / max(most[key], 1), 1))
+
+    return [
+        StrategyRow(
+            visible(row["strategy"]),
+            "" if row["strategy"] == "observed" else phrase(row["mode"]),
+            bar(row, "moved"),
+            bar(row, "revoked"),
+            count(row.get("spread_peak")),
+            count(row.get("topic_spread_peak")),
+            f"{count(row['balanced'])} of {count(row['generations'])}" if row["balanced"] is not None else "–",
+            "suggested" if row["strategy"] == suggested else ("runs now" if row["strategy"] == declared else ""),
+        )
+        for row in listed
+    ]
+
+
+def period_of(summary: Row, groups: list[Row]) -> tuple[int, int]:
+    """First and last instant of the audit in microseconds, from the summary's ISO times or else from the groups."""
+    from datetime import datetime
+
+    known = [summary.get("from"), summary.get("to")]
+    if all(known):
+        start, stop = (round(datetime.fromisoformat(str(text)).timestamp() * 1e6) for text in known)
+        return start, stop
+    instants = [g[key] for g in groups for key in ("first_ts", "last_ts") if g[key] is not None]
+    return (min(instants), max(instants)) if instants else (0, 0)
+
+
+def span_words(period: tuple[int, int]) -> str:
+    """The audit's period in words."""
+    return "no records" if period == (0, 0) else f"{instant(period[0])} to {instant(period[1])} UTC"

@@ -1,0 +1,172 @@
+"""Writes report.html: one file that asks nobody for anything, with every name escaped and scripts bound to their hash."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from counterpoise.errors import MissingExtraError
+from counterpoise.report.detail import Detail, detail, visible_lines
+from counterpoise.report.limits import Limits
+from counterpoise.report.load import Audit, Row, open_audit
+from counterpoise.report.overview import (
+    SPARK_BINS,
+    bars,
+    figures,
+    group_rows,
+    headline,
+    importance,
+    period_of,
+    span_words,
+    strategy_rows,
+)
+from counterpoise.report.ribbons import Ints
+from counterpoise.report.words import clock, count, paragraphs, phrase, plural, slug, visible
+
+__all__ = ["write_report"]
+
+_TEMPLATES = files("counterpoise.report") / "templates"
+_HISTORY_AT_ONCE = 8
+
+
+def write_report(out_dir: str | Path, limits: Limits | None = None) -> Path:
+    """Write ``out_dir/report.html`` from the tables and the summary of an audit.
+
+    Parameters
+    ----------
+    out_dir
+        The audit's output folder.
+    limits
+        How much is drawn; what is left out is said on the page.
+
+    Returns
+    -------
+    Path
+        The page. The same tables give the same bytes.
+
+    Raises
+    ------
+    CaptureError
+        The folder is no audit's output, or a table cannot be read.
+    MissingExtraError
+        jinja2 or pyarrow is not installed.
+
+    Notes
+    -----
+    Groups are read and written one by one; memory is bounded by one row per group, one number per step, and `limits`.
+    """
+    environment = _environment()
+    audit = open_audit(out_dir)
+    path, draft = audit.out / "report.html", audit.out / ".report.html.part"
+    try:
+        with draft.open("w", encoding="utf-8", newline="\n") as page:
+            page.writelines(environment.get_template("report.html.j2").generate(**_page(audit, limits or Limits())))
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return path
+
+
+def _environment() -> Any:
+    try:
+        from jinja2 import Environment, FunctionLoader, StrictUndefined
+    except ImportError as error:
+        raise MissingExtraError("the report needs jinja2 and pyarrow: pip install 'counterpoise[report]'") from error
+    environment = Environment(
+        loader=FunctionLoader(lambda name: _asset(name) if name.endswith(".j2") else None),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"visible": visible, "phrase": phrase, "count": count, "clock": clock, "plural": plural}
+    return environment
+
+
+def _asset(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _page(audit: Audit, limits: Limits) -> dict[str, Any]:
+    """What the page's template needs; the groups' sections are made while they are written."""
+    from markupsafe import Markup
+
+    summary, findings = audit.summary, audit.findings()
+    groups = importance(audit.groups(), findings)
+    period = period_of(summary, groups)
+    rhythm = audit.rhythm(SPARK_BINS, *period)
+    chosen = groups[: limits.groups]
+    detailed = {str(group["group_id"]) for group in chosen}
+    script = _asset("report.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    return {
+        "summary": summary,
+        "headline": headline(summary, period),
+        "span": span_words(period),
+        "style": Markup(_asset("report.css")),
+        "script": Markup(script),
+        "script_hash": f"sha256-{digest}",
+        "figures": figures(summary, findings),
+        "charts": _charts(summary),
+        "strategies": strategy_rows(
+            [row | {"spread_peak": None, "topic_spread_peak": None} for row in summary["strategies"]], None, None, None
+        ),
+        "findings": [_finding(row, detailed) for row in findings[: limits.findings]],
+        "findings_left_out": max(int(summary["findings"]["total"]) - limits.findings, 0),
+        "rows": group_rows(groups[: limits.table], findings, rhythm, detailed),
+        "rows_left_out": max(len(groups) - limits.table, 0),
+        "sections": _sections(audit, chosen, findings, rhythm, period, limits),
+        "n_sections": len(chosen),
+        "sections_left_out": len(groups) - len(chosen),
+        "notes": [visible(note) for note in summary["notes"]],
+    }
+
+
+def _charts(summary: Row) -> list[tuple[str, Any]]:
+    charts = [
+        ("Rebalances by cause", bars(summary["rebalances"]["by_cause"])),
+        ("Steps by kind", bars(summary["rebalances"]["by_kind"])),
+        ("Groups by type", bars(summary["groups"]["by_type"])),
+        ("Groups by strategy", bars(summary["groups"]["by_protocol"])),
+    ]
+    return [(title, made) for title, made in charts if made]
+
+
+def _finding(row: Row, detailed: set[str]) -> Row:
+    """A finding as the page shows it."""
+    group = str(row["group_id"])
+    when = [f"generation {row['generation']}"] if row["generation"] is not None else []
+    return {
+        "rank": row["rank"],
+        "severity": row["severity"],
+        "kind": phrase(row["kind"]),
+        "group": visible(group),
+        "anchor": slug(group, "g") if group in detailed else None,
+        "title": visible(row["title"]),
+        "evidence": visible_lines(row["evidence"]),
+        "cost": visible_lines(row["cost"]),
+        "action": paragraphs(visible_lines(row["action"])),
+        "when": ", ".join([*when, f"{clock(row['at'])} UTC"] if row["at"] is not None else when),
+    }
+
+
+def _sections(
+    audit: Audit, groups: list[Row], findings: list[Row], rhythm: dict[str, tuple[Ints, Ints]], period: tuple[int, int], limits: Limits
+) -> Iterator[Detail]:
+    """One section after the other; lags are summed for a few groups at a time."""
+    names = {str(group["group_id"]) for group in groups}
+    by_group: dict[str, list[Row]] = {}
+    for row in findings[: limits.findings]:
+        by_group.setdefault(str(row["group_id"]), []).append(_finding(row, names))
+    for start in range(0, len(groups), _HISTORY_AT_ONCE):
+        part = groups[start : start + _HISTORY_AT_ONCE]
+        lags = audit.lags([str(group["group_id"]) for group in part])
+        for group in part:
+            name = str(group["group_id"])
+            history = audit.history(name, rhythm[name][1], limits.steps) if name in rhythm else None
+            yield detail(group, history, lags.get(name), by_group.get(name, []), period, limits)

@@ -1,0 +1,143 @@
+"""Who owned which partition over time: ownership records in, intervals and their places on the page out. Pure arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Axis", "Holdings", "Interval", "Pick", "intervals", "pick", "ticks"]
+
+Ints = NDArray[np.int64]
+
+_TICK_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000)
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """Who held what after which step; three arrays of equal length, one entry per (step, partition, member).
+
+    Attributes
+    ----------
+    step, partition, member : int64[N]
+        Codes, each from 0. Order and repetitions do not matter.
+    """
+
+    step: Ints
+    partition: Ints
+    member: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A partition stays with the same members from `start` until `stop` (microseconds), steps `first` to `last`."""
+
+    partition: int
+    members: tuple[int, ...]
+    start: int
+    stop: int
+    first: int
+    last: int
+
+
+def intervals(held: Holdings, times: Ints, end: int) -> list[Interval]:
+    """Longest intervals of unchanged ownership, by partition and time; where a partition has none, nobody owned it.
+
+    Parameters
+    ----------
+    held
+        Ownership after each step.
+    times : int64[steps]
+        When each step took effect, ascending.
+    end : int
+        When the last step stops being known.
+
+    Notes
+    -----
+    Intervals without duration (a step at the same instant as the next) are left out. Time and memory O(N log N).
+    """
+    if held.step.size == 0:
+        return []
+    order = np.lexsort((held.member, held.step, held.partition))
+    partition, step, member = held.partition[order], held.step[order], held.member[order]
+    first_of_cell = np.flatnonzero(_changes(partition) | _changes(step))
+    cell_stop = np.append(first_of_cell[1:], partition.size)
+    code, groups = _owner_codes(member, first_of_cell, cell_stop)
+    cell_partition, cell_step = partition[first_of_cell], step[first_of_cell]
+    follows = np.append(False, (cell_step[1:] == cell_step[:-1] + 1))
+    starts = np.flatnonzero(_changes(cell_partition) | _changes(code) | ~follows)
+    stops = np.append(starts[1:], cell_step.size) - 1
+    until = np.append(times, max(end, int(times[-1])))
+    rows = zip(
+        cell_partition[starts].tolist(),
+        code[starts].tolist(),
+        times[cell_step[starts]].tolist(),
+        until[cell_step[stops] + 1].tolist(),
+        cell_step[starts].tolist(),
+        cell_step[stops].tolist(),
+        strict=True,
+    )
+    return [Interval(p, groups.get(c, (c,)), t0, t1, a, b) for p, c, t0, t1, a, b in rows if t1 > t0]
+
+
+def _changes(values: Ints) -> NDArray[np.bool_]:
+    return np.append(True, values[1:] != values[:-1])
+
+
+def _owner_codes(member: Ints, start: Ints, stop: Ints) -> tuple[Ints, dict[int, tuple[int, ...]]]:
+    """One code per cell: the member itself, or a code above all members for a set of several (share groups, contested)."""
+    code = member[start].copy()
+    sets: dict[tuple[int, ...], int] = {}
+    beyond = int(member.max()) + 1
+    for cell in np.flatnonzero(stop - start > 1).tolist():
+        owners = tuple(sorted(set(member[start[cell] : stop[cell]].tolist())))
+        code[cell] = owners[0] if len(owners) == 1 else sets.setdefault(owners, beyond + len(sets))
+    return code, {value: owners for owners, value in sets.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Which partitions are drawn (codes, ascending), and how many are not."""
+
+    drawn: tuple[int, ...]
+    left_out: int
+
+
+def pick(spans: list[Interval], partitions: int, rows: int, segments: int) -> Pick:
+    """The partitions that changed hands most often, as many as fit `rows` and `segments`; at least one."""
+    per_partition = np.bincount([span.partition for span in spans], minlength=partitions) if spans else np.zeros(partitions, np.int64)
+    order = np.argsort(-per_partition, kind="stable")
+    fits = (np.cumsum(per_partition[order]) <= segments) & (np.arange(partitions) < rows)
+    if partitions > rows or not fits.all():
+        fits[:1] = True
+        drawn = np.sort(order[fits])
+    else:
+        drawn = np.arange(partitions)
+    return Pick(tuple(drawn.tolist()), partitions - drawn.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Time to x, linear; `left` and `right` in the picture's units."""
+
+    start: int
+    stop: int
+    left: float
+    right: float
+
+    def x(self, at: int) -> float:
+        """The place of an instant, kept inside the picture, to a tenth of a unit."""
+        length = max(self.stop - self.start, 1)
+        share = min(max((at - self.start) / length, 0.0), 1.0)
+        return round(self.left + share * (self.right - self.left), 1)
+
+
+def ticks(axis: Axis, most: int = 9) -> list[tuple[float, int]]:
+    """Round instants (UTC) along the axis as (x, microseconds): the finest step of a fixed list that needs at most `most`."""
+    length = max(axis.stop - axis.start, 1) / 1e6
+    step = next((s for s in _TICK_SECONDS if length / s <= most), None)
+    if step is None:
+        step = int(-(-length // (most * 2592000)) * 2592000)
+    first = -(-axis.start // (step * 1_000_000)) * step * 1_000_000
+    return [(axis.x(at), at) for at in range(first, axis.stop + 1, step * 1_000_000)]

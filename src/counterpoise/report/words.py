@@ -1,0 +1,131 @@
+"""Numbers, times and untrusted names as words a person can read; shared by the page and the terminal."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from datetime import UTC, datetime, timedelta
+
+__all__ = ["clock", "count", "duration", "instant", "number", "paragraphs", "percent", "phrase", "plural", "slug", "visible"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SETTING = re.compile(r"^\s*(?:[A-Za-z][\w.\-]*\s*[=:]\s*\S.*|#.*|(?:kafka-[\w.\-]+|counterpoise)\s.*)$")
+_PHRASES = {
+    "cooperative_followup": "cooperative follow-up",
+    "static_replacement": "static member replaced",
+    "emptied": "group emptied",
+    "join": "a member joined",
+    "leave": "a member left",
+    "join_leave": "members joined and left",
+    "subscription": "a subscription changed",
+    "partition_count": "the partition count changed",
+    "protocol": "the strategy changed",
+    "unknown": "cause unknown",
+    "closed_loop": "closed loop",
+    "commits_only": "commits only",
+    "reset_policy": "reset policy",
+}
+
+
+def visible(text: object) -> str:
+    """`text` with control and direction-changing characters spelled out, so that a name can neither hide nor reorder anything."""
+    return "".join(_shown(char) for char in str(text))
+
+
+def _shown(char: str) -> str:
+    if char.isprintable() or unicodedata.category(char) == "Zs":
+        return char
+    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
+
+
+def phrase(code: object) -> str:
+    """A code of the tables (``join_leave``) in words."""
+    text = "" if code is None else str(code)
+    return _PHRASES.get(text, visible(text).replace("_", " "))
+
+
+def count(value: float | None, missing: str = "–") -> str:
+    """A whole number with thin thousands separators; floats keep at most two decimals."""
+    if value is None:
+        return missing
+    if value == int(value):
+        return f"{int(value):,}"
+    return f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+def number(value: float | None, missing: str = "–") -> str:
+    """A number in at most four characters and a unit prefix: 1.2 k, 34 M."""
+    if value is None:
+        return missing
+    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= limit:
+            scaled = value / (1e3 if unit == "k" else limit)
+            return f"{scaled:.3g} {unit}" if scaled < 1000 else f"{scaled:.0f} {unit}"
+    return count(value)
+
+
+def percent(share: float | None, missing: str = "–") -> str:
+    """A share as per cent; never rounded up to 100 or down to 0."""
+    if share is None:
+        return missing
+    if share in (0, 1):
+        return f"{share:.0%}"
+    return f"{min(max(share * 100, 0.1), 99.9):.1f} %".replace(".0 %", " %") if share < 1 else f"{share:.0%}"
+
+
+def plural(value: float | None, word: str, many: str | None = None) -> str:
+    """``1 group``, ``3 groups``."""
+    return f"{count(value)} {word if value == 1 else many or word + 's'}"
+
+
+def duration(milliseconds: float | None, missing: str = "–") -> str:
+    """Milliseconds as the two largest units that matter."""
+    if milliseconds is None:
+        return missing
+    seconds = milliseconds / 1000
+    if seconds < 1:
+        return f"{milliseconds:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    if seconds < 7200:
+        return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
+    if seconds < 2 * 86400:
+        return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60):02d} min"
+    return f"{int(seconds // 86400)} d {int(seconds % 86400 // 3600):02d} h"
+
+
+def instant(microseconds: int | None, missing: str = "–") -> str:
+    """Microseconds since 1970 as date and time, UTC."""
+    return missing if microseconds is None else f"{_at(microseconds):%Y-%m-%d %H:%M:%S}"
+
+
+def clock(microseconds: int | None, missing: str = "–") -> str:
+    """Microseconds since 1970 as the time of day, UTC."""
+    return missing if microseconds is None else f"{_at(microseconds):%H:%M:%S}"
+
+
+def _at(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def slug(name: str, prefix: str) -> str:
+    """An id for links that is safe in HTML and in a URL; a digest keeps names apart that clean up to the same text."""
+    clean = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
+    if clean == name and name:
+        return f"{prefix}-{clean}"
+    return f"{prefix}-{clean.strip('-')[:40]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def paragraphs(text: str | None) -> list[tuple[str, str]]:
+    """What to do, as ``("words", line)`` and ``("config", block)`` in order: consecutive settings form one block to copy."""
+    parts: list[tuple[str, str]] = []
+    for line in (text or "").splitlines():
+        if not line.strip():
+            continue
+        kind = "config" if _SETTING.match(line) and not line.rstrip().endswith((":", ".")) else "words"
+        if kind == "config" and parts and parts[-1][0] == "config":
+            parts[-1] = ("config", f"{parts[-1][1]}\n{line.strip()}")
+        else:
+            parts.append((kind, line.strip()))
+    return parts
