@@ -7,14 +7,14 @@ from types import MappingProxyType
 from counterpoise.assignors.sticky import RACKS
 from counterpoise.assignors.strategy import EAGER, Strategy
 from counterpoise.model.problem import Int32, Problem
-from counterpoise.solver.engine import solve
+from counterpoise.solver.engine import RackOrder, solve
 
 __all__ = ["FAIR", "fair"]
 
 
-def fair(problem: Problem, *, racks: str = "after") -> Int32:
+def fair(problem: Problem, *, racks: RackOrder = "after") -> Int32:
     """Target owners, int32[P]: `sticky` as if nobody had owned anything."""
-    return solve(problem, history=False, racks=racks)
+    return solve(problem, history="ignore", racks=racks)
 
 
 FAIR = Strategy(

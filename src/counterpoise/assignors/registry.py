@@ -14,12 +14,13 @@ from counterpoise.assignors.lag import LAG
 from counterpoise.assignors.ranges import RANGE
 from counterpoise.assignors.roundrobin import ROUNDROBIN
 from counterpoise.assignors.sticky import COOPERATIVE_STICKY, STICKY
+from counterpoise.assignors.sticky_first import STICKY_FIRST
 from counterpoise.assignors.strategy import Assignor, Strategy
 from counterpoise.errors import OptionError, UnknownStrategyError
 
 __all__ = ["assignor", "register", "strategies", "strategy"]
 
-_BUILT_IN: tuple[Strategy, ...] = (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY, CONSTRAINED, FAIR, LAG)
+_BUILT_IN: tuple[Strategy, ...] = (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY, CONSTRAINED, FAIR, STICKY_FIRST, LAG)
 
 _BY_NAME: dict[str, Strategy] = {}
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
 from counterpoise.model.problem import Int32, Problem
-from counterpoise.solver.engine import solve
+from counterpoise.solver.engine import RackOrder, solve
 
 __all__ = ["COOPERATIVE_STICKY", "RACKS", "STICKY", "sticky"]
 
@@ -17,7 +17,7 @@ RACKS = Option(
 )
 
 
-def sticky(problem: Problem, *, racks: str = "after") -> Int32:
+def sticky(problem: Problem, *, racks: RackOrder = "after") -> Int32:
     """Target owners, int32[P]: see `counterpoise.solver.engine.solve` for the guarantee."""
     return solve(problem, racks=racks)
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.problem import Int32, Int64
+from counterpoise.errors import InvariantError
+from counterpoise.model.problem import UNOWNED, Int32, Int64
+from counterpoise.solver.classes import Classes
+from counterpoise.solver.history import Claims
 
-__all__ = ["excess_claims", "ranks_in_runs", "slots"]
+__all__ = ["excess_claims", "fill", "give_up", "ranks_in_runs", "slots"]
 
 
 def ranks_in_runs(run_length: Int64) -> Int64:
@@ -91,3 +94,75 @@ def excess_claims(cell: Int64, position: Int64, excess: Int64, *, spread: bool) 
     else:
         gone = rank >= np.repeat(held - excess, held)
     return key[gone] % width
+
+
+def give_up(owner: Int32, claims: Claims, kind: Int32, shed: Int64, n_members: int) -> None:
+    """Set the claims that cells give up to UNOWNED, in place (`owner` is the engine's own copy).
+
+    Parameters
+    ----------
+    owner : int32[P]
+        Valid claims; changed.
+    claims : Claims
+    kind : int32[P]
+    shed : int64[K]
+        How many claims each cell gives up.
+    """
+    cells = np.flatnonzero(shed)
+    if not len(cells):
+        return
+    giver = np.zeros(n_members + 1, np.bool_)
+    giver[claims.member[cells]] = True
+    where = np.flatnonzero(giver[owner])
+    keys = claims.kind[cells] * n_members + claims.member[cells]
+    key = kind[where].astype(np.int64) * n_members + owner[where]
+    cell = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+    mine = keys[cell] == key
+    owner[excess_claims(cell[mine], where[mine], shed[cells], spread=True)] = UNOWNED
+
+
+def fill(owner: Int32, classes: Classes, kept: Int64, load: Int64, parcels: tuple[Int64, Int64, Int64]) -> None:
+    """Give free partitions to the members that have room, in place.
+
+    Parameters
+    ----------
+    owner : int32[P]
+        Kept partitions; those of a kind that are UNOWNED are dealt.
+    classes : Classes
+    kept, load : int64[M]
+        Units each member has, and is to have.
+    parcels : (int64[X], int64[X], int64[X])
+        Kind, camp and number: how many units of each kind go to the members of each camp.
+
+    Notes
+    -----
+    Inside a camp, members take units in turns, the lowest load first, ties by id; kinds follow one another. Inside a kind,
+    the camps' shares are interleaved in proportion, and partitions follow in order: so every topic is spread over all that
+    take from its kind.
+    """
+    free = np.flatnonzero((owner < 0) & (classes.kind >= 0))
+    if not len(free):
+        return
+    n_members = len(kept)
+    need = load - kept
+    takers = np.flatnonzero(need)
+    count = need[takers]
+    level = np.repeat(kept[takers], count) + ranks_in_runs(count)
+    width = int(level.max()) + 1
+    turn = (np.repeat(classes.camp[takers], count) * width + level) * n_members + np.repeat(takers, count)
+    turn.sort()
+    kind, camp, number = parcels
+    order = np.lexsort((kind, camp))
+    kind, number = kind[order], number[order]
+    if int(number.sum()) != len(turn) or len(turn) != len(free):
+        raise InvariantError(f"{len(free)} free partitions, {len(turn)} places, {int(number.sum())} units dealt")
+    step = min(2**20, 2**62 // (classes.n_kinds * n_members))
+    place = (2 * ranks_in_runs(number) + 1) * step // np.repeat(2 * number, number)
+    key = (np.repeat(kind, number) * step + place) * n_members + turn % n_members
+    key.sort()
+    kind_of_free = classes.kind[free]
+    if len(free) > 1 and bool((kind_of_free[1:] < kind_of_free[:-1]).any()):
+        packed = kind_of_free.astype(np.int64) * len(owner) + free
+        packed.sort()
+        free = packed % len(owner)
+    owner[free] = key % n_members

@@ -7,6 +7,8 @@ the C_r larger quotas, those with the most claims first, and each member keeps a
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 
@@ -43,7 +45,9 @@ def common_subscribers(problem: Problem) -> Int32 | None:
     return whole if bool((table.reshape(-1, size) == whole).all()) else None
 
 
-def deal_equal(problem: Problem, members: Int32, *, history: bool = True, by_index: bool = False) -> Int32:
+def deal_equal(
+    problem: Problem, members: Int32, *, history: Literal["prefer", "ignore", "pin"] = "prefer", by_index: bool = False
+) -> Int32:
     """Owners for a group whose topics all have the subscribers `members`.
 
     Parameters
@@ -51,8 +55,8 @@ def deal_equal(problem: Problem, members: Int32, *, history: bool = True, by_ind
     problem : Problem
     members : int32[N]
         From `common_subscribers`.
-    history : bool
-        False: nobody owned anything.
+    history : "prefer", "ignore", "pin"
+        What becomes of valid claims: kept as far as balance allows; forgotten; never moved.
     by_index : bool
         The order of KAFKA-12464: free partitions by index, then topic (t0p0, t1p0, t0p1, ..), members in turns by id, the
         last claims given up. Otherwise free partitions go in partition order to the member with the least load, ties by
@@ -63,14 +67,14 @@ def deal_equal(problem: Problem, members: Int32, *, history: bool = True, by_ind
     int32[P]
         Balanced, and at that balance with as many claims kept as possible. O(P), and one sort of what changes hands.
     """
-    owner, claims = _valid_claims(problem, members) if history else (None, None)
+    owner, claims = (None, None) if history == "ignore" else _valid_claims(problem, members)
     dead = _without_subscribers(problem)
     units = problem.n_partitions - (0 if dead is None else int(dead.sum()))
     if not units or not len(members):
         return np.full(problem.n_partitions, UNOWNED, np.int32)
     if claims is None:
         claims = np.zeros(problem.n_members, np.int64)
-    quota = _equal_quotas(problem, members, units, claims)
+    quota = _equal_quotas(problem, members, units, claims, pinned=history == "pin")
     if owner is None:
         if dead is None and not by_index:
             return slots(quota, claims)
@@ -102,12 +106,16 @@ def member_quotas(units: int, claims: Int64, base: Int64, eligible: npt.NDArray[
     return quota
 
 
-def _equal_quotas(problem: Problem, members: Int32, units: int, claims: Int64) -> Int64:
+def _equal_quotas(problem: Problem, members: Int32, units: int, claims: Int64, *, pinned: bool) -> Int64:
     capacity = problem.capacity
-    weighted = bool((capacity != capacity[0]).any())
+    weights = capacity if bool((capacity != capacity[0]).any()) else None
     block = np.full(problem.n_members, -1, np.int64)
     block[members] = 0
-    shares = quotas(np.array([units]), block, Demand(capacity if weighted else None))
+    if pinned:
+        rest = units - int(claims.sum())
+        shares = quotas(np.array([rest]), block, Demand(weights, claims))
+        return claims + member_quotas(rest, np.zeros_like(claims), shares.base, shares.eligible, int(shares.extras[0]))
+    shares = quotas(np.array([units]), block, Demand(weights))
     return member_quotas(units, claims, shares.base, shares.eligible, int(shares.extras[0]))
 
 

@@ -1,0 +1,26 @@
+"""`sticky-first` (KIP-54's "sticky yet fair"): no valid claim moves; the rest is as balanced as that allows."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from counterpoise.assignors.sticky import RACKS
+from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Strategy
+from counterpoise.model.problem import Int32, Problem
+from counterpoise.solver.engine import RackOrder, solve
+
+__all__ = ["STICKY_FIRST", "sticky_first"]
+
+
+def sticky_first(problem: Problem, *, racks: RackOrder = "after") -> Int32:
+    """Target owners, int32[P]: every partition with a valid claim stays; the others go where the loads end best balanced."""
+    return solve(problem, history="pin", racks=racks)
+
+
+STICKY_FIRST = Strategy(
+    name="sticky-first",
+    protocols=(EAGER, COOPERATIVE),
+    kernel=sticky_first,
+    guarantee="valid claims never move; the rest is dealt with the best balance that allows",
+    options=MappingProxyType({"racks": RACKS}),
+)

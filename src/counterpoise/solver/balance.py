@@ -1,0 +1,122 @@
+"""Balance: the canonical split of a group into blocks whose members can all reach the same level.
+
+A load vector is decreasingly minimal iff for every level v the sum of min(load, v) equals the maximum flow with member
+capacities v (Harvey, Ladner, Lovász, Tamir, *Semi-matchings for bipartite graphs and load balancing*; Frank & Murota,
+*Decreasing minimization on M-convex sets*). Where the flow at v falls short, let S be what the source still reaches: the kinds
+in S see only members in S, so by complementary slackness every optimum has loads of at least v inside S, at most v outside,
+and no unit of a kind outside S on a member inside. The two sides are independent in *every* optimum, whatever was owned before:
+this is Fujishige's decomposition, by divide and conquer. All blocks of one depth share one flow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from counterpoise.model.problem import Int64
+from counterpoise.solver.classes import Classes
+from counterpoise.solver.flow import Arcs, Bools
+from counterpoise.solver.history import sum_by
+from counterpoise.solver.levels import Demand, Quotas, quotas
+
+__all__ = ["Blocks", "decompose", "one_block"]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """A split of the class network.
+
+    Attributes
+    ----------
+    of_kind : int64[C]
+    of_camp : int64[G]
+    of_member : int64[M]
+        Block of each; -1 for a member that takes no part.
+    units : int64[B]
+        Units to deal in each block.
+    """
+
+    of_kind: Int64
+    of_camp: Int64
+    of_member: Int64
+    units: Int64
+
+    @property
+    def n_blocks(self) -> int:
+        """B."""
+        return len(self.units)
+
+
+def one_block(classes: Classes, units: Int64) -> Blocks:
+    """Everything in one block: a guess that a complete flow proves right."""
+    camps = np.zeros(classes.n_camps, np.int64)
+    return _blocks(classes, np.zeros(classes.n_kinds, np.int64), camps, 1, units)
+
+
+def decompose(classes: Classes, units: Int64, demand: Demand) -> Blocks:
+    """Split kinds and camps into blocks inside which the quotas of `levels` are feasible.
+
+    Parameters
+    ----------
+    classes : Classes
+    units : int64[C]
+        Units of each kind to deal.
+    demand : Demand
+
+    Notes
+    -----
+    One max flow per depth of the split; the edges left shrink with every depth. A block is final when its quotas (base for
+    everybody, extras through a shared node) take all its units. Otherwise the minimum cut gives both sides.
+    """
+    of_kind = np.zeros(classes.n_kinds, np.int64)
+    of_camp = np.zeros(classes.n_camps, np.int64)
+    n_blocks, open_blocks = 1, np.ones(1, np.bool_)
+    while open_blocks.any():
+        blocks = _blocks(classes, of_kind, of_camp, n_blocks, units)
+        shares = quotas(blocks.units, blocks.of_member, demand)
+        short, kind_reached, camp_reached = _cut(classes, units, blocks, shares, open_blocks)
+        number = np.full(n_blocks, -1, np.int64)
+        number[short] = n_blocks + np.arange(len(short))
+        of_kind = np.where(kind_reached, number[of_kind], of_kind)
+        of_camp = np.where(camp_reached, number[of_camp], of_camp)
+        open_blocks = np.zeros(n_blocks + len(short), np.bool_)
+        open_blocks[short] = True
+        open_blocks[n_blocks:] = True
+        n_blocks += len(short)
+    return blocks
+
+
+def _blocks(classes: Classes, of_kind: Int64, of_camp: Int64, n_blocks: int, units: Int64) -> Blocks:
+    of_member = np.concatenate([of_camp, [-1]])[classes.camp]
+    return Blocks(of_kind, of_camp, of_member, sum_by(of_kind, units, n_blocks))
+
+
+def _cut(classes: Classes, units: Int64, blocks: Blocks, shares: Quotas, open_blocks: Bools) -> tuple[Int64, Bools, Bools]:
+    """Blocks whose units do not all fit, and the kinds and camps on the source side of their minimum cuts."""
+    n_kinds, n_camps = classes.n_kinds, classes.n_camps
+    taking = np.flatnonzero(classes.camp >= 0)
+    base = sum_by(classes.camp[taking], shares.base[taking], n_camps)
+    spare = sum_by(classes.camp[taking], shares.eligible[taking].astype(np.int64), n_camps)
+    kinds = np.flatnonzero(open_blocks[blocks.of_kind] & (units > 0))
+    camps = np.flatnonzero(open_blocks[blocks.of_camp])
+    hubs = np.flatnonzero(open_blocks & (shares.extras > 0))
+    same = blocks.of_kind[classes.link_kind] == blocks.of_camp[classes.link_camp]
+    links = np.flatnonzero(same & open_blocks[blocks.of_kind[classes.link_kind]] & (units[classes.link_kind] > 0))
+    sparing = camps[(spare[camps] > 0) & (shares.extras[blocks.of_camp[camps]] > 0)]
+    first_camp, first_hub = 1 + n_kinds, 1 + n_kinds + n_camps
+    sink = first_hub + blocks.n_blocks
+    arcs = Arcs()
+    arcs.add("kinds", 0, 1 + kinds)
+    arcs.add("links", 1 + classes.link_kind[links], first_camp + classes.link_camp[links])
+    arcs.add("base", first_camp + camps, sink)
+    arcs.add("spare", first_camp + sparing, first_hub + blocks.of_camp[sparing])
+    arcs.add("extras", first_hub + hubs, sink)
+    network = arcs.build(sink + 1)
+    link_room = units[classes.link_kind[links]]
+    capacity = np.concatenate([units[kinds], link_room, base[camps], spare[sparing], shares.extras[hubs]])
+    network.push(capacity)
+    routed = sum_by(blocks.of_kind[kinds], network.flow[network.of("kinds")], blocks.n_blocks)
+    short = np.flatnonzero(open_blocks & (routed < blocks.units)).astype(np.int64)
+    side = network.reached(capacity)
+    return short, side[1:first_camp], side[first_camp:first_hub]

@@ -1,0 +1,204 @@
+"""Classes: partitions that are interchangeable, and members that are.
+
+A *kind* is a set of partitions whose topics have the same subscribers (and, with racks, whose replicas stand in the same
+racks); a *camp* is a set of members that subscribe to the same kinds (and stand in the same rack). Whether loads are feasible
+depends on kinds and camps alone, and real groups have 1 to 20 of each. Equal sets have equal hashes, so a hash proves
+difference; equality is then verified exactly, and a collision takes an exact, slower path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.model.problem import Int32, Int64, Problem
+
+__all__ = ["DENSE_CELLS", "Classes", "classify", "classify_camps", "first_seen", "mix", "ranges", "subscribes"]
+
+DENSE_CELLS = 4_000_000
+"""Up to this many cells (kinds x members) a table beats sorting; beyond it would cost memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """The class network of a problem with C kinds and G camps.
+
+    Attributes
+    ----------
+    kind : int32[P]
+        Kind of each partition; -1 where nobody subscribes.
+    size : int64[C]
+        Partitions of each kind; at least 1.
+    edge_start : int64[C+1]
+        Slice of `edge_member` per kind.
+    edge_member : int64[E]
+        Members that may take partitions of the kind, ascending within a kind.
+    camp : int64[M]
+        Camp of each member; -1 where it subscribes to nothing that has partitions.
+    n_camps : int
+        G.
+    link_kind, link_camp : int64[K]
+        The edges between kinds and camps, sorted by kind, then camp.
+    """
+
+    kind: Int32
+    size: Int64
+    edge_start: Int64
+    edge_member: Int64
+    camp: Int64
+    n_camps: int
+    link_kind: Int64
+    link_camp: Int64
+
+    @property
+    def n_kinds(self) -> int:
+        """C."""
+        return len(self.size)
+
+    def edge_kind(self) -> Int64:
+        """Kind of each entry of `edge_member`, int64[E]."""
+        return np.repeat(np.arange(self.n_kinds), np.diff(self.edge_start))
+
+    def subscribers(self, kind: int) -> Int64:
+        """The members that may take partitions of a kind."""
+        return self.edge_member[self.edge_start[kind] : self.edge_start[kind + 1]]
+
+
+def mix(n: int) -> npt.NDArray[np.uint64]:
+    """A fixed 64-bit number for each of 0..n-1, without pattern (SplitMix64's finaliser)."""
+    z = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)), np.uint64)
+
+
+def classify(problem: Problem) -> Classes:
+    """The kinds and camps of a problem, in order of their first topic and first member; O(S + P), vectorised."""
+    live = np.flatnonzero(
+        (problem.subscriber_start[1:] > problem.subscriber_start[:-1]) & (problem.topic_start[1:] > problem.topic_start[:-1])
+    )
+    class_of_live, first = _topic_classes(problem, live)
+    sizes = np.diff(problem.topic_start)
+    kind_of_topic = np.full(problem.n_topics, -1, np.int32)
+    kind_of_topic[live] = class_of_live
+    size = np.zeros(len(first), np.int64)
+    np.add.at(size, class_of_live, sizes[live])
+    begin, end = problem.subscriber_start[live[first]], problem.subscriber_start[live[first] + 1]
+    edge_start = np.concatenate([[0], np.cumsum(end - begin)])
+    edge_member = problem.subscriber[ranges(begin, end - begin)].astype(np.int64)
+    return classify_camps(np.repeat(kind_of_topic, sizes), size, edge_start, edge_member, problem.n_members, None)
+
+
+def classify_camps(
+    kind: Int32, size: Int64, edge_start: Int64, edge_member: Int64, n_members: int, rack_of_member: Int32 | None
+) -> Classes:
+    """Group members by the kinds they may take (and by rack, where one is given)."""
+    n_kinds = len(size)
+    edge_kind = np.repeat(np.arange(n_kinds), np.diff(edge_start))
+    degree = np.bincount(edge_member, minlength=n_members)
+    live = np.flatnonzero(degree)
+    signature = np.zeros(n_members, np.uint64)
+    np.add.at(signature, edge_member, mix(n_kinds)[edge_kind])
+    if rack_of_member is not None:
+        signature ^= mix(int(rack_of_member.max(initial=-1)) + 2)[rack_of_member + 1] * np.uint64(2)
+    class_of_live, first = first_seen(signature[live])
+    representative = np.arange(n_members)
+    representative[live] = live[first][class_of_live]
+    if not _same_kinds(edge_kind, edge_member, representative, degree, rack_of_member, n_kinds):
+        class_of_live, first = _camps_without_hash(edge_kind, edge_member, live, rack_of_member)
+        representative[live] = live[first][class_of_live]
+    camp = np.full(n_members, -1, np.int64)
+    camp[live] = class_of_live
+    linked = representative[edge_member] == edge_member
+    link_kind, link_camp = edge_kind[linked], camp[edge_member[linked]]
+    return Classes(kind, size, edge_start, edge_member, camp, len(first), link_kind, link_camp)
+
+
+def first_seen(values: npt.NDArray[np.generic]) -> tuple[Int64, Int64]:
+    """Number equal values in order of first appearance: (number of each value, index of each number's first value)."""
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty(len(first), np.int64)
+    number[order] = np.arange(len(first))
+    return number[inverse], first[order].astype(np.int64)
+
+
+def subscribes(classes: Classes, kind: Int64, member: Int64) -> npt.NDArray[np.bool_]:
+    """Whether member[i] may take partitions of kind[i]; kind >= 0 and member in range."""
+    n_members = len(classes.camp)
+    edges = classes.edge_kind() * n_members + classes.edge_member
+    return _among(kind * n_members + member, edges, classes.n_kinds * n_members)
+
+
+def _topic_classes(problem: Problem, live: Int64) -> tuple[Int64, Int64]:
+    """Class of each live topic and the position in `live` of each class's first topic."""
+    if not len(live):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    begin = problem.subscriber_start[live]
+    count = problem.subscriber_start[live + 1] - begin
+    code = mix(problem.n_members)[problem.subscriber]
+    signature = np.add.reduceat(code, begin) if len(live) == problem.n_topics else _sums(code, begin, count)
+    number, first = first_seen(signature)
+    others = np.flatnonzero(first[number] != np.arange(len(live)))
+    model = first[number[others]]
+    if bool((count[others] == count[model]).all()):
+        mine = problem.subscriber[ranges(begin[others], count[others])]
+        if np.array_equal(mine, problem.subscriber[ranges(begin[model], count[others])]):
+            return number, first
+    seen: dict[bytes, int] = {}
+    bounds = zip(begin.tolist(), (begin + count).tolist(), strict=True)
+    exact = np.array([seen.setdefault(problem.subscriber[b:e].tobytes(), len(seen)) for b, e in bounds])
+    return first_seen(exact)
+
+
+def _sums(code: npt.NDArray[np.uint64], begin: Int64, count: Int64) -> npt.NDArray[np.uint64]:
+    """Sums of slices of `code`; unlike reduceat's own, the slices need not touch."""
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(code, dtype=np.uint64)])
+    return np.asarray(total[begin + count] - total[begin], np.uint64)
+
+
+def ranges(begin: Int64, length: Int64) -> Int64:
+    """The indices begin[0]..begin[0]+length[0]-1, begin[1].. in one array."""
+    ends = np.cumsum(length)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.asarray(np.arange(total) + np.repeat(begin - (ends - length), length), np.int64)
+
+
+def _same_kinds(
+    edge_kind: Int64, edge_member: Int64, representative: Int64, degree: Int64, rack: Int32 | None, n_kinds: int
+) -> bool:
+    """Whether every member has exactly the kinds (and the rack) of its representative."""
+    n_members = len(degree)
+    if not np.array_equal(degree, degree[representative]):
+        return False
+    if rack is not None and not np.array_equal(rack, rack[representative]):
+        return False
+    stands_for = representative[edge_member]
+    other = np.flatnonzero(stands_for != edge_member)
+    wanted = edge_kind[other] * n_members + stands_for[other]
+    return bool(_among(wanted, edge_kind * n_members + edge_member, n_kinds * n_members).all())
+
+
+def _among(wanted: Int64, ascending: Int64, cells: int) -> npt.NDArray[np.bool_]:
+    """Which of `wanted` occur in `ascending`; values lie in 0..cells-1."""
+    if not len(ascending) or not len(wanted):
+        return np.zeros(len(wanted), np.bool_)
+    if cells <= DENSE_CELLS:
+        table = np.zeros(cells, np.bool_)
+        table[ascending] = True
+        return table[wanted]
+    at = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
+    return np.asarray(ascending[at] == wanted, np.bool_)
+
+
+def _camps_without_hash(edge_kind: Int64, edge_member: Int64, live: Int64, rack: Int32 | None) -> tuple[Int64, Int64]:
+    """Camps by comparing whole sets; taken when two different sets share a hash, which tests force."""
+    order = np.argsort(edge_member, kind="stable")
+    starts = np.searchsorted(edge_member[order], live)
+    ends = np.searchsorted(edge_member[order], live, side="right")
+    seen: dict[tuple[bytes, int], int] = {}
+    racks = [0] * len(live) if rack is None else rack[live].tolist()
+    bounds = zip(starts.tolist(), ends.tolist(), racks, strict=True)
+    return first_seen(np.array([seen.setdefault((edge_kind[order[s:e]].tobytes(), r), len(seen)) for s, e, r in bounds]))

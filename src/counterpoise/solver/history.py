@@ -1,0 +1,72 @@
+"""History: the claims that may be kept, as a table of counts per kind and member."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.solver.classes import DENSE_CELLS, Classes, subscribes
+
+__all__ = ["Claims", "claims_of", "no_claims", "sum_by"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Valid claims, counted.
+
+    Attributes
+    ----------
+    owner : int32[P]
+        Who may keep each partition, UNOWNED for nobody: departed owners, members that no longer subscribe, contested claims.
+    kind, member, count : int64[K]
+        Cells with at least one claim, sorted by kind, then member.
+    """
+
+    owner: Int32
+    kind: Int64
+    member: Int64
+    count: Int64
+
+    def per_member(self, n_members: int) -> Int64:
+        """Claims of each member, int64[M]."""
+        return sum_by(self.member, self.count, n_members)
+
+    def per_kind(self, n_kinds: int) -> Int64:
+        """Claimed partitions of each kind, int64[C]."""
+        return sum_by(self.kind, self.count, n_kinds)
+
+
+def sum_by(index: Int64, values: Int64, n: int) -> Int64:
+    """Sum of the values at each index, int64[n]. Counts stay below 2**53, where bincount's doubles are exact integers."""
+    return np.bincount(index, values, n).astype(np.int64)
+
+
+def no_claims(n_partitions: int) -> Claims:
+    """Nobody owned anything."""
+    nothing = np.empty(0, np.int64)
+    return Claims(np.full(n_partitions, UNOWNED, np.int32), nothing, nothing, nothing)
+
+
+def claims_of(problem: Problem, classes: Classes) -> Claims:
+    """The claims of a problem that count; O(P), or one sort of P keys when kinds x members is very large."""
+    previous, n_members = problem.previous_owner, problem.n_members
+    claims = no_claims(problem.n_partitions)
+    if not len(previous) or int(previous.max()) < 0:
+        return claims
+    where = np.flatnonzero((previous >= 0) & (previous < n_members) & (classes.kind >= 0))
+    kind, member = classes.kind[where].astype(np.int64), previous[where].astype(np.int64)
+    valid = subscribes(classes, kind, member)
+    if not valid.all():
+        where, kind, member = where[valid], kind[valid], member[valid]
+    claims.owner[where] = member
+    key = kind * n_members + member
+    cells = classes.n_kinds * n_members
+    if cells <= max(DENSE_CELLS, len(key)):
+        table = np.bincount(key, minlength=1)
+        cell = np.flatnonzero(table)
+        count = table[cell]
+    else:
+        cell, count = np.unique(key, return_counts=True)
+    return Claims(claims.owner, cell // n_members, cell % n_members, count)

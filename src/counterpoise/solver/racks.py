@@ -1,0 +1,88 @@
+"""Racks (KIP-881): split classes so that all partitions of a kind match the same racks, and price mismatches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.model.problem import Int32, Int64, Problem, Racks
+from counterpoise.solver.classes import Classes, classify_camps, first_seen, mix, ranges
+from counterpoise.solver.flow import Bools
+from counterpoise.solver.history import Claims
+from counterpoise.solver.stickiness import Costs
+
+__all__ = ["priced", "rack_classes", "racks_matter"]
+
+
+def racks_matter(problem: Problem) -> bool:
+    """Whether any member stands in a rack."""
+    return problem.racks is not None and problem.n_members > 0 and int(problem.racks.rack_of_member.max()) >= 0
+
+
+def rack_classes(problem: Problem, classes: Classes) -> tuple[Classes, Bools]:
+    """Kinds split by the racks of their replicas, camps by the rack of their members.
+
+    Returns
+    -------
+    Classes
+    bool[C, R+1]
+        Whether partitions of a kind have a replica in a rack; the last column, rack -1, is False.
+
+    Notes
+    -----
+    Racks in which no member stands are left out first: they can match nobody. O(P + replicas), vectorised.
+    """
+    racks = problem.racks
+    assert racks is not None
+    start, rack = _inhabited(racks)
+    rack_set, example = _rack_sets(start, rack)
+    live = np.flatnonzero(classes.kind >= 0)
+    old = classes.kind[live].astype(np.int64)
+    number, first = first_seen(old * len(example) + rack_set[live])
+    kind: Int32 = np.full(len(classes.kind), -1, np.int32)
+    kind[live] = number
+    old_kind = old[first]
+    count = np.diff(classes.edge_start)[old_kind]
+    edge_member = classes.edge_member[ranges(classes.edge_start[old_kind], count)]
+    size = np.bincount(number, minlength=len(first)).astype(np.int64)
+    edge_start = np.concatenate([[0], np.cumsum(count)])
+    match = np.zeros((len(first), int(max(racks.rack_of_member.max(), 0)) + 2), np.bool_)
+    of_kind = example[rack_set[live][first]]
+    width = (start[1:] - start[:-1])[of_kind]
+    match[np.repeat(np.arange(len(first)), width), rack[ranges(start[of_kind], width)]] = True
+    return classify_camps(kind, size, edge_start, edge_member, problem.n_members, racks.rack_of_member), match
+
+
+def priced(classes: Classes, claims: Claims, match: Bools, rack_of_member: Int32, *, before: bool) -> Costs:
+    """Costs with two levels: moves outweigh all mismatches together, or (`before`) the other way round."""
+    heavy = len(classes.kind) + 1
+    rack_of_camp = np.zeros(classes.n_camps, np.int64)
+    taking = np.flatnonzero(classes.camp >= 0)
+    rack_of_camp[classes.camp[taking]] = rack_of_member[taking]
+    kept_miss = (~match[claims.kind, rack_of_member[claims.member]]).astype(np.int64)
+    moved_miss = (~match[classes.link_kind, rack_of_camp[classes.link_camp]]).astype(np.int64)
+    if before:
+        return Costs(kept_miss * heavy, moved_miss * heavy + 1)
+    return Costs(kept_miss, moved_miss + heavy)
+
+
+def _inhabited(racks: Racks) -> tuple[Int64, Int32]:
+    """Replica racks (as CSR) without those in which no member stands."""
+    known = np.zeros(max(int(racks.replica_rack.max(initial=-1)), int(racks.rack_of_member.max(initial=-1))) + 2, np.bool_)
+    known[racks.rack_of_member] = True
+    known[-1] = False
+    stays = known[racks.replica_rack]
+    kept = np.concatenate([[0], np.cumsum(stays)])
+    return kept[racks.replica_start], racks.replica_rack[stays]
+
+
+def _rack_sets(start: Int64, rack: Int32) -> tuple[Int64, Int64]:
+    """Number of each partition's set of racks, and an example partition of each set; hashed, then verified exactly."""
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mix(int(rack.max(initial=-1)) + 1)[rack], dtype=np.uint64)])
+    number, example = first_seen(total[start[1:]] - total[start[:-1]])
+    count = start[1:] - start[:-1]
+    model = example[number]
+    if np.array_equal(count, count[model]) and np.array_equal(rack, rack[ranges(start[model], count)]):
+        return number, example
+    seen: dict[bytes, int] = {}
+    bounds = zip(start[:-1].tolist(), start[1:].tolist(), strict=True)
+    return first_seen(np.array([seen.setdefault(rack[b:e].tobytes(), len(seen)) for b, e in bounds], np.int64))

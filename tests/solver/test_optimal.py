@@ -1,0 +1,104 @@
+"""Every plan of the engine is optimal: held against an independent min-cost flow, and against brute force."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from tests.solver.oracle import brute_force, optimum, random_problem, score
+
+from counterpoise.solver.engine import solve
+
+LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
+CASES = 20_000 if LONG else 1_200
+BATCHES = 8
+
+
+def seeds(batch):
+    return range(batch, CASES, BATCHES)
+
+
+@pytest.mark.parametrize("size", [5, 12])
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_balance_and_kept_count_equal_the_oracles(batch, size):
+    """Coverage, balance and the number of kept partitions are those of a min-cost flow over single partitions."""
+    for seed in seeds(batch):
+        problem = random_problem(np.random.default_rng([seed, size]), size)
+        owner = solve(problem)
+        assert score(problem, owner)[:3] == score(problem, optimum(problem, (1, 0)))[:3], f"seed {seed}, size {size}"
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_capacities_are_balanced_exactly(batch):
+    """With weights the sum of load**2 / capacity is minimal, and stickiness maximal at that."""
+    for seed in seeds(batch):
+        problem = random_problem(np.random.default_rng([seed, 7]), 6, capacities=True)
+        owner = solve(problem)
+        assert score(problem, owner)[:3] == score(problem, optimum(problem, (1, 0)))[:3], f"seed {seed}"
+
+
+def test_brute_force_agrees_on_tiny_problems():
+    """Every valid plan of a tiny group was tried: none is better."""
+    for seed in range(CASES // 4):
+        problem = random_problem(np.random.default_rng([seed, 3]), 3, capacities=seed % 2 == 0)
+        if problem.n_partitions > 6:
+            continue
+        _, cost, kept, _ = score(problem, solve(problem))
+        assert (cost, -kept) == brute_force(problem), f"seed {seed}"
+
+
+def test_planning_again_with_the_plan_changes_nothing():
+    for seed in range(CASES // 4):
+        problem = random_problem(np.random.default_rng([seed, 11]), 9, capacities=seed % 3 == 0)
+        owner = solve(problem)
+        again = solve(problem.replace(previous_owner=owner))
+        assert again.tolist() == owner.tolist(), f"seed {seed}"
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_racks_after_stickiness(batch):
+    """Among plans with optimal balance and stickiness none matches more racks."""
+    for seed in seeds(batch):
+        problem = random_problem(np.random.default_rng([seed, 5]), 7, racks=True, capacities=seed % 5 == 0)
+        best = score(problem, optimum(problem, (1000, 1)))
+        assert score(problem, solve(problem)) == best, f"seed {seed}"
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_racks_before_stickiness(batch):
+    """Balance, then rack matches, then stickiness."""
+    for seed in seeds(batch):
+        problem = random_problem(np.random.default_rng([seed, 6]), 7, racks=True)
+        best = score(problem, optimum(problem, (1, 1000)))
+        assert score(problem, solve(problem, racks="before")) == best, f"seed {seed}"
+
+
+def test_racks_ignored():
+    """`racks="ignore"` gives what a group without racks gets."""
+    for seed in range(CASES // 8):
+        problem = random_problem(np.random.default_rng([seed, 8]), 7, racks=True)
+        assert solve(problem, racks="ignore").tolist() == solve(problem.replace(racks=None)).tolist(), f"seed {seed}"
+
+
+@pytest.mark.parametrize("racks", [False, True])
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_sticky_first_moves_no_valid_claim_and_balances_the_rest(batch, racks):
+    for seed in seeds(batch):
+        problem = random_problem(np.random.default_rng([seed, 9]), 7, capacities=seed % 3 == 0, racks=racks)
+        owner = solve(problem, history="pin")
+        best = score(problem, optimum(problem, (1, 0), fixed=True))
+        assert score(problem, owner)[:3] == best[:3], f"seed {seed}"
+        if racks:
+            matches = score(problem, optimum(problem, (1000, 1), fixed=True))[3]
+            assert score(problem, owner)[3] == matches, f"seed {seed}"
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_fair_forgets_history_and_is_balanced(batch):
+    for seed in seeds(batch):
+        problem = random_problem(np.random.default_rng([seed, 10]), 9, capacities=seed % 3 == 0)
+        owner = solve(problem, history="ignore")
+        fresh = problem.replace(previous_owner=np.full(problem.n_partitions, -1))
+        assert owner.tolist() == solve(fresh).tolist(), f"seed {seed}"
+        assert score(fresh, owner)[1] == score(fresh, optimum(fresh, (1, 0)))[1], f"seed {seed}"
