@@ -1,0 +1,171 @@
+"""The strategy `lag-sticky`: balanced counts, then the largest lag near a proven bound, then few moves."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from types import MappingProxyType
+
+import numpy as np
+
+from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
+from counterpoise.errors import OptionError, ProblemError
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.solver.engine import solve
+from counterpoise.solver.lag_blocks import LagBlocks
+from counterpoise.solver.lag_bound import bound_of, levels_of
+from counterpoise.solver.lag_counts import demand_counts, fill_up, shed_lag
+from counterpoise.solver.lag_desk import Desk, open_desk
+from counterpoise.solver.lag_place import place_in_cells, place_waiting
+from counterpoise.solver.lag_repair import repair
+
+__all__ = ["LAG_STICKY", "balance_lag"]
+
+_UNLIMITED = 2**62
+
+
+def balance_lag(
+    problem: Problem,
+    *,
+    tolerance: float = 0.1,
+    min_lag_gain: int = 0,
+    max_moves: int | None = None,
+    counts: str | int = "balanced",
+) -> Int32:
+    """Target owners by counts, lag and stickiness, in this order, int32[P].
+
+    Parameters
+    ----------
+    tolerance : float
+        A member's lag per capacity may exceed the proven lower bound by this share before moves are made for it.
+    min_lag_gain : int
+        A member's lag may also exceed its share of the bound by this many records before moves are made: the least
+        lag worth a move.
+    max_moves : int, optional
+        No move is made for the sake of lag once so many owned partitions change hands. Moves that validity or counts
+        demand are made all the same (they are what `sticky` would make). Default: no cap.
+    counts : "balanced" or int
+        "balanced": the loads are those of `sticky`. A number: each member's count may differ by so many from the
+        balanced one (a number as large as the group leaves counts free; partitions without lag are spread by count
+        in any case).
+
+    Raises
+    ------
+    OptionError
+        An option does not fit.
+    ProblemError
+        The lags sum up to 2**62 or more.
+
+    Notes
+    -----
+    Guarantee: valid and complete; counts as said; with equal lags and history the result is a fixed point (planning
+    again moves nothing). The largest lag is at most ``(1 + tolerance)`` times the bound wherever the search gets
+    there: `counterpoise.laws.lag_report` states bound, gap and moves for the plan at hand. Without `Problem.lag`, or
+    where all is read, it is `sticky`. Cost: O((P + S) log P) in NumPy, a few max flows for unequal subscriptions, and
+    a Python step per member over its limit.
+    """
+    share = _checked(tolerance, min_lag_gain, max_moves, counts)
+    lag = problem.lag
+    if lag is None or not problem.n_members or not int(lag.max(initial=0)):
+        if counts == "balanced" or lag is None:
+            return solve(problem, racks="ignore")
+        lag = np.zeros(problem.n_partitions, np.int64)
+    if float(lag.sum(dtype=np.float64)) * (1 + float(share)) >= _UNLIMITED:
+        raise ProblemError("lag: the lags sum up to 2**62 or more; no offsets are that far apart")
+    budget = _UNLIMITED if max_moves is None else max_moves
+    plan = _Planner(problem, lag, share, min_lag_gain, budget, counts)
+    best = plan.attempt(keep=True)
+    if max_moves is None and bool((best.load > best.limit).any()):
+        fresh = plan.attempt(keep=False)
+        if _worst(fresh) < max(_worst(best), Fraction(1)):
+            best = fresh
+    return best.owner
+
+
+class _Planner:
+    """One call's inputs, and the steps from them to a finished desk."""
+
+    def __init__(self, problem: Problem, lag: Int64, share: Fraction, gain: int, budget: int, counts: str | int) -> None:
+        self.problem, self.lag, self.budget = problem, lag, budget
+        self.share, self.gain = share, gain
+        self.band = 0 if isinstance(counts, str) else counts
+        self.trade = isinstance(counts, str)
+        self.target = solve(problem, racks="ignore")
+        n = problem.n_members
+        self.balanced = np.bincount(self.target + 1, minlength=n + 1)[1:].astype(np.int64)
+
+    def attempt(self, *, keep: bool) -> Desk:
+        """Release, place, repair; with `keep` false from an empty desk, for when keeping stands in the way."""
+        desk = self._desk()
+        blocks = levels_of(desk)
+        self._limit(desk, blocks)
+        if not keep:
+            desk.release(np.flatnonzero(desk.owner != UNOWNED))
+        one_class = len(desk.may) == 1
+        if self.trade and not one_class:
+            self._along_target(desk, blocks, keep=keep)
+        else:
+            demand_counts(desk, self.balanced, self.band)
+            shed_lag(desk)
+            place_waiting(desk, blocks)
+            if not fill_up(desk):
+                desk = self._desk()
+                self._limit(desk, blocks)
+                self._along_target(desk, blocks, keep=keep)
+        desk.trade_counts = self.trade
+        repair(desk)
+        return desk
+
+    def _desk(self) -> Desk:
+        return open_desk(self.problem, self.lag, self.budget)
+
+    def _limit(self, desk: Desk, blocks: LagBlocks) -> None:
+        """Lag limits: the bound and what may be added to it, per capacity, rounded up to records."""
+        bound = bound_of(desk, blocks, np.maximum(self.balanced - self.band, 0))
+        top, bottom = (bound * (1 + self.share)).as_integer_ratio()
+        low, high = bound.as_integer_ratio()
+        limits = [max(-(-top * c // bottom), -(-low * c // high) + self.gain) for c in desk.capacity.tolist()]
+        desk.limit = np.array([min(limit, _UNLIMITED) for limit in limits], np.int64)
+
+    def _along_target(self, desk: Desk, blocks: LagBlocks, *, keep: bool) -> None:
+        """Counts per member and topic class as in the balanced target; what it keeps is kept."""
+        kept = (desk.previous == self.target) & keep
+        desk.release(np.flatnonzero((desk.owner != UNOWNED) & ~kept))
+        place_in_cells(desk, self.target, blocks)
+        desk.least = np.maximum(self.balanced - self.band, 0)
+        desk.most = self.balanced + self.band
+
+
+def _worst(desk: Desk) -> Fraction:
+    """The largest lag per capacity."""
+    return max(Fraction(lag, c) for lag, c in zip(desk.load.tolist(), desk.capacity.tolist(), strict=True))
+
+
+def _checked(tolerance: float, min_lag_gain: int, max_moves: int | None, counts: str | int) -> Fraction:
+    """The tolerance as an exact fraction; raises OptionError for what does not fit."""
+    if not 0 <= tolerance < 1000:
+        raise OptionError(
+            f"strategy 'lag-sticky', option 'tolerance': {tolerance!r} does not fit; 0 or more is wanted (0.1: 10 %)"
+        )
+    if min_lag_gain < 0:
+        raise OptionError(f"strategy 'lag-sticky', option 'min_lag_gain': {min_lag_gain!r} does not fit; 0 or more is wanted")
+    if max_moves is not None and max_moves < 0:
+        raise OptionError(f"strategy 'lag-sticky', option 'max_moves': {max_moves!r} does not fit; 0 or more is wanted")
+    if (isinstance(counts, str) and counts != "balanced") or (not isinstance(counts, str) and counts < 0):
+        raise OptionError(f"strategy 'lag-sticky', option 'counts': {counts!r} does not fit; 'balanced' or a number is wanted")
+    return Fraction(str(tolerance))
+
+
+LAG_STICKY = Strategy(
+    name="lag-sticky",
+    protocols=(COOPERATIVE, EAGER),
+    kernel=balance_lag,
+    guarantee="counts as balanced as sticky, then the largest lag near a proven bound, then few moves",
+    options=MappingProxyType(
+        {
+            "tolerance": Option("share by which a member's lag may exceed the bound before moves are made", 0.1),
+            "min_lag_gain": Option("records by which it may exceed the bound before moves are made", 0),
+            "max_moves": Option("moves per rebalance after which none is made for lag (None: no cap)", None),
+            "counts": Option("'balanced', or how far a member's count may lie from the balanced one", "balanced"),
+        }
+    ),
+)

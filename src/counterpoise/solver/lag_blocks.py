@@ -1,0 +1,167 @@
+"""Lag levels: how much lag each member must bear at least, block by block, when topics go to subscribers only.
+
+For a set S of topics, lag(S) / capacity(members reaching S) bounds the largest lag per capacity of any plan from below.
+The densest set is found by Dinkelbach's iteration: at the ratio found so far, a min cut tells whether some set exceeds it.
+Members reaching it bear exactly that; topics left over do best without them, and the search goes on with the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.model.problem import Int64, Problem
+
+_FLOW_UNITS = 2**30
+"""Lags are scaled to this total: SciPy's max flow counts in 32 bits. Rounding costs tightness, never validity."""
+_BLOCKS = 64
+"""After this many blocks the rest is one: deep nests gain nothing from finer levels."""
+
+Bools = npt.NDArray[np.bool_]
+
+__all__ = ["LagBlocks", "SubscriptionTable", "lag_blocks", "subscription_table", "transport"]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionTable:
+    """Classes of topics with equal subscribers, against classes of members with equal subscriptions.
+
+    Attributes
+    ----------
+    class_of_topic : int64[T]
+        -1 for topics nobody subscribes to.
+    class_of_member : int64[M]
+    may : bool[topic classes, member classes]
+    """
+
+    class_of_topic: Int64
+    class_of_member: Int64
+    may: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class LagBlocks:
+    """Levels from densest to lightest.
+
+    Attributes
+    ----------
+    level : tuple of Fraction
+        Lag per capacity of each block, strictly falling.
+    block_of_topic_class, block_of_member_class : int64
+        Block of each class; -1 for members that nothing is left for.
+    """
+
+    level: tuple[Fraction, ...]
+    block_of_topic_class: Int64
+    block_of_member_class: Int64
+
+
+def subscription_table(problem: Problem) -> SubscriptionTable:
+    """Group equal subscriber lists, then equal subscriptions; exact, O(S)."""
+    start, n = problem.subscriber_start, problem.n_members
+    number: dict[bytes, int] = {}
+    class_of_topic = np.full(problem.n_topics, -1, np.int64)
+    lists: list[npt.NDArray[np.int32]] = []
+    for topic in np.flatnonzero(np.diff(start)).tolist():
+        codes = problem.subscriber[start[topic] : start[topic + 1]]
+        key = codes.tobytes()
+        if key not in number:
+            number[key] = len(lists)
+            lists.append(codes)
+        class_of_topic[topic] = number[key]
+    table = np.zeros((len(lists), n), np.bool_)
+    for row, codes in enumerate(lists):
+        table[row, codes] = True
+    columns: dict[bytes, int] = {}
+    packed = np.ascontiguousarray(np.packbits(table, axis=0).T)
+    class_of_member = np.array([columns.setdefault(row.tobytes(), len(columns)) for row in packed], np.int64)
+    first = np.zeros(len(columns), np.int64)
+    first[class_of_member[::-1]] = np.arange(n - 1, -1, -1)
+    return SubscriptionTable(class_of_topic, class_of_member, table[:, first])
+
+
+def lag_blocks(lag: Int64, capacity: Int64, may: Bools) -> LagBlocks:
+    """Decompose: `lag` per topic class, `capacity` per member class (sums), and who may take what."""
+    topics, members = np.ones(len(lag), np.bool_), may.any(axis=0)
+    block_of_topic = np.full(len(lag), -1, np.int64)
+    block_of_member = np.full(len(capacity), -1, np.int64)
+    levels: list[Fraction] = []
+    while topics.any():
+        if len(levels) == _BLOCKS - 1 or len(topics) == 1 or may[np.ix_(topics, members)].all():
+            densest = topics
+            level = _density(lag, capacity, may & members, densest)
+        else:
+            level, densest = _densest(lag, capacity, may & members, topics)
+        reached = members & may[densest].any(axis=0)
+        block_of_topic[densest], block_of_member[reached] = len(levels), len(levels)
+        levels.append(level)
+        topics, members = topics & ~densest, members & ~reached
+    return LagBlocks(tuple(levels), block_of_topic, block_of_member)
+
+
+def _density(lag: Int64, capacity: Int64, may: Bools, chosen: Bools) -> Fraction:
+    return Fraction(int(lag[chosen].sum()), max(1, int(capacity[may[chosen].any(axis=0)].sum())))
+
+
+def _densest(lag: Int64, capacity: Int64, may: Bools, topics: Bools) -> tuple[Fraction, Bools]:
+    """The largest lag(S) / capacity(reached by S), and its S: each round either proves it or finds a denser set."""
+    best = topics
+    level = _density(lag, capacity, may, best)
+    while True:
+        rows = np.flatnonzero(topics)
+        short = transport(lag[rows], np.array([int(level * int(c)) + 1 for c in capacity], np.int64), may[rows])[1]
+        denser = np.zeros(len(lag), np.bool_)
+        denser[rows[short]] = True
+        found = _density(lag, capacity, may, denser) if denser.any() else Fraction(0)
+        if found <= level:
+            return level, _closed(may, topics, best)
+        best, level = denser, found
+
+
+def _closed(may: Bools, topics: Bools, chosen: Bools) -> Bools:
+    """`chosen` and every other topic that only its members may take."""
+    reached = may[chosen].any(axis=0)
+    return chosen | (topics & ~(may & ~reached).any(axis=1))
+
+
+def transport(supply: Int64, room: Int64, may: Bools) -> tuple[Int64, Bools]:
+    """Send as much of `supply` per row into `room` per column as `may` allows.
+
+    Returns
+    -------
+    amount : int64[rows, columns]
+    short : bool[rows]
+        Rows on the source side of the min cut: together they do not fit into what they reach. Empty if all fit.
+
+    Notes
+    -----
+    Dinic's algorithm in SciPy on rows + columns + 2 nodes; amounts are scaled to 32 bits and back, so sums can differ
+    from `supply` by a few units: the caller treats them as quotas, not as truth.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+    sparse: Any = csr_array  # its stub knows no (data, (row, column)) of int32
+    rows, columns = may.shape
+    unit = max(1, -(-int(max(supply.sum(), 1)) // _FLOW_UNITS))
+    out, into = supply // unit, np.minimum(np.maximum(room, 0) // unit + 1, _FLOW_UNITS)
+    r, c = np.nonzero(may & (out > 0)[:, None])
+    source, sink = rows + columns, rows + columns + 1
+    tail = np.concatenate([np.full(rows, source), r, rows + np.arange(columns)])
+    head = np.concatenate([np.arange(rows), rows + c, np.full(columns, sink)])
+    size = np.concatenate([out, out[r], into]).astype(np.int32)
+    some = size > 0
+    graph = sparse((size[some], (tail[some], head[some])), shape=(sink + 1, sink + 1), dtype=np.int32)
+    graph.sort_indices()
+    flow = maximum_flow(graph, source, sink, method="dinic").flow
+    residual = sparse(graph - flow)
+    residual.eliminate_zeros()
+    seen = np.zeros(sink + 1, np.bool_)
+    seen[breadth_first_order(residual, source, return_predecessors=False)] = True
+    amount = np.zeros(may.shape, np.int64)
+    amount[r, c] = np.asarray(sparse(flow)[r, rows + c]).ravel().astype(np.int64) * unit
+    return amount, seen[:rows] & (out > 0)

@@ -1,0 +1,72 @@
+"""What no plan can undercut: a lower bound on the largest lag per capacity, and the levels that go with it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from counterpoise.model.problem import Int64
+from counterpoise.solver.lag_blocks import LagBlocks, lag_blocks
+from counterpoise.solver.lag_desk import Desk
+
+__all__ = ["bound_of", "levels_of"]
+
+
+def levels_of(desk: Desk) -> LagBlocks:
+    """Lag levels of the group's classes (see `lag_blocks`); O(P), and a few max flows for unequal subscriptions."""
+    kinds, camps = desk.table.may.shape
+    lag, capacity = np.zeros(kinds, np.int64), np.zeros(camps, np.int64)
+    owned = np.flatnonzero(desk.class_of >= 0)
+    np.add.at(lag, desk.class_of[owned], desk.weight[owned])
+    np.add.at(capacity, desk.table.class_of_member, desk.capacity)
+    return lag_blocks(lag, capacity, desk.table.may)
+
+
+def bound_of(desk: Desk, blocks: LagBlocks, least: Int64) -> Fraction:
+    """The larger of the densest level, what single partitions demand, and what pairs and more must share a member.
+
+    Among the partitions of a block's topics only its members can own, the k*M + 1 heaviest put k + 1 on some member
+    (M members; capacities count at their largest). Where all subscribe alike, each owner of heavy partitions also
+    fills up to its `least` count, with nothing lighter than the lightest of the group.
+    """
+    bound = blocks.level[0] if blocks.level else Fraction(0)
+    block_of_item = np.append(blocks.block_of_topic_class, -1)[desk.class_of]
+    densest = blocks.block_of_member_class[desk.table.class_of_member] == 0
+    for kind in range(len(desk.may)):
+        items = desk.weight[desk.class_of == kind]
+        if len(items):
+            bound = max(bound, Fraction(int(items.max()), int(desk.capacity[desk.may[kind]].max())))
+    light = least[densest] if len(desk.may) == 1 else np.zeros(int(densest.sum()), np.int64)
+    return max(bound, crowding(desk.weight[block_of_item == 0], desk.capacity[densest], light))
+
+
+def crowding(weights: Int64, capacity: Int64, least: Int64) -> Fraction:
+    """What the heaviest partitions alone demand of the members that can own them.
+
+    Two arguments: the j heaviest lie on at most j members, at best those of the largest capacities; and of the
+    k*M + 1 heaviest some member owns k + 1, at least the k + 1 lightest of them.
+    """
+    falling = -np.sort(-weights)
+    strongest = -np.sort(-capacity)
+    most = min(len(falling), len(strongest))
+    if not most:
+        return Fraction(0)
+    bound = _largest_ratio(np.cumsum(falling[:most]), np.cumsum(strongest[:most]))
+    total = np.concatenate(([0], np.cumsum(falling)))
+    filling = np.concatenate(([0], np.cumsum(falling[::-1])))
+    alone = falling[0] + filling[np.maximum(least - 1, 0)]
+    bound = max(bound, -_largest_ratio(-alone, capacity))
+    k = np.arange(1, (len(falling) - 1) // len(strongest) + 1)
+    if len(k):
+        last = k * len(strongest) + 1
+        crowd = total[last] - total[last - k - 1] + filling[np.maximum(int(least.min()) - k - 1, 0)]
+        bound = max(bound, Fraction(int(crowd.max()), int(strongest[0])))
+    return bound
+
+
+def _largest_ratio(numerator: Int64, denominator: Int64) -> Fraction:
+    """The largest of n/d, exactly: floats choose candidates, fractions decide."""
+    ratio = numerator / denominator
+    near = np.flatnonzero(ratio >= ratio.max() - abs(ratio.max()) * 1e-12)
+    return max(Fraction(int(numerator[i]), int(denominator[i])) for i in near[:64].tolist())

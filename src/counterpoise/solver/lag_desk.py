@@ -1,0 +1,136 @@
+"""The working state of one lag-aware plan: who owns what, loads, counts, and what is still allowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.solver.lag_blocks import Bools, SubscriptionTable, subscription_table
+
+Index = npt.NDArray[np.intp]
+
+__all__ = ["Desk", "Index", "open_desk"]
+
+
+@dataclass(slots=True)
+class Desk:
+    """Mutable; lives only inside one call of the kernel.
+
+    Attributes
+    ----------
+    weight : int64[P]
+        Lag.
+    class_of : int64[P]
+        Topic class of each partition, -1 where nobody subscribes.
+    may : bool[topic classes, M]
+    capacity : int64[M]
+    previous : int32[P]
+        Who may keep it: UNOWNED unless it still subscribes.
+    owner : int32[P]
+        UNOWNED while a partition waits to be placed.
+    load, count : int64[M]
+        Summed lag and number of partitions of each member, by `owner`.
+    least, most : int64[M]
+        How many partitions each may end up with.
+    limit : int64[M]
+        Lag from which on moves are worth making.
+    trade_counts : bool
+        A member may give a partition to one that has one fewer: the loads only change names.
+    moves_left : int
+        Moves that may still be made for the sake of lag.
+    """
+
+    weight: Int64
+    class_of: Int64
+    table: SubscriptionTable
+    may: Bools
+    capacity: Int64
+    previous: Int32
+    owner: Int32
+    load: Int64
+    count: Int64
+    least: Int64
+    most: Int64
+    limit: Int64
+    trade_counts: bool
+    moves_left: int
+
+    def items_of(self, member: int) -> Index:
+        """The member's partitions, lightest first; O(P)."""
+        mine = np.flatnonzero(self.owner == member)
+        return mine[np.argsort(self.weight[mine], kind="stable")]
+
+    def price(self, partitions: Index, member: int) -> Int64:
+        """What giving each partition to `member` adds to the moves: -1 (back home), 0, or 1 (leaves home)."""
+        home, now = self.previous[partitions], self.owner[partitions]
+        owned = home != UNOWNED
+        price: Int64 = (owned & (member != home)).astype(np.int64) - (owned & (now != home))
+        return price
+
+    def give(self, partition: int, member: int) -> None:
+        """Hand one owned partition to `member`; keeps load, count and moves."""
+        self.moves_left -= int(self.price(np.array([partition]), member)[0])
+        giver, weight = int(self.owner[partition]), int(self.weight[partition])
+        self.owner[partition] = member
+        self.load[giver] -= weight
+        self.load[member] += weight
+        self.count[giver] -= 1
+        self.count[member] += 1
+
+    def place(self, partitions: Index, members: npt.NDArray[np.integer]) -> None:
+        """Hand waiting partitions to members, all at once; those that come home are no moves after all."""
+        self.moves_left += int(np.count_nonzero(self.previous[partitions] == members))
+        self.owner[partitions] = members
+        np.add.at(self.load, members, self.weight[partitions])
+        np.add.at(self.count, members, 1)
+
+    def release(self, partitions: Index) -> None:
+        """Take partitions back from their owners; they wait to be placed. Those at home count as moves."""
+        members = self.owner[partitions]
+        self.moves_left -= int(np.count_nonzero(self.previous[partitions] == members))
+        np.subtract.at(self.load, members, self.weight[partitions])
+        np.subtract.at(self.count, members, 1)
+        self.owner[partitions] = UNOWNED
+
+    def waiting(self) -> Index:
+        """Partitions without an owner that somebody may have, heaviest first, ties by partition."""
+        free = np.flatnonzero((self.owner == UNOWNED) & (self.class_of >= 0))
+        return free[np.argsort(-self.weight[free], kind="stable")]
+
+
+def open_desk(problem: Problem, weight: Int64, max_moves: int) -> Desk:
+    """A desk on which every valid claim is kept and nothing is limited yet; O(S + P)."""
+    table = subscription_table(problem)
+    class_of = np.repeat(table.class_of_topic, np.diff(problem.topic_start))
+    may = table.may[:, table.class_of_member]
+    previous = problem.previous_owner.copy()
+    previous[(previous < 0) | (previous >= problem.n_members) | (class_of < 0)] = UNOWNED
+    claimed = np.flatnonzero(previous != UNOWNED)
+    previous[claimed[~may[class_of[claimed], previous[claimed]]]] = UNOWNED
+    n = problem.n_members
+    return Desk(
+        weight=weight,
+        class_of=class_of,
+        table=table,
+        may=may,
+        capacity=problem.capacity,
+        previous=previous,
+        owner=previous.copy(),
+        load=_sums(previous, weight, n),
+        count=np.bincount(previous + 1, minlength=n + 1)[1:].astype(np.int64),
+        least=np.zeros(n, np.int64),
+        most=np.full(n, problem.n_partitions, np.int64),
+        limit=np.zeros(n, np.int64),
+        trade_counts=False,
+        moves_left=max_moves,
+    )
+
+
+def _sums(owner: Int32, weight: Int64, n: int) -> Int64:
+    """Summed weight per owner in integers (`bincount` would go through floats)."""
+    total = np.zeros(n + 1, np.int64)
+    np.add.at(total, owner + 1, weight)
+    return total[1:]
