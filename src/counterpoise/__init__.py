@@ -13,13 +13,14 @@ from counterpoise._version import __version__
 if TYPE_CHECKING:
     from counterpoise.assignors.registry import assignor, strategies
     from counterpoise.errors import CounterpoiseError
-    from counterpoise.explain import explain
+    from counterpoise.explanation import explain
     from counterpoise.laws import Certificate, Violation, certify, verify
     from counterpoise.metrics import Metrics, measure
     from counterpoise.model.problem import CONTESTED, UNOWNED, Problem, Racks
     from counterpoise.planning.assign import assign
     from counterpoise.planning.compare import compare
     from counterpoise.planning.lead import lead
+    from counterpoise.simulation.simulate import simulate
     from counterpoise.snapshot.group import Group, Member, Topic
     from counterpoise.snapshot.plan import Plan
 
@@ -40,15 +41,17 @@ _HOME = {
     "assignor": "counterpoise.assignors.registry",
     "certify": "counterpoise.laws",
     "compare": "counterpoise.planning.compare",
-    "explain": "counterpoise.explain",
+    "explain": "counterpoise.explanation",
     "lead": "counterpoise.planning.lead",
     "measure": "counterpoise.metrics",
+    "simulate": "counterpoise.simulation.simulate",
     "strategies": "counterpoise.assignors.registry",
     "verify": "counterpoise.laws",
 }
 
 __all__ = [
     "CONTESTED",
+    "UNOWNED",
     "Certificate",
     "CounterpoiseError",
     "Group",
@@ -58,7 +61,6 @@ __all__ = [
     "Problem",
     "Racks",
     "Topic",
-    "UNOWNED",
     "Violation",
     "__version__",
     "assign",
@@ -68,6 +70,7 @@ __all__ = [
     "explain",
     "lead",
     "measure",
+    "simulate",
     "strategies",
     "verify",
 ]

@@ -37,7 +37,7 @@ def build(**changes: object) -> Problem:
         "subscriber": [0, 1, 1],
         "previous_owner": [0, 1, UNOWNED, CONTESTED],
     }
-    return Problem(**{**arguments, **changes})
+    return Problem(**{**arguments, **changes})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("changes", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
@@ -51,7 +51,7 @@ def test_a_problem_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="read-only"):
         problem.previous_owner[0] = 1
     with pytest.raises(AttributeError, match="read-only"):
-        problem.lag = None  # type: ignore[misc]
+        problem.lag = None
 
 
 def test_a_problem_does_not_follow_later_edits_of_its_input() -> None:

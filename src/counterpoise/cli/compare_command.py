@@ -1,0 +1,61 @@
+"""`counterpoise compare`: several strategies on one group, side by side."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+from rich.console import Console
+
+from counterpoise.assignors.registry import strategies
+from counterpoise.cli.inputs import read_snapshots, snapshot_argument
+from counterpoise.cli.render import console, table_of
+from counterpoise.planning.compare import compare
+from counterpoise.snapshot.group import Group
+
+__all__ = ["command", "comparison_rows", "print_comparison"]
+
+
+@click.command("compare")
+@snapshot_argument
+@click.option("--strategies", "names", default="all", show_default=True, help='Comma separated names, or "all".')
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per group instead of tables.")
+def command(snapshot: str, names: str, as_json: bool) -> None:
+    """Measure strategies on the group in SNAPSHOT.
+
+    \b
+    Example:
+      counterpoise compare group.json --strategies range,sticky
+    """
+    for group in read_snapshots(snapshot):
+        if as_json:
+            click.echo(json.dumps({"group": group.name, "comparison": comparison_rows(group, names)}))
+        else:
+            print_comparison(console(), group, names)
+
+
+def comparison_rows(group: Group, names: str) -> list[dict[str, Any]]:
+    """The metrics of each strategy as plain values; strategies that need a lag the group does not know are left out of "all"."""
+    return [{"strategy": name} | asdict(row) for name, row in compare(group, _chosen(group, names)).items()]
+
+
+def print_comparison(out: Console, group: Group, names: str) -> None:
+    """The same as a table."""
+    rows = comparison_rows(group, names)
+    columns = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    cells = [[_cell(row[name]) for name in columns] for row in rows]
+    out.print(table_of(group.name or "group", columns, cells, numeric=columns[1:]))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _chosen(group: Group, names: str) -> list[str]:
+    if names == "all":
+        return [name for name in strategies() if group.lag is not None or not name.startswith("lag")]
+    return [name.strip() for name in names.split(",") if name.strip()]

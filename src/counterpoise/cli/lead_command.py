@@ -1,0 +1,42 @@
+"""`counterpoise lead`: JSON lines of raw JoinGroup metadata in, assignments out."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from counterpoise.cli.inputs import read_text
+from counterpoise.errors import CounterpoiseError
+from counterpoise.planning.lead import lead
+from counterpoise.snapshot.request import read_request, write_answer
+
+__all__ = ["command"]
+
+
+@click.command("lead")
+@click.argument("requests", metavar="[REQUESTS]", default="-", type=click.Path(allow_dash=True))
+def command(requests: str) -> None:
+    """Answer each line of REQUESTS (default: standard input) as a group leader would.
+
+    A line is {"strategy": "sticky", "topics": {"t": 3}, "members": [{"id": "a", "instance_id": null, "metadata": "<hex>"}]};
+    the answer is {"assignments": {"<id>": "<hex>"}}. A line that cannot be answered gives {"error": ...} and exit code 1.
+
+    \b
+    Example:
+      counterpoise lead < join.jsonl > sync.jsonl
+    """
+    failed = False
+    for number, line in enumerate(read_text(requests).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            request = read_request(line)
+            answer = lead(request.strategy, request.topics, request.members, protocol=request.protocol, **request.options)
+            click.echo(write_answer(answer))
+        except CounterpoiseError as error:
+            failed = True
+            click.echo(json.dumps({"error": f"line {number}: {error}"}))
+            click.echo(f"counterpoise: line {number}: {error}", err=True)
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,66 @@
+"""Plans and figures for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from counterpoise.snapshot.plan import Plan
+
+__all__ = ["console", "partition_list", "plan_table", "ranges", "table_of"]
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that never guesses: no highlighting of numbers, width from the terminal, 120 in a pipe."""
+    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    if not made.is_terminal:
+        made.width = 120
+    return made
+
+
+def ranges(indices: Sequence[int]) -> str:
+    """[0, 1, 2, 5] -> "0-2 5"."""
+    parts: list[str] = []
+    start = previous = None
+    for index in [*sorted(indices), None]:
+        if previous is not None and index == previous + 1:
+            previous = index
+            continue
+        if start is not None:
+            parts.append(str(start) if start == previous else f"{start}-{previous}")
+        start = previous = index
+    return " ".join(parts)
+
+
+def partition_list(topics: Mapping[str, Sequence[int]]) -> str:
+    """{"t": [0, 1]} -> "t 0-1"."""
+    return ", ".join(f"{topic} {ranges(indices)}" for topic, indices in topics.items() if indices)
+
+
+def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, numeric: Sequence[str] = ()) -> Table:
+    """A plain table; columns named in `numeric` are aligned to the right. Cells are text, never markup."""
+    table = Table(title=escape(title), title_justify="left", header_style="bold", pad_edge=False, box=None, padding=(0, 2))
+    for column in columns:
+        table.add_column(column, justify="right" if column in numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape("" if cell is None else str(cell)) for cell in row))
+    return table
+
+
+def plan_table(plan: Plan, title: str) -> Table:
+    """One row per member: load, what it keeps, gains and gives up, and its partitions."""
+    gains = dict.fromkeys(plan.member_ids, 0)
+    gives = dict.fromkeys(plan.member_ids, 0)
+    for _, _, giver, taker in plan.moves:
+        gives[giver] += 1
+        gains[taker] += 1
+    waiting = {member: plan.loads[member] - sum(map(len, topics.values())) for member, topics in plan.assignment.items()}
+    rows = [
+        (member, plan.loads[member], gains[member], gives[member], waiting[member], partition_list(plan.target[member]))
+        for member in plan.member_ids
+    ]
+    columns = ["member", "load", "moved in", "moved out", "waits for", "partitions"]
+    return table_of(title, columns, rows, numeric=columns[1:5])

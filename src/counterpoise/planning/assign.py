@@ -1,0 +1,62 @@
+"""assign: one group and a strategy's name in, a plan out."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from counterpoise.assignors.registry import assignor, strategy
+from counterpoise.assignors.strategy import COOPERATIVE
+from counterpoise.errors import OptionError
+from counterpoise.laws.certificate import certify
+from counterpoise.model.withhold import withhold
+from counterpoise.snapshot.group import Group
+from counterpoise.snapshot.plan import Plan
+
+__all__ = ["assign", "protocol_of"]
+
+
+def assign(group: Group, strategy: str, *, protocol: str | None = None, **options: object) -> Plan:
+    """Plan one group.
+
+    Parameters
+    ----------
+    group : Group
+    strategy : str
+        A registered name, see `strategies`.
+    protocol : "eager" or "cooperative", optional
+        What the members speak; default: what the strategy prefers. Under the cooperative protocol a partition that
+        another member holds is withheld for one round.
+    **options
+        The strategy's own options.
+
+    Raises
+    ------
+    UnknownStrategyError, OptionError
+
+    Notes
+    -----
+    Pure: the same group gives the same plan, whatever the order of its members and topics.
+    """
+    chosen = protocol_of(strategy, protocol)
+    problem = group.problem()
+    target = assignor(strategy, **options)(problem)
+    return Plan(
+        strategy=strategy,
+        protocol=chosen,
+        problem=problem,
+        member_ids=group.member_ids,
+        topic_names=group.topic_names,
+        target_owner=target,
+        owner=withhold(problem, target) if chosen == COOPERATIVE else target,
+        prove=partial(certify, problem, target),
+    )
+
+
+def protocol_of(name: str, wanted: str | None = None) -> str:
+    """The protocol a strategy runs under: the wanted one if it supports it, else its preferred one."""
+    supported = strategy(name).protocols
+    if wanted is None:
+        return supported[0]
+    if wanted not in supported:
+        raise OptionError(f"strategy {name!r} does not speak the {wanted} protocol; it speaks: {', '.join(supported)}")
+    return wanted

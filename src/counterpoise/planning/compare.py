@@ -1,0 +1,37 @@
+"""compare: several strategies on one group, measured alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from counterpoise.assignors.registry import assignor
+from counterpoise.assignors.strategy import COOPERATIVE
+from counterpoise.metrics import Metrics, measure
+from counterpoise.planning.assign import assign
+from counterpoise.snapshot.group import Group
+
+__all__ = ["compare"]
+
+
+def compare(group: Group, strategies: Sequence[str]) -> dict[str, Metrics]:
+    """The figures of each strategy's plan for one group, in the order asked for.
+
+    Raises
+    ------
+    UnknownStrategyError
+        A name that nobody registered.
+    OptionError
+        A strategy needs what the group does not know (a lag).
+
+    Notes
+    -----
+    `min_moves` is the number of moves of the `sticky` plan: the fewest any plan of optimal balance needs.
+    """
+    problem = group.problem()
+    optimal = assignor("sticky")(problem)
+    rows = {}
+    for name in strategies:
+        plan = assign(group, name)
+        cooperative = plan.protocol == COOPERATIVE
+        rows[name] = measure(problem, plan.target_owner, cooperative=cooperative, optimal=optimal)
+    return rows

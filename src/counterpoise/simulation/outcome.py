@@ -1,0 +1,74 @@
+"""Outcome: what a scenario cost under one strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from counterpoise.simulation.coordinator import Round
+from counterpoise.simulation.ledger import Intervals
+
+__all__ = ["Outcome", "Ownership"]
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """One stretch of ownership, for pictures: seconds, half-open."""
+
+    topic: str
+    partition: int
+    member: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a scenario cost under one strategy.
+
+    Attributes
+    ----------
+    strategy, protocol : str
+    duration : float
+        Simulated seconds.
+    rounds : int
+        Completed generations with members.
+    rebalances : int
+        Rounds without the ones that only finish a cooperative hand-over.
+    failed : int
+        Generations whose leader never sent a plan.
+    moved : int
+        Partitions planned away from a member that might have kept them, over all rounds.
+    revoked : int
+        Partitions that members gave up in rebalances (eager: all they own, each time).
+    stopped_partition_seconds : float
+        Time partitions spent without an owner after their first one, while they existed.
+    double_owned_seconds : float
+        Partition-seconds with two owners; 0, or the protocol is not safe.
+    spread : int
+        Largest minus smallest load at the end.
+    settled : bool
+        The group is stable (or empty) at the end, and every partition with a subscriber has an owner.
+    """
+
+    strategy: str
+    protocol: str
+    duration: float
+    rounds: int
+    rebalances: int
+    failed: int
+    moved: int
+    revoked: int
+    stopped_partition_seconds: float
+    double_owned_seconds: float
+    spread: int
+    settled: bool
+    history: Sequence[Round] = field(repr=False)
+    ownership: Sequence[Ownership] = field(repr=False)
+    intervals: Intervals = field(repr=False)
+
+    def figures(self) -> dict[str, Any]:
+        """The figures as plain values, without the history."""
+        hidden = {"history", "ownership", "intervals"}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in hidden}

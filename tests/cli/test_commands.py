@@ -1,0 +1,128 @@
+"""The command line: what is printed, exit codes, and one clear line for every wrong use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from counterpoise.cli.app import app
+
+CHAIN = {
+    "topics": {"t1": 15, "t2": 15},
+    "members": [
+        {"id": "m1", "topics": ["t1"], "owned": {"t1": list(range(9))}, "generation": 3},
+        {"id": "m2", "topics": ["t1", "t2"], "owned": {"t1": list(range(9, 15)), "t2": list(range(4))}, "generation": 3},
+        {"id": "m3", "topics": ["t2"], "owned": {"t2": list(range(4, 15))}, "generation": 3},
+    ],
+    "group": "chain",
+}
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    path = tmp_path / "group.json"
+    path.write_text(json.dumps(CHAIN))
+    return path
+
+
+def run(*words: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words], input=stdin)
+
+
+def test_plan_prints_loads_moves_and_the_proof(snapshot: Path) -> None:
+    result = run("plan", snapshot)
+    assert result.exit_code == 0
+    assert "loads 10 to 10, kept 28, moved 2" in result.stdout
+    assert "proven: no plan is more balanced" in result.stdout
+
+
+def test_plan_says_when_a_strategy_is_not_optimal(snapshot: Path) -> None:
+    result = run("plan", snapshot, "--strategy", "range")
+    assert "not optimal (" in result.stdout
+
+
+def test_a_json_plan_verifies_and_reads_back(snapshot: Path, tmp_path: Path) -> None:
+    result = run("plan", snapshot, "--json", "--strategy", "cooperative-sticky", "--compare", "range,sticky")
+    value = json.loads(result.stdout)
+    assert value["proven"] == {"balanced_and_sticky": True, "violations": []}
+    assert sum(map(len, value["withheld"].values())) == 2
+    assert [row["strategy"] for row in value["comparison"]] == ["range", "sticky"]
+    plan = tmp_path / "plan.json"
+    plan.write_text(result.stdout)
+    verified = run("verify", snapshot, plan)
+    assert (verified.exit_code, verified.stdout.split(":")[0]) == (0, "proven")
+
+
+def test_verify_names_a_better_move_and_exits_with_1(snapshot: Path) -> None:
+    kept = {member["id"]: member["owned"] for member in CHAIN["members"]}  # type: ignore[index, attr-defined]
+    result = run("verify", snapshot, "-", stdin=json.dumps(kept))
+    assert result.exit_code == 1
+    assert result.stdout.startswith("balanced: ")
+    assert json.loads(run("verify", snapshot, "-", "--json", stdin=json.dumps(kept)).stdout)["violations"]
+
+
+def test_explain_answers_in_a_sentence(snapshot: Path) -> None:
+    result = run("explain", snapshot, "t1", 0)
+    assert result.exit_code == 0
+    assert "m1" in result.stdout
+    assert json.loads(run("explain", snapshot, "t1", 0, "--json").stdout)["partition"] == 0
+
+
+def test_compare_measures_every_strategy(snapshot: Path) -> None:
+    rows = json.loads(run("compare", snapshot, "--json").stdout)["comparison"]
+    by_name = {row["strategy"]: row for row in rows}
+    assert {"range", "roundrobin", "sticky", "cooperative-sticky", "fair", "sticky-first"} <= set(by_name)
+    assert (by_name["sticky"]["moved"], by_name["sticky"]["spread"]) == (2, 0)
+    assert by_name["sticky-first"]["moved"] == 0
+    assert "sticky-first" in run("compare", snapshot).stdout
+
+
+def test_json_lines_give_one_plan_a_line(tmp_path: Path) -> None:
+    lines = tmp_path / "groups.jsonl"
+    lines.write_text((json.dumps(CHAIN) + "\n") * 2)
+    assert len(run("plan", lines, "--json").stdout.splitlines()) == 2
+
+
+def test_the_text_of_kafkas_tool_is_a_snapshot() -> None:
+    text = (Path(__file__).parent.parent / "data" / "describe" / "offsets-4.txt").read_text()
+    result = run("plan", "-", "--json", stdin=text)
+    assert json.loads(result.stdout)["loads"] == {"c-1": 2, "c-2": 1}
+
+
+def test_lead_answers_each_line_and_reports_the_bad_one() -> None:
+    good = {"strategy": "range", "topics": {"t": 2}, "members": [{"id": "a", "metadata": "000000000001000174ffffffff"}]}
+    result = run("lead", stdin=json.dumps(good) + "\n{}\n")
+    first, second = map(json.loads, result.stdout.splitlines())
+    assert first == {"assignments": {"a": "0003000000010001740000000200000000000000" + "01ffffffff"}}
+    assert second["error"].startswith("line 2: request: ")
+    assert result.exit_code == 1
+
+
+WRONG = [
+    ("a file that is not there", ["plan", "no-such.json"], "no-such.json: No such file"),
+    ("an unknown strategy", ["plan", "-", "--strategy", "stiky"], "strategy 'stiky' is unknown; there are: "),
+    ("an unknown option", ["plan", "-", "--option", "x=1"], "strategy 'sticky' has no option 'x'"),
+    ("an option without a value", ["plan", "-", "--option", "x"], "--option x: NAME=VALUE is wanted"),
+    ("an unknown topic", ["explain", "-", "t9", "0"], "t9"),
+    ("a partition beyond the topic", ["explain", "-", "t1", "15"], "15"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
+def test_wrong_use_is_one_line_and_exit_code_2(words: list[str], message: str) -> None:
+    result = run(*words, stdin=json.dumps(CHAIN))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    listed = run("--help").stdout
+    for name in app.list_commands(None):  # type: ignore[arg-type]
+        assert name in listed
+        shown = run(name, "--help").stdout
+        assert "Example" in shown
+        assert f"counterpoise {name}" in shown
