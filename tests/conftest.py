@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.java import java_home
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).resolve().parent.parent
+pytest_plugins = ["tests.kafka_broker"]
 
 # A shared machine stalls for seconds: no deadlines, and a slow draw is no failure.
 _COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
@@ -23,14 +23,6 @@ settings.register_profile("dev", settings(max_examples=50, **_COMMON))
 settings.register_profile("ci", settings(max_examples=100, derandomize=True, **_COMMON))
 settings.register_profile("long", settings(max_examples=5_000, **_COMMON))
 settings.load_profile(os.environ.get("COUNTERPOISE_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
-
-
-def java_home() -> str:
-    """The home of a Java 17 or newer; fails the test in one line where there is none (never skips)."""
-    found = subprocess.run([ROOT / "scripts" / "find_java.sh"], capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.fail(found.stderr.strip(), pytrace=False)
-    return found.stdout.strip()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,20 @@
+"""Where Java is, for the tests that need it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+__all__ = ["java_home"]
+
+FINDER = Path(__file__).resolve().parent.parent / "scripts" / "find_java.sh"
+
+
+def java_home() -> str:
+    """The home of a Java 17 or newer; fails the test in one line where there is none (never skips)."""
+    found = subprocess.run([FINDER], capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.fail(found.stderr.strip(), pytrace=False)
+    return found.stdout.strip()
