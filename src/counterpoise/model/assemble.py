@@ -89,21 +89,21 @@ def static_rank(ids: Sequence[str], instance_ids: Sequence[str | None]) -> Int32
 
 
 def rack_codes(
-    member_racks: Sequence[str | None], replica_racks: Sequence[Sequence[Sequence[str]] | None], counts: Sequence[int]
+    member_racks: Sequence[str | None], replica_racks: Sequence[Sequence[Sequence[str | None]] | None], counts: Sequence[int]
 ) -> Racks | None:
     """Rack names to `Racks`; None where no member names a rack or no topic knows its replicas' racks.
 
-    `member_racks` in code order ("" means none, as librdkafka sends it); `replica_racks` per topic in code order:
-    one list of rack names per partition, or None.
+    `member_racks` in code order (None or "", as librdkafka sends it, means none); `replica_racks` per topic in code
+    order: one list per partition with the rack of each replica, or None for the whole topic.
     """
     if not any(member_racks) or not any(replica_racks):
         return None
-    lists: list[Sequence[str]] = []
+    lists: list[Sequence[str | None]] = []
     for known, count in zip(replica_racks, counts, strict=True):
         lists.extend([()] * count if known is None else known)
-    names = sorted({rack for rack in member_racks if rack} | {rack for racks in lists for rack in racks}, key=java_key)
+    names = sorted({rack for rack in member_racks if rack} | {rack for racks in lists for rack in racks if rack}, key=java_key)
     code = {name: at for at, name in enumerate(names)}
-    of_partition = [sorted({code[rack] for rack in racks}) for racks in lists]
+    of_partition = [sorted({code[rack] for rack in racks if rack}) for racks in lists]
     return Racks(
         rack_of_member=np.array([code[rack] if rack else -1 for rack in member_racks], np.int32),
         replica_start=np.concatenate(([0], np.cumsum([len(racks) for racks in of_partition]))).astype(np.int64),
