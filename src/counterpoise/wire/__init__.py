@@ -8,6 +8,8 @@ allocated by it.
     consumer_protocol   Subscription, Assignment (JoinGroup metadata, SyncGroup assignments)
     user_data           what the sticky assignors of each client library put into a subscription
     topic_lists         many [topic, [int32]] lists at once, vectorised
-    bulk                a whole group at once, vectorised: what a leader reads and writes
+    group_fields        where the fields of all members' subscriptions lie, vectorised
+    group_metadata      all members' metadata to flat arrays: what a leader reads
+    group_assignments   owners to all members' assignments: what a leader writes
     offsets_topic       the records of __consumer_offsets, one by one and in batches
 """

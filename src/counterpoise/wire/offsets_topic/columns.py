@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BinaryColumn", "Bool", "Int32", "Int64", "UInt8", "gather", "not_utf8", "pack_slices"]
+__all__ = ["BinaryColumn", "Bool", "Int32", "Int64", "UInt8", "gather", "not_utf8", "pack_slices", "windows"]
 
 Bool: TypeAlias = npt.NDArray[np.bool_]
 UInt8: TypeAlias = npt.NDArray[np.uint8]
@@ -65,7 +65,7 @@ def gather(data: UInt8, dtype: str, position: Int64) -> npt.NDArray[np.generic]:
     The field must lie within `data` at every position. O(rows), no copy of `data`.
     """
     wanted = np.dtype(dtype)
-    taken = _windows(data, wanted)[position]
+    taken = windows(data, wanted)[position]
     return taken if wanted.kind == "V" else taken.astype(wanted.newbyteorder("="), copy=False)
 
 
@@ -92,7 +92,7 @@ def pack_slices(data: UInt8, start: Int64, length: Int64) -> tuple[Int32 | Int64
     packed = np.empty(int(offsets[-1]), np.uint8)
     for size, rows in _by_length(length):
         width = np.dtype(f"V{size}")
-        _windows(packed, width)[offsets[:-1][rows]] = _windows(data, width)[start[rows]]
+        windows(packed, width)[offsets[:-1][rows]] = windows(data, width)[start[rows]]
     fits = int(offsets[-1]) <= np.iinfo(np.int32).max
     return (offsets.astype(np.int32) if fits else offsets), packed
 
@@ -115,7 +115,7 @@ def not_utf8(data: UInt8, start: Int64, length: Int64) -> Bool:
     return bad
 
 
-def _windows(data: UInt8, dtype: np.dtype[np.void] | np.dtype[np.generic]) -> npt.NDArray[np.generic]:
+def windows(data: UInt8, dtype: np.dtype[np.void] | np.dtype[np.generic]) -> npt.NDArray[np.generic]:
     """`data` as overlapping elements of `dtype`, one beginning at every byte; writes go through."""
     if len(data) < dtype.itemsize:
         data = np.concatenate((data, np.zeros(dtype.itemsize, np.uint8)))

@@ -1,0 +1,209 @@
+"""Every member's JoinGroup metadata to flat arrays, in vectorised steps: what a leader reads.
+
+The same rules as `consumer_protocol` and `user_data`, without a step per topic or partition in Python: a million
+entries of two thousand members take a fraction of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.errors import WireError
+from counterpoise.wire.consumer_protocol import TopicPartitions, decode_subscription
+from counterpoise.wire.group_fields import Fields, read_fields, subscribed_topics
+from counterpoise.wire.offsets_topic.columns import Bool, Int32, Int64, UInt8, windows
+from counterpoise.wire.primitives import java_text
+from counterpoise.wire.topic_lists import Entries, TopicIndex, padded, scan
+from counterpoise.wire.user_data import ProtocolKind, StickyData, decode_cooperative, decode_sticky
+
+__all__ = ["GroupMetadata", "decode_group"]
+
+_STRAY = 1
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMetadata:
+    """What M members sent, as arrays; a topic is its code in the index.
+
+    Attributes
+    ----------
+    version : int16[M]
+        Of the subscription; -1 where it cannot be read.
+    subscription_member, subscription_topic : int32[S]
+        Who subscribes to what, any order; a repeated topic is repeated.
+    claim_member, claim_topic, claim_partition : int32[K]
+        Claims on topics of the index, any order; partition numbers as the member gave them, existing or not.
+    generation : int64[M]
+        Of the claims, -1 = none.
+    rack : tuple of str or None
+    unreadable : bool[M]
+        The member's user data mattered and could not be read: no history.
+    unknown_subscriptions, unknown_claims : int
+        Topics subscribed and partitions claimed whose topic the index does not have.
+    errors : tuple of (int, WireError)
+        Members whose subscription cannot be read, ascending; they have no subscription and no claim above.
+    """
+
+    version: npt.NDArray[np.int16]
+    subscription_member: Int32
+    subscription_topic: Int32
+    claim_member: Int32
+    claim_topic: Int32
+    claim_partition: Int32
+    generation: Int64
+    rack: tuple[str | None, ...]
+    unreadable: Bool
+    unknown_subscriptions: int
+    unknown_claims: int
+    errors: tuple[tuple[int, WireError], ...]
+
+
+def decode_group(metadata: Sequence[bytes], topics: TopicIndex, kind: ProtocolKind) -> GroupMetadata:
+    """Read the metadata of all members; never raises, whatever the bytes.
+
+    Parameters
+    ----------
+    metadata : sequence of bytes
+        A ConsumerProtocolSubscription per member, in code order.
+    topics : TopicIndex
+        What exists.
+    kind : "eager" or "cooperative"
+        Where claims are (see `user_data.claims`).
+
+    Notes
+    -----
+    O(bytes), vectorised over members. Equal to reading member by member with `decode_subscription` and `claims`.
+    """
+    data, starts = padded(metadata)
+    fields = read_fields(metadata, data, starts)
+    subscriber, subscribed = subscribed_topics(data, topics, fields)
+    exists = subscribed >= 0
+    claimed, generation, unreadable, extra = _claims(data, fields, kind)
+    code = topics.find(data, claimed.name_start, claimed.name_length)
+    member, topic, partition, unknown_partitions = _expand(data, claimed, code)
+    for number, owned in extra:
+        member, topic, partition, missing = _append(member, topic, partition, topics, number, owned)
+        unknown_partitions += missing
+    rack = [
+        java_text(data[at : at + size].tobytes()) if size > 0 and sound else None
+        for at, size, sound in zip(fields.rack_start.tolist(), fields.rack_length.tolist(), fields.sound.tolist(), strict=True)
+    ]
+    return GroupMetadata(
+        np.where(fields.sound, fields.version, -1).astype(np.int16),
+        subscriber[exists].astype(np.int32),
+        subscribed[exists],
+        member,
+        topic,
+        partition,
+        generation,
+        tuple(rack),
+        unreadable,
+        int(np.count_nonzero(~exists)),
+        unknown_partitions,
+        tuple((at, _error(metadata[at])) for at in np.flatnonzero(~fields.sound).tolist()),
+    )
+
+
+_Extra = list[tuple[int, tuple[TopicPartitions, ...]]]
+"""Claims of single members that were read one by one."""
+
+
+def _claims(data: UInt8, fields: Fields, kind: ProtocolKind) -> tuple[Entries, Int64, Bool, _Extra]:
+    """Claimed entries, generations, whose user data is unreadable, and claims of members in rare dialects."""
+    unreadable = np.zeros(len(fields.sound), np.bool_)
+    if kind == "eager":
+        wanted = np.flatnonzero(fields.sound & (fields.user_length > 0))
+        entries, generation, rare = _sticky_lists(data, fields, wanted)
+        owned, read = entries, decode_sticky
+    else:
+        owned = _only(fields.owned, fields.sound)
+        generation = np.where(fields.sound & (fields.version >= 2), np.maximum(fields.generation, -1), -1)
+        rare = np.flatnonzero(fields.sound & (generation < 0) & (fields.user_length > 0))
+        read = decode_cooperative
+    extra: _Extra = []
+    for at in rare.tolist():
+        start = int(fields.user_start[at])
+        found: StickyData = read(data[start : start + int(fields.user_length[at])].tobytes())
+        unreadable[at] = not found.readable
+        generation[at] = -1 if found.generation is None else max(found.generation, -1)
+        if found.owned and (kind == "eager" or fields.version[at] < 1):
+            extra.append((at, found.owned))
+    return owned, generation, unreadable, extra
+
+
+def _sticky_lists(data: UInt8, fields: Fields, wanted: Int64) -> tuple[Entries, Int64, Int64]:
+    """Entries and generations of the members whose sticky user data fits a layout to the last byte, and the others."""
+    int16_at, int32_at = windows(data, np.dtype(">i2")), windows(data, np.dtype(">i4"))
+    generation = np.full(len(fields.version), -1, np.int64)
+    found: list[Entries] = []
+    for skipped in (0, 2):
+        start = fields.user_start[wanted]
+        limit = start + fields.user_length[wanted]
+        entries = scan(data, start + skipped, limit, with_partitions=True)
+        left = limit - entries.end
+        exact = (entries.end >= 0) & ((left == 0) | (left == 4))
+        if skipped:
+            exact &= int16_at[start] == _STRAY
+        dated = exact & (left == 4)
+        generation[wanted[dated]] = np.maximum(int32_at[entries.end[dated]].astype(np.int64), -1)
+        found.append(_only(entries, exact)._replace(list_of=wanted[_only(entries, exact).list_of]))
+        wanted = wanted[~exact]
+    joined = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    return Entries(*joined), generation, wanted
+
+
+def _only(entries: Entries, lists: Bool) -> Entries:
+    """The entries of some lists."""
+    kept = lists[entries.list_of]
+    if kept.all():
+        return entries
+    list_of, name_start, name_length, part_start, part_count, end = entries
+    return Entries(list_of[kept], name_start[kept], name_length[kept], part_start[kept], part_count[kept], end)
+
+
+def _expand(data: UInt8, entries: Entries, code: Int32) -> tuple[Int32, Int32, Int32, int]:
+    """Entries to single claims (member, topic, partition), and how many are on topics nobody knows."""
+    known = code >= 0
+    unknown = 0
+    member, start, count = entries.list_of, entries.part_start, entries.part_count
+    if not known.all():
+        unknown = int(count[~known].sum())
+        member, start, count, code = member[known], start[known], count[known], code[known]
+    if len(count) and int(count.min()) == int(count.max()) == 1:
+        position = start
+    else:
+        member, code = np.repeat(member, count), np.repeat(code, count)
+        position = np.repeat(start - 4 * (np.cumsum(count) - count), count) + 4 * np.arange(len(member))
+    partition = windows(data, np.dtype(">i4"))[position].astype(np.int32)
+    return member.astype(np.int32), code, partition, unknown
+
+
+def _append(
+    member: Int32, topic: Int32, partition: Int32, topics: TopicIndex, number: int, owned: tuple[TopicPartitions, ...]
+) -> tuple[Int32, Int32, Int32, int]:
+    """The claims with those of one member more, and how many of its are on topics nobody knows."""
+    data, starts = padded([name.encode("utf-8", "surrogatepass") for name, _ in owned])
+    code = topics.find(data, starts[:-1], np.diff(starts))
+    count = np.array([len(partitions) for _, partitions in owned])
+    all_codes = np.repeat(code, count)
+    all_partitions = np.array([each for _, partitions in owned for each in partitions], np.int32)
+    known = all_codes >= 0
+    return (
+        np.append(member, np.full(int(known.sum()), number, np.int32)),
+        np.append(topic, all_codes[known]),
+        np.append(partition, all_partitions[known]),
+        int(np.count_nonzero(~known)),
+    )
+
+
+def _error(metadata: bytes) -> WireError:
+    """Why one subscription cannot be read: the row-wise decoder's own words."""
+    try:
+        decode_subscription(metadata)
+    except WireError as error:
+        return error
+    raise AssertionError("the vectorised reader refuses what the row-wise one reads")

@@ -1,0 +1,195 @@
+"""The vectorised reading and writing of a whole group says what the member-by-member one says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterpoise.errors import WireError
+from counterpoise.wire import topic_lists
+from counterpoise.wire.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from counterpoise.wire.group_assignments import encode_assignments
+from counterpoise.wire.group_metadata import GroupMetadata, decode_group
+from counterpoise.wire.topic_lists import TopicIndex
+from counterpoise.wire.user_data import claims, encode_cooperative, encode_sticky
+from tests.wire.strategies import bent
+
+NAMES = [
+    "",
+    "a",
+    "a\0",
+    "eightchr",
+    "eightchr9",
+    "nine chars",
+    "topic-1",
+    "topic-2",
+    "été",
+    "主题",
+    "x" * 40,
+    "x" * 41,
+    "y" * 249,
+]
+INDEX = TopicIndex(NAMES)
+SOME_NAMES = st.sampled_from([*NAMES, "unknown", "topic-3", "y" * 248 + "z"])
+OWNED = st.lists(
+    st.tuples(SOME_NAMES, st.lists(st.integers(0, 9), max_size=3).map(tuple)), max_size=4, unique_by=lambda entry: entry[0]
+).map(tuple)
+GENERATIONS = st.integers(-1, 9)
+USER_DATA = st.one_of(
+    st.none(),
+    st.binary(max_size=9),
+    st.builds(encode_sticky, OWNED, st.none() | GENERATIONS),
+    st.builds(lambda raw: b"\x00\x01" + raw, st.builds(encode_sticky, OWNED, st.none() | GENERATIONS)),
+    st.builds(encode_cooperative, GENERATIONS),
+)
+SUBSCRIPTIONS = st.builds(
+    Subscription,
+    st.just(("topic-1", "topic-2")) | st.lists(SOME_NAMES, max_size=4).map(tuple),
+    USER_DATA,
+    OWNED,
+    GENERATIONS,
+    st.none() | st.sampled_from(["", "r1", "räck"]),
+    st.integers(0, 4),
+)
+
+
+def assert_equals_member_by_member(metadata: list[bytes], found: GroupMetadata, kind: Any) -> None:
+    code = {name: at for at, name in enumerate(NAMES)}
+    errors = dict(found.errors)
+    subscribed: Counter[tuple[int, int]] = Counter()
+    claimed: Counter[tuple[int, int, int]] = Counter()
+    unknown = [0, 0]
+    for at, raw in enumerate(metadata):
+        refused: WireError | None = None
+        try:
+            subscription = decode_subscription(raw)
+        except WireError as error:
+            refused = error
+        if refused is not None:
+            assert str(errors.pop(at)) == str(refused)
+            assert (found.version[at], found.generation[at], found.rack[at], found.unreadable[at]) == (-1, -1, None, False)
+            continue
+        wanted = claims(subscription, kind)
+        assert found.version[at] == subscription.version
+        assert (found.generation[at], found.rack[at]) == (wanted.generation, subscription.rack)
+        assert found.unreadable[at] == wanted.unreadable
+        subscribed.update((at, code[topic]) for topic in subscription.topics if topic in code)
+        unknown[0] += sum(topic not in code for topic in subscription.topics)
+        for topic, partitions in wanted.owned:
+            if topic in code:
+                claimed.update((at, code[topic], partition) for partition in partitions)
+            else:
+                unknown[1] += len(partitions)
+    assert not errors
+    pairs = zip(found.subscription_member.tolist(), found.subscription_topic.tolist(), strict=True)
+    assert Counter(pairs) == subscribed
+    triples = zip(found.claim_member.tolist(), found.claim_topic.tolist(), found.claim_partition.tolist(), strict=True)
+    assert Counter(triples) == claimed
+    assert [found.unknown_subscriptions, found.unknown_claims] == unknown
+
+
+@pytest.fixture(params=[0, 10**9], ids=["step by step over all lists", "list by list"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_lists, "_FEW", request.param)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("kind", ["eager", "cooperative"])
+def test_any_group_reads_as_its_members_do(kind: Any) -> None:
+    @given(st.data(), st.lists(SUBSCRIPTIONS, max_size=6))
+    def check(data: st.DataObject, subscriptions: list[Subscription]) -> None:
+        metadata = [data.draw(bent(encode_subscription(each))) for each in subscriptions]
+        assert_equals_member_by_member(metadata, decode_group(metadata, INDEX, kind), kind)
+
+    check()
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("kind", ["eager", "cooperative"])
+def test_a_member_cut_at_any_byte_does_not_disturb_the_others(kind: Any) -> None:
+    owned = (("topic-1", (0, 1)), ("été", (5,)))
+    whole = encode_subscription(Subscription(("a", "topic-1"), encode_sticky(owned, 4), owned, 4, "rack"))
+    good = encode_subscription(Subscription(("topic-2",), encode_sticky((("topic-2", (1,)),), 3), (("topic-2", (1,)),), 3, None))
+    metadata = [each for end in range(len(whole) + 1) for each in (whole[:end], good)]
+    assert_equals_member_by_member(metadata, decode_group(metadata, INDEX, kind), kind)
+
+
+def test_more_distinct_topic_lists_than_are_remembered() -> None:
+    metadata = [encode_subscription(Subscription((NAMES[at % 13], NAMES[at // 13]))) for at in range(169)]
+    assert_equals_member_by_member(metadata, decode_group(metadata, INDEX, "eager"), "eager")
+
+
+def test_no_member_and_no_topic() -> None:
+    assert len(decode_group([], INDEX, "eager").generation) == 0
+    nothing = decode_group([encode_subscription(Subscription(("t",), None, (("t", (1, 2)),), 3))], TopicIndex([]), "cooperative")
+    assert (nothing.unknown_subscriptions, nothing.unknown_claims, nothing.generation.tolist()) == (1, 2, [3])
+
+
+def test_a_count_of_two_billion_is_not_believed() -> None:
+    liar = b"\x00\x03" + b"\x7f\xff\xff\xff" + b"\x00" * 50
+    found = decode_group([liar, liar], INDEX, "cooperative")
+    assert [at for at, _ in found.errors] == [0, 1]
+
+
+def test_names_are_told_apart_by_every_byte() -> None:
+    names = sorted({f"{'p' * width}{digit}{'s' * tail}" for width in range(18) for digit in range(3) for tail in range(3)})
+    index = TopicIndex(names)
+    raw = [name.encode() for name in names] + [b"p" * 18, b"", b"p\0"]
+    data, starts = topic_lists.padded(raw)
+    assert index.find(data, starts[:-1], np.diff(starts)).tolist() == [*range(len(names)), -1, -1, -1]
+
+
+def test_colliding_hashes_are_seeded_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, multipliers = TopicIndex._hash, []
+
+    def hash_(self: TopicIndex, words: Any, length: Any) -> Any:
+        multipliers.append(int(self._multiplier))
+        return np.zeros(len(length), np.uint64) if len(multipliers) == 1 else real(self, words, length)
+
+    monkeypatch.setattr(TopicIndex, "_hash", hash_)
+    index = TopicIndex(["b", "a"])
+    assert len(set(multipliers)) == 2
+    data, starts = topic_lists.padded([b"a", b"b", b"c"])
+    assert index.find(data, starts[:-1], np.diff(starts)).tolist() == [1, 0, -1]
+
+
+@given(
+    st.data(), st.lists(st.integers(0, 4), max_size=13), st.integers(0, 5), st.none() | st.binary(max_size=5), st.integers(0, 3)
+)
+def test_assignments_are_written_as_member_by_member(
+    data: st.DataObject, sizes: list[int], n_members: int, user_data: bytes | None, version: int
+) -> None:
+    sizes = [*sizes, *[0] * (len(NAMES) - len(sizes))]
+    owner = data.draw(st.lists(st.integers(-1, n_members - 1), min_size=sum(sizes), max_size=sum(sizes)))
+    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    found = encode_assignments(INDEX, start, np.array(owner, np.int32), n_members, user_data=user_data, version=version)
+    assert len(found) == n_members
+    for member, raw in enumerate(found):
+        given_ = tuple(
+            (name, tuple(at for at in range(sizes[topic]) if owner[start[topic] + at] == member))
+            for topic, name in enumerate(NAMES)
+        )
+        assert raw == encode_assignment(Assignment(given_, user_data, version))
+
+
+def test_more_members_than_sixteen_bits_tell() -> None:
+    owner = np.array([70_000, 3, 65_536, 3, 0, -1], np.int32)
+    found = encode_assignments(TopicIndex(["t"]), np.array([0, 6]), owner, 70_001)
+    assert {at: decode_assignment(raw).partitions for at, raw in enumerate(found) if len(raw) > 10} == {
+        0: (("t", (4,)),),
+        3: (("t", (1, 3)),),
+        65_536: (("t", (2,)),),
+        70_000: (("t", (0,)),),
+    }
