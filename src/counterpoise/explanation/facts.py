@@ -1,0 +1,126 @@
+"""Facts: everything a group and a plan say about one partition, looked up once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from counterpoise.errors import SnapshotError
+from counterpoise.laws.balance import Prices, loads, prices
+from counterpoise.laws.exchange_graph import claimant
+from counterpoise.laws.names import AnyPlan, owners_or_faults
+from counterpoise.model.problem import UNOWNED, Int64
+from counterpoise.snapshot.group import Group
+from counterpoise.snapshot.plan import Plan
+
+__all__ = ["Claim", "Facts", "gather"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A member (code) says it owns the partition, as of a generation (-1: none)."""
+
+    member: int
+    generation: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Facts:
+    """One partition in one group under one plan; members by code.
+
+    Attributes
+    ----------
+    name : str
+        The partition as Kafka writes it, ``topic-index``.
+    topic : str
+    subscribers : list of int
+    claims : list of Claim
+        Newest generation first.
+    holder, keeper, target : int
+        Who holds it now, who may keep it, who gets it; UNOWNED or, for the first two, CONTESTED.
+    given : list of int
+        Everybody the plan gives it to: more than one in a faulty plan.
+    waits : bool
+        Withheld in this round.
+    strategy : str or None
+        What made the plan, where known.
+    load, claimed, capacity : int64[M]
+        Partitions per member in the target, partitions it may keep, weight.
+    price : Prices
+        Of each member's last and next partition.
+    """
+
+    name: str
+    topic: str
+    subscribers: list[int]
+    claims: list[Claim]
+    holder: int
+    keeper: int
+    target: int
+    given: list[int]
+    waits: bool
+    strategy: str | None
+    load: Int64
+    claimed: Int64
+    capacity: Int64
+    price: Prices
+
+
+def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
+    """Look up one partition.
+
+    Raises
+    ------
+    SnapshotError
+        The topic or the partition does not exist; the message says what does.
+    """
+    settled = group.settled
+    problem = settled.problem
+    code, at = _locate(group, topic, partition)
+    owner, _ = owners_or_faults(group, plan)
+    claims = claimant(problem)
+    mine = np.flatnonzero(settled.claim_partition == at)
+    listed = {Claim(member, int(settled.generation[member])) for member in sorted(set(settled.claim_member[mine].tolist()))}
+    load = loads(problem.n_members, owner)
+    target = int(owner[at])
+    return Facts(
+        name=f"{topic}-{partition}",
+        topic=topic,
+        subscribers=problem.subscriber[problem.subscriber_start[code] : problem.subscriber_start[code + 1]].tolist(),
+        claims=sorted(listed, key=lambda claim: (-claim.generation, claim.member)),
+        holder=int(problem.holder[at]),
+        keeper=int(claims[at]),
+        target=target,
+        given=[target] if isinstance(plan, Plan) and target >= 0 else _given(group, plan, topic, partition),
+        waits=isinstance(plan, Plan) and plan.protocol != "eager" and target >= 0 and _waits(plan, topic, partition),
+        strategy=plan.strategy if isinstance(plan, Plan) else None,
+        load=load,
+        claimed=loads(problem.n_members, claims),
+        capacity=problem.capacity,
+        price=prices(load, problem.capacity),
+    )
+
+
+def _locate(group: Group, topic: str, partition: int) -> tuple[int, int]:
+    """(topic code, partition code)."""
+    known = group.topics.get(topic)
+    if known is None:
+        names = ", ".join(group.topic_names[:5]) + (" ..." if len(group.topic_names) > 5 else "")
+        raise SnapshotError(f"topic {topic!r} does not exist in this group; there are: {names or 'none'}")
+    if not 0 <= partition < known.partitions:
+        there = f"0 to {known.partitions - 1}" if known.partitions else "none"
+        raise SnapshotError(f"{topic}-{partition} does not exist; partitions of {topic}: {there}")
+    code = group.topic_names.index(topic)
+    return code, int(group.problem().topic_start[code]) + partition
+
+
+def _given(group: Group, plan: AnyPlan, topic: str, partition: int) -> list[int]:
+    assignment = plan.target if isinstance(plan, Plan) else plan
+    code = {name: at for at, name in enumerate(group.member_ids)}
+    return [code[member] for member, topics in assignment.items() if member in code and partition in topics.get(topic, ())]
+
+
+def _waits(plan: Plan, topic: str, partition: int) -> bool:
+    at = int(plan.problem.topic_start[plan.topic_names.index(topic)]) + partition
+    return int(plan.owner[at]) == UNOWNED
