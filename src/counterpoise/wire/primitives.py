@@ -1,7 +1,8 @@
 """Bounds-checked reading and writing of the Kafka protocol's primitive types.
 
 Big-endian throughout. Two families of lengths: classic (int16 for strings, int32 for bytes and arrays, negative
-means null) and compact (unsigned varint of length + 1, 0 means null; KIP-482).
+means null) and compact (unsigned varint of length + 1, 0 means null; KIP-482). Long, because reading and writing of
+each type belong side by side.
 """
 
 from __future__ import annotations

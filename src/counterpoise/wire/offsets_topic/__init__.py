@@ -7,23 +7,25 @@ columns     binary columns as NumPy sees them: gathers, slices, UTF-8
 batch       offset commits by the million
 """
 
-from counterpoise.wire.offsets_topic.records import (
-    VALUES,
-    Decoded,
-    Fault,
+from counterpoise.wire.offsets_topic.keys import (
     GroupKey,
     Key,
     MemberKey,
     OffsetKey,
-    Record,
     RecordType,
     RegexKey,
+    decode_key,
+    encode_key,
+)
+from counterpoise.wire.offsets_topic.records import (
+    VALUES,
+    Decoded,
+    Fault,
+    Record,
     Tombstone,
     Undecodable,
-    decode_key,
     decode_record,
     decode_value,
-    encode_key,
     encode_value,
 )
 from counterpoise.wire.offsets_topic.values import ZERO_UUID, uuid_text

@@ -14,41 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.errors import WireError
-from counterpoise.wire.offsets_topic.columns import BinaryColumn, Bool, Int32, Int64, UInt8, gather, not_utf8
-from counterpoise.wire.offsets_topic.records import VALUES, Fault, RecordType, decode_value
+from counterpoise.wire.offsets_topic.batch_keys import NO_TYPE, KeyColumns, decode_keys
+from counterpoise.wire.offsets_topic.columns import BinaryColumn, Bool, Int16, Int32, Int64, UInt8, gather, not_utf8
+from counterpoise.wire.offsets_topic.keys import RecordType
+from counterpoise.wire.offsets_topic.records import VALUES, Fault, decode_value
 from counterpoise.wire.offsets_topic.values import ZERO_UUID, LegacyOffsetCommitValue, OffsetCommitValue
 
-__all__ = ["CommitBatch", "KeyColumns", "decode_commits", "decode_keys"]
+__all__ = ["CommitBatch", "KeyColumns", "decode_commits"]
 
-Int16 = npt.NDArray[np.int16]
-
-_NO_TYPE = -1
 _ID_TAG = b"\x01\x00\x10"
 """One tagged field: tag 0, 16 bytes."""
-
-
-@dataclass(frozen=True, eq=False)
-class KeyColumns:
-    """Distinct keys, decoded as far as commits need them.
-
-    Attributes
-    ----------
-    record_type : int16[K]
-        -1 where the key is null or has no two bytes.
-    fault : uint8[K]
-        A `Fault`; keys of types that are no commits are judged by their type alone.
-    group_start, group_length, topic_start, topic_length : int64[K]
-        Slices of the key column's data, valid UTF-8; 0 where the key is no sound commit key.
-    partition : int32[K]
-    """
-
-    record_type: Int16
-    fault: UInt8
-    group_start: Int64
-    group_length: Int64
-    topic_start: Int64
-    topic_length: Int64
-    partition: Int32
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +98,7 @@ def decode_commits(keys: BinaryColumn, codes: Int32, values: BinaryColumn) -> Co
     O(K + n), vectorised; rows that brokers do not write in that form cost a row-wise decoding each.
     """
     decoded_keys = decode_keys(keys)
-    type_of_row = np.append(decoded_keys.record_type, np.int16(_NO_TYPE))[codes]
+    type_of_row = np.append(decoded_keys.record_type, np.int16(NO_TYPE))[codes]
     fault = np.append(decoded_keys.fault, np.uint8(Fault.NULL_KEY))[codes]
     commit = (fault == Fault.NONE) & (type_of_row >= 0) & (type_of_row <= RecordType.OFFSET_COMMIT)
     row = np.flatnonzero(commit)
@@ -145,40 +120,10 @@ def decode_commits(keys: BinaryColumn, codes: Int32, values: BinaryColumn) -> Co
     )
 
 
-def decode_keys(keys: BinaryColumn) -> KeyColumns:
-    """Decode the distinct keys of a batch; O(K) vectorised; never raises."""
-    start, length = _spans(keys, np.arange(len(keys)))
-    valid = np.ones(len(keys), np.bool_) if keys.valid is None else keys.valid
-    typed = valid & (length >= 2)
-    record_type = np.full(len(keys), _NO_TYPE, np.int16)
-    record_type[typed] = gather(keys.data, ">i2", start[typed])
-    fault = np.where(valid, np.where(typed, Fault.NONE, Fault.BAD_KEY), Fault.NULL_KEY).astype(np.uint8)
-    fault[typed & ~np.isin(record_type, list(RecordType))] = Fault.UNKNOWN_TYPE
-    commit = np.flatnonzero((fault == Fault.NONE) & (record_type <= RecordType.OFFSET_COMMIT))
-    fault[commit] = Fault.BAD_KEY
-    spans = np.zeros((4, len(keys)), np.int64)
-    partition = np.zeros(len(keys), np.int32)
-    commit = commit[length[commit] >= 10]
-    group_length = gather(keys.data, ">i2", start[commit] + 2).astype(np.int64)
-    fits = (group_length >= 0) & (group_length + 10 <= length[commit])
-    commit, group_length = commit[fits], group_length[fits]
-    group_start = start[commit] + 4
-    topic_length = gather(keys.data, ">i2", group_start + group_length).astype(np.int64)
-    fits = (topic_length >= 0) & (group_length + topic_length + 10 == length[commit])
-    commit, group_start, group_length, topic_length = (each[fits] for each in (commit, group_start, group_length, topic_length))
-    topic_start = group_start + group_length + 2
-    partition[commit] = gather(keys.data, ">i4", topic_start + topic_length)
-    garbled = not_utf8(keys.data, group_start, group_length) | not_utf8(keys.data, topic_start, topic_length)
-    spans[:, commit] = group_start, group_length, topic_start, topic_length
-    spans[:, commit[garbled]] = 0
-    fault[commit[~garbled]] = Fault.NONE
-    return KeyColumns(record_type, fault, spans[0], spans[1], spans[2], spans[3], partition)
-
-
 def _decode_values(values: BinaryColumn, row: Int64, record_type: Int16) -> dict[str, npt.NDArray[Any]]:
     """Columns of `CommitBatch` for the rows of types 0 and 1, and their `fault`."""
     n = len(row)
-    start, length = _spans(values, row)
+    start, length = values.spans(row)
     deleted = np.zeros(n, np.bool_) if values.valid is None else ~values.valid[row]
     version = np.full(n, -1, np.int16)
     typed = _where(~deleted & (length >= 2), n)
@@ -288,15 +233,6 @@ def _settle_doubtful(
             table["expire_timestamp"][at] = value.expire_timestamp
             table["topic_id"][at] = np.void(value.topic_id)
             table["has_topic_id"][at] = value.topic_id != ZERO_UUID
-
-
-def _spans(column: BinaryColumn, row: Int64) -> tuple[Int64, Int64]:
-    """Start and length of the rows' bytes."""
-    if len(row) == len(column):
-        start, end = column.offsets[:-1], column.offsets[1:]
-    else:
-        start, end = column.offsets[row], column.offsets[row + 1]
-    return start.astype(np.int64), (end - start).astype(np.int64)
 
 
 def _where(mask: Bool, n: int) -> Any:

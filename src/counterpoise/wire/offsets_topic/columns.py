@@ -12,10 +12,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BinaryColumn", "Bool", "Int32", "Int64", "UInt8", "gather", "not_utf8", "pack_slices", "windows"]
+__all__ = ["BinaryColumn", "Bool", "Int16", "Int32", "Int64", "UInt8", "gather", "not_utf8", "pack_slices", "windows"]
 
 Bool: TypeAlias = npt.NDArray[np.bool_]
 UInt8: TypeAlias = npt.NDArray[np.uint8]
+Int16: TypeAlias = npt.NDArray[np.int16]
 Int32: TypeAlias = npt.NDArray[np.int32]
 Int64: TypeAlias = npt.NDArray[np.int64]
 
@@ -51,6 +52,13 @@ class BinaryColumn:
         offsets = np.concatenate(([0], np.cumsum(np.array(lengths, np.int64)))).astype(np.int64)
         data = np.frombuffer(b"".join(row or b"" for row in rows), np.uint8)
         return cls(offsets, data, np.array([row is not None for row in rows], np.bool_))
+
+    def spans(self, row: Int64) -> tuple[Int64, Int64]:
+        """Start and length of the rows' bytes, int64; `row` ascending and distinct."""
+        whole = len(row) == len(self)
+        start = self.offsets[:-1] if whole else self.offsets[row]
+        end = self.offsets[1:] if whole else self.offsets[row + 1]
+        return start.astype(np.int64), (end - start).astype(np.int64)
 
     def row(self, index: int) -> bytes | None:
         """One row as bytes; None = null."""
