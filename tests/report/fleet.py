@@ -38,12 +38,38 @@ def step(group: str, generation: int, minute: float, owned: Owned, **more: Any) 
     """A row of `rebalances`."""
     partitions = sum(len(parts) for topics in owned.values() for parts in topics.values())
     row = {
-        "cluster": "default", "group_id": group, "incarnation": 0, "generation": generation, "log_partition": 0, "log_offset": 10 * generation,
-        "log_ts": START + round(minute * MINUTE), "group_type": "classic", "protocol_type": "consumer", "protocol": "range", "protocol_kind": "eager",
-        "kind": "rebalance", "cause": "join", "joined": [], "left": [], "restarted": [], "missed_generations": 0, "sync_latency_ms": 20,
-        "n_members": len(owned), "n_static": 0, "n_idle": 0, "n_partitions": partitions, "n_moved": 3, "n_kept": 2, "leader": next(iter(owned), None),
-        "leader_library": "java", "logical_rebalance": generation, "detail": None, "assignment": assignment(owned), "complete": True, "settle_ms": None,
-    }  # fmt: skip
+        "cluster": "default",
+        "group_id": group,
+        "incarnation": 0,
+        "generation": generation,
+        "log_partition": 0,
+        "log_offset": 10 * generation,
+        "log_ts": START + round(minute * MINUTE),
+        "group_type": "classic",
+        "protocol_type": "consumer",
+        "protocol": "range",
+        "protocol_kind": "eager",
+        "kind": "rebalance",
+        "cause": "join",
+        "joined": [],
+        "left": [],
+        "restarted": [],
+        "missed_generations": 0,
+        "sync_latency_ms": 20,
+        "n_members": len(owned),
+        "n_static": 0,
+        "n_idle": 0,
+        "n_partitions": partitions,
+        "n_moved": 3,
+        "n_kept": 2,
+        "leader": next(iter(owned), None),
+        "leader_library": "java",
+        "logical_rebalance": generation,
+        "detail": None,
+        "assignment": assignment(owned),
+        "complete": True,
+        "settle_ms": None,
+    }
     return row | more
 
 
@@ -51,32 +77,97 @@ def report_row(group: str, **more: Any) -> dict[str, Any]:
     """A row of `group_report`."""
     row: dict[str, Any] = dict.fromkeys(TABLES["group_report"].names)
     row |= {
-        "cluster": "default", "group_id": group, "group_type": "classic", "protocol_type": "consumer", "protocol": "range", "protocol_kind": "eager",
-        "libraries": ["java"], "leader_libraries": ["java"], "first_ts": START, "last_ts": END, "state": "stable", "complete": True, "generations": 3,
-        "rebalances": 3, "rebalances_per_day": 432.0, "followups": 0, "failed_generations": 0, "static_replacements": 0, "emptied": 0, "deletions": 0,
-        "causes": [("join", 2), ("leave", 1)], "members_now": 2, "members_peak": 3, "static_now": 0, "distinct_members": 4, "idle_now": 0,
-        "idle_peak": 0, "partitions_now": 6, "topics": ["orders"], "sync_latency_ms_p50": 12.0, "sync_latency_ms_max": 3025, "moved": 7,
-        "commits": 1723, "commit_tombstones": 0, "spread_now": 0, "spread_peak": 1, "lag_now": 41, "lag_quality": "exact", "judged_generations": 3,
-        "replay_fidelity": 1.0, "fidelity_by_library": [("java", 1.0)], "observed_moved": 7, "observed_revoked": 15, "needless_moves": 4,
+        "cluster": "default",
+        "group_id": group,
+        "group_type": "classic",
+        "protocol_type": "consumer",
+        "protocol": "range",
+        "protocol_kind": "eager",
+        "libraries": ["java"],
+        "leader_libraries": ["java"],
+        "first_ts": START,
+        "last_ts": END,
+        "state": "stable",
+        "complete": True,
+        "generations": 3,
+        "rebalances": 3,
+        "rebalances_per_day": 432.0,
+        "followups": 0,
+        "failed_generations": 0,
+        "static_replacements": 0,
+        "emptied": 0,
+        "deletions": 0,
+        "causes": [("join", 2), ("leave", 1)],
+        "members_now": 2,
+        "members_peak": 3,
+        "static_now": 0,
+        "distinct_members": 4,
+        "idle_now": 0,
+        "idle_peak": 0,
+        "partitions_now": 6,
+        "topics": ["orders"],
+        "sync_latency_ms_p50": 12.0,
+        "sync_latency_ms_max": 3025,
+        "moved": 7,
+        "commits": 1723,
+        "commit_tombstones": 0,
+        "spread_now": 0,
+        "spread_peak": 1,
+        "lag_now": 41,
+        "lag_quality": "exact",
+        "judged_generations": 3,
+        "replay_fidelity": 1.0,
+        "fidelity_by_library": [("java", 1.0)],
+        "observed_moved": 7,
+        "observed_revoked": 15,
+        "needless_moves": 4,
         "strategies": [
-            {"strategy": "sticky", "mode": "replay", "moved": 3, "revoked": 15, "spread_peak": 1, "topic_spread_peak": 1, "balanced": 3, "generations": 3},
-            {"strategy": "cooperative-sticky", "mode": "closed_loop", "moved": 3, "revoked": 3, "spread_peak": 1, "topic_spread_peak": 1, "balanced": 3,
-             "generations": 3},
+            {
+                "strategy": "sticky",
+                "mode": "replay",
+                "moved": 3,
+                "revoked": 15,
+                "spread_peak": 1,
+                "topic_spread_peak": 1,
+                "balanced": 3,
+                "generations": 3,
+            },
+            {
+                "strategy": "cooperative-sticky",
+                "mode": "closed_loop",
+                "moved": 3,
+                "revoked": 3,
+                "spread_peak": 1,
+                "topic_spread_peak": 1,
+                "balanced": 3,
+                "generations": 3,
+            },
         ],
-        "suggested_strategy": "cooperative-sticky", "suggestion": "It moves 3 partitions where range moved 7.",
+        "suggested_strategy": "cooperative-sticky",
+        "suggestion": "It moves 3 partitions where range moved 7.",
         "migration_note": "Two rolling restarts:\npartition.assignment.strategy=CooperativeStickyAssignor,RangeAssignor\nthen\n"
         "partition.assignment.strategy=CooperativeStickyAssignor",
-    }  # fmt: skip
+    }
     return row | more
 
 
 def finding(rank: int, group: str, severity: str = "warning", **more: Any) -> dict[str, Any]:
     """A row of `findings`."""
     row = {
-        "cluster": "default", "rank": rank, "severity": severity, "kind": "needless_moves", "group_id": group, "title": f"Moves of {group}",
-        "evidence": "4 of 7 moves were needless", "cost": "12 partition-seconds", "action": "Set\npartition.assignment.strategy=cooperative-sticky",
-        "score": 10.0 / rank, "numbers": [("moves", 4.0)], "generation": 2, "at": START + MINUTE,
-    }  # fmt: skip
+        "cluster": "default",
+        "rank": rank,
+        "severity": severity,
+        "kind": "needless_moves",
+        "group_id": group,
+        "title": f"Moves of {group}",
+        "evidence": "4 of 7 moves were needless",
+        "cost": "12 partition-seconds",
+        "action": "Set\npartition.assignment.strategy=cooperative-sticky",
+        "score": 10.0 / rank,
+        "numbers": [("moves", 4.0)],
+        "generation": 2,
+        "at": START + MINUTE,
+    }
     return row | more
 
 
@@ -84,11 +175,21 @@ def lag_rows(group: str, owner: str | None, values: Iterable[int], topic: str = 
     """Rows of `partition_lag`: one sample a minute of one partition."""
     return [
         {
-            "cluster": "default", "group_id": group, "topic": topic, "partition": 0, "at": START + index * MINUTE, "committed": 10, "log_start": 0,
-            "log_end": 10 + value, "lag": value, "owner": owner, "quality": "exact", "clamped": False,
+            "cluster": "default",
+            "group_id": group,
+            "topic": topic,
+            "partition": 0,
+            "at": START + index * MINUTE,
+            "committed": 10,
+            "log_start": 0,
+            "log_end": 10 + value,
+            "lag": value,
+            "owner": owner,
+            "quality": "exact",
+            "clamped": False,
         }
         for index, value in enumerate(values)
-    ]  # fmt: skip
+    ]
 
 
 def write(out: Path, **tables: list[dict[str, Any]]) -> Path:
@@ -110,20 +211,37 @@ def summary(tables: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 
     groups, steps, found = (tables.get(name, []) for name in ("group_report", "rebalances", "findings"))
     return {
-        "format": 1, "counterpoise": "9.9", "source": "examples/" + HOSTILE, "cluster": "default",
-        "from": "2026-11-21T04:00:00+00:00", "to": "2026-11-21T04:10:00+00:00",
-        "records": {"total": 24174, "commits": 23844, "commit_tombstones": 48, "group_metadata": 156, "group_metadata_tombstones": 2, "modern": 124,
-                    "errors": 0, "by_type": {}},
+        "format": 1,
+        "counterpoise": "9.9",
+        "source": "examples/" + HOSTILE,
+        "cluster": "default",
+        "from": "2026-11-21T04:00:00+00:00",
+        "to": "2026-11-21T04:10:00+00:00",
+        "records": {
+            "total": 24174,
+            "commits": 23844,
+            "commit_tombstones": 48,
+            "group_metadata": 156,
+            "group_metadata_tombstones": 2,
+            "modern": 124,
+            "errors": 0,
+            "by_type": {},
+        },
         "groups": {"total": len(groups), "by_type": tally(groups, "group_type"), "by_protocol": tally(groups, "protocol")},
-        "rebalances": {"total": len(steps), "by_kind": tally(steps, "kind"), "by_cause": tally(steps, "cause"), "failed_generations": 0,
-                       "generations": len(steps)},
+        "rebalances": {
+            "total": len(steps),
+            "by_kind": tally(steps, "kind"),
+            "by_cause": tally(steps, "cause"),
+            "failed_generations": 0,
+            "generations": len(steps),
+        },
         "members": {"distinct": 17},
         "fidelity": {"judged": 12, "matched": 11, "share": 11 / 12, "groups_below_one": 1},
         "strategies": [{"strategy": "sticky", "mode": "replay", "generations": 12, "moved": 31, "revoked": 77, "balanced": 12}],
         "findings": {"total": len(found), "by_severity": tally(found, "severity"), "by_kind": tally(found, "kind"), "top": []},
         "tables": {name: {"path": f"tables/{name}", "rows": len(rows), "columns": []} for name, rows in tables.items()},
         "notes": ["3 commits were aborted"],
-    }  # fmt: skip
+    }
 
 
 def small(out: Path) -> Path:
@@ -137,9 +255,26 @@ def small(out: Path) -> Path:
         step("eager", 4, 6, {b: {"orders": [0, 1, 2, 3, 4, 5]}}, left=[a], cause="leave", missed_generations=1),
         step("coop", 1, 1, {a: {"clicks": [0, 1, 2, 3]}}, joined=[a], **coop),
         step("coop", 2, 4, {a: {"clicks": [0, 1]}, b: {}}, joined=[b], **coop),
-        step("coop", 3, 5, {a: {"clicks": [0, 1]}, b: {"clicks": [2, 3]}}, kind="cooperative_followup", cause=None, logical_rebalance=2, **coop),
+        step(
+            "coop",
+            3,
+            5,
+            {a: {"clicks": [0, 1]}, b: {"clicks": [2, 3]}},
+            kind="cooperative_followup",
+            cause=None,
+            logical_rebalance=2,
+            **coop,
+        ),
         step(bad, 1, 2, {bad_member: {"t'&<b>": [0]}}, joined=[bad_member], detail="</script><i>\u202e"),
-        step("shared", 1, 1, {a: {"jobs": [0, 1]}, c: {"jobs": [0, 1]}}, group_type="share", protocol_kind="server", protocol="simple"),
+        step(
+            "shared",
+            1,
+            1,
+            {a: {"jobs": [0, 1]}, c: {"jobs": [0, 1]}},
+            group_type="share",
+            protocol_kind="server",
+            protocol="simple",
+        ),
         step("gone", 1, 1, {a: {"old": [0]}}, joined=[a]),
         step("gone", 2, 2, {}, kind="emptied", cause="leave", left=[a]),
         step("gone", 2, 4, {}, kind="deleted", cause=None, log_offset=21),
@@ -147,12 +282,39 @@ def small(out: Path) -> Path:
     groups = [
         report_row("eager", complete=False),
         report_row("coop", protocol="cooperative-sticky", protocol_kind="cooperative", rebalances=2),
-        report_row(bad, protocol=bad, lag_owner=bad, lag_owner_share=0.75, fidelity_note=bad, suggestion=bad, replay_fidelity=0.5),
-        report_row("shared", group_type="share", protocol="simple", strategies=[], suggested_strategy=None, suggestion=None, migration_note=None),
+        report_row(
+            bad, protocol=bad, lag_owner=bad, lag_owner_share=0.75, fidelity_note=bad, suggestion=bad, replay_fidelity=0.5
+        ),
+        report_row(
+            "shared",
+            group_type="share",
+            protocol="simple",
+            strategies=[],
+            suggested_strategy=None,
+            suggestion=None,
+            migration_note=None,
+        ),
         report_row("gone", state="deleted"),
-        report_row("only-commits", group_type="simple", state="commits_only", protocol=None, rebalances=0, strategies=None, members_now=None,
-                   members_peak=None, suggested_strategy=None, suggestion=None, migration_note=None, judged_generations=0, replay_fidelity=None),
-    ]  # fmt: skip
-    found = [finding(1, bad, "critical", evidence=bad, action=f"{bad}\nclient.id={bad}"), finding(2, "eager"), finding(3, "coop", "notice")]
+        report_row(
+            "only-commits",
+            group_type="simple",
+            state="commits_only",
+            protocol=None,
+            rebalances=0,
+            strategies=None,
+            members_now=None,
+            members_peak=None,
+            suggested_strategy=None,
+            suggestion=None,
+            migration_note=None,
+            judged_generations=0,
+            replay_fidelity=None,
+        ),
+    ]
+    found = [
+        finding(1, bad, "critical", evidence=bad, action=f"{bad}\nclient.id={bad}"),
+        finding(2, "eager"),
+        finding(3, "coop", "notice"),
+    ]
     lag = lag_rows("eager", b, [0, 5, 90, 40, 20, 41]) + lag_rows("only-commits", None, [4, 3])
     return write(out, rebalances=steps, group_report=groups, findings=found, partition_lag=lag)

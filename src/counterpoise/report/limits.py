@@ -27,6 +27,8 @@ class Limits:
         Partitions per group that get a ribbon, and pieces of ribbon per group.
     members : int
         Members per group in the legend and in the loads.
+    open_findings, open_groups : int
+        Findings and sections that are unfolded from the start.
     """
 
     groups: int = 60
@@ -37,3 +39,5 @@ class Limits:
     ribbons: int = 48
     segments: int = 1200
     members: int = 40
+    open_findings: int = 5
+    open_groups: int = 3

@@ -1,4 +1,4 @@
-"""Reads the audit's tables and summary for the report: whole where there is one row per group, group by group where it may be much."""
+"""Reads the audit's tables and summary: whole where there is a row per group, group by group where it may be much."""
 
 from __future__ import annotations
 
@@ -10,43 +10,42 @@ from typing import Any
 import numpy as np
 
 from counterpoise.errors import CaptureError, MissingExtraError
-from counterpoise.report.ribbons import Holdings, Ints
+from counterpoise.report.history import GroupHistory, Row, history_of
+from counterpoise.report.ribbons import Ints
 
-__all__ = ["Audit", "GroupHistory", "LagSeries", "open_audit"]
-
-Row = dict[str, Any]
+__all__ = ["Audit", "LagSeries", "open_audit"]
 
 _RHYTHM = ["group_id", "log_ts", "log_offset", "kind"]
 _STEPS = [
-    "group_id", "incarnation", "generation", "log_offset", "log_ts", "group_type", "protocol", "protocol_kind", "kind", "cause", "joined", "left",
-    "restarted", "missed_generations", "sync_latency_ms", "settle_ms", "n_members", "n_static", "n_idle", "n_partitions", "n_moved", "n_kept",
-    "leader", "leader_library", "logical_rebalance", "detail", "complete", "assignment",
-]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class GroupHistory:
-    """The steps of one group's life, oldest first, and who held what after each.
-
-    Attributes
-    ----------
-    steps : list of dict
-        Rows of `rebalances` without the assignment; times in microseconds.
-    skipped : int
-        Older steps that were not read.
-    members : list of (member id, client id)
-    present : list of list of int
-        Per step the codes of its members, whether they hold something or not.
-    partitions : list of (topic, partition), sorted
-    held : Holdings
-    """
-
-    steps: list[Row]
-    skipped: int
-    members: list[tuple[str, str]]
-    present: list[list[int]]
-    partitions: list[tuple[str, int]]
-    held: Holdings
+    "group_id",
+    "incarnation",
+    "generation",
+    "log_offset",
+    "log_ts",
+    "group_type",
+    "protocol",
+    "protocol_kind",
+    "kind",
+    "cause",
+    "joined",
+    "left",
+    "restarted",
+    "missed_generations",
+    "sync_latency_ms",
+    "settle_ms",
+    "n_members",
+    "n_static",
+    "n_idle",
+    "n_partitions",
+    "n_moved",
+    "n_kept",
+    "leader",
+    "leader_library",
+    "logical_rebalance",
+    "detail",
+    "complete",
+    "assignment",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +102,9 @@ class Audit:
         if skipped:
             wanted = wanted & (pc.field("log_offset") >= int(offsets[skipped]))
         table = self._table("rebalances", columns=_STEPS, where=wanted)
-        order = np.lexsort((table.column("generation").to_numpy(), table.column("log_offset").to_numpy()))
-        table = table.take(order)
+        table = table.take(np.argsort(table.column("log_offset").to_numpy(), kind="stable"))
         steps = _rows(table.drop_columns(["assignment"]))
-        return _history(steps, skipped, table.column("assignment").combine_chunks())
+        return history_of(steps, skipped, table.column("assignment").combine_chunks())
 
     def lags(self, groups: list[str]) -> dict[str, LagSeries]:
         """Lag over time of the given groups; the table is read in batches and summed at once."""
@@ -120,7 +118,12 @@ class Audit:
         ]
         if not parts:
             return {}
-        sums = pa.concat_tables(parts).group_by(["group_id", "at"]).aggregate([("lag_sum", "sum")]).sort_by([("group_id", "ascending"), ("at", "ascending")])
+        sums = (
+            pa.concat_tables(parts)
+            .group_by(["group_id", "at"])
+            .aggregate([("lag_sum", "sum")])
+            .sort_by([("group_id", "ascending"), ("at", "ascending")])
+        )
         names, at, total = sums.column("group_id").to_pylist(), _micros(sums.column("at")), sums.column("lag_sum_sum").to_numpy()
         rows_of: dict[str, list[int]] = {}
         for index, name in enumerate(names):
@@ -184,14 +187,16 @@ def open_audit(out: str | Path) -> Audit:
         pyarrow is not installed.
     """
     try:
-        import pyarrow  # noqa: F401
+        import pyarrow as pa  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("the report needs pyarrow and jinja2: pip install 'counterpoise[report]'") from error
     path = Path(out) / "summary.json"
     try:
         summary = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CaptureError(f"{path}: not found; {Path(out)} is no audit's output, run `counterpoise audit SOURCE --out {Path(out)}` first") from None
+        raise CaptureError(
+            f"{path}: not found; {Path(out)} is no audit's output, run `counterpoise audit SOURCE --out {Path(out)}` first"
+        ) from None
     except (OSError, ValueError) as error:
         raise CaptureError(f"{path}: cannot be read ({_first_line(error)}); run the audit again") from error
     if not isinstance(summary, dict) or "groups" not in summary:
@@ -222,41 +227,3 @@ def _rows(table: Any) -> list[Row]:
             table = table.set_column(index, field.name, micros)
     rows: list[Row] = table.to_pylist()
     return rows
-
-
-def _history(steps: list[Row], skipped: int, assignment: Any) -> GroupHistory:
-    """Flattens list<struct<member, list<struct<topic, list<int>>>>> by Arrow's own passes and numbers names in sorted order."""
-    import pyarrow.compute as pc
-
-    entry = pc.list_flatten(assignment)
-    step_of_entry = _ints(pc.list_parent_indices(assignment))
-    ids, clients = (pc.struct_field(entry, name).to_pylist() for name in ("member_id", "client_id"))
-    code_of: dict[str, int] = {}
-    members: list[tuple[str, str]] = []
-    for member, client in zip(ids, clients, strict=True):
-        if code_of.setdefault(member, len(members)) == len(members):
-            members.append((member, client or ""))
-    member_of_entry = np.array([code_of[member] for member in ids], dtype=np.int64)
-    present: list[list[int]] = [[] for _ in steps]
-    for step, code in zip(step_of_entry.tolist(), member_of_entry.tolist(), strict=True):
-        present[step].append(code)
-
-    assigned = pc.struct_field(entry, "assigned")
-    pair = pc.list_flatten(assigned)
-    entry_of_pair = _ints(pc.list_parent_indices(assigned))
-    numbers = pc.struct_field(pair, "partitions")
-    pair_of_number = _ints(pc.list_parent_indices(numbers))
-    topics = pc.struct_field(pair, "topic").dictionary_encode()
-    names = topics.dictionary.to_pylist()
-    rank = np.argsort(np.argsort(np.array(names, dtype=object))) if names else np.zeros(0, np.int64)
-    topic = rank[_ints(topics.indices)][pair_of_number]
-    number = _ints(pc.list_flatten(numbers))
-    width = int(number.max()) + 1 if number.size else 1
-    keys, partition = np.unique(topic * width + number, return_inverse=True)
-    by_rank = sorted(names)
-    held = Holdings(step_of_entry[entry_of_pair][pair_of_number], partition.astype(np.int64), member_of_entry[entry_of_pair][pair_of_number])
-    return GroupHistory(steps, skipped, members, present, [(by_rank[key // width], key % width) for key in keys.tolist()], held)
-
-
-def _ints(array: Any) -> Ints:
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.int64)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from counterpoise.report.load import Row
+from counterpoise.report.history import Row
 from counterpoise.report.ribbons import Ints
-from counterpoise.report.words import count, duration, instant, number, percent, phrase, plural, slug, visible
+from counterpoise.report.words import UNKNOWN, count, duration, instant, number, percent, phrase, plural, slug, visible
 
 __all__ = ["Bar", "Figure", "GroupRow", "StrategyRow", "bars", "figures", "group_rows", "headline", "importance", "strategy_rows"]
 
@@ -67,16 +67,28 @@ class StrategyRow:
 def figures(summary: Row, findings: list[Row]) -> list[Figure]:
     """The tiles of the overview."""
     groups, steps, records, faith = summary["groups"], summary["rebalances"], summary["records"], summary["fidelity"]
-    severity = [plural(n, s) for s in SEVERITIES if (n := sum(row["severity"] == s for row in findings))]
-    judged = f"{count(faith['matched'])} of {count(faith['judged'])} generations reproduced" if faith["judged"] else "nothing to judge"
+    severity = [f"{count(n)} {s}" for s in SEVERITIES if (n := sum(row["severity"] == s for row in findings))]
+    judged = (
+        f"{count(faith['matched'])} of {count(faith['judged'])} generations reproduced" if faith["judged"] else "nothing to judge"
+    )
     return [
-        Figure("groups", count(groups["total"]), ", ".join(f"{count(n)} {visible(kind)}" for kind, n in sorted(groups["by_type"].items()))),
-        Figure("rebalances", count(steps["total"]), f"{plural(steps['generations'], 'generation')}, {count(steps['failed_generations'])} failed"),
+        Figure(
+            "groups",
+            count(groups["total"]),
+            ", ".join(f"{count(n)} {visible(kind)}" for kind, n in sorted(groups["by_type"].items())),
+        ),
+        Figure(
+            "rebalances",
+            count(steps["total"]),
+            f"{plural(steps['generations'], 'generation')}, {count(steps['failed_generations'])} failed",
+        ),
         Figure("members", count(summary["members"]["distinct"]), "distinct member ids"),
         Figure("findings", count(summary["findings"]["total"]), ", ".join(severity) or "nothing found"),
-        Figure("replay fidelity", percent(faith["share"]) if faith["judged"] else "–", judged),
+        Figure("replay fidelity", percent(faith["share"]) if faith["judged"] else UNKNOWN, judged),
         Figure(
-            "records", number(records["total"]), f"{number(records['commits'])} commits, {plural(records['errors'], 'unreadable', 'unreadable')}"
+            "records",
+            number(records["total"]),
+            f"{number(records['commits'])} commits, {count(records['errors'])} unreadable",
         ),
     ]
 
@@ -107,7 +119,9 @@ def importance(groups: list[Row], findings: list[Row]) -> list[Row]:
     return sorted(groups, key=lambda g: (best.get(g["group_id"], 1 << 30), -(g["rebalances"] or 0), str(g["group_id"])))
 
 
-def group_rows(groups: list[Row], findings: list[Row], rhythm: dict[str, tuple[Ints, Ints]], detailed: set[str]) -> list[GroupRow]:
+def group_rows(
+    groups: list[Row], findings: list[Row], rhythm: dict[str, tuple[Ints, Ints]], detailed: set[str]
+) -> list[GroupRow]:
     """The table of groups, in the given order."""
     by_group: dict[str, list[str]] = {}
     for row in findings:
@@ -121,7 +135,7 @@ def group_rows(groups: list[Row], findings: list[Row], rhythm: dict[str, tuple[I
                 visible(name) or "(empty name)",
                 slug(name, "g"),
                 phrase(group["group_type"]),
-                visible(group["protocol"] or "–"),
+                visible(group["protocol"] or UNKNOWN),
                 phrase(group["state"]),
                 bool(group["complete"]),
                 _cells(group),
@@ -141,10 +155,11 @@ def _cells(group: Row) -> list[tuple[str, float | int, str]]:
         return text, -1 if value is None else value, remark
 
     latency, lag, faith = group["sync_latency_ms_max"], group["lag_now"], group["replay_fidelity"]
+    now, peak, failed = group["members_now"], group["members_peak"], group["failed_generations"]
     return [
-        cell(group["members_now"], count(group["members_now"]), f"peak {count(group['members_peak'])}"),
+        cell(now, count(now), f"of {count(peak)}" if peak else ""),
         cell(group["partitions_now"], count(group["partitions_now"])),
-        cell(group["rebalances"], count(group["rebalances"]), f"{count(group['failed_generations'])} failed" if group["failed_generations"] else ""),
+        cell(group["rebalances"], count(group["rebalances"]), f"{count(failed)} failed" if failed else ""),
         cell(group["observed_moved"], count(group["observed_moved"])),
         cell(latency, duration(latency)),
         cell(lag, number(lag), "" if group["lag_quality"] in (None, "exact") else phrase(group["lag_quality"])),
@@ -185,7 +200,7 @@ def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, 
             bar(row, "revoked"),
             count(row.get("spread_peak")),
             count(row.get("topic_spread_peak")),
-            f"{count(row['balanced'])} of {count(row['generations'])}" if row["balanced"] is not None else "–",
+            f"{count(row['balanced'])} of {count(row['generations'])}" if row["balanced"] is not None else UNKNOWN,
             "suggested" if row["strategy"] == suggested else ("runs now" if row["strategy"] == declared else ""),
         )
         for row in listed

@@ -2,97 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from counterpoise.report.colours import Look
+from counterpoise.report.history import GroupHistory, Row
 from counterpoise.report.limits import Limits
-from counterpoise.report.load import GroupHistory, LagSeries, Row
+from counterpoise.report.load import LagSeries
 from counterpoise.report.ribbons import Axis, Interval, intervals, pick, ticks
-from counterpoise.report.words import clock, count, duration, instant, number, phrase, plural, visible
+from counterpoise.report.shapes import LEFT, RIGHT, Band, Label, Mark, Picture, Segment, Strip
+from counterpoise.report.steps import step_words
+from counterpoise.report.words import clock, duration, instant, number, plural, visible
 
-__all__ = ["Band", "Label", "Mark", "Picture", "Segment", "Strip", "draw", "step_words"]
+__all__ = ["draw"]
 
-WIDTH, LEFT, RIGHT = 1000, 44, 992
-_HEAD, _MARKS, _TOPIC, _LAG = 20, 22, 19, 58
+_HEAD, _MARKS, _TOPIC, _LAG = 20, 24, 19, 58
 _STRIPS = 4
 _LETTER_WIDTH = 15
 _DAY = 86_400_000_000
-_SHAPES = {"join": "up", "leave": "down", "join_leave": "both", "subscription": "dot", "partition_count": "box", "protocol": "plus"}
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A piece of ribbon: its place, the fill's slot, a letter where there is room, and the words that a pointer brings up."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    slot: int
-    ink: str
-    letter: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """One partition's row."""
-
-    y: float
-    label: str
-    segments: list[Segment]
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """A text at a place."""
-
-    x: float
-    y: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A step in the group's life on the line above the ribbons."""
-
-    x: float
-    shape: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """A stretch of time over the whole height."""
-
-    x: float
-    width: float
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """Everything the SVG template needs; heights are measured from the top."""
-
-    height: float
-    ribbons_top: float
-    ribbons_bottom: float
-    row: float
-    axis: list[Label]
-    topics: list[Label]
-    strips: list[Strip]
-    marks: list[Mark]
-    waits: list[Band]
-    unknown: Band | None
-    lag_area: str
-    lag_top: float
-    lag_label: str
-    notes: list[str] = field(default_factory=list)
-    width: int = WIDTH
-    left: int = LEFT
-    right: int = RIGHT
+_SHAPES = {
+    "join": "up",
+    "leave": "down",
+    "join_leave": "both",
+    "subscription": "dot",
+    "partition_count": "box",
+    "protocol": "plus",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +43,13 @@ class _Scene:
 
 
 def draw(
-    history: GroupHistory, lag: LagSeries | None, names: list[str], looks: list[Look], period: tuple[int, int], share: bool, limits: Limits
+    history: GroupHistory,
+    lag: LagSeries | None,
+    names: list[str],
+    looks: list[Look],
+    period: tuple[int, int],
+    share: bool,
+    limits: Limits,
 ) -> Picture:
     """The drawing of one group.
 
@@ -211,27 +153,7 @@ def _mark(scene: _Scene, step: Row) -> Mark:
         shape = "small"
     else:
         shape = _SHAPES.get(step["cause"] or "", "dot")
-    return Mark(scene.axis.x(step["log_ts"]), shape, step_words(scene.history, scene.names, step))
-
-
-def step_words(history: GroupHistory, names: list[str], step: Row) -> str:
-    """One step in one sentence."""
-    name_of = {member: names[code] for code, (member, _) in enumerate(history.members)}
-    parts = [f"{clock(step['log_ts'])} generation {step['generation']}: {phrase(step['kind'])}"]
-    if step["cause"] and step["cause"] != "unknown":
-        parts.append(phrase(step["cause"]))
-    for verb in ("joined", "left"):
-        if step[verb]:
-            parts.append(f"{verb}: " + ", ".join(name_of.get(member, visible(member)) for member in step[verb][:6]) + (" ..." if len(step[verb]) > 6 else ""))
-    parts.append(f"{plural(step['n_members'] or 0, 'member')}, {plural(step['n_partitions'] or 0, 'partition')}")
-    if step["n_moved"] is not None:
-        parts.append(f"{count(step['n_moved'])} moved")
-    wait = step["sync_latency_ms"] if step["sync_latency_ms"] is not None else step["settle_ms"]
-    if wait is not None:
-        parts.append(f"settled after {duration(wait)}")
-    if step["missed_generations"]:
-        parts.append(f"{plural(step['missed_generations'], 'generation')} before it failed")
-    return "; ".join(parts)
+    return Mark(scene.axis.x(step["log_ts"]), 39 if shape == "small" else 29, shape, step_words(scene.history, scene.names, step))
 
 
 def _waits(scene: _Scene) -> list[Band]:
@@ -242,7 +164,9 @@ def _waits(scene: _Scene) -> list[Band]:
         if wait and step["protocol_kind"] == "eager" and step["n_members"]:
             left, right = scene.axis.x(step["log_ts"] - wait * 1000), scene.axis.x(step["log_ts"])
             if right - left >= 1.5:
-                bands.append(Band(left, round(right - left, 1), f"{duration(wait)} without an assignment, until {clock(step['log_ts'])}"))
+                bands.append(
+                    Band(left, round(right - left, 1), f"{duration(wait)} without an assignment, until {clock(step['log_ts'])}")
+                )
     return bands
 
 
@@ -277,7 +201,9 @@ def _lag(lag: LagSeries | None, axis: Axis, top: float) -> tuple[str, str]:
 def _notes(history: GroupHistory, left_out: int) -> list[str]:
     notes = []
     if left_out:
-        notes.append(f"{plural(left_out, 'more partition')} not drawn: those that changed hands least. The table `rebalances` has them all.")
+        notes.append(
+            f"{plural(left_out, 'more partition')} not drawn: they changed hands least. The table `rebalances` has them all."
+        )
     if history.skipped:
         notes.append(f"{plural(history.skipped, 'older step')} not drawn. The table `rebalances` has them all.")
     return notes

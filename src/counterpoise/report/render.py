@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any
 
 from counterpoise.errors import MissingExtraError
 from counterpoise.report.detail import Detail, detail, visible_lines
+from counterpoise.report.history import Row
 from counterpoise.report.limits import Limits
-from counterpoise.report.load import Audit, Row, open_audit
+from counterpoise.report.load import Audit, open_audit
 from counterpoise.report.overview import (
     SPARK_BINS,
     bars,
@@ -66,7 +66,7 @@ def write_report(out_dir: str | Path, limits: Limits | None = None) -> Path:
     try:
         with draft.open("w", encoding="utf-8", newline="\n") as page:
             page.writelines(environment.get_template("report.html.j2").generate(**_page(audit, limits or Limits())))
-        os.replace(draft, path)
+        draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
     return path
@@ -108,8 +108,8 @@ def _page(audit: Audit, limits: Limits) -> dict[str, Any]:
         "summary": summary,
         "headline": headline(summary, period),
         "span": span_words(period),
-        "style": Markup(_asset("report.css")),
-        "script": Markup(script),
+        "style": Markup(_asset("report.css")),  # noqa: S704 - our own file, no part of it comes from outside
+        "script": Markup(script),  # noqa: S704 - our own file, no part of it comes from outside
         "script_hash": f"sha256-{digest}",
         "figures": figures(summary, findings),
         "charts": _charts(summary),
@@ -117,6 +117,8 @@ def _page(audit: Audit, limits: Limits) -> dict[str, Any]:
             [row | {"spread_peak": None, "topic_spread_peak": None} for row in summary["strategies"]], None, None, None
         ),
         "findings": [_finding(row, detailed) for row in findings[: limits.findings]],
+        "open_findings": limits.open_findings,
+        "open_groups": limits.open_groups,
         "findings_left_out": max(int(summary["findings"]["total"]) - limits.findings, 0),
         "rows": group_rows(groups[: limits.table], findings, rhythm, detailed),
         "rows_left_out": max(len(groups) - limits.table, 0),
@@ -156,7 +158,12 @@ def _finding(row: Row, detailed: set[str]) -> Row:
 
 
 def _sections(
-    audit: Audit, groups: list[Row], findings: list[Row], rhythm: dict[str, tuple[Ints, Ints]], period: tuple[int, int], limits: Limits
+    audit: Audit,
+    groups: list[Row],
+    findings: list[Row],
+    rhythm: dict[str, tuple[Ints, Ints]],
+    period: tuple[int, int],
+    limits: Limits,
 ) -> Iterator[Detail]:
     """One section after the other; lags are summed for a few groups at a time."""
     names = {str(group["group_id"]) for group in groups}

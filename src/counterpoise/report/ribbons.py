@@ -11,7 +11,30 @@ __all__ = ["Axis", "Holdings", "Interval", "Pick", "intervals", "pick", "ticks"]
 
 Ints = NDArray[np.int64]
 
-_TICK_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000)
+_TICK_SECONDS = (
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    10800,
+    21600,
+    43200,
+    86400,
+    172800,
+    604800,
+    1209600,
+    2592000,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +129,9 @@ class Pick:
 
 def pick(spans: list[Interval], partitions: int, rows: int, segments: int) -> Pick:
     """The partitions that changed hands most often, as many as fit `rows` and `segments`; at least one."""
-    per_partition = np.bincount([span.partition for span in spans], minlength=partitions) if spans else np.zeros(partitions, np.int64)
+    per_partition = (
+        np.bincount([span.partition for span in spans], minlength=partitions) if spans else np.zeros(partitions, np.int64)
+    )
     order = np.argsort(-per_partition, kind="stable")
     fits = (np.cumsum(per_partition[order]) <= segments) & (np.arange(partitions) < rows)
     if partitions > rows or not fits.all():

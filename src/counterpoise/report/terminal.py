@@ -78,10 +78,18 @@ def _fleet(summary: dict[str, Any]) -> RenderableType:
         (count(steps["total"]), f"rebalances in {plural(steps['generations'], 'generation')}: {listed(steps['by_cause'])}"),
         (count(steps["failed_generations"]), "failed generations"),
         (count(summary["members"]["distinct"]), "members"),
-        (number(records["total"]), f"records, {count(records['commits'])} of them commits; {count(records['errors'])} could not be read"),
+        (
+            number(records["total"]),
+            f"records, {count(records['commits'])} of them commits; {count(records['errors'])} could not be read",
+        ),
     ]
     if faith["judged"]:
-        lines.append((percent(faith["share"]), f"replay fidelity: {count(faith['matched'])} of {count(faith['judged'])} generations reproduced"))
+        lines.append(
+            (
+                percent(faith["share"]),
+                f"replay fidelity: {count(faith['matched'])} of {count(faith['judged'])} generations reproduced",
+            )
+        )
     lines.append((count(summary["findings"]["total"]), f"findings: {listed(summary['findings']['by_severity']) or 'none'}"))
     for value, words in lines:
         table.add_row(_plain(value), _plain(words))

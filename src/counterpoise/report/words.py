@@ -7,7 +7,23 @@ import re
 import unicodedata
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["clock", "count", "duration", "instant", "number", "paragraphs", "percent", "phrase", "plural", "slug", "visible"]
+__all__ = [
+    "UNKNOWN",
+    "clock",
+    "count",
+    "duration",
+    "instant",
+    "number",
+    "paragraphs",
+    "percent",
+    "phrase",
+    "plural",
+    "slug",
+    "visible",
+]
+
+UNKNOWN = "\u2013"
+"""Stands where a figure is not known."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SETTING = re.compile(r"^\s*(?:[A-Za-z][\w.\-]*\s*[=:]\s*\S.*|#.*|(?:kafka-[\w.\-]+|counterpoise)\s.*)$")
@@ -45,7 +61,7 @@ def phrase(code: object) -> str:
     return _PHRASES.get(text, visible(text).replace("_", " "))
 
 
-def count(value: float | None, missing: str = "–") -> str:
+def count(value: float | None, missing: str = UNKNOWN) -> str:
     """A whole number with thin thousands separators; floats keep at most two decimals."""
     if value is None:
         return missing
@@ -54,7 +70,7 @@ def count(value: float | None, missing: str = "–") -> str:
     return f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
-def number(value: float | None, missing: str = "–") -> str:
+def number(value: float | None, missing: str = UNKNOWN) -> str:
     """A number in at most four characters and a unit prefix: 1.2 k, 34 M."""
     if value is None:
         return missing
@@ -65,7 +81,7 @@ def number(value: float | None, missing: str = "–") -> str:
     return count(value)
 
 
-def percent(share: float | None, missing: str = "–") -> str:
+def percent(share: float | None, missing: str = UNKNOWN) -> str:
     """A share as per cent; never rounded up to 100 or down to 0."""
     if share is None:
         return missing
@@ -79,7 +95,7 @@ def plural(value: float | None, word: str, many: str | None = None) -> str:
     return f"{count(value)} {word if value == 1 else many or word + 's'}"
 
 
-def duration(milliseconds: float | None, missing: str = "–") -> str:
+def duration(milliseconds: float | None, missing: str = UNKNOWN) -> str:
     """Milliseconds as the two largest units that matter."""
     if milliseconds is None:
         return missing
@@ -89,18 +105,18 @@ def duration(milliseconds: float | None, missing: str = "–") -> str:
     if seconds < 120:
         return f"{seconds:.1f} s".replace(".0 s", " s")
     if seconds < 7200:
-        return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
+        return f"{int(seconds // 60)} min {int(seconds % 60):02d} s".removesuffix(" 00 s")
     if seconds < 2 * 86400:
-        return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60):02d} min"
-    return f"{int(seconds // 86400)} d {int(seconds % 86400 // 3600):02d} h"
+        return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60):02d} min".removesuffix(" 00 min")
+    return f"{int(seconds // 86400)} d {int(seconds % 86400 // 3600):02d} h".removesuffix(" 00 h")
 
 
-def instant(microseconds: int | None, missing: str = "–") -> str:
+def instant(microseconds: int | None, missing: str = UNKNOWN) -> str:
     """Microseconds since 1970 as date and time, UTC."""
     return missing if microseconds is None else f"{_at(microseconds):%Y-%m-%d %H:%M:%S}"
 
 
-def clock(microseconds: int | None, missing: str = "–") -> str:
+def clock(microseconds: int | None, missing: str = UNKNOWN) -> str:
     """Microseconds since 1970 as the time of day, UTC."""
     return missing if microseconds is None else f"{_at(microseconds):%H:%M:%S}"
 

@@ -63,7 +63,8 @@
   addEventListener("beforeprint", setAll(true));
   var follow = function () {
     var target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (target && target.tagName === "DETAILS") { target.open = true; target.scrollIntoView(); }
+    var fold = target && (target.tagName === "DETAILS" ? target : target.querySelector("li > details"));
+    if (fold) { fold.open = true; target.hidden = false; target.scrollIntoView(); }
   };
   addEventListener("hashchange", follow);
   follow();

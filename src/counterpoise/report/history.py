@@ -1,0 +1,79 @@
+"""One group's life as arrays: nested assignments flattened by Arrow, names numbered in sorted order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from counterpoise.report.ribbons import Holdings, Ints
+
+__all__ = ["GroupHistory", "Row", "history_of"]
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHistory:
+    """The steps of one group's life, oldest first, and who held what after each.
+
+    Attributes
+    ----------
+    steps : list of dict
+        Rows of `rebalances` without the assignment; times in microseconds.
+    skipped : int
+        Older steps that were not read.
+    members : list of (member id, client id)
+    present : list of list of int
+        Per step the codes of its members, whether they hold something or not.
+    partitions : list of (topic, partition), sorted
+    held : Holdings
+    """
+
+    steps: list[Row]
+    skipped: int
+    members: list[tuple[str, str]]
+    present: list[list[int]]
+    partitions: list[tuple[str, int]]
+    held: Holdings
+
+
+def history_of(steps: list[Row], skipped: int, assignment: Any) -> GroupHistory:
+    """Flattens list<struct<member, list<struct<topic, list<int>>>>> by Arrow's own passes and numbers names in sorted order."""
+    import pyarrow.compute as pc
+
+    entry = pc.list_flatten(assignment)
+    step_of_entry = _ints(pc.list_parent_indices(assignment))
+    ids, clients = (pc.struct_field(entry, name).to_pylist() for name in ("member_id", "client_id"))
+    code_of: dict[str, int] = {}
+    members: list[tuple[str, str]] = []
+    for member, client in zip(ids, clients, strict=True):
+        if code_of.setdefault(member, len(members)) == len(members):
+            members.append((member, client or ""))
+    member_of_entry = np.array([code_of[member] for member in ids], dtype=np.int64)
+    present: list[list[int]] = [[] for _ in steps]
+    for step, code in zip(step_of_entry.tolist(), member_of_entry.tolist(), strict=True):
+        present[step].append(code)
+
+    assigned = pc.struct_field(entry, "assigned")
+    pair = pc.list_flatten(assigned)
+    entry_of_pair = _ints(pc.list_parent_indices(assigned))
+    numbers = pc.struct_field(pair, "partitions")
+    pair_of_number = _ints(pc.list_parent_indices(numbers))
+    topics = pc.struct_field(pair, "topic").dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    rank = np.argsort(np.argsort(np.array(names, dtype=object))) if names else np.zeros(0, np.int64)
+    topic = rank[_ints(topics.indices)][pair_of_number]
+    number = _ints(pc.list_flatten(numbers))
+    width = int(number.max()) + 1 if number.size else 1
+    keys, partition = np.unique(topic * width + number, return_inverse=True)
+    by_rank = sorted(names)
+    held = Holdings(
+        step_of_entry[entry_of_pair][pair_of_number], partition.astype(np.int64), member_of_entry[entry_of_pair][pair_of_number]
+    )
+    return GroupHistory(steps, skipped, members, present, [(by_rank[key // width], key % width) for key in keys.tolist()], held)
+
+
+def _ints(array: Any) -> Ints:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.int64)

@@ -1,0 +1,82 @@
+"""Partitions and lag per member, as the bars of a group's section show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from counterpoise.report.colours import Look
+from counterpoise.report.history import GroupHistory
+from counterpoise.report.load import LagSeries
+from counterpoise.report.words import instant, number, plural, visible
+
+__all__ = ["Load", "loads_of", "more_loads"]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One member's share: partitions now and records behind."""
+
+    name: str
+    member: str
+    look: Look
+    partitions: int
+    share: float
+    lag: str
+    holds: str
+
+
+def loads_of(history: GroupHistory, lag: LagSeries | None, names: list[str], faces: list[Look]) -> tuple[list[Load], str]:
+    """Partitions and lag per member after the last step that had members, the largest first."""
+    last = next((index for index in reversed(range(len(history.steps))) if history.present[index]), None)
+    if last is None:
+        return [], ""
+    here = history.held.step == last
+    owned: dict[int, list[int]] = {code: [] for code in history.present[last]}
+    for code, partition in sorted(zip(history.held.member[here].tolist(), history.held.partition[here].tolist(), strict=True)):
+        owned[code].append(partition)
+    most = max((len(parts) for parts in owned.values()), default=0)
+    behind = lag.owners if lag and last == len(history.steps) - 1 else {}
+    loads = [
+        Load(
+            names[code],
+            visible(history.members[code][0]),
+            faces[code],
+            len(parts),
+            round(100 * len(parts) / max(most, 1), 1),
+            number(behind.get(history.members[code][0]), ""),
+            _holds(history, parts),
+        )
+        for code, parts in owned.items()
+    ]
+    step = history.steps[last]
+    ended = "" if last == len(history.steps) - 1 else ", the last one with members"
+    return sorted(loads, key=lambda load: (-load.partitions, load.name, load.member)), (
+        f"after generation {step['generation']}{ended}, {instant(step['log_ts'])} UTC"
+    )
+
+
+def _holds(history: GroupHistory, partitions: list[int], most: int = 6) -> str:
+    """``orders 0-5, 7; payments 1``: runs of partition numbers by topic."""
+    by_topic: dict[str, list[int]] = {}
+    for code in partitions:
+        topic, number_ = history.partitions[code]
+        by_topic.setdefault(topic, []).append(number_)
+    shown = [f"{visible(topic)} {_runs(sorted(set(numbers)))}" for topic, numbers in list(by_topic.items())[:most]]
+    if len(by_topic) > most:
+        shown.append(f"{plural(len(by_topic) - most, 'more topic')}")
+    return "; ".join(shown) or "nothing"
+
+
+def _runs(numbers: list[int], most: int = 12) -> str:
+    cuts = [0, *(i + 1 for i, (a, b) in enumerate(pairwise(numbers)) if b != a + 1), len(numbers)]
+    runs = [str(numbers[a]) if b - a == 1 else f"{numbers[a]}-{numbers[b - 1]}" for a, b in pairwise(cuts)]
+    return ", ".join(runs[:most]) + (f" and {len(runs) - most} more runs" if len(runs) > most else "")
+
+
+def more_loads(loads: list[Load], most: int) -> str:
+    """What is said of the members beyond the first `most`; empty when there are none."""
+    rest = [load.partitions for load in loads[most:]]
+    return (
+        f"{plural(len(rest), 'more member')} not drawn, with {min(rest)} to {plural(max(rest), 'partition')} each" if rest else ""
+    )

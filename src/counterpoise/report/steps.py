@@ -1,0 +1,88 @@
+"""The steps of a group's life in words: for the tips of the drawing and for the list below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from counterpoise.report.history import GroupHistory, Row
+from counterpoise.report.words import clock, count, duration, phrase, plural, visible
+
+__all__ = ["Step", "called", "step_words", "steps_in_words"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of the list of steps."""
+
+    generation: str
+    at: str
+    what: str
+    who: str
+    members: str
+    partitions: str
+    moved: str
+    kept: str
+    wait: str
+    remark: str
+
+
+def step_words(history: GroupHistory, names: list[str], step: Row) -> str:
+    """One step in one sentence."""
+    parts = [f"{clock(step['log_ts'])} generation {count(step['generation'])}: {phrase(step['kind'])}{_because(step)}"]
+    parts += [f"{verb}: {called(history, names, step[verb])}" for verb in ("joined", "left") if step[verb]]
+    parts.append(f"{plural(step['n_members'] or 0, 'member')}, {plural(step['n_partitions'] or 0, 'partition')}")
+    if step["n_moved"] is not None:
+        parts.append(f"{count(step['n_moved'])} moved")
+    if _wait(step) is not None:
+        parts.append(f"settled after {duration(_wait(step))}")
+    if step["missed_generations"]:
+        parts.append(f"{plural(step['missed_generations'], 'generation')} before it failed")
+    return "; ".join(parts)
+
+
+def called(history: GroupHistory, names: list[str], ids: list[str] | None, sign: str = "", most: int = 6) -> str:
+    """Member ids by the names that the page gives them; at most `most`, and how many more."""
+    name_of = {member: names[code] for code, (member, _) in enumerate(history.members)}
+    listed = ids or []
+    words = [f"{sign}{name_of.get(member, visible(member))}" for member in listed[:most]]
+    return ", ".join([*words, f"{len(listed) - most} more"] if len(listed) > most else words)
+
+
+def steps_in_words(history: GroupHistory, names: list[str]) -> list[Step]:
+    """The steps of a group's life, the newest first."""
+    made = []
+    for step in reversed(history.steps):
+        who = [called(history, names, step["joined"], "+", 8), called(history, names, step["left"], "-", 8)]
+        made.append(
+            Step(
+                count(step["generation"]),
+                clock(step["log_ts"]),
+                f"{phrase(step['kind'])}{_because(step)}",
+                ", ".join(filter(None, who)),
+                count(step["n_members"]),
+                count(step["n_partitions"]),
+                count(step["n_moved"]),
+                count(step["n_kept"]),
+                duration(_wait(step)),
+                "; ".join(_remarks(step)),
+            )
+        )
+    return made
+
+
+def _because(step: Row) -> str:
+    return f", {phrase(step['cause'])}" if step["cause"] not in (None, "", "unknown") else ""
+
+
+def _wait(step: Row) -> int | None:
+    wait: int | None = step["sync_latency_ms"] if step["sync_latency_ms"] is not None else step["settle_ms"]
+    return wait
+
+
+def _remarks(step: Row) -> list[str]:
+    remarks = [visible(step["detail"])] if step["detail"] else []
+    if step["missed_generations"]:
+        remarks.append(f"{plural(step['missed_generations'], 'generation')} before it failed")
+    if not step["complete"]:
+        remarks.append("history before it unknown")
+    return remarks
