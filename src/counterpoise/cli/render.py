@@ -17,7 +17,7 @@ def console(*, stderr: bool = False) -> Console:
     """A console that never guesses: no highlighting of numbers, width from the terminal, 120 in a pipe."""
     made = Console(stderr=stderr, highlight=False, soft_wrap=False)
     if not made.is_terminal:
-        made.width = 120
+        made.width = 160
     return made
 
 
@@ -44,7 +44,8 @@ def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]
     """A plain table; columns named in `numeric` are aligned to the right. Cells are text, never markup."""
     table = Table(title=escape(title), title_justify="left", header_style="bold", pad_edge=False, box=None, padding=(0, 2))
     for column in columns:
-        table.add_column(column, justify="right" if column in numeric else "left", overflow="fold")
+        right = column in numeric
+        table.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=column == columns[0])
     for row in rows:
         table.add_row(*(escape("" if cell is None else str(cell)) for cell in row))
     return table
