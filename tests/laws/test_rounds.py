@@ -1,0 +1,146 @@
+"""The laws between one plan and the next hold of every registered assignor that promises them, and find planted faults."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterpoise.assignors import assignor, strategies
+from counterpoise.laws import certify
+from counterpoise.laws.cooperative import after_round
+from counterpoise.laws.owners import complete, valid
+from counterpoise.laws.rounds import idempotent, pure, renamed, renaming, two_rounds
+from counterpoise.laws.sticky_first import sticky_first
+from counterpoise.laws.violation import Violation
+from counterpoise.model.problem import UNOWNED, Int32, Problem
+from tests.strategies import Rebalance, problem_of, problems, rebalances
+
+OPTIMAL = ["sticky", "cooperative-sticky", "constrained-cooperative-sticky"]
+BALANCED = [*OPTIMAL, *(name for name in ("fair", "lag-sticky") if name in strategies())]
+NEEDS_LAG = {"lag", "lag-sticky"}
+
+
+def with_lag(problem: Problem, name: str) -> Problem:
+    """The problem, with some lag if the strategy needs it."""
+    if name in NEEDS_LAG and problem.lag is None:
+        return problem.replace(lag=np.arange(problem.n_partitions, dtype=np.int64) * 37 % 101)
+    return problem
+
+
+@pytest.mark.parametrize("name", strategies())
+@given(problem=problems(), rebalance=rebalances())
+def test_every_assignor_is_pure_valid_and_complete(name: str, problem: Problem, rebalance: Rebalance) -> None:
+    """Same group, same plan; owners subscribe; nothing that can have an owner is left out."""
+    for drawn in (problem, rebalance.after):
+        group, assign = with_lag(drawn, name), assignor(name)
+        owner = assign(group)
+        assert [*pure(assign, group), *valid(group, owner), *complete(group, owner)] == []
+
+
+@pytest.mark.parametrize("name", OPTIMAL)
+@given(rebalance=rebalances(), problem=problems(capacities=True))
+def test_sticky_assignors_are_proven_idempotent_and_done_after_two_rounds(
+    name: str, rebalance: Rebalance, problem: Problem
+) -> None:
+    """Balance and stickiness by certificate; planning again changes nothing; the second round revokes nothing."""
+    assign = assignor(name)
+    for group in (rebalance.after, problem):
+        certificate = certify(group, assign(group))
+        assert certificate.violations == ()
+        assert certificate.sticky
+        assert [*idempotent(assign, group), *two_rounds(assign, group)] == []
+
+
+@pytest.mark.parametrize("name", BALANCED)
+@given(problem=problems(lags=True))
+def test_balanced_assignors_are_proven_balanced(name: str, problem: Problem) -> None:
+    """Balance by certificate, whatever else the strategy weighs afterwards."""
+    assert certify(problem, assignor(name)(problem)).balanced
+
+
+@pytest.mark.parametrize("name", OPTIMAL)
+@given(data=st.data(), rebalance=rebalances())
+def test_other_names_change_neither_balance_nor_the_number_kept(name: str, data: st.DataObject, rebalance: Rebalance) -> None:
+    """Members and topics renamed at random."""
+    group = rebalance.after
+    members = data.draw(st.permutations(range(group.n_members)))
+    topics = data.draw(st.permutations(range(group.n_topics)))
+    assert renaming(assignor(name), group, np.array(members, np.int64), np.array(topics, np.int64)) == []
+
+
+@given(rebalance=rebalances(), problem=problems(capacities=True))
+def test_sticky_first_moves_no_claim_and_balances_the_rest(rebalance: Rebalance, problem: Problem) -> None:
+    """KIP-54's "sticky yet fair", proven by certificate."""
+    for group in (rebalance.after, problem):
+        assert sticky_first(group, assignor("sticky-first")(group)) == []
+
+
+@given(st.data(), problems(capacities=True, lags=True, racks=True))
+def test_renaming_back_and_forth_gives_the_same_problem(data: st.DataObject, problem: Problem) -> None:
+    """`renamed` permutes every array, and its inverse undoes it."""
+    members = np.array(data.draw(st.permutations(range(problem.n_members))), np.int64)
+    topics = np.array(data.draw(st.permutations(range(problem.n_topics))), np.int64)
+    there = renamed(problem, members, topics)
+    back = renamed(there, np.argsort(members), np.argsort(topics))
+    for name in ("topic_start", "subscriber_start", "subscriber", "previous_owner", "holder", "capacity", "lag", "static_rank"):
+        assert getattr(back, name).tolist() == getattr(problem, name).tolist(), name
+    assert back.racks is not None
+    assert problem.racks is not None
+    assert back.racks.replica_rack.tolist() == problem.racks.replica_rack.tolist()
+    assert back.racks.rack_of_member.tolist() == problem.racks.rack_of_member.tolist()
+
+
+PAIR = problem_of([4], [[0, 1]], 2, [0, 0, 0, 0])
+
+
+def laws_of(found: list[Violation]) -> set[str]:
+    """Names of the broken laws."""
+    return {fault.law for fault in found}
+
+
+def test_an_assignor_that_remembers_is_not_pure() -> None:
+    """A result that depends on how often it was asked is found."""
+    calls = []
+
+    def forgetful(problem: Problem) -> Int32:
+        calls.append(1)
+        return np.full(problem.n_partitions, len(calls) % 2, np.int32)
+
+    assert laws_of(pure(forgetful, PAIR)) == {"pure"}
+    assert laws_of(pure(lambda problem: np.zeros(problem.n_partitions, np.int64), PAIR)) == {"pure"}
+
+
+def test_an_assignor_that_swaps_everything_each_time_is_not_idempotent() -> None:
+    """It also never gets done: its second round revokes what the first gave."""
+
+    def swap(problem: Problem) -> Int32:
+        return np.where(problem.previous_owner == 0, 1, 0).astype(np.int32)
+
+    assert laws_of(idempotent(swap, PAIR)) == {"idempotent"}
+    half = PAIR.replace(previous_owner=np.array([0, 0, UNOWNED, UNOWNED], np.int32))
+    assert laws_of(two_rounds(swap, half)) == {"two-rounds"}
+
+
+def test_an_assignor_that_favours_low_codes_does_not_survive_renaming() -> None:
+    """Everything to the first subscriber: another balance under other names."""
+
+    def first(problem: Problem) -> Int32:
+        start = problem.subscriber_start[:-1]
+        return np.repeat(problem.subscriber[start], np.diff(problem.topic_start))
+
+    uneven = problem_of([2, 2], [[0, 1], [1]], 2, [0, 0, 1, 1])
+    assert laws_of(renaming(first, uneven, np.array([1, 0]), np.array([0, 1]))) == {"renaming"}
+
+
+def test_an_assignor_that_ends_elsewhere_breaks_the_two_round_law() -> None:
+    """Round two with other loads than the target of round one is found."""
+
+    def lazy(problem: Problem) -> Int32:
+        if (problem.previous_owner == UNOWNED).any():
+            return np.where(problem.previous_owner == UNOWNED, 0, problem.previous_owner).astype(np.int32)
+        return np.array([0, 0, 1, 1], np.int32)
+
+    assert laws_of(two_rounds(lazy, PAIR)) == {"two-rounds"}
+    assert after_round(PAIR, np.array([0, 0, -1, -1], np.int32)).holder.tolist() == [0, 0, -1, -1]
