@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.solver.classes import Classes
+from counterpoise.solver.classes import Classes, sum_by
 from counterpoise.solver.flow import Arcs, Bools
-from counterpoise.solver.history import sum_by
 from counterpoise.solver.levels import Demand, Quotas, quotas
 
 __all__ = ["Blocks", "decompose", "one_block"]
@@ -94,29 +93,23 @@ def _blocks(classes: Classes, of_kind: Int64, of_camp: Int64, n_blocks: int, uni
 
 def _cut(classes: Classes, units: Int64, blocks: Blocks, shares: Quotas, open_blocks: Bools) -> tuple[Int64, Bools, Bools]:
     """Blocks whose units do not all fit, and the kinds and camps on the source side of their minimum cuts."""
-    n_kinds, n_camps = classes.n_kinds, classes.n_camps
-    taking = np.flatnonzero(classes.camp >= 0)
-    base = sum_by(classes.camp[taking], shares.base[taking], n_camps)
-    spare = sum_by(classes.camp[taking], shares.eligible[taking].astype(np.int64), n_camps)
+    base, spare = classes.per_camp(shares.base), classes.per_camp(shares.eligible)
     kinds = np.flatnonzero(open_blocks[blocks.of_kind] & (units > 0))
     camps = np.flatnonzero(open_blocks[blocks.of_camp])
     hubs = np.flatnonzero(open_blocks & (shares.extras > 0))
-    same = blocks.of_kind[classes.link_kind] == blocks.of_camp[classes.link_camp]
-    links = np.flatnonzero(same & open_blocks[blocks.of_kind[classes.link_kind]] & (units[classes.link_kind] > 0))
     sparing = camps[(spare[camps] > 0) & (shares.extras[blocks.of_camp[camps]] > 0)]
-    first_camp, first_hub = 1 + n_kinds, 1 + n_kinds + n_camps
-    sink = first_hub + blocks.n_blocks
-    arcs = Arcs()
-    arcs.add("kinds", 0, 1 + kinds)
-    arcs.add("links", 1 + classes.link_kind[links], first_camp + classes.link_camp[links])
-    arcs.add("base", first_camp + camps, sink)
-    arcs.add("spare", first_camp + sparing, first_hub + blocks.of_camp[sparing])
-    arcs.add("extras", first_hub + hubs, sink)
-    network = arcs.build(sink + 1)
-    link_room = units[classes.link_kind[links]]
-    capacity = np.concatenate([units[kinds], link_room, base[camps], spare[sparing], shares.extras[hubs]])
-    network.push(capacity)
-    routed = sum_by(blocks.of_kind[kinds], network.flow[network.of("kinds")], blocks.n_blocks)
+    at_home = blocks.of_kind[classes.link_kind] == blocks.of_camp[classes.link_camp]
+    links = np.flatnonzero(at_home & open_blocks[blocks.of_kind[classes.link_kind]] & (units[classes.link_kind] > 0))
+    link_kind, link_camp = classes.link_kind[links], classes.link_camp[links]
+    arcs = Arcs(kind=classes.n_kinds, camp=classes.n_camps, hub=blocks.n_blocks)
+    arcs.add("kinds", "source", ("kind", kinds), units[kinds])
+    arcs.add("links", ("kind", link_kind), ("camp", link_camp), units[link_kind])
+    arcs.add("base", ("camp", camps), "sink", base[camps])
+    arcs.add("spare", ("camp", sparing), ("hub", blocks.of_camp[sparing]), spare[sparing])
+    arcs.add("extras", ("hub", hubs), "sink", shares.extras[hubs])
+    network = arcs.build()
+    network.push()
+    routed = sum_by(blocks.of_kind[kinds], network.of("kinds"), blocks.n_blocks)
     short = np.flatnonzero(open_blocks & (routed < blocks.units)).astype(np.int64)
-    side = network.reached(capacity)
-    return short, side[1:first_camp], side[first_camp:first_hub]
+    kind_reached, camp_reached = network.reached("kind", "camp")
+    return short, kind_reached, camp_reached

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["DENSE_CELLS", "Classes", "classify", "classify_camps", "first_seen", "mix", "ranges", "subscribes"]
+__all__ = ["DENSE_CELLS", "Classes", "classify", "classify_camps", "first_seen", "mix", "ranges", "subscribes", "sum_by"]
 
 DENSE_CELLS = 4_000_000
 """Up to this many cells (kinds x members) a table beats sorting; beyond it would cost memory."""
@@ -57,13 +57,14 @@ class Classes:
         """C."""
         return len(self.size)
 
+    def per_camp(self, values: npt.NDArray[np.integer | np.bool_]) -> Int64:
+        """Sum of the members' values in each camp, int64[G]."""
+        taking = np.flatnonzero(self.camp >= 0)
+        return sum_by(self.camp[taking], values[taking], self.n_camps)
+
     def edge_kind(self) -> Int64:
         """Kind of each entry of `edge_member`, int64[E]."""
         return np.repeat(np.arange(self.n_kinds), np.diff(self.edge_start))
-
-    def subscribers(self, kind: int) -> Int64:
-        """The members that may take partitions of a kind."""
-        return self.edge_member[self.edge_start[kind] : self.edge_start[kind + 1]]
 
 
 def mix(n: int) -> npt.NDArray[np.uint64]:
@@ -114,6 +115,11 @@ def classify_camps(
     linked = representative[edge_member] == edge_member
     link_kind, link_camp = edge_kind[linked], camp[edge_member[linked]]
     return Classes(kind, size, edge_start, edge_member, camp, len(first), link_kind, link_camp)
+
+
+def sum_by(index: Int64, values: npt.NDArray[np.integer | np.bool_], n: int) -> Int64:
+    """Sum of the values at each index, int64[n]. Counts stay below 2**53, where bincount's doubles are exact integers."""
+    return np.bincount(index, values, n).astype(np.int64)
 
 
 def first_seen(values: npt.NDArray[np.generic]) -> tuple[Int64, Int64]:

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from counterpoise.errors import InvariantError
 from counterpoise.model.problem import UNOWNED, Int32, Int64
-from counterpoise.solver.classes import Classes
+from counterpoise.solver.classes import Classes, ranges
 from counterpoise.solver.history import Claims
 
-__all__ = ["excess_claims", "fill", "give_up", "ranks_in_runs", "slots"]
+__all__ = ["ascending", "excess_claims", "fill", "give_up", "ranks_in_runs", "slots"]
 
 
 def ranks_in_runs(run_length: Int64) -> Int64:
@@ -38,7 +38,6 @@ def slots(need: Int64, level: Int64) -> Int32:
     int32[sum(need)]
         Member of each unit. O(K log K), or O(K) when all start at one level and need the same.
     """
-    n = len(need)
     takers = np.flatnonzero(need)
     if not len(takers):
         return np.empty(0, np.int32)
@@ -50,11 +49,26 @@ def slots(need: Int64, level: Int64) -> Int32:
     if bool((levels == levels[0]).all()) and bool((counts >= first).all()) and most - first <= 1:
         whole = np.tile(takers.astype(np.int32), first)
         return whole if most == first else np.concatenate([whole, takers[counts > first].astype(np.int32)])
-    key = np.repeat(levels, counts) + ranks_in_runs(counts)
-    key *= n
-    key += np.repeat(takers, counts)
-    key.sort()
-    return (key % n).astype(np.int32)
+    level_of_unit = np.repeat(levels, counts) + ranks_in_runs(counts)
+    return np.repeat(takers.astype(np.int32), counts)[ascending(level_of_unit)]
+
+
+def ascending(values: Int64) -> Int64:
+    """The stable order that sorts values >= 0.
+
+    Runs and 16-bit keys (radix sort) are much cheaper than a general argsort; else values are packed with their positions.
+    """
+    n = len(values)
+    if n < 2 or bool((values[1:] >= values[:-1]).all()):
+        return np.arange(n)
+    top = int(values.max())
+    if top < 2**16:
+        return np.argsort(values.astype(np.uint16), kind="stable")
+    if top >= 2**62 // n:
+        return np.argsort(values, kind="stable")
+    packed = values * n + np.arange(n)
+    packed.sort()
+    return np.asarray(packed % n, np.int64)
 
 
 def excess_claims(cell: Int64, position: Int64, excess: Int64, *, spread: bool) -> Int64:
@@ -143,26 +157,41 @@ def fill(owner: Int32, classes: Classes, kept: Int64, load: Int64, parcels: tupl
     free = np.flatnonzero((owner < 0) & (classes.kind >= 0))
     if not len(free):
         return
-    n_members = len(kept)
-    need = load - kept
-    takers = np.flatnonzero(need)
-    count = need[takers]
-    level = np.repeat(kept[takers], count) + ranks_in_runs(count)
-    width = int(level.max()) + 1
-    turn = (np.repeat(classes.camp[takers], count) * width + level) * n_members + np.repeat(takers, count)
-    turn.sort()
     kind, camp, number = parcels
-    order = np.lexsort((kind, camp))
-    kind, number = kind[order], number[order]
-    if int(number.sum()) != len(turn) or len(turn) != len(free):
-        raise InvariantError(f"{len(free)} free partitions, {len(turn)} places, {int(number.sum())} units dealt")
-    step = min(2**20, 2**62 // (classes.n_kinds * n_members))
+    in_turns = _turns(classes, kept, load)
+    if int(number.sum()) != len(in_turns) or len(in_turns) != len(free):
+        raise InvariantError(f"{len(free)} free partitions, {len(in_turns)} places, {int(number.sum())} units dealt")
+    by_camp = np.lexsort((kind, camp))
+    first = np.empty(len(kind), np.int64)
+    first[by_camp] = np.cumsum(number[by_camp]) - number[by_camp]
+    by_kind = np.lexsort((camp, kind))
+    kind, number = kind[by_kind], number[by_kind]
+    takers = in_turns[ranges(first[by_kind], number)]
+    _interleave(takers, kind, number, classes.n_kinds)
+    free = free[ascending(classes.kind[free].astype(np.int64))]
+    owner[free] = takers
+
+
+def _turns(classes: Classes, kept: Int64, load: Int64) -> Int32:
+    """Members by camp, each as often as it lacks units: the lowest load first, ties by id."""
+    need = load - kept
+    who = np.flatnonzero(need)
+    count = need[who]
+    level = np.repeat(kept[who], count) + ranks_in_runs(count)
+    level += np.repeat(classes.camp[who], count) * (int(level.max()) + 1)
+    return np.repeat(who.astype(np.int32), count)[ascending(level)]
+
+
+def _interleave(takers: Int32, kind: Int64, number: Int64, n_kinds: int) -> None:
+    """Merge the parcels of each kind in proportion to their sizes, in place; parcels come sorted by kind."""
+    shared = np.bincount(kind, minlength=n_kinds)[kind] > 1
+    if not shared.any():
+        return
+    where = np.flatnonzero(np.repeat(shared, number)) if not shared.all() else slice(None)
+    kind, number = kind[shared], number[shared]
+    n_members = int(takers.max()) + 1
+    step = min(2**20, 2**62 // (n_kinds * n_members))
     place = (2 * ranks_in_runs(number) + 1) * step // np.repeat(2 * number, number)
-    key = (np.repeat(kind, number) * step + place) * n_members + turn % n_members
+    key = (np.repeat(kind, number) * step + place) * n_members + takers[where]
     key.sort()
-    kind_of_free = classes.kind[free]
-    if len(free) > 1 and bool((kind_of_free[1:] < kind_of_free[:-1]).any()):
-        packed = kind_of_free.astype(np.int64) * len(owner) + free
-        packed.sort()
-        free = packed % len(owner)
-    owner[free] = key % n_members
+    takers[where] = key % n_members

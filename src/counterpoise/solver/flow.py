@@ -3,12 +3,12 @@
 SciPy's `maximum_flow` wants int32 capacities in a CSR matrix with sorted rows and without parallel arcs, and returns the
 *net* flow on the union of arcs and reverse arcs. Two choices make that cheap here. Nodes are numbered in layers, so every
 arc leads from a lower number to a higher one and an entry's side of the diagonal tells arc from reverse arc. Both
-directions are stored from the start, so one pattern serves every phase.
+directions are stored from the start, so one pattern serves every push.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,56 +16,79 @@ import numpy.typing as npt
 from counterpoise.errors import InvariantError
 from counterpoise.model.problem import Int64
 
-Bools = npt.NDArray[np.bool_]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Ends: TypeAlias = str | tuple[str, npt.NDArray[np.integer[Any]]]
+"""Nodes at one side of some arcs: "source", "sink", or a layer and indices in it."""
 
 __all__ = ["Arcs", "Bools", "Network"]
 
 
 class Arcs:
-    """Collects arcs in layers; `build` sorts them and remembers who added which.
+    """Collects the arcs of a layered network, part by part.
 
-    Every part is added once under a name; the arcs of a part are read back with ``network.of(name)``.
+    Parameters
+    ----------
+    **layers : int
+        Size of each layer between source and sink, in order. Every arc must lead to a later layer, and no two arcs may
+        join the same nodes.
     """
 
-    def __init__(self) -> None:
-        self._tails: list[Int64] = []
-        self._heads: list[Int64] = []
+    def __init__(self, **layers: int) -> None:
+        self._layers: dict[str, slice] = {"source": slice(0, 1)}
+        at = 1
+        for name, size in layers.items():
+            self._layers[name] = slice(at, at + size)
+            at += size
+        self._layers["sink"] = slice(at, at + 1)
         self._parts: dict[str, slice] = {}
+        self._columns: tuple[list[Int64], ...] = ([], [], [], [])
         self._count = 0
 
-    def add(self, name: str, tail: npt.ArrayLike, head: npt.ArrayLike) -> None:
-        """Add arcs tail[i] -> head[i]; one side may be a single node."""
-        tails, heads = np.broadcast_arrays(np.asarray(tail, np.int64), np.asarray(head, np.int64))
-        self._tails.append(tails.ravel())
-        self._heads.append(heads.ravel())
-        self._parts[name] = slice(self._count, self._count + tails.size)
-        self._count += tails.size
+    def add(self, part: str, tail: Ends, head: Ends, capacity: Int64, cost: Int64 | int = 0) -> None:
+        """Add len(capacity) arcs under a name by which their flow is read."""
+        values = (self._nodes(tail), self._nodes(head), capacity, np.asarray(cost, np.int64))
+        for column, value in zip(self._columns, values, strict=True):
+            column.append(np.broadcast_to(value, len(capacity)))
+        self._parts[part] = slice(self._count, self._count + len(capacity))
+        self._count += len(capacity)
 
-    def build(self, n_nodes: int) -> Network:
-        """The network over nodes 0 (source) .. n_nodes - 1 (sink)."""
-        return Network(n_nodes, np.concatenate(self._tails), np.concatenate(self._heads), self._parts)
+    def build(self) -> Network:
+        """The network of all arcs added so far, without flow."""
+        tail, head, capacity, cost = (np.concatenate(column) for column in self._columns)
+        return Network(tail, head, capacity, cost, self._parts, self._layers)
+
+    def _nodes(self, ends: Ends) -> Int64:
+        if isinstance(ends, str):
+            return np.asarray(self._layers[ends].start, np.int64)
+        return np.asarray(ends[1] + self._layers[ends[0]].start, np.int64)
 
 
 class Network:
-    """Arcs from lower to higher node numbers, with flow kept between pushes.
+    """A layered network, with flow kept between pushes.
 
     Attributes
     ----------
-    tail, head : int64[A]
-        Ends of each arc, in the order in which they were added.
-    flow : int64[A]
-        Flow on each arc so far.
+    flow, capacity : int64[A]
+        Of each arc, in the order in which arcs were added; callers may preload flow and raise capacities.
     """
 
-    def __init__(self, n_nodes: int, tail: Int64, head: Int64, parts: dict[str, slice]) -> None:
+    def __init__(
+        self,
+        tail: Int64,
+        head: Int64,
+        capacity: Int64,
+        cost: Int64,
+        parts: dict[str, slice],
+        layers: dict[str, slice],
+    ) -> None:
         from scipy.sparse import coo_matrix, csr_matrix
 
         self._csr: Any = csr_matrix
-        self._parts = parts
-        self.n_nodes = n_nodes
-        self.tail, self.head = tail, head
-        self.flow = np.zeros(len(tail), np.int64)
-        listed: Any = coo_matrix((np.arange(len(tail)), (tail, head)), shape=(n_nodes, n_nodes))
+        self._parts, self._layers = parts, layers
+        self._tail, self._head, self._cost = tail, head, cost
+        self.capacity, self.flow = capacity, np.zeros(len(tail), np.int64)
+        self._n = layers["sink"].stop
+        listed: Any = coo_matrix((np.arange(len(tail)), (tail, head)), shape=(self._n, self._n))
         listed.has_canonical_format = True  # there are no parallel arcs: nothing to add up
         back = listed.tocsr().tocsc()  # converting to and fro is a linear sort
         forth = back.tocsr()
@@ -80,19 +103,21 @@ class Network:
         self._spot_back = np.empty(len(tail), np.int64)
         self._spot[forth.data], self._spot_back[back.data] = spot_of_arc, spot_of_reverse
 
-    def of(self, name: str) -> slice:
-        """Where the arcs of one part lie in `tail`, `head` and `flow`."""
-        return self._parts[name]
+    def of(self, part: str) -> Int64:
+        """Flow on the arcs of one part; a view."""
+        return self.flow[self._parts[part]]
 
-    def push(self, capacity: Int64, usable: tuple[Bools, Bools] | None = None) -> int:
-        """Push as much as possible from node 0 to the last node on top of the present flow.
+    def widen(self, part: str, capacity: Int64) -> None:
+        """Raise the capacities of one part."""
+        self.capacity[self._parts[part]] = capacity
+
+    def push(self, usable: Bools | None = None) -> int:
+        """Push as much as possible from source to sink on top of the present flow.
 
         Parameters
         ----------
-        capacity : int64[A]
-            Capacity of each arc; not below the present flow.
-        usable : (bool[A], bool[A]), optional
-            Arcs that may carry more, and arcs that may give flow back; default: all.
+        usable : bool[A], optional
+            Arcs on which the flow may change; default: all.
 
         Returns
         -------
@@ -101,59 +126,72 @@ class Network:
         """
         from scipy.sparse.csgraph import maximum_flow
 
-        forth, back = capacity - self.flow, self.flow
+        data = self._paired(self.capacity - self.flow, self.flow, np.int32)
+        indices, starts, spot, arcs = self._indices, self._indptr, self._spot, np.arange(len(self.flow))
         if usable is not None:
-            forth, back = np.where(usable[0], forth, 0), np.where(usable[1], back, 0)
-        data = np.empty(len(self._indices), np.int32)
-        data[self._spot], data[self._spot_back] = forth, back
-        shape = (self.n_nodes, self.n_nodes)
-        graph = self._csr((data, self._indices, self._indptr), shape=shape)
+            # SciPy transposes what it is given: leaving out what cannot change is worth the copy.
+            stays = self._paired(usable, usable, np.bool_)
+            kept_before = np.concatenate([[0], np.cumsum(stays)])
+            data, indices, starts = data[stays], indices[stays], kept_before[starts].astype(np.int32)
+            arcs = np.flatnonzero(usable)
+            spot = kept_before[spot[arcs]]
+        graph = self._csr((data, indices, starts), shape=(self._n, self._n))
         graph.has_sorted_indices = True
-        result = maximum_flow(graph, 0, self.n_nodes - 1, method="dinic")
-        if len(result.flow.data) != len(self._indices):
+        result = maximum_flow(graph, 0, self._n - 1, method="dinic")
+        if len(result.flow.data) != len(indices):
             raise InvariantError("the flow came back on another pattern of arcs than it was asked for")
-        self.flow += result.flow.data[self._spot].astype(np.int64)
+        self.flow[arcs] += result.flow.data[spot].astype(np.int64)
         return int(result.flow_value)
 
-    def reached(self, capacity: Int64) -> Bools:
-        """Nodes the source can still reach, bool[n_nodes]: the source side of a minimum cut after a full push."""
+    def reached(self, *layers: str) -> list[Bools]:
+        """Which nodes of each layer the source can still reach: the source side of a minimum cut after a full push."""
         from scipy.sparse.csgraph import breadth_first_order
 
-        room = np.empty(len(self._indices), np.bool_)
-        room[self._spot], room[self._spot_back] = capacity > self.flow, self.flow > 0
-        starts = np.concatenate([[0], np.cumsum(room)])[self._indptr].astype(np.int32)
-        columns = self._indices[room]
-        graph = self._csr((np.ones(len(columns), np.int8), columns, starts), shape=(self.n_nodes, self.n_nodes))
-        side = np.zeros(self.n_nodes, np.bool_)
+        room = self._paired(self.capacity > self.flow, self.flow > 0, np.bool_)
+        graph = self._residual(room, np.ones(int(room.sum()), np.int8))
+        side = np.zeros(self._n, np.bool_)
         side[breadth_first_order(graph, 0, return_predecessors=False)] = True
-        return side
+        return [side[self._layers[layer]] for layer in layers]
 
-    def distances(self, capacity: Int64, reduced: Int64) -> Int64:
-        """Shortest distances from node 0 over arcs with room, cut off at the last node's distance, int64[n_nodes].
+    def push_cheaply(self, wanted: int) -> None:
+        """Push until `wanted` units flow, at the least cost; the present flow must be optimal for what it carries.
 
-        Parameters
-        ----------
-        capacity : int64[A]
-        reduced : int64[A]
-            Reduced cost of each arc; its reverse costs the opposite. Not negative where there is room to move.
+        Primal-dual: potentials start at 0, which suits costs that are not negative, and rise to the shortest distances;
+        then a maximum flow goes through the arcs whose reduced cost is 0. Reduced costs never turn negative where there is
+        room, so the result is a minimum, and the potentials prove it.
         """
+        potential = np.zeros(self._n, np.int64)
+        left = wanted - int(self.flow[self._tail == 0].sum())
+        while left > 0:
+            potential += self._distances(self._cost + potential[self._tail] - potential[self._head])
+            gained = self.push(self._cost + potential[self._tail] == potential[self._head])
+            if not gained:
+                raise InvariantError(f"{left} units do not fit a block that was proven feasible")
+            left -= gained
+
+    def _distances(self, reduced: Int64) -> Int64:
+        """Shortest distances from the source over arcs with room, cut off at the sink's distance, int64[nodes]."""
         from scipy.sparse.csgraph import dijkstra
 
         shortest: Any = dijkstra  # its stubs know no plain integer index
-        forth, back = capacity > self.flow, self.flow > 0
-        room, cost = np.empty(len(self._indices), np.bool_), np.empty(len(self._indices), np.int64)
-        room[self._spot], room[self._spot_back] = forth, back
-        cost[self._spot], cost[self._spot_back] = reduced, -reduced
-        cost = cost[room]
+        room = self._paired(self.capacity > self.flow, self.flow > 0, np.bool_)
+        cost = self._paired(reduced, -reduced, np.int64)[room]
         if int(cost.min(initial=0)) < 0:
             raise InvariantError("a reduced cost below zero: the flow is not optimal for what it carries")
-        starts = np.concatenate([[0], np.cumsum(room)])[self._indptr].astype(np.int32)
         # Arcs of cost 0 get a weight too: (n + 1) * cost + 1 orders paths by cost first, by hops second. Doubles hold these
         # integers exactly, far below 2**53.
-        weight = (cost * (self.n_nodes + 1) + 1).astype(np.float64)
-        graph = self._csr((weight, self._indices[room], starts), shape=(self.n_nodes, self.n_nodes))
-        far: npt.NDArray[np.float64] = shortest(graph, indices=0)
+        far: npt.NDArray[np.float64] = shortest(self._residual(room, (cost * (self._n + 1) + 1).astype(np.float64)), indices=0)
         end = float(far[-1])
         if not np.isfinite(end):
             raise InvariantError("the sink cannot be reached although units are left")
-        return np.asarray(np.minimum(far, end) // (self.n_nodes + 1), np.int64)
+        return np.asarray(np.minimum(far, end) // (self._n + 1), np.int64)
+
+    def _paired(self, forth: npt.NDArray[Any], back: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
+        """Values of arcs and of reverse arcs, in the order of the CSR pattern."""
+        values: npt.NDArray[Any] = np.empty(len(self._indices), dtype)
+        values[self._spot], values[self._spot_back] = forth, back
+        return values
+
+    def _residual(self, room: Bools, weight: npt.NDArray[Any]) -> Any:
+        starts = np.concatenate([[0], np.cumsum(room)])[self._indptr].astype(np.int32)
+        return self._csr((weight, self._indices[room], starts), shape=(self._n, self._n))

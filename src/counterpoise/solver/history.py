@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.solver.classes import DENSE_CELLS, Classes, subscribes
+from counterpoise.solver.classes import DENSE_CELLS, Classes, subscribes, sum_by
 
-__all__ = ["Claims", "claims_of", "no_claims", "sum_by"]
+__all__ = ["Claims", "claims_of", "no_claims"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,6 @@ class Claims:
     def per_kind(self, n_kinds: int) -> Int64:
         """Claimed partitions of each kind, int64[C]."""
         return sum_by(self.kind, self.count, n_kinds)
-
-
-def sum_by(index: Int64, values: Int64, n: int) -> Int64:
-    """Sum of the values at each index, int64[n]. Counts stay below 2**53, where bincount's doubles are exact integers."""
-    return np.bincount(index, values, n).astype(np.int64)
 
 
 def no_claims(n_partitions: int) -> Claims:

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterpoise.errors import InvariantError
 from counterpoise.model.problem import Int64
 from counterpoise.solver.balance import Blocks
-from counterpoise.solver.classes import Classes
-from counterpoise.solver.flow import Arcs, Network
-from counterpoise.solver.history import Claims, sum_by
+from counterpoise.solver.classes import Classes, sum_by
+from counterpoise.solver.flow import Arcs
+from counterpoise.solver.history import Claims
 from counterpoise.solver.levels import Quotas
 from counterpoise.solver.transport import Deal, Start
 
@@ -52,90 +51,57 @@ def reroute(
     Parameters
     ----------
     units : int64[C]
-        Units of each kind; 0 leaves a kind out (with its cells).
+        Units of each kind; 0 leaves a kind out.
     start : Start, optional
-        Closed-form optimum at cost 0, where kept units cost nothing: saves the first phase.
+        The closed-form optimum where kept units cost nothing: saves the first phase.
     """
-    n_kinds, n_camps, n_members = classes.n_kinds, classes.n_camps, len(classes.camp)
-    cells = np.flatnonzero(units[claims.kind] > 0) if len(claims.kind) else np.empty(0, np.int64)
-    same = blocks.of_kind[classes.link_kind] == blocks.of_camp[classes.link_camp]
-    cells = cells[blocks.of_kind[claims.kind[cells]] == blocks.of_member[claims.member[cells]]]
-    links = np.flatnonzero(same & (units[classes.link_kind] > 0))
-    active = np.zeros(blocks.n_blocks + 1, np.bool_)
-    active[blocks.of_kind[units > 0]] = True
-    members = np.flatnonzero(active[blocks.of_member])
+    at_work = np.zeros(blocks.n_blocks + 1, np.bool_)
+    at_work[blocks.of_kind[units > 0]] = True
+    members = np.flatnonzero(at_work[blocks.of_member])
     sparing = members[shares.eligible[members]]
-    kinds = np.flatnonzero(units)
-    hubs = np.flatnonzero((shares.extras > 0) & active[:-1])
-    first_camp = 1 + n_kinds
-    first_member = first_camp + n_camps
-    first_hub = first_member + n_members
-    sink = first_hub + blocks.n_blocks
-    arcs = Arcs()
-    arcs.add("kinds", 0, 1 + kinds)
-    arcs.add("kept", 1 + claims.kind[cells], first_member + claims.member[cells])
-    arcs.add("moved", 1 + classes.link_kind[links], first_camp + classes.link_camp[links])
-    arcs.add("camps", first_camp + classes.camp[members], first_member + members)
-    arcs.add("base", first_member + members, sink)
-    arcs.add("spare", first_member + sparing, first_hub + blocks.of_member[sparing])
-    arcs.add("extras", first_hub + hubs, sink)
-    network = arcs.build(sink + 1)
-    top = shares.base[members] + shares.eligible[members]
-    capacity = np.concatenate(
-        [units[kinds], claims.count[cells], units[classes.link_kind[links]], top, shares.base[members],
-         np.ones(len(sparing), np.int64), shares.extras[hubs]]
-    )  # fmt: skip
-    cost = np.zeros(len(capacity), np.int64)
-    cost[network.of("kept")] = costs.kept[cells]
-    cost[network.of("moved")] = costs.moved[links]
+    kinds, hubs = np.flatnonzero(units), np.flatnonzero((shares.extras > 0) & at_work[:-1])
+    cells = np.flatnonzero((units[claims.kind] > 0) & (blocks.of_kind[claims.kind] == blocks.of_member[claims.member]))
+    same = blocks.of_kind[classes.link_kind] == blocks.of_camp[classes.link_camp]
+    links = np.flatnonzero(same & (units[classes.link_kind] > 0))
+    base = shares.base[members]
+    arcs = Arcs(kind=classes.n_kinds, camp=classes.n_camps, member=len(classes.camp), hub=blocks.n_blocks)
+    arcs.add("kinds", "source", ("kind", kinds), units[kinds])
+    arcs.add("kept", ("kind", claims.kind[cells]), ("member", claims.member[cells]), claims.count[cells], costs.kept[cells])
+    link_kind, link_camp = classes.link_kind[links], classes.link_camp[links]
+    arcs.add("moved", ("kind", link_kind), ("camp", link_camp), units[link_kind], costs.moved[links])
+    arcs.add("camps", ("camp", classes.camp[members]), ("member", members), base + shares.eligible[members])
+    arcs.add("base", ("member", members), "sink", base)
+    arcs.add("spare", ("member", sparing), ("hub", blocks.of_member[sparing]), np.ones(len(sparing), np.int64))
+    arcs.add("extras", ("hub", hubs), "sink", shares.extras[hubs])
+    network = arcs.build()
     if start is not None:
-        _preload(network, claims, blocks, shares, start, cells, members, sparing, kinds, hubs)
-    _primal_dual(network, capacity, cost, int(units.sum()))
-    kept = np.zeros(len(claims.count), np.int64)
-    kept[cells] = network.flow[network.of("kept")]
-    load = np.zeros(n_members, np.int64)
-    load[members] = network.flow[network.of("base")]
-    load[sparing] += network.flow[network.of("spare")]
-    moved = network.flow[network.of("moved")]
-    used = np.flatnonzero(moved)
-    return Deal(
-        claims.count - kept, load, classes.link_kind[links[used]], classes.link_camp[links[used]], moved[used],
-        np.zeros(blocks.n_blocks, np.bool_),
-    )  # fmt: skip
+        kept = _first_claims(claims, cells, start.quota)
+        total = sum_by(claims.member[cells], kept, len(classes.camp))
+        above = np.maximum(total - shares.base, 0)
+        network.of("kinds")[:] = sum_by(claims.kind[cells], kept, classes.n_kinds)[kinds]
+        network.of("kept")[:] = kept
+        network.of("base")[:] = (total - above)[members]
+        network.of("spare")[:] = above[sparing]
+        network.of("extras")[:] = sum_by(blocks.of_member[sparing], above[sparing], blocks.n_blocks)[hubs]
+    network.push_cheaply(int(units.sum()))
+    shed = claims.count.copy()
+    shed[cells] -= network.of("kept")
+    load = np.zeros(len(classes.camp), np.int64)
+    load[members] = network.of("base")
+    load[sparing] += network.of("spare")
+    used = np.flatnonzero(network.of("moved"))
+    nothing_short = np.zeros(blocks.n_blocks, np.bool_)
+    return Deal(shed, load, link_kind[used], link_camp[used], network.of("moved")[used], nothing_short)
 
 
-def _preload(
-    network: Network, claims: Claims, blocks: Blocks, shares: Quotas, start: Start,
-    cells: Int64, members: Int64, sparing: Int64, kinds: Int64, hubs: Int64,
-) -> None:  # fmt: skip
-    """Put the closed-form optimum at cost 0 on the network: each member keeps its first claims up to its quota."""
+def _first_claims(claims: Claims, cells: Int64, quota: Int64) -> Int64:
+    """How many claims of each cell fit when members keep their first kinds up to their quota."""
     count, member = claims.count[cells], claims.member[cells]
     order = np.argsort(member, kind="stable")
-    before = np.cumsum(count[order]) - count[order]
-    opening = np.searchsorted(member[order], member[order])
-    before -= before[opening] if len(before) else 0
-    kept = np.zeros(len(cells), np.int64)
-    kept[order] = np.clip(start.quota[member[order]] - before, 0, count[order])
-    total = sum_by(member, kept, len(start.quota))
-    flow = network.flow
-    flow[network.of("kept")] = kept
-    flow[network.of("kinds")] = sum_by(claims.kind[cells], kept, int(blocks.of_kind.size))[kinds]
-    flow[network.of("base")] = np.minimum(total, shares.base)[members]
-    above = total - np.minimum(total, shares.base)
-    flow[network.of("spare")] = above[sparing]
-    flow[network.of("extras")] = sum_by(blocks.of_member[sparing], above[sparing], blocks.n_blocks)[hubs]
-
-
-def _primal_dual(network: Network, capacity: Int64, cost: Int64, wanted: int) -> None:
-    """Route `wanted` units from source to sink at the least cost, on top of a flow that is optimal for what it carries."""
-    potential = np.zeros(network.n_nodes, np.int64)
-    routed = int(network.flow[network.of("kinds")].sum())
-    while routed < wanted:
-        reduced = cost + potential[network.tail] - potential[network.head]
-        potential += network.distances(capacity, reduced)
-        reduced = cost + potential[network.tail] - potential[network.head]
-        tight = reduced == 0
-        gained = network.push(capacity, (tight, tight))
-        if not gained:
-            raise InvariantError(f"{wanted - routed} units do not fit a block that was proven feasible")
-        routed += gained
+    count, member = count[order], member[order]
+    before = np.cumsum(count) - count
+    if len(before):
+        before -= before[np.searchsorted(member, member)]
+    kept = np.empty(len(cells), np.int64)
+    kept[order] = np.clip(quota[member] - before, 0, count)
+    return kept

@@ -1,9 +1,9 @@
-"""Transport: deal free units to members with room while everybody else keeps the most that closed forms allow.
+"""Transport: deal free units to members with room while everybody keeps the most that closed forms allow.
 
-Inside a block the closed form says how many units each member may keep (`equal.member_quotas`). What is missing is whether
-the rest fits: free units, and units given up by members above their quota, must reach members below it. If they all do, the
-result is optimal without further proof: the loads are the balanced ones, and nobody keeps less than a bound that holds for
-every plan. If not, `stickiness` reroutes what is kept.
+Inside a block the closed form says how many units each member may keep: its base, and one more for those with most claims.
+What is missing is whether the rest fits: free units, and units given up by members above their quota, must reach members
+below it. If they all do, the result is optimal without further proof: the loads are the balanced ones, and nobody keeps less
+than a bound that holds for every plan. If not, `stickiness` reroutes what is kept.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from counterpoise.model.problem import Int64
 from counterpoise.solver.balance import Blocks
-from counterpoise.solver.classes import Classes
-from counterpoise.solver.flow import Arcs, Bools
-from counterpoise.solver.history import Claims, sum_by
+from counterpoise.solver.classes import Classes, sum_by
+from counterpoise.solver.flow import Arcs, Bools, Network
+from counterpoise.solver.history import Claims
 from counterpoise.solver.levels import Quotas
 
 __all__ = ["Deal", "Start", "closed_form", "transport"]
@@ -28,23 +28,24 @@ class Start:
 
     Attributes
     ----------
-    held : int64[M]
-        Valid claims.
+    free : int64[C]
+        Units of each kind nobody may keep.
+    excess, room : int64[M]
+        Claims above the quota, and places below it. The quota is the base, and one more for those who take an extra to
+        keep a claim.
     quota : int64[M]
-        Base, and one more for those who take an extra to keep a claim.
     open_extra : bool[M]
         Who may still take an extra.
     extras : int64[B]
         Extras still to give in each block. Where there are any, nobody is above quota.
-    free : int64[C]
-        Units of each kind nobody may keep.
     """
 
-    held: Int64
+    free: Int64
+    excess: Int64
+    room: Int64
     quota: Int64
     open_extra: Bools
     extras: Int64
-    free: Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,84 +74,79 @@ class Deal:
 
 def closed_form(classes: Classes, claims: Claims, units: Int64, blocks: Blocks, shares: Quotas) -> Start:
     """Extras to the members with most claims above their base (ties by id), as far as extras go; O(M log M)."""
-    n_members = len(classes.camp)
-    held = claims.per_member(n_members)
+    held = claims.per_member(len(classes.camp))
     surplus = held - shares.base
     keen = np.flatnonzero(shares.eligible & (surplus > 0))
     block = blocks.of_member[keen]
     order = np.lexsort((keen, -surplus[keen], block))
     keen, block = keen[order], block[order]
-    rank = np.arange(len(keen)) - np.searchsorted(block, block)
-    taken = rank < shares.extras[block]
+    taken = np.arange(len(keen)) - np.searchsorted(block, block) < shares.extras[block]
     quota = shares.base.copy()
     quota[keen[taken]] += 1
     extras = shares.extras - np.bincount(block[taken], minlength=blocks.n_blocks)
-    open_extra = shares.eligible & (extras > 0)[blocks.of_member]
+    open_extra = shares.eligible & np.concatenate([extras > 0, [False]])[blocks.of_member]
     open_extra[keen] = False
-    return Start(held, quota, open_extra, extras, units - claims.per_kind(classes.n_kinds))
+    excess, room = np.maximum(held - quota, 0), np.maximum(quota - held, 0)
+    return Start(units - claims.per_kind(classes.n_kinds), excess, room, quota, open_extra, extras)
 
 
 def transport(classes: Classes, claims: Claims, blocks: Blocks, start: Start) -> Deal:
-    """Route all free and given-up units at once by max flow, at first with a cap per kind and camp that keeps topics even."""
-    n_kinds, n_camps, n_members = classes.n_kinds, classes.n_camps, len(classes.camp)
-    excess = np.maximum(start.held - start.quota, 0)
-    taking = np.flatnonzero(classes.camp >= 0)
-    room = sum_by(classes.camp[taking], np.maximum(start.quota - start.held, 0)[taking], n_camps)
-    spare = sum_by(classes.camp[taking], start.open_extra[taking].astype(np.int64), n_camps)
-    givers = np.flatnonzero(excess)
-    node_of_giver = np.full(n_members, -1, np.int64)
-    node_of_giver[givers] = 1 + np.arange(len(givers))
-    cells = np.flatnonzero(node_of_giver[claims.member] > 0)
-    supply = start.free + sum_by(claims.kind[cells], claims.count[cells], n_kinds)
-    kinds = np.flatnonzero(start.free)
-    rooms, spares = np.flatnonzero(room), np.flatnonzero(spare)
-    hubs = np.flatnonzero(start.extras)
-    open_link = (supply[classes.link_kind] > 0) & (room + spare > 0)[classes.link_camp]
-    open_link &= blocks.of_kind[classes.link_kind] == blocks.of_camp[classes.link_camp]
-    links = np.flatnonzero(open_link)
-    link_kind, link_camp = classes.link_kind[links], classes.link_camp[links]
-    first_kind = 1 + len(givers)
-    first_camp = first_kind + n_kinds
-    first_hub = first_camp + n_camps
-    sink = first_hub + blocks.n_blocks
-    arcs = Arcs()
-    arcs.add("free", 0, first_kind + kinds)
-    arcs.add("givers", 0, 1 + np.arange(len(givers)))
-    arcs.add("shed", node_of_giver[claims.member[cells]], first_kind + claims.kind[cells])
-    arcs.add("links", first_kind + link_kind, first_camp + link_camp)
-    arcs.add("room", first_camp + rooms, sink)
-    arcs.add("spare", first_camp + spares, first_hub + blocks.of_camp[spares])
-    arcs.add("extras", first_hub + hubs, sink)
-    network = arcs.build(sink + 1)
-    even = _even_share(supply, room + spare, link_kind, link_camp)
-    parts = [start.free[kinds], excess[givers], claims.count[cells], even, room[rooms], spare[spares], start.extras[hubs]]
-    capacity = np.concatenate(parts)
-    wanted = int(start.free.sum() + excess.sum())
-    if network.push(capacity) < wanted:
-        capacity[network.of("links")] = supply[link_kind]
-        network.push(capacity)
-    flow = network.flow
-    sent = sum_by(blocks.of_kind[kinds], flow[network.of("free")], blocks.n_blocks)
-    sent += sum_by(blocks.of_member[givers], flow[network.of("givers")], blocks.n_blocks)
-    due = sum_by(blocks.of_kind, start.free, blocks.n_blocks) + sum_by(blocks.of_member[givers], excess[givers], blocks.n_blocks)
+    """Route all free and given-up units at once by max flow.
+
+    Links are capped near their proportional share at first, which keeps topics even, and extras are open to the first ids
+    only; both bounds fall when they keep units from fitting.
+    """
+    givers = np.flatnonzero(start.excess)
+    rank = np.zeros(len(start.excess), np.int64)
+    rank[givers] = np.arange(len(givers))
+    cells = np.flatnonzero(start.excess[claims.member] > 0)
+    supply = start.free + sum_by(claims.kind[cells], claims.count[cells], classes.n_kinds)
+    room = classes.per_camp(start.room)
+    spare = classes.per_camp(start.open_extra)
+    favoured = classes.per_camp(_first_ids(blocks.of_member, start.open_extra, start.extras))
+    links = np.flatnonzero(
+        (supply[classes.link_kind] > 0)
+        & (room + spare > 0)[classes.link_camp]
+        & (blocks.of_kind[classes.link_kind] == blocks.of_camp[classes.link_camp])
+    )
+    kind, camp = classes.link_kind[links], classes.link_camp[links]
+    kinds, rooms, spares, hubs = (np.flatnonzero(values) for values in (start.free, room, spare, start.extras))
+    arcs = Arcs(giver=len(givers), kind=classes.n_kinds, camp=classes.n_camps, hub=blocks.n_blocks)
+    arcs.add("free", "source", ("kind", kinds), start.free[kinds])
+    arcs.add("givers", "source", ("giver", rank[givers]), start.excess[givers])
+    arcs.add("shed", ("giver", rank[claims.member[cells]]), ("kind", claims.kind[cells]), claims.count[cells])
+    arcs.add("links", ("kind", kind), ("camp", camp), _even_share(supply, room + spare, kind, camp))
+    arcs.add("room", ("camp", rooms), "sink", room[rooms])
+    arcs.add("spare", ("camp", spares), ("hub", blocks.of_camp[spares]), favoured[spares])
+    arcs.add("extras", ("hub", hubs), "sink", start.extras[hubs])
+    network = arcs.build()
+    if network.push() < int(start.free.sum() + start.excess.sum()):
+        network.widen("links", supply[kind])
+        network.widen("spare", spare[spares])
+        network.push()
     shed = np.zeros(len(claims.count), np.int64)
-    shed[cells] = flow[network.of("shed")]
-    extra = np.zeros(n_camps, np.int64)
-    extra[spares] = flow[network.of("spare")]
-    used = np.flatnonzero(flow[network.of("links")])
-    load = start.quota + first_in_camp(classes, start.open_extra, extra)
-    return Deal(shed, load, link_kind[used], link_camp[used], flow[network.of("links")][used], sent < due)
+    shed[cells] = network.of("shed")
+    extra = np.zeros(classes.n_camps, np.int64)
+    extra[spares] = network.of("spare")
+    load = start.quota + _first_ids(classes.camp, start.open_extra, extra)
+    used = np.flatnonzero(network.of("links"))
+    return Deal(shed, load, kind[used], camp[used], network.of("links")[used], _short(network, blocks, start, kinds, givers))
 
 
-def first_in_camp(classes: Classes, candidate: Bools, wanted: Int64) -> Int64:
-    """1 for the first wanted[g] candidates (by id) of each camp g, int64[M]."""
-    who = np.flatnonzero(candidate & (classes.camp >= 0))
-    camp = classes.camp[who]
-    order = np.argsort(camp, kind="stable")
-    who, camp = who[order], camp[order]
-    rank = np.arange(len(who)) - np.searchsorted(camp, camp)
-    chosen = np.zeros(len(classes.camp), np.int64)
-    chosen[who[rank < wanted[camp]]] = 1
+def _short(network: Network, blocks: Blocks, start: Start, kinds: Int64, givers: Int64) -> Bools:
+    left = sum_by(blocks.of_kind[kinds], start.free[kinds] - network.of("free"), blocks.n_blocks)
+    left += sum_by(blocks.of_member[givers], start.excess[givers] - network.of("givers"), blocks.n_blocks)
+    return left > 0
+
+
+def _first_ids(part: Int64, candidate: Bools, wanted: Int64) -> Bools:
+    """The first wanted[p] candidates, by id, of each part p; `part` tells each member's part, -1 for none."""
+    who = np.flatnonzero(candidate & (part >= 0))
+    order = np.argsort(part[who], kind="stable")
+    who = who[order]
+    rank = np.arange(len(who)) - np.searchsorted(part[who], part[who])
+    chosen = np.zeros(len(part), np.bool_)
+    chosen[who[rank < wanted[part[who]]]] = True
     return chosen
 
 
