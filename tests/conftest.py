@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.kafka_broker"]
 
 # A shared machine stalls for seconds: no deadlines, and a slow draw is no failure.
-_COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("dev", settings(max_examples=50, **_COMMON))
-settings.register_profile("ci", settings(max_examples=100, derandomize=True, **_COMMON))
-settings.register_profile("long", settings(max_examples=5_000, **_COMMON))
+_COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dev", _COMMON, max_examples=50)
+settings.register_profile("ci", _COMMON, max_examples=100, derandomize=True)
+settings.register_profile("long", _COMMON, max_examples=5_000)
 settings.load_profile(os.environ.get("COUNTERPOISE_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
 

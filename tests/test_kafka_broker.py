@@ -21,7 +21,7 @@ def _consume(broker: Broker, topic: str, count: int) -> list[bytes]:
         while len(values) < count:
             batch = consumer.consume(count - len(values), timeout=60)
             assert batch, f"only {len(values)} of {count} records arrived within a minute"
-            values += [message.value() for message in batch if message.error() is None]
+            values += [message.value() or b"" for message in batch if message.error() is None]
         return values
     finally:
         consumer.close()
