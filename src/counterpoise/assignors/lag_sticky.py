@@ -76,7 +76,7 @@ def balance_lag(
     best = plan.attempt(keep=True)
     if max_moves is None and bool((best.load > best.limit).any()):
         fresh = plan.attempt(keep=False)
-        if _worst(fresh) < max(_worst(best), Fraction(1)):
+        if _worst(fresh) + plan.slack < _worst(best):
             best = fresh
     return best.owner
 
@@ -86,7 +86,7 @@ class _Planner:
 
     def __init__(self, problem: Problem, lag: Int64, share: Fraction, gain: int, budget: int, counts: str | int) -> None:
         self.problem, self.lag, self.budget = problem, lag, budget
-        self.share, self.gain = share, gain
+        self.share, self.gain, self.slack = share, gain, Fraction(0)
         self.band = 0 if isinstance(counts, str) else counts
         self.trade = isinstance(counts, str)
         self.target = solve(problem, racks="ignore")
@@ -116,23 +116,28 @@ class _Planner:
         return desk
 
     def _desk(self) -> Desk:
-        return open_desk(self.problem, self.lag, self.budget)
+        return open_desk(self.problem, self.lag, self.budget, self.target if self.trade else None)
 
     def _limit(self, desk: Desk, blocks: LagBlocks) -> None:
         """Lag limits: the bound and what may be added to it, per capacity, rounded up to records."""
         bound = bound_of(desk, blocks, np.maximum(self.balanced - self.band, 0))
+        self.slack = max(bound * self.share, Fraction(self.gain))
         top, bottom = (bound * (1 + self.share)).as_integer_ratio()
         low, high = bound.as_integer_ratio()
         limits = [max(-(-top * c // bottom), -(-low * c // high) + self.gain) for c in desk.capacity.tolist()]
         desk.limit = np.array([min(limit, _UNLIMITED) for limit in limits], np.int64)
 
     def _along_target(self, desk: Desk, blocks: LagBlocks, *, keep: bool) -> None:
-        """Counts per member and topic class as in the balanced target; what it keeps is kept."""
-        kept = (desk.previous == self.target) & keep
+        """Counts per member and topic class as in the balanced target; what it keeps is kept.
+
+        Without keeping, the target knows no history either: the outcome is then the same whatever was there before.
+        """
+        target = self.target if keep else solve(self.problem, history="ignore", racks="ignore")
+        kept = (desk.previous == target) & keep
         desk.release(np.flatnonzero((desk.owner != UNOWNED) & ~kept))
-        place_in_cells(desk, self.target, blocks)
-        desk.least = np.maximum(self.balanced - self.band, 0)
-        desk.most = self.balanced + self.band
+        place_in_cells(desk, target, blocks)
+        counts = np.bincount(target + 1, minlength=len(desk.load) + 1)[1:]
+        desk.least, desk.most = np.maximum(counts - self.band, 0), counts + self.band
 
 
 def _worst(desk: Desk) -> Fraction:

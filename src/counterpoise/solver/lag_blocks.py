@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.problem import Int64, Problem
+from counterpoise.model.problem import Int64
 
 _FLOW_UNITS = 2**30
 """Lags are scaled to this total: SciPy's max flow counts in 32 bits. Rounding costs tightness, never validity."""
@@ -23,24 +23,7 @@ _BLOCKS = 64
 
 Bools = npt.NDArray[np.bool_]
 
-__all__ = ["LagBlocks", "SubscriptionTable", "lag_blocks", "subscription_table", "transport"]
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionTable:
-    """Classes of topics with equal subscribers, against classes of members with equal subscriptions.
-
-    Attributes
-    ----------
-    class_of_topic : int64[T]
-        -1 for topics nobody subscribes to.
-    class_of_member : int64[M]
-    may : bool[topic classes, member classes]
-    """
-
-    class_of_topic: Int64
-    class_of_member: Int64
-    may: Bools
+__all__ = ["Bools", "LagBlocks", "lag_blocks", "transport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +41,6 @@ class LagBlocks:
     level: tuple[Fraction, ...]
     block_of_topic_class: Int64
     block_of_member_class: Int64
-
-
-def subscription_table(problem: Problem) -> SubscriptionTable:
-    """Group equal subscriber lists, then equal subscriptions; exact, O(S)."""
-    start, n = problem.subscriber_start, problem.n_members
-    number: dict[bytes, int] = {}
-    class_of_topic = np.full(problem.n_topics, -1, np.int64)
-    lists: list[npt.NDArray[np.int32]] = []
-    for topic in np.flatnonzero(np.diff(start)).tolist():
-        codes = problem.subscriber[start[topic] : start[topic + 1]]
-        key = codes.tobytes()
-        if key not in number:
-            number[key] = len(lists)
-            lists.append(codes)
-        class_of_topic[topic] = number[key]
-    table = np.zeros((len(lists), n), np.bool_)
-    for row, codes in enumerate(lists):
-        table[row, codes] = True
-    columns: dict[bytes, int] = {}
-    packed = np.ascontiguousarray(np.packbits(table, axis=0).T)
-    class_of_member = np.array([columns.setdefault(row.tobytes(), len(columns)) for row in packed], np.int64)
-    first = np.zeros(len(columns), np.int64)
-    first[class_of_member[::-1]] = np.arange(n - 1, -1, -1)
-    return SubscriptionTable(class_of_topic, class_of_member, table[:, first])
 
 
 def lag_blocks(lag: Int64, capacity: Int64, may: Bools) -> LagBlocks:

@@ -15,12 +15,12 @@ __all__ = ["bound_of", "levels_of"]
 
 def levels_of(desk: Desk) -> LagBlocks:
     """Lag levels of the group's classes (see `lag_blocks`); O(P), and a few max flows for unequal subscriptions."""
-    kinds, camps = desk.table.may.shape
+    kinds, camps = desk.may_camp.shape
     lag, capacity = np.zeros(kinds, np.int64), np.zeros(camps, np.int64)
     owned = np.flatnonzero(desk.class_of >= 0)
     np.add.at(lag, desk.class_of[owned], desk.weight[owned])
-    np.add.at(capacity, desk.table.class_of_member, desk.capacity)
-    return lag_blocks(lag, capacity, desk.table.may)
+    np.add.at(capacity, desk.camp, desk.capacity)
+    return lag_blocks(lag, capacity, desk.may_camp)
 
 
 def bound_of(desk: Desk, blocks: LagBlocks, least: Int64) -> Fraction:
@@ -32,7 +32,7 @@ def bound_of(desk: Desk, blocks: LagBlocks, least: Int64) -> Fraction:
     """
     bound = blocks.level[0] if blocks.level else Fraction(0)
     block_of_item = np.append(blocks.block_of_topic_class, -1)[desk.class_of]
-    densest = blocks.block_of_member_class[desk.table.class_of_member] == 0
+    densest = blocks.block_of_member_class[desk.camp] == 0
     for kind in range(len(desk.may)):
         items = desk.weight[desk.class_of == kind]
         if len(items):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.solver.lag_blocks import Bools, SubscriptionTable, subscription_table
+from counterpoise.solver.classes import Classes, classify
+from counterpoise.solver.lag_arcs import exchangeable
+from counterpoise.solver.lag_blocks import Bools
 
 Index = npt.NDArray[np.intp]
+_CHANGING = ("owner", "load", "count", "least", "most")
 
 __all__ = ["Desk", "Index", "open_desk"]
 
@@ -23,9 +26,14 @@ class Desk:
     ----------
     weight : int64[P]
         Lag.
-    class_of : int64[P]
+    class_of : int32[P]
         Topic class of each partition, -1 where nobody subscribes.
+    camp : int64[M]
+        Member class of each member; the last one holds those that may take nothing.
+    may_camp : bool[topic classes, member classes]
+        Who may take what.
     may : bool[topic classes, M]
+        The same per member.
     capacity : int64[M]
     previous : int32[P]
         Who may keep it: UNOWNED unless it still subscribes.
@@ -44,8 +52,9 @@ class Desk:
     """
 
     weight: Int64
-    class_of: Int64
-    table: SubscriptionTable
+    class_of: Int32
+    camp: Int64
+    may_camp: Bools
     may: Bools
     capacity: Int64
     previous: Int32
@@ -95,38 +104,72 @@ class Desk:
         np.subtract.at(self.count, members, 1)
         self.owner[partitions] = UNOWNED
 
+    def excess(self) -> float:
+        """By how much the worst member is over its limit, per capacity; 0 where none is."""
+        return float((np.maximum(self.load - self.limit, 0) / self.capacity).max(initial=0))
+
+    def saved(self) -> Desk:
+        """A copy to come back to."""
+        arrays = {name: getattr(self, name).copy() for name in _CHANGING}
+        return replace(self, **arrays)
+
+    def restore(self, saved: Desk) -> None:
+        """Back to what `saved` was made of."""
+        for name in (*_CHANGING, "moves_left"):
+            setattr(self, name, getattr(saved, name))
+
     def waiting(self) -> Index:
         """Partitions without an owner that somebody may have, heaviest first, ties by partition."""
         free = np.flatnonzero((self.owner == UNOWNED) & (self.class_of >= 0))
         return free[np.argsort(-self.weight[free], kind="stable")]
 
 
-def open_desk(problem: Problem, weight: Int64, max_moves: int) -> Desk:
-    """A desk on which every valid claim is kept and nothing is limited yet; O(S + P)."""
-    table = subscription_table(problem)
-    class_of = np.repeat(table.class_of_topic, np.diff(problem.topic_start))
-    may = table.may[:, table.class_of_member]
+def open_desk(problem: Problem, weight: Int64, max_moves: int, balanced: Int32 | None = None) -> Desk:
+    """A desk on which valid claims are kept and nothing is limited yet; O(S + P).
+
+    With `balanced`, the owners of any balanced plan, members may take only what some balanced plan gives them, and claims
+    on anything else are released.
+    """
+    classes, n = classify(problem), problem.n_members
+    camp, may_camp = _table(classes)
+    if balanced is not None:
+        may_camp = exchangeable(may_camp, camp, classes.kind, balanced, problem.capacity)
+    may, kind = may_camp[:, camp], classes.kind
     previous = problem.previous_owner.copy()
-    previous[(previous < 0) | (previous >= problem.n_members) | (class_of < 0)] = UNOWNED
+    previous[(previous < 0) | (previous >= n) | (kind < 0)] = UNOWNED
     claimed = np.flatnonzero(previous != UNOWNED)
-    previous[claimed[~may[class_of[claimed], previous[claimed]]]] = UNOWNED
-    n = problem.n_members
+    subscribed = np.zeros((classes.n_kinds, n), np.bool_)
+    subscribed[classes.edge_kind(), classes.edge_member] = True
+    previous[claimed[~subscribed[kind[claimed], previous[claimed]]]] = UNOWNED
+    owner = previous.copy()
+    claimed = np.flatnonzero(previous != UNOWNED)
+    across = claimed[~may[kind[claimed], previous[claimed]]]
+    owner[across] = UNOWNED
     return Desk(
         weight=weight,
-        class_of=class_of,
-        table=table,
+        class_of=kind,
+        camp=camp,
+        may_camp=may_camp,
         may=may,
         capacity=problem.capacity,
         previous=previous,
-        owner=previous.copy(),
-        load=_sums(previous, weight, n),
-        count=np.bincount(previous + 1, minlength=n + 1)[1:].astype(np.int64),
+        owner=owner,
+        load=_sums(owner, weight, n),
+        count=np.bincount(owner + 1, minlength=n + 1)[1:].astype(np.int64),
         least=np.zeros(n, np.int64),
         most=np.full(n, problem.n_partitions, np.int64),
         limit=np.zeros(n, np.int64),
         trade_counts=False,
-        moves_left=max_moves,
+        moves_left=max_moves - len(across),
     )
+
+
+def _table(classes: Classes) -> tuple[Int64, Bools]:
+    """Member class of each member, and bool[topic classes, member classes] of who may take what."""
+    camp = np.where(classes.camp >= 0, classes.camp, classes.n_camps)
+    may = np.zeros((classes.n_kinds, classes.n_camps + 1), np.bool_)
+    may[classes.link_kind, classes.link_camp] = True
+    return camp, may
 
 
 def _sums(owner: Int32, weight: Int64, n: int) -> Int64:

@@ -38,7 +38,7 @@ def place_in_cells(desk: Desk, target: Int32, blocks: LagBlocks) -> None:
     goal = _goals(desk, blocks)
     waiting = desk.waiting()
     kinds, n = len(desk.may), len(desk.load)
-    cell = desk.class_of[waiting] * n + target[waiting]
+    cell = desk.class_of[waiting].astype(np.int64) * n + target[waiting]
     slots = np.bincount(cell, minlength=kinds * n).reshape(kinds, n)
     for part in _parts(desk, waiting):
         for kind, items in _by_class(desk, part):
@@ -50,7 +50,7 @@ def place_in_cells(desk: Desk, target: Int32, blocks: LagBlocks) -> None:
 def _goals(desk: Desk, blocks: LagBlocks) -> Int64:
     """The lag each member would bear if lag were divisible: its block's level times its capacity."""
     level = [*blocks.level, Fraction(0)]
-    block = blocks.block_of_member_class[desk.table.class_of_member]
+    block = blocks.block_of_member_class[desk.camp]
     goal = np.zeros(len(desk.load), np.int64)
     for number in range(len(blocks.level)):
         mine = block == number
@@ -74,10 +74,10 @@ def _longest_first(desk: Desk, items: Index, members: Index, goal: Int64, *, spa
 
 def _by_flow(desk: Desk, blocks: LagBlocks, items: Index, goal: Int64) -> None:
     """Heavy parts first: shares of each topic class per member class by max flow, then longest first within each."""
-    member_class = desk.table.class_of_member
-    n_classes = desk.may.shape[0], desk.table.may.shape[1]
+    member_class = desk.camp
+    n_classes = desk.may_camp.shape
     same_block = blocks.block_of_topic_class[:, None] == blocks.block_of_member_class[None, :]
-    may = desk.table.may & same_block
+    may = desk.may_camp & same_block
     members_of = [np.flatnonzero(member_class == number) for number in range(n_classes[1])]
     for part in _parts(desk, items):
         left = items[desk.owner[items] == UNOWNED]
@@ -90,7 +90,7 @@ def _by_flow(desk: Desk, blocks: LagBlocks, items: Index, goal: Int64) -> None:
         np.add.at(slots, member_class, np.maximum(desk.most - desk.count, 0))
         chosen = np.full(len(part), -1, np.int64)
         for kind, at in _by_class(desk, part, positions=True):
-            columns = np.flatnonzero(desk.table.may[kind])
+            columns = np.flatnonzero(desk.may_camp[kind])
             # Outside its own block a class is the last resort: no share there, and the block's level against it.
             level = -amount[kind, columns] + np.where(may[kind, columns], 0, 2**40)
             open_slots = slots[columns] if int(slots[columns].sum()) >= len(at) else np.full(len(columns), len(at))

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterpoise.model.problem import Int64
 from counterpoise.solver.lag_blocks import Bools
 from counterpoise.solver.lag_desk import Desk, Index
 
 _PARTNERS = 24
 """How many of the members with most room are tried for an exchange."""
+
+_WORTH_WHILE = 1024
+"""A step that does not suffice must at least take away this part of the limit: crumbs are not worth moves."""
+
+_STEPS_PER_MEMBER = 16
 
 __all__ = ["repair"]
 
@@ -19,20 +25,56 @@ __all__ = ["repair"]
 def repair(desk: Desk) -> None:
     """Bring members under their limits, worst first, until none is over or nothing helps any more.
 
-    Each step lowers the worst excess without creating one, so it ends; at most 4 steps per member are made.
+    Every step brings the worst member down and nobody else above its limit. Where that is not enough and
+    subscriptions differ, excess is relayed over members without room towards those that have some; a relay that
+    leaves the worst member no better is taken back.
     """
+    _settle(desk, relayed=False)
+    before = desk.excess()
+    if len(desk.may) > 1 and before > 0:
+        saved = desk.saved()
+        _settle(desk, relayed=True)
+        if desk.excess() >= before:
+            desk.restore(saved)
+
+
+def _settle(desk: Desk, *, relayed: bool) -> None:
+    """One step after another; ends when nobody is over, or after a whole pass in which nobody could be helped."""
     stuck = np.zeros(len(desk.load), np.bool_)
-    for _ in range(4 * len(desk.load)):
-        excess = np.where(stuck, 0, desk.load - desk.limit)
-        worst = int(np.argmax(excess // desk.capacity)) if (excess > 0).any() else -1
-        if worst < 0 or excess[worst] <= 0:
-            worst = int(np.argmax(excess)) if (excess > 0).any() else -1
-        if worst < 0:
-            return
+    helped = False
+    for _ in range(_STEPS_PER_MEMBER * len(desk.load)):
+        excess = np.where(stuck, 0, np.maximum(desk.load - desk.limit, 0))
+        if not excess.any():
+            if not helped or not stuck.any():
+                return
+            stuck[:], helped = False, False
+            continue
+        worst = int(np.argmax(excess / desk.capacity))
         mine = desk.items_of(worst)
         mine = mine[desk.weight[mine] > 0]
-        if not (_hand_over(desk, worst, mine) or _exchange(desk, worst, mine)):
-            stuck[worst] = True
+        room = np.maximum(desk.limit - desk.load, 0)
+        if relayed:
+            distance = _distance_to_room(desk, room)
+            room = np.where((distance > 0) & (distance < distance[worst]), int(excess[worst]), room)
+        done = _hand_over(desk, worst, mine, room) or _exchange(desk, worst, mine, room)
+        stuck[worst] = not done
+        helped |= done
+
+
+def _distance_to_room(desk: Desk, room: Int64) -> Int64:
+    """Over how many hands a member's lag can reach one with room; 0 for those with room, n where none can."""
+    n, kinds = len(room), len(desk.may)
+    owned = np.flatnonzero((desk.class_of >= 0) & (desk.weight > 0))
+    held = np.bincount(desk.class_of[owned].astype(np.int64) * n + desk.owner[owned], minlength=kinds * n).reshape(kinds, n) > 0
+    distance = np.where(room > 0, 0, n)
+    for steps in range(1, n):
+        near = distance < n
+        leads = desk.may[:, near].any(axis=1)
+        found = held[leads].any(axis=0) & ~near
+        if not found.any():
+            break
+        distance[found] = steps
+    return distance
 
 
 def _takers(desk: Desk, giver: int) -> Bools:
@@ -44,10 +86,10 @@ def _takers(desk: Desk, giver: int) -> Bools:
     return able
 
 
-def _hand_over(desk: Desk, giver: int, mine: Index) -> bool:
+def _hand_over(desk: Desk, giver: int, mine: Index, room: Int64) -> bool:
     """One partition to a member with room: the lightest that suffices, else the heaviest that fits."""
-    room = np.where(_takers(desk, giver), desk.limit - desk.load, 0)
-    if not len(mine) or int(room.max(initial=0)) <= 0:
+    room = np.where(_takers(desk, giver), room, 0)
+    if not len(mine) or not room.any():
         return False
     kinds = np.unique(desk.class_of[mine])
     widest = np.zeros(len(desk.may), np.int64)
@@ -61,6 +103,8 @@ def _hand_over(desk: Desk, giver: int, mine: Index) -> bool:
     excess = int(desk.load[giver] - desk.limit[giver])
     enough = np.flatnonzero(fits & (weights >= excess))
     at = int(enough[0]) if len(enough) else int(np.flatnonzero(fits)[-1])
+    if not _worth_while(desk, giver, int(weights[at]), excess):
+        return False
     partition = int(mine[at])
     taker = int(np.argmax(np.where(desk.may[desk.class_of[partition]], room, 0)))
     traded = desk.count[taker] >= desk.most[taker] or desk.count[giver] <= desk.least[giver]
@@ -71,11 +115,11 @@ def _hand_over(desk: Desk, giver: int, mine: Index) -> bool:
     return True
 
 
-def _exchange(desk: Desk, giver: int, mine: Index) -> bool:
+def _exchange(desk: Desk, giver: int, mine: Index, room: Int64) -> bool:
     """A heavier partition against a lighter one: by just what is needed, else by as much as possible."""
     if not len(mine):
         return False
-    room = np.where(_sharing(desk, mine), desk.limit - desk.load, 0)
+    room = np.where(_sharing(desk, mine), room, 0)
     room[giver] = 0
     partners = np.argsort(-room, kind="stable")[:_PARTNERS]
     excess = int(desk.load[giver] - desk.limit[giver])
@@ -86,13 +130,17 @@ def _exchange(desk: Desk, giver: int, mine: Index) -> bool:
             best = found
         if best and best[0] >= excess:
             break
-    if best is None:
+    if best is None or not _worth_while(desk, giver, best[0], excess):
         return False
-    gain, out, back = best
+    _, out, back = best
     partner = int(desk.owner[back])
     desk.give(out, partner)
     desk.give(back, giver)
-    return gain > 0
+    return True
+
+
+def _worth_while(desk: Desk, giver: int, gain: int, excess: int) -> bool:
+    return gain >= excess or gain * _WORTH_WHILE >= int(desk.limit[giver])
 
 
 def _sharing(desk: Desk, mine: Index) -> Bools:

@@ -1,0 +1,56 @@
+"""Which member classes may own which topic classes in a balanced plan: exchange cycles, found as strong components."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from counterpoise.model.problem import Int32, Int64
+from counterpoise.solver.lag_blocks import Bools
+
+__all__ = ["exchangeable"]
+
+
+def exchangeable(may: Bools, camp: Int64, kind: Int32, owner: Int32, capacity: Int64) -> Bools:
+    """`may` without what no balanced plan uses, bool[topic classes, member classes].
+
+    Balanced plans differ from each other by exchanges along cycles: a topic class goes to any subscriber, a member can
+    give what it holds, and a member one below another of its capacity can change places with it. An arc from a topic
+    class to a member class is used by some balanced plan exactly when both lie in one strong component.
+
+    Parameters
+    ----------
+    may : bool[topic classes, member classes]
+    camp, capacity : int64[M]
+        Member class and capacity of each member.
+    kind, owner : int32[P]
+        Topic class of each partition (-1: none) and its owner in any balanced plan: which one does not matter.
+
+    Notes
+    -----
+    O(P + cells of `may`).
+    """
+    kinds, camps = may.shape
+    if kinds < 2:
+        return may
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    owned = np.flatnonzero(owner >= 0)
+    cell = camp[owner[owned]] * kinds + kind[owned]
+    holding, held = np.divmod(np.flatnonzero(np.bincount(cell, minlength=kinds * camps)), kinds)
+    load = np.bincount(owner[owned], minlength=len(camp)).astype(np.int64)
+    step = load + capacity * (int(load.max(initial=0)) + 2)
+    level, place = np.unique(np.concatenate([step, step + 1]), return_inverse=True)
+    high, low = place[: len(camp)], place[len(camp) :]  # a member at load b gives at b, one at b - 1 receives at b
+    hub = kinds + camps
+    takes = np.nonzero(may)
+    tail = np.concatenate([takes[0], kinds + holding, kinds + camp, hub + high])
+    head = np.concatenate([kinds + takes[1], held, hub + low, kinds + camp])
+    size = hub + len(level)
+    sparse: Any = csr_array  # its stub knows no (data, (row, column))
+    graph = sparse((np.ones(len(tail), np.int8), (tail, head)), shape=(size, size))
+    component = connected_components(graph, directed=True, connection="strong")[1]
+    together: Bools = may & (component[:kinds, None] == component[None, kinds:hub])
+    return together
