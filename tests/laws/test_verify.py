@@ -1,0 +1,153 @@
+"""verify reads a plan from anywhere, proves it or says by name what is wrong and what would be better."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from counterpoise.errors import OptionError, SnapshotError
+from counterpoise.laws import NamedMove, verify
+from counterpoise.model.problem import UNOWNED
+from counterpoise.planning.assign import assign
+from counterpoise.snapshot import Group, Member
+from tests.strategies import groups
+
+CHAIN = Group(
+    {"t1": 15, "t2": 15},
+    [
+        Member("m1", ["t1"], {"t1": range(9)}, 1),
+        Member("m2", ["t1", "t2"], {"t1": range(9, 15), "t2": range(4)}, 1),
+        Member("m3", ["t2"], {"t2": range(4, 15)}, 1),
+    ],
+)
+PAIR = Group({"t": 4}, [Member("a", ["t"], {"t": [0, 1, 2, 3]}, 1), Member("b", ["t"])])
+
+
+@given(groups(), st.sampled_from(["sticky", "cooperative-sticky"]))
+def test_plans_of_the_sticky_strategies_are_proven_by_arrays_and_by_names(group: Group, strategy: str) -> None:
+    """A Plan, its target as a mapping, and the same mapping in another order."""
+    plan = assign(group, strategy)
+    assert verify(group, plan) == []
+    assert verify(group, plan.target) == []
+    shuffled = {member: dict(reversed(topics.items())) for member, topics in reversed(plan.target.items())}
+    assert verify(group, shuffled) == []
+
+
+@given(groups(), st.data())
+def test_a_mutated_mapping_is_never_proven_unless_it_is_as_good(group: Group, data: st.DataObject) -> None:
+    """Taking a partition away, giving it twice and inventing one are found by name."""
+    target = assign(group, "sticky").target
+    owned = [(member, topic, index) for member, topics in target.items() for topic, listed in topics.items() for index in listed]
+    assume(owned)
+    member, topic, index = data.draw(st.sampled_from(owned))
+    without = {m: {t: [i for i in listed if (m, t, i) != (member, topic, index)] for t, listed in topics.items()}
+               for m, topics in target.items()}  # fmt: skip
+    twice = {**target, member: {**target[member], topic: [*target[member][topic], index]}}
+    invented = {**target, member: {**target[member], topic: [*target[member][topic], 99]}}
+    for broken, word in ((without, "without an owner"), (twice, "more than once"), (invented, "do not exist")):
+        (fault,) = verify(group, broken)
+        assert (fault.law, fault.count) == ("complete", 1)
+        assert word in fault.message
+        assert f"{topic}-" in fault.message
+
+
+def test_the_better_moves_are_named() -> None:
+    """The 9/10/11 chain: one partition travels from m3 over m2 to m1."""
+    (fault,) = verify(CHAIN, {member.id: member.owned for member in CHAIN.members})
+    assert fault.law == "balanced"
+    assert fault.moves == (NamedMove("t2", 4, "m3", "m2"), NamedMove("t1", 9, "m2", "m1"))
+    assert fault.message == (
+        "m3 has 11 partitions and m1 has 9 partitions: one fewer for the first and one more for the second is better balanced; "
+        "move t2-4 from m3 to m2, t1-9 from m2 to m1"
+    )
+
+
+def test_the_better_exchange_is_named() -> None:
+    """Balanced, but a and b each hold what the other claims."""
+    group = Group({"t": 2}, [Member("a", ["t"], {"t": [0]}, 1), Member("b", ["t"], {"t": [1]}, 1)])
+    (fault,) = verify(group, {"a": {"t": [1]}, "b": {"t": [0]}})
+    assert (fault.law, fault.gain) == ("sticky", 2)
+    assert set(fault.moves) == {NamedMove("t", 0, "b", "a"), NamedMove("t", 1, "a", "b")}
+    assert fault.message.startswith("at the same balance 2 more partitions could stay")
+
+
+def test_capacities_are_named_where_they_differ() -> None:
+    """Loads alone would not explain the message."""
+    group = Group({"t": 4}, [Member("a", ["t"]), Member("b", ["t"], capacity=3)])
+    (fault,) = verify(group, {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}})
+    assert fault.message.startswith("a has 2 partitions at capacity 1 and b has 2 partitions at capacity 3")
+
+
+def test_members_and_topics_that_do_not_exist_are_named() -> None:
+    """A plan of another group."""
+    faults = verify(PAIR, {"a": {"t": [0, 1], "gone": [0]}, "b": {"t": [2, 3]}, "stranger": {"t": [0]}})
+    assert [(fault.law, fault.count) for fault in faults] == [("valid", 1), ("complete", 1)]
+    assert "stranger" in faults[0].message
+    assert "gone-0 (given to a)" in faults[1].message
+
+
+def test_an_owner_that_does_not_subscribe_is_named() -> None:
+    """Valid speaks of members by name."""
+    group = Group({"t": 1}, [Member("a", ["t"]), Member("b", [])])
+    (fault,) = verify(group, {"b": {"t": [0]}})
+    expected = "1 partition is given to a member that does not subscribe to the topic: t-0 (given to b)"
+    assert (fault.law, fault.message) == ("valid", expected)
+
+
+def test_only_the_laws_asked_for_are_checked() -> None:
+    """Range makes no promise to keep anything; it is still valid and complete."""
+    lazy = {"a": {"t": [0, 1, 2, 3]}}
+    assert [fault.law for fault in verify(PAIR, lazy)] == ["balanced"]
+    assert verify(PAIR, lazy, ["valid", "complete"]) == []
+    assert verify(PAIR, lazy, ["sticky-first"]) == []
+    with pytest.raises(OptionError, match="'quick' is no law"):
+        verify(PAIR, lazy, ["quick"])
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ([], "plan: a mapping by name is wanted"),
+        ({"a": [0]}, "a: a mapping by name is wanted"),
+        ({"a": {"t": "01"}}, "a.t: a list of partition indices is wanted"),
+        ({"a": {"t": [0.5]}}, "a.t: a list of partition indices is wanted"),
+        ({"a": {"t": [[0], [1, 2]]}}, "a.t: a list of partition indices is wanted"),
+    ],
+)
+def test_a_plan_of_another_form_is_one_clear_error(plan: object, message: str) -> None:
+    """The path comes first."""
+    with pytest.raises(SnapshotError, match=message):
+        verify(PAIR, plan)  # type: ignore[arg-type]
+
+
+def test_a_cooperative_plan_that_hands_out_too_early_is_found() -> None:
+    """Both cooperative laws speak; an eager plan is not asked."""
+    plan = assign(PAIR, "cooperative-sticky")
+    assert verify(PAIR, plan) == []
+    early = dataclasses.replace(plan, owner=plan.target_owner)
+    assert [fault.law for fault in verify(PAIR, early)] == ["withheld", "added-and-revoked"]
+    assert verify(PAIR, early, ["valid", "balanced"]) == []
+    late = dataclasses.replace(plan, owner=np.full(4, UNOWNED, np.int32))
+    assert [fault.law for fault in verify(PAIR, late)] == ["withheld"]
+    assert verify(PAIR, dataclasses.replace(early, protocol="eager")) == []
+
+
+def test_a_plan_of_a_group_with_other_codes_is_read_by_names() -> None:
+    """The same names in a group with one member more: codes differ, names decide."""
+    plan = assign(PAIR, "cooperative-sticky")
+    larger = Group({"s": 1, "t": 4}, [Member("0", ["s"]), *PAIR.members])
+    (fault,) = verify(larger, plan)
+    assert (fault.law, fault.count) == ("complete", 1)
+    assert "s-0" in fault.message
+    assert verify(Group({"s": 0, "t": 4}, [Member("0", []), *PAIR.members]), plan) == []
+
+
+def test_a_group_without_members_or_partitions_is_proven() -> None:
+    """Nothing to own, nothing wrong."""
+    assert verify(Group({}, []), {}) == []
+    assert verify(Group({"t": 3}, []), {}) == []
+    assert verify(Group({}, [Member("a", ["t"])]), {"a": {}}) == []
