@@ -26,7 +26,7 @@ lint: $(READY) ## style, types and import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/lint-imports --no-logo --no-cache
 
 bench: $(READY) ## time the parts whose speed is promised, each beside its yardstick in the same run
 	@for script in benchmarks/bench_*.py; do JAVA_HOME="$$(scripts/find_java.sh --install)" $(BIN)/python "$$script"; done
@@ -40,7 +40,7 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml; versions change o
 	@scripts/lock.sh
 
 clean: ## remove what the other targets made, except the environment and the broker's jars
-	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse metastore_db derby.log
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove those too
