@@ -3,15 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from counterpoise.assignors.registry import assignor
+from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import SnapshotError
-from counterpoise.planning.assign import assign, protocol_of
+from counterpoise.model.problem import Int32
+from counterpoise.model.withhold import withhold
+from counterpoise.planning.assign import protocol_of
 from counterpoise.snapshot.group import Topic
-from counterpoise.snapshot.join import JoinMember, join
-from counterpoise.wire.consumer_protocol import Assignment, encode_assignment
+from counterpoise.snapshot.join import JoinMember
+from counterpoise.snapshot.joined import JoinedProblem, join_problem
+from counterpoise.wire.group_assignments import encode_assignments
+from counterpoise.wire.user_data import ProtocolKind
 
-__all__ = ["lead"]
+__all__ = ["Lead", "lead", "lead_plan"]
+
+
+@dataclass(frozen=True, eq=False)
+class Lead:
+    """A leader's answer, and what it came from.
+
+    Attributes
+    ----------
+    joined : JoinedProblem
+    target, owner : int32[P]
+        The wanted owners, and what this round hands out.
+    assignments : dict of member id to ConsumerProtocolAssignment bytes
+        One per member.
+    """
+
+    joined: JoinedProblem
+    target: Int32
+    owner: Int32
+    assignments: dict[str, bytes]
 
 
 def lead(
@@ -42,14 +68,35 @@ def lead(
     SnapshotError
         A subscription that cannot be read; unreadable user data is no error (the member has no history).
     UnknownStrategyError, OptionError
+
+    Notes
+    -----
+    O(bytes + P) around the strategy's own cost; no step per topic or partition in Python.
     """
     known = {name: _topic(name, value) for name, value in topics.items()}
-    joined = join(known, _members(members), "cooperative" if protocol_of(strategy, protocol) == "cooperative" else "eager")
-    plan = assign(joined.group, strategy, protocol=protocol, **options)
-    return {
-        member: encode_assignment(Assignment(tuple((topic, tuple(indices)) for topic, indices in given.items())))
-        for member, given in plan.assignment.items()
-    }
+    return lead_plan(strategy, known, _members(members), protocol=protocol, options=options).assignments
+
+
+def lead_plan(
+    strategy: str,
+    topics: Mapping[str, Topic],
+    members: Iterable[JoinMember],
+    *,
+    protocol: str | None = None,
+    options: Mapping[str, object] | None = None,
+    lag: Mapping[str, Any] | None = None,
+    capacity: Mapping[str, int] | None = None,
+    user_data: bytes | None = None,
+) -> Lead:
+    """`lead` for hosts: keeps the plan beside the bytes, takes lag, weights and the user data handed out with each assignment."""
+    chosen = protocol_of(strategy, protocol)
+    kind: ProtocolKind = "cooperative" if chosen == COOPERATIVE else "eager"
+    joined = join_problem(topics, tuple(members), kind, lag=lag, capacity=capacity)
+    problem = joined.problem
+    target = assignor(strategy, **(options or {}))(problem)
+    owner = withhold(problem, target) if chosen == COOPERATIVE else target
+    encoded = encode_assignments(joined.topics, problem.topic_start, owner, problem.n_members, user_data=user_data)
+    return Lead(joined, target, owner, dict(zip(joined.member_ids, encoded, strict=True)))
 
 
 def _topic(name: str, value: int | Topic | Mapping[str, Any]) -> Topic:

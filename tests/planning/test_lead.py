@@ -1,0 +1,84 @@
+"""Leading a group: bytes in, bytes out; the vectorised reader and the one for people agree on every case of Kafka's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from counterpoise import lead
+from counterpoise.errors import SnapshotError
+from counterpoise.model.problem import Problem
+from counterpoise.snapshot.group import Topic
+from counterpoise.snapshot.join import JoinMember
+from counterpoise.snapshot.joined import join_problem
+from counterpoise.wire.consumer_protocol import decode_assignment
+from tests.planning.vectors import cases, group_of
+
+FIELDS = ("topic_start", "subscriber_start", "subscriber", "previous_owner", "holder", "capacity", "static_rank")
+
+
+@pytest.mark.parametrize("name", ["range", "sticky", "cooperative-sticky", "java-faults"])
+def test_both_ways_in_give_the_same_problem(name: str) -> None:
+    for case in cases(name):
+        racks = case.get("racks") or {}
+        topics = {topic: Topic(count, racks.get(topic)) for topic, count in case["topics"].items()}
+        members = [JoinMember(m["id"], bytes.fromhex(m["metadata"]), m.get("instance")) for m in case["members"]]
+        kind = "cooperative" if case["assignor"] == "cooperative-sticky" else "eager"
+        joined = join_problem(topics, members, kind)  # type: ignore[arg-type]
+        group = group_of(case)
+        assert joined.member_ids == group.member_ids
+        for field in FIELDS:
+            assert getattr(joined.problem, field).tolist() == getattr(group.problem(), field).tolist(), (case["id"], field)
+        assert racks_of(joined.problem) == racks_of(group.problem()), case["id"]
+        settled = group.settled
+        assert (joined.unknown_topic, joined.vanished_partition) == (settled.unknown_topic, settled.vanished_partition)
+
+
+def racks_of(problem: Problem) -> list[list[int]] | None:
+    racks = problem.racks
+    return None if racks is None else [np.asarray(part).tolist() for part in vars(racks).values()]
+
+
+@pytest.mark.parametrize("name", ["range", "roundrobin"])
+def test_kafkas_assignments_come_out_of_its_bytes(name: str) -> None:
+    for case in cases(name):
+        racks = case.get("racks") or {}
+        topics = {t: {"partitions": n, "racks": racks[t]} if t in racks else n for t, n in case["topics"].items()}
+        members = [{"id": m["id"], "instance_id": m.get("instance"), "metadata": m["metadata"]} for m in case["members"]]
+        answer = lead(name, topics, members)
+        given = {member: {t: list(p) for t, p in decode_assignment(raw).partitions} for member, raw in answer.items()}
+        assert given == {m: {t: sorted(p) for t, p in of.items()} for m, of in case["assignment"].items()}, case["id"]
+
+
+@pytest.mark.parametrize("name", ["sticky", "cooperative-sticky", "constrained-cooperative-sticky"])
+def test_the_order_of_members_and_topics_changes_no_byte(name: str) -> None:
+    for case in cases("cooperative-sticky")[:200]:
+        members = {m["id"]: bytes.fromhex(m["metadata"]) for m in case["members"]}
+        forward = lead(name, case["topics"], members)
+        backward = lead(name, dict(reversed(case["topics"].items())), dict(reversed(members.items())))
+        assert forward == backward, case["id"]
+
+
+def test_a_subscription_that_cannot_be_read_names_member_byte_and_field() -> None:
+    with pytest.raises(SnapshotError, match=r"member 'b', metadata: byte \d+, .*"):
+        lead("sticky", {"t": 1}, {"a": bytes.fromhex("000000000001000174ffffffff"), "b": b"\x00\x03\x7f"})
+
+
+def test_unreadable_user_data_is_no_history_and_never_fatal() -> None:
+    garbage = bytes.fromhex("000000000001000174") + b"\x00\x00\x00\x03\xff\x00\x01"
+    joined = join_problem({"t": Topic(2)}, [JoinMember("a", garbage)], "eager")
+    assert joined.unreadable == ("a",)
+    assert lead("sticky", {"t": 2}, {"a": garbage})
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([{"id": "a", "metadata": "zz"}], "member 'a', metadata: not hex"),
+        ([JoinMember("a", b""), JoinMember("a", b"")], "member 'a' is there twice"),
+    ],
+    ids=["not hex", "an id twice"],
+)
+def test_wrong_members_are_named(members: list[object], message: str) -> None:
+    with pytest.raises(SnapshotError, match=message):
+        lead("sticky", {"t": 1}, members)  # type: ignore[arg-type]
