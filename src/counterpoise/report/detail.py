@@ -10,7 +10,8 @@ from counterpoise.report.limits import Limits
 from counterpoise.report.load import LagSeries
 from counterpoise.report.loads import Load, loads_of, more_loads
 from counterpoise.report.overview import Figure, StrategyRow, strategy_rows
-from counterpoise.report.picture import Picture, draw
+from counterpoise.report.picture import draw
+from counterpoise.report.shapes import Picture
 from counterpoise.report.steps import Step, steps_in_words
 from counterpoise.report.words import (
     UNKNOWN,
@@ -27,6 +28,7 @@ from counterpoise.report.words import (
 
 __all__ = ["Detail", "detail"]
 
+_QUALITIES = {"unknown": "not known everywhere", "reset_policy": "by the reset policy where nothing is committed"}
 _CAUSES = {
     "join": "joined",
     "leave": "left",
@@ -93,7 +95,7 @@ def detail(
         strategy=visible(group["protocol"] or ""),
         state=phrase(group["state"]),
         summary=_summary(group),
-        figures=_figures(group),
+        figures=_figures(group, dict(zip([member for member, _ in history.members], names, strict=True)) if history else {}),
         incomplete=_incomplete(group, history),
         findings=findings,
         picture=picture,
@@ -141,7 +143,7 @@ def _summary(group: Row) -> str:
     return ", ".join(parts) or plural(group["commits"] or 0, "commit")
 
 
-def _figures(group: Row) -> list[Figure]:
+def _figures(group: Row, name_of: dict[str, str]) -> list[Figure]:
     p50, worst = group["sync_latency_ms_p50"], group["sync_latency_ms_max"]
     causes = ", ".join(
         f"{count(n)} {_CAUSES.get(cause, cause)}"
@@ -166,23 +168,25 @@ def _figures(group: Row) -> list[Figure]:
             count(group["observed_moved"]),
             f"{count(group['needless_moves'])} needlessly" if group["needless_moves"] else "",
         ),
-        Figure("wait for the leader", duration(p50), f"median; longest {duration(worst)}") if worst is not None else None,
+        Figure("leader's wait", duration(p50), f"median; longest {duration(worst)}") if worst is not None else None,
         Figure("stopped", duration(stopped * 1000), "partition time in which nobody committed") if stopped else None,
         Figure(
             "commits",
             count(group["commits"]),
             f"{plural(group['commit_tombstones'], 'tombstone')}" if group["commit_tombstones"] else "",
         ),
-        Figure("records behind", number(group["lag_now"]), _lag_owner(group)) if group["lag_now"] is not None else None,
+        Figure("records behind", number(group["lag_now"]), _lag_owner(group, name_of)) if group["lag_now"] is not None else None,
     ]
     return [figure for figure in made if figure is not None and figure.value != UNKNOWN]
 
 
-def _lag_owner(group: Row) -> str:
+def _lag_owner(group: Row, name_of: dict[str, str]) -> str:
     owner, share = group["lag_owner"], group["lag_owner_share"]
-    words = [] if group["lag_quality"] in (None, "exact") else [phrase(group["lag_quality"])]
+    words = (
+        [] if group["lag_quality"] in (None, "exact") else [_QUALITIES.get(group["lag_quality"], phrase(group["lag_quality"]))]
+    )
     if owner and share and group["lag_now"]:
-        words.append(f"{percent(share)} at {visible(owner)}")
+        words.append(f"{percent(share)} at {name_of.get(owner, visible(owner))}")
     return ", ".join(words)
 
 

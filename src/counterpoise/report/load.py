@@ -136,7 +136,8 @@ class Audit:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        earliest = pa.scalar(min(last.values()), pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+        kind = self._source("partition_lag").schema.field("at").type
+        earliest = pa.scalar(min(last.values()), pa.int64()).cast(pa.timestamp("us", tz=kind.tz)).cast(kind)
         owners: dict[str, dict[str | None, int]] = {}
         for batch in self._batches("partition_lag", ["group_id", "at", "lag", "owner"], known & (pc.field("at") >= earliest)):
             table = pa.Table.from_batches([batch]).group_by(["group_id", "at", "owner"]).aggregate([("lag", "sum")])
@@ -152,7 +153,7 @@ class Audit:
         source = self._source(name)
         try:
             return source.to_table(columns=columns, filter=where)
-        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise CaptureError(f"{self.out / 'tables' / name}: {_first_line(error)}; run the audit again") from error
 
     def _batches(self, name: str, columns: list[str], where: Any) -> Any:
@@ -160,7 +161,7 @@ class Audit:
 
         try:
             yield from (batch for batch in self._source(name).to_batches(columns=columns, filter=where) if batch.num_rows)
-        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise CaptureError(f"{self.out / 'tables' / name}: {_first_line(error)}; run the audit again") from error
 
     def _source(self, name: str) -> Any:
@@ -172,7 +173,7 @@ class Audit:
             raise CaptureError(f"{path}: no such table; run the audit again")
         try:
             return ds.dataset(path, format="parquet", exclude_invalid_files=False)
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise CaptureError(f"{path}: {_first_line(error)}; run the audit again") from error
 
 

@@ -96,7 +96,7 @@ def figures(summary: Row, findings: list[Row]) -> list[Figure]:
 def headline(summary: Row, period: tuple[int, int]) -> str:
     """The whole audit in one sentence."""
     found = summary["findings"]["by_severity"]
-    serious = [plural(found[s], f"{s} finding") for s in ("critical", "warning") if found.get(s)]
+    serious = [plural(found[s], word) for s, word in (("critical", "critical finding"), ("warning", "warning")) if found.get(s)]
     outcome = f"{' and '.join(serious)} to look at" if serious else "nothing serious found"
     return (
         f"{plural(summary['groups']['total'], 'group')} made {plural(summary['rebalances']['total'], 'rebalance')} "
@@ -162,7 +162,7 @@ def _cells(group: Row) -> list[tuple[str, float | int, str]]:
         cell(group["rebalances"], count(group["rebalances"]), f"{count(failed)} failed" if failed else ""),
         cell(group["observed_moved"], count(group["observed_moved"])),
         cell(latency, duration(latency)),
-        cell(lag, number(lag), "" if group["lag_quality"] in (None, "exact") else phrase(group["lag_quality"])),
+        cell(lag, number(lag) if lag is None or group["lag_quality"] == "exact" else f"\u2248 {number(lag)}"),
         cell(faith, percent(faith)),
     ]
 
@@ -185,7 +185,7 @@ def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, 
     listed = list(rows)
     if observed is not None and all(row["strategy"] != "observed" for row in listed):
         listed.insert(0, observed)
-    listed.sort(key=lambda row: row["strategy"] != "observed")
+    listed.sort(key=lambda row: (row["strategy"] != "observed", row["mode"] != "replay", row["strategy"]))
     most = {key: max((row[key] or 0 for row in listed), default=0) for key in ("moved", "revoked")}
 
     def bar(row: Row, key: str) -> Bar:

@@ -110,7 +110,7 @@ def _body(row: dict[str, Any]) -> RenderableType:
 
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")
     for name, text in (("evidence", row["evidence"]), ("cost", row["cost"])):
         if text:
             table.add_row(_plain(name), _plain("\n".join(visible(line) for line in str(text).splitlines())))

@@ -26,7 +26,7 @@ UNKNOWN = "\u2013"
 """Stands where a figure is not known."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SETTING = re.compile(r"^\s*(?:[A-Za-z][\w.\-]*\s*[=:]\s*\S.*|#.*|(?:kafka-[\w.\-]+|counterpoise)\s.*)$")
+_SETTING = re.compile(r"^\s*(?:[A-Za-z][\w.\-]*\s*=\s*\S.*|#.*|(?:kafka-[\w.\-]+|counterpoise)\s.*)$")
 _PHRASES = {
     "cooperative_followup": "cooperative follow-up",
     "static_replacement": "static member replaced",
@@ -37,7 +37,6 @@ _PHRASES = {
     "subscription": "a subscription changed",
     "partition_count": "the partition count changed",
     "protocol": "the strategy changed",
-    "unknown": "cause unknown",
     "closed_loop": "closed loop",
     "commits_only": "commits only",
     "reset_policy": "reset policy",
@@ -82,12 +81,12 @@ def number(value: float | None, missing: str = UNKNOWN) -> str:
 
 
 def percent(share: float | None, missing: str = UNKNOWN) -> str:
-    """A share as per cent; never rounded up to 100 or down to 0."""
+    """A share (0 to 1) as per cent; never rounded up to 100 or down to 0."""
     if share is None:
         return missing
     if share in (0, 1):
         return f"{share:.0%}"
-    return f"{min(max(share * 100, 0.1), 99.9):.1f} %".replace(".0 %", " %") if share < 1 else f"{share:.0%}"
+    return f"{min(max(share * 100, 0.1), 99.9):.1f}%".replace(".0%", "%")
 
 
 def plural(value: float | None, word: str, many: str | None = None) -> str:
