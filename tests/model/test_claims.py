@@ -62,7 +62,7 @@ def test_a_holder_that_no_longer_subscribes_keeps_nothing() -> None:
 
 @pytest.mark.parametrize("dense_cells", [50_000_000, 0], ids=["dense table", "sparse look-up"])
 def test_subscribes_agrees_with_a_set(dense_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counterpoise.model.claims._DENSE_CELLS", dense_cells)
+    monkeypatch.setattr("counterpoise.model.claims.DENSE_CELLS", dense_cells)
     rng = np.random.default_rng(7)
     table = rng.random((6, 9)) < 0.4
     start = np.concatenate(([0], np.cumsum(table.sum(axis=1))))

@@ -84,7 +84,9 @@ def test_static_members_come_first_by_instance_id() -> None:
     assert static_rank(["a", "b", "c", "d"], [None, "z", None, "y"]).tolist() == [2, 1, 3, 0]
 
 
-def test_subscriptions_become_rows_by_topic() -> None:
+@pytest.mark.parametrize("dense_cells", [50_000_000, 0], ids=["dense table", "sparse sort"])
+def test_subscriptions_become_rows_by_topic(dense_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counterpoise.model.assemble.DENSE_CELLS", dense_cells)
     start, subscriber = subscriber_csr(3, 3, [2, 0, 0, 2], [0, 0, 2, 0])
     assert (start.tolist(), subscriber.tolist()) == ([0, 2, 2, 3], [0, 2, 0])
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.claims import keepers, settle
+from counterpoise.model.claims import DENSE_CELLS, keepers, settle
 from counterpoise.model.order import java_key
 from counterpoise.model.problem import Int32, Int64, Problem, Racks
 
@@ -65,11 +65,21 @@ def assemble(
 
 
 def subscriber_csr(n_members: int, n_topics: int, member: npt.ArrayLike, topic: npt.ArrayLike) -> tuple[Int64, Int32]:
-    """Subscription pairs, any order, repeats allowed -> (subscriber_start int64[T+1], subscriber int32[S])."""
-    keys = np.unique(np.asarray(topic, np.int64) * max(n_members, 1) + np.asarray(member, np.int64))
-    topic_of_pair, member_of_pair = np.divmod(keys, max(n_members, 1))
-    start = np.searchsorted(topic_of_pair, np.arange(n_topics + 1)).astype(np.int64)
-    return start, member_of_pair.astype(np.int32)
+    """Subscription pairs, any order, repeats allowed -> (subscriber_start int64[T+1], subscriber int32[S]).
+
+    O(S + T M) with a dense table; beyond 50 million cells O(S log S). (`np.unique` takes a second for a million pairs.)
+    """
+    keys = np.asarray(topic, np.int64) * n_members + np.asarray(member, np.int64)
+    if n_topics * n_members <= DENSE_CELLS:
+        table = np.zeros(n_topics * n_members, np.bool_)
+        table[keys] = True
+        keys = np.flatnonzero(table)
+    elif len(keys):
+        keys = np.sort(keys)
+        keys = keys[np.append(True, keys[1:] != keys[:-1])]
+    start = np.searchsorted(keys, np.arange(n_topics + 1) * n_members).astype(np.int64)
+    topic_of_pair = np.repeat(np.arange(n_topics), np.diff(start))
+    return start, (keys - topic_of_pair * n_members).astype(np.int32)
 
 
 def static_rank(ids: Sequence[str], instance_ids: Sequence[str | None]) -> Int32:

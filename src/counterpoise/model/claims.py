@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Int64
 
-__all__ = ["keepers", "settle", "subscribes"]
+__all__ = ["DENSE_CELLS", "keepers", "settle", "subscribes"]
 
-_DENSE_CELLS = 50_000_000
+DENSE_CELLS = 50_000_000
 """Largest members x topics table of booleans that is worth its memory (50 MB)."""
 
 
@@ -80,7 +80,7 @@ def subscribes(topic: Int64, member: Int32, subscriber_start: Int64, subscriber:
     subscribed_topic = np.repeat(np.arange(n_topics), np.diff(subscriber_start))
     keys = subscribed_topic * n_members + subscriber
     wanted = np.asarray(topic, np.int64) * n_members + member
-    if n_topics * n_members <= _DENSE_CELLS:
+    if n_topics * n_members <= DENSE_CELLS:
         table = np.zeros(n_topics * n_members, np.bool_)
         table[keys] = True
         found: npt.NDArray[np.bool_] = table[wanted]
@@ -94,8 +94,9 @@ def subscribes(topic: Int64, member: Int32, subscriber_start: Int64, subscriber:
 def _by_rising_generation(member: Int32, partition: Int64, generation: Int64) -> list[tuple[Int32, Int64]]:
     if not len(member):
         return []
-    claimed = generation[member]
-    distinct = np.unique(generation[np.unique(member)])
+    claims = np.zeros(len(generation), np.bool_)
+    claims[member] = True
+    claimed, distinct = generation[member], np.unique(generation[claims])
     if len(distinct) == 1:
         return [(member, partition)]
     if len(distinct) <= 4:
