@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ from counterpoise.wire.offsets_topic import (
     encode_key,
     encode_value,
 )
+from counterpoise.wire.offsets_topic import batch as batch_module
 from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
 from counterpoise.wire.offsets_topic.columns import BinaryColumn, not_utf8, pack_slices
 from counterpoise.wire.offsets_topic.values import LegacyOffsetCommitValue, OffsetCommitValue
@@ -131,6 +133,19 @@ def test_metadata_of_any_length_whatever_the_width_of_its_varint() -> None:
     offsets, packed = pack_slices(values.data, batch.metadata_start, batch.metadata_length)
     joined = pa.StringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(packed)).to_pylist()
     assert joined == [*(texts_ * 5), "m"]
+
+
+def test_rows_in_more_than_one_block_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_module, "_BLOCK", 3)
+    key = encode_key(RecordType.OFFSET_COMMIT, OffsetKey("g", "t", 0))
+    rows: list[Row] = []
+    for at in range(20):
+        value = OffsetCommitValue(offset=at, metadata="m" * at, commit_timestamp=at, topic_id=bytes([at]) * 16)
+        rows.append((key, None if at % 7 == 3 else encode_value(RecordType.OFFSET_COMMIT, value, at % 5)))
+    rows[4], rows[9], rows[13] = (key, b"\x00\x04"), (key[:5], rows[9][1]), (b"\x00\x02\x00\x01g", None)
+    batch, keys, values = decode(rows)
+    assert len(batch.row) == 17
+    assert_equals_row_wise(rows, batch, keys, values)
 
 
 def test_an_empty_batch_and_a_batch_without_commits() -> None:

@@ -22,6 +22,10 @@ from counterpoise.wire.offsets_topic.values import ZERO_UUID, LegacyOffsetCommit
 
 __all__ = ["CommitBatch", "KeyColumns", "decode_commits"]
 
+_NEWEST = VALUES[RecordType.OFFSET_COMMIT].newest
+_BLOCK = 1 << 14
+"""Rows per step: what one step touches stays in the processor's cache."""
+
 _ID_TAG = b"\x01\x00\x10"
 """One tagged field: tag 0, 16 bytes."""
 
@@ -102,12 +106,17 @@ def decode_commits(keys: BinaryColumn, codes: Int32, values: BinaryColumn) -> Co
     fault = np.append(decoded_keys.fault, np.uint8(Fault.NULL_KEY))[codes]
     commit = (fault == Fault.NONE) & (type_of_row >= 0) & (type_of_row <= RecordType.OFFSET_COMMIT)
     row = np.flatnonzero(commit)
-    table = _decode_values(values, row, type_of_row[row])
+    record_type = type_of_row if len(row) == len(codes) else type_of_row[row]
+    table = _blank_table(len(row))
+    for first in range(0, len(row), _BLOCK):
+        block = slice(first, first + _BLOCK)
+        _decode_values(values, row[block], record_type[block], {name: column[block] for name, column in table.items()})
+    table["topic_id"] = table["topic_id"].view(np.uint8).reshape(-1, 16)
     fault[row] = table.pop("fault")
-    sound = fault[row] == Fault.NONE
-    if not sound.all():
+    if fault[row].any():
+        sound = fault[row] == Fault.NONE
         commit[row[~sound]] = False
-        row = row[sound]
+        row, record_type = row[sound], record_type[sound]
         table = {name: column[sound] for name, column in table.items()}
     return CommitBatch(
         keys=decoded_keys,
@@ -115,24 +124,17 @@ def decode_commits(keys: BinaryColumn, codes: Int32, values: BinaryColumn) -> Co
         rest=np.flatnonzero(~commit),
         row=row,
         key=codes[row].astype(np.int32, copy=False),
-        record_type=type_of_row[row],
+        record_type=record_type,
         **table,
     )
 
 
-def _decode_values(values: BinaryColumn, row: Int64, record_type: Int16) -> dict[str, npt.NDArray[Any]]:
-    """Columns of `CommitBatch` for the rows of types 0 and 1, and their `fault`."""
-    n = len(row)
-    start, length = values.spans(row)
-    deleted = np.zeros(n, np.bool_) if values.valid is None else ~values.valid[row]
-    version = np.full(n, -1, np.int16)
-    typed = _where(~deleted & (length >= 2), n)
-    version[typed] = gather(values.data, ">i2", start[typed])
-    newest = np.where(record_type == RecordType.OFFSET_COMMIT, VALUES[RecordType.OFFSET_COMMIT].newest, 0)
-    table: dict[str, npt.NDArray[Any]] = {
-        "fault": np.where(deleted, Fault.NONE, Fault.BAD_VALUE).astype(np.uint8),
-        "version": version,
-        "deleted": deleted,
+def _blank_table(n: int) -> dict[str, npt.NDArray[Any]]:
+    """Columns of `CommitBatch` and a `fault`, as tombstones have them."""
+    return {
+        "fault": np.zeros(n, np.uint8),
+        "version": np.full(n, -1, np.int16),
+        "deleted": np.zeros(n, np.bool_),
         "offset": np.full(n, -1, np.int64),
         "leader_epoch": np.full(n, -1, np.int32),
         "metadata_start": np.zeros(n, np.int64),
@@ -142,17 +144,25 @@ def _decode_values(values: BinaryColumn, row: Int64, record_type: Int16) -> dict
         "topic_id": np.zeros(n, "V16"),
         "has_topic_id": np.zeros(n, np.bool_),
     }
-    long_enough = ~deleted & (length >= 2)
-    unknown = long_enough & ((version < 0) | (version > newest))
-    table["fault"][unknown] = Fault.UNKNOWN_VERSION
-    known = long_enough & ~unknown
-    for number in range(VALUES[RecordType.OFFSET_COMMIT].newest + 1):
-        members = known & (version == number)
-        if members.any():
-            _decode_version(number, values.data, start, length, np.flatnonzero(members), table)
-    _settle_doubtful(values, row, record_type, np.flatnonzero(known & (table["fault"] == Fault.BAD_VALUE)), table)
-    table["topic_id"] = table["topic_id"].view(np.uint8).reshape(n, 16)
-    return table
+
+
+def _decode_values(values: BinaryColumn, row: Int64, record_type: Int16, table: dict[str, npt.NDArray[Any]]) -> None:
+    """Fill the blank table of some rows of types 0 and 1."""
+    start, length = values.spans(row)
+    version, fault, deleted = table["version"], table["fault"], table["deleted"]
+    if values.valid is not None:
+        deleted[:] = ~values.valid[row]
+    fault[~deleted] = Fault.BAD_VALUE
+    typed = ~deleted & (length >= 2)
+    version[typed] = gather(values.data, ">i2", start[typed])
+    newest = np.where(record_type == RecordType.OFFSET_COMMIT, _NEWEST, 0)
+    known = typed & (version >= 0) & (version <= newest)
+    fault[typed & ~known] = Fault.UNKNOWN_VERSION
+    for number in range(_NEWEST + 1):
+        members = np.flatnonzero(known & (version == number))
+        if len(members):
+            _decode_version(number, values.data, start, length, members, table)
+    _settle_doubtful(values, row, record_type, np.flatnonzero(known & (fault == Fault.BAD_VALUE)), table)
 
 
 def _decode_version(
@@ -233,10 +243,6 @@ def _settle_doubtful(
             table["expire_timestamp"][at] = value.expire_timestamp
             table["topic_id"][at] = np.void(value.topic_id)
             table["has_topic_id"][at] = value.topic_id != ZERO_UUID
-
-
-def _where(mask: Bool, n: int) -> Any:
-    return slice(0, n) if mask.all() else np.flatnonzero(mask)
 
 
 def _select(mask: Bool, *columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
