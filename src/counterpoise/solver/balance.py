@@ -19,7 +19,7 @@ from counterpoise.solver.classes import Classes, sum_by
 from counterpoise.solver.flow import Arcs, Bools
 from counterpoise.solver.levels import Demand, Quotas, quotas
 
-__all__ = ["Blocks", "decompose", "one_block"]
+__all__ = ["Blocks", "decompose", "one_block", "plausible"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,14 @@ def one_block(classes: Classes, units: Int64) -> Blocks:
     """Everything in one block: a guess that a complete flow proves right."""
     camps = np.zeros(classes.n_camps, np.int64)
     return _blocks(classes, np.zeros(classes.n_kinds, np.int64), camps, 1, units)
+
+
+def plausible(classes: Classes, units: Int64, shares: Quotas) -> bool:
+    """Whether one block is not ruled out at sight: no camp sees too few units, no kind too few places; O(links)."""
+    base, places = classes.per_camp(shares.base), classes.per_camp(shares.base + shares.eligible)
+    seen = sum_by(classes.link_camp, units[classes.link_kind], classes.n_camps)
+    open_to = sum_by(classes.link_kind, places[classes.link_camp], classes.n_kinds)
+    return bool((seen >= base).all() and (open_to >= units).all())
 
 
 def decompose(classes: Classes, units: Int64, demand: Demand) -> Blocks:

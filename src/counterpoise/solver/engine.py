@@ -8,12 +8,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.solver.balance import Blocks, decompose, one_block
+from counterpoise.solver.balance import Blocks, decompose, one_block, plausible
 from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.decode import fill, give_up
 from counterpoise.solver.equal import common_subscribers, deal_equal
 from counterpoise.solver.history import Claims, claims_of, no_claims
-from counterpoise.solver.levels import Demand, quotas
+from counterpoise.solver.levels import Demand, Quotas, quotas
 from counterpoise.solver.racks import priced, rack_classes, racks_matter
 from counterpoise.solver.stickiness import Costs, reroute
 from counterpoise.solver.transport import Deal, closed_form, transport
@@ -94,10 +94,14 @@ def _task(problem: Problem, classes: Classes, claims: Claims, pinned: Int64 | No
 
 def _sticky_deal(task: _Task) -> Deal:
     """The optimal deal: first on the guess that all is one block, which a complete flow proves, then block by block."""
-    deal = _attempt(task, one_block(task.classes, task.units))
-    if not deal.short.any():
-        return deal
-    return _attempt(task, decompose(task.classes, task.units, task.demand), final=True)
+    whole = one_block(task.classes, task.units)
+    shares = quotas(whole.units, whole.of_member, task.demand)
+    if plausible(task.classes, task.units, shares):
+        deal = _attempt(task, whole, shares)
+        if not deal.short.any():
+            return deal
+    blocks = decompose(task.classes, task.units, task.demand)
+    return _attempt(task, blocks, quotas(blocks.units, blocks.of_member, task.demand), final=True)
 
 
 def _priced_deal(task: _Task, costs: Costs) -> Deal:
@@ -107,10 +111,9 @@ def _priced_deal(task: _Task, costs: Costs) -> Deal:
     return reroute(task.classes, task.claims, task.units, blocks, shares, costs, None)
 
 
-def _attempt(task: _Task, blocks: Blocks, *, final: bool = False) -> Deal:
+def _attempt(task: _Task, blocks: Blocks, shares: Quotas, *, final: bool = False) -> Deal:
     """The optimal deal if `blocks` are the true ones; blocks in which not everything fits are `short`, unless `final`."""
     classes, claims, units = task.classes, task.claims, task.units
-    shares = quotas(blocks.units, blocks.of_member, task.demand)
     home = blocks.of_kind[claims.kind] == blocks.of_member[claims.member]
     inside = claims if bool(home.all()) else Claims(claims.owner, claims.kind[home], claims.member[home], claims.count[home])
     start = closed_form(classes, inside, units, blocks, shares)
