@@ -151,6 +151,8 @@ class Audit:
         import pyarrow as pa
 
         source = self._source(name)
+        if not source.files:
+            return pa.table({})
         try:
             return source.to_table(columns=columns, filter=where)
         except (pa.ArrowException, OSError) as error:
@@ -159,8 +161,11 @@ class Audit:
     def _batches(self, name: str, columns: list[str], where: Any) -> Any:
         import pyarrow as pa
 
+        source = self._source(name)
+        if not source.files:
+            return
         try:
-            yield from (batch for batch in self._source(name).to_batches(columns=columns, filter=where) if batch.num_rows)
+            yield from (batch for batch in source.to_batches(columns=columns, filter=where) if batch.num_rows)
         except (pa.ArrowException, OSError) as error:
             raise CaptureError(f"{self.out / 'tables' / name}: {_first_line(error)}; run the audit again") from error
 

@@ -70,13 +70,12 @@ def count(value: float | None, missing: str = UNKNOWN) -> str:
 
 
 def number(value: float | None, missing: str = UNKNOWN) -> str:
-    """A number in at most four characters and a unit prefix: 1.2 k, 34 M."""
+    """A number to three digits and a unit prefix: 12.3 k, 34 M; exact below ten thousand."""
     if value is None:
         return missing
-    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= limit:
-            scaled = value / (1e3 if unit == "k" else limit)
-            return f"{scaled:.3g} {unit}" if scaled < 1000 else f"{scaled:.0f} {unit}"
+    for least, scale, unit in ((999.5e9, 1e12, "T"), (999.5e6, 1e9, "G"), (999.5e3, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(value) >= least:
+            return f"{value / scale:.3g} {unit}"
     return count(value)
 
 

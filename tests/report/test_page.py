@@ -1,0 +1,302 @@
+"""The page: whole, escaped, self-contained, true to the tables, bounded, and the same bytes for the same tables."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.errors import CaptureError, MissingExtraError
+from counterpoise.report import write_report
+from counterpoise.report.limits import Limits
+from tests.report import fleet
+from tests.report.page import Element, cells, drawings, read, ribbons, section
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(fleet.small(tmp_path_factory.mktemp("audit")))
+
+
+@pytest.fixture(scope="module")
+def page(path: Path) -> Element:
+    return read(path)
+
+
+def test_the_page_asks_nobody_for_anything(path, page):
+    """No element loads anything, no style names an address, and the page's own policy forbids it."""
+    loading = [
+        e for tag in ("img", "iframe", "object", "embed", "audio", "video", "source", "base", "form") for e in page.all(tag)
+    ]
+    assert loading == []
+    assert [e.attributes["href"] for e in page.all("link")] == ["data:,"]
+    assert [e for e in page.all("script") if "src" in e.attributes] == []
+    for tag in ("a", "use"):
+        assert all(e.attributes["href"].startswith("#") for e in page.all(tag))
+    text = path.read_text(encoding="utf-8")
+    assert set(re.findall(r"url\((.)", text)) <= {"#"}
+    assert re.findall(r"https?:|@import|fetch\(|XMLHttpRequest|//[a-z]+\.", text) == []
+    policy = page.all("meta")[1].attributes["content"]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+
+
+def test_only_the_one_known_script_may_run(page):
+    (script,) = page.all("script")
+    digest = base64.b64encode(hashlib.sha256(str(script.children[0]).encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in page.all("meta")[1].attributes["content"]
+
+
+def test_hostile_names_are_text_and_nothing_else(path, page):
+    """Names from group ids, client ids, topics, strategies, notes, findings and the source never become elements."""
+    assert fleet.HOSTILE in page.text()
+    assert fleet.HOSTILE not in path.read_text(encoding="utf-8")
+    assert len(page.all("script")) == 1
+    every = [e for tag in ("a", "b", "i", "bdi", "img", "p", "rect", "text", "title", "li", "td", "th") for e in page.all(tag)]
+    assert not any(name.startswith("on") for e in every for name in e.attributes)
+    assert page.all("img") == page.all("b") == page.all("i") == []
+    assert "\u202e" not in path.read_text(encoding="utf-8")
+
+
+def test_ids_are_unique_and_every_link_leads_somewhere(path, page):
+    text = path.read_text(encoding="utf-8")
+    ids = re.findall(r'\sid="([^"]*)"', text)
+    assert len(ids) == len(set(ids))
+    targets = {e.attributes["href"][1:] for tag in ("a", "use") for e in page.all(tag)}
+    assert targets <= set(ids)
+    assert set(re.findall(r"url\(#([^)]*)\)", text)) <= set(ids)
+
+
+def test_every_group_is_in_the_table_and_has_a_section(page):
+    names = {"eager", "coop", fleet.HOSTILE, "shared", "gone", "only-commits"}
+    (grid,) = page.all("table", id="grid")
+    assert {row.all("bdi")[0].text() for row in grid.all("tr")[1:]} == names
+    assert {part.all("h3")[0].text() for part in page.all("details", class_="group")} == names
+
+
+def test_the_table_of_groups_shows_the_numbers_of_group_report(page):
+    (grid,) = page.all("table", id="grid")
+    shown = {row.all("bdi")[0].text(): cells(row) for row in grid.all("tr")[1:]}
+    assert shown["coop"][1:4] == ["cooperative-sticky", "stable", "notice"]
+    assert shown["coop"][5:] == ["2 of 3", "6", "2", "7", "3 s", "41", "100%"]
+    assert shown["only-commits"][5:] == ["\u2013", "6", "0", "7", "3 s", "41", "\u2013"]
+    assert shown["eager"][0] == "eager partial classic"
+
+
+def test_the_overview_shows_the_numbers_of_the_summary(page):
+    tiles = [(tile.all("dt")[0].text(), tile.all("dd")[0].text()) for tile in page.all("dl", class_="tiles")[0].all("div")]
+    assert tiles == [
+        ("groups", "6"),
+        ("rebalances", "11"),
+        ("members", "17"),
+        ("findings", "3"),
+        ("replay fidelity", "91.7%"),
+        ("records", "24.2 k"),
+    ]
+    assert page.all("h1")[0].text() == "6 groups made 11 rebalances in 10 min: 1 critical finding and 1 warning to look at."
+    assert "23,844 commits and 48 commit tombstones, 156 group generations and 2 group tombstones" in page.text()
+    assert "3 commits were aborted" in page.text()
+
+
+def test_findings_come_ranked_with_evidence_cost_and_settings_to_copy(page):
+    cards = page.all("li", class_="finding")
+    assert [card.all("span", class_="rank")[0].text() for card in cards] == ["1", "2", "3"]
+    assert [term.text() for term in cards[1].all("dt")] == ["Evidence", "Cost", "What to do"]
+    assert cards[1].all("code")[0].text() == "partition.assignment.strategy=cooperative-sticky"
+
+
+def test_loads_are_those_of_the_last_step_with_members(page):
+    loads = section(page, "coop").all("ul", class_="loads")[0]
+    assert [(e.all("bdi")[0].text(), e.all("span", class_="value")[0].text()) for e in loads.all("li")] == [
+        ("app-1", "2 partitions"),
+        ("app-2", "2 partitions"),
+    ]
+    assert [e.text() for e in loads.all("div", class_="holds")] == ["clicks 0-1", "clicks 2-3"]
+    gone = section(page, "gone")
+    assert gone.all("div", class_="holds")[0].text() == "old 0"
+    assert "the last one with members" in gone.text()
+    assert "41 behind" in section(page, "eager").all("ul", class_="loads")[0].text()
+
+
+def test_strategies_stand_beside_what_was_observed(page):
+    rows = section(page, "eager").all("table", class_="strategies")[0].all("tr")[1:]
+    assert [cells(row) for row in rows] == [
+        ["observed", "", "7", "15", "1", "\u2013", "\u2013"],
+        ["sticky", "replay", "3", "15", "1", "1", "3 of 3"],
+        ["cooperative-sticky suggested", "closed loop", "3", "3", "1", "1", "3 of 3"],
+    ]
+    code = [e.text() for e in section(page, "eager").all("code")]
+    assert "partition.assignment.strategy=CooperativeStickyAssignor,RangeAssignor" in code
+
+
+def test_what_is_missing_is_said(page):
+    assert "no longer holds this group's whole history (1 step with an unknown history before)" in section(page, "eager").text()
+    assert "Incomplete" not in section(page, "coop").text()
+    assert "No rebalance of this group was recorded" in section(page, "only-commits").text()
+    assert "Not judged" not in section(page, "coop").text()
+
+
+def test_steps_are_listed_in_words(page):
+    rows = section(page, "eager").all("details", class_="steps")[0].all("tr")[1:]
+    assert cells(rows[0])[:4] == ["4", "04:06:00", "rebalance, a member left", "-app-1"]
+    assert cells(rows[0])[9] == "1 generation before it failed"
+    assert cells(rows[2])[9] == "history before it unknown"
+
+
+def drawn(path: Path, topic: str) -> list[tuple[float, float, str]]:
+    found = [[(left, right, title) for _, left, right, title in ribbons(d)] for d in drawings(path)]
+    (pieces,) = [pieces for pieces in found if any(f"{topic}-" in title for _, _, title in pieces)]
+    return [piece for piece in pieces if f"{topic}-" in piece[2]]
+
+
+def test_a_withheld_partition_leaves_a_gap_in_its_ribbon(path):
+    before, after = [piece for piece in drawn(path, "clicks") if piece[2].startswith("clicks-3:")]
+    minute = (992 - 44) / 10
+    assert after[0] - before[1] == pytest.approx(minute, abs=1)
+    assert before[2] == "clicks-3: app-1, 04:01:00 to 04:04:00 (3 min), generation 1"
+    assert after[2] == "clicks-3: app-2, 04:05:00 to 04:10:00 (5 min), generation 3"
+
+
+def test_a_deleted_group_has_no_ribbon_after_it_emptied(path):
+    assert [title for _, _, title in drawn(path, "old")] == ["old-0: app-1, 04:01:00 to 04:02:00 (60 s), generation 1"]
+
+
+def test_members_of_a_share_group_share_a_ribbon(path):
+    titles = {title for _, _, title in drawn(path, "jobs")}
+    assert titles == {f"jobs-{p}: shared by app-1, app-3, 04:01:00 to 04:10:00 (9 min), generation 1" for p in (0, 1)}
+
+
+def test_a_partition_of_two_members_is_called_contested_elsewhere(tmp_path):
+    both = fleet.step("g", 1, 1, {"a#1": {"t": [0]}, "b#1": {"t": [0]}})
+    out = fleet.write(tmp_path, rebalances=[both], group_report=[fleet.report_row("g")])
+    assert "t-0: CONTESTED by a, b" in drawn(write_report(out), "t")[0][2]
+
+
+def test_a_waiting_eager_group_and_an_unknown_past_are_drawn(path):
+    classes = [rect.get("class") for drawing in drawings(path) for rect in drawing.iter("rect")]
+    assert classes.count("wait") == 1
+    assert classes.count("unknown") == 1
+
+
+def test_pieces_stay_inside_the_drawing(path):
+    for drawing in drawings(path):
+        _, _, width, height = map(float, drawing.get("viewBox", "").split())
+        for rect in drawing.iter("rect"):
+            x, y, w, h = (float(rect.get(name, "nan")) for name in ("x", "y", "width", "height"))
+            assert 0 <= x < x + w <= width
+            assert 0 <= y < y + h <= height
+
+
+def big(out: Path, groups: int) -> Path:
+    members = {f"m{i:02d}#1": {"t": list(range(i * 10, i * 10 + 10))} for i in range(12)}
+    other = {name: {"t": parts["t"][:9]} for name, parts in members.items()}
+    names = [f"g{i:03d}" for i in range(groups)]
+    steps = [fleet.step(name, n, n / 2, members if n % 2 else other) for name in names for n in range(1, 11)]
+    return fleet.write(
+        out,
+        rebalances=steps,
+        group_report=[fleet.report_row(name, rebalances=groups - i) for i, name in enumerate(names)],
+        findings=[fleet.finding(i + 1, "g005") for i in range(9)],
+    )
+
+
+def test_whatever_is_left_out_is_said(tmp_path):
+    limits = Limits(groups=2, table=5, findings=3, steps=8, listed=4, ribbons=16, segments=1000, members=10)
+    page = read(write_report(big(tmp_path, 7), limits))
+    assert [part.all("h3")[0].text() for part in page.all("details", class_="group")] == ["g005", "g000"]
+    text = page.text()
+    for words in (
+        "The 2 most important groups; 5 others without a section",
+        "2 more groups not listed",
+        "6 more findings not shown",
+        "104 more partitions not drawn",
+        "2 older steps not drawn",
+        "10 steps in words, the newest 4",
+        "2 more members not drawn, with 9 to 9 partitions each",
+        "2 more members not listed",
+    ):
+        assert words in text
+    assert len(page.all("table", id="grid")[0].all("tr")) == 1 + 5
+
+
+def test_the_page_grows_with_its_limits_and_not_with_the_fleet(tmp_path):
+    limits = Limits(groups=3, table=10)
+    small = write_report(big(tmp_path / "a", 12), limits).stat().st_size
+    large = write_report(big(tmp_path / "b", 60), limits).stat().st_size
+    assert large < small * 1.05
+
+
+def test_the_same_tables_give_the_same_bytes_whatever_their_order_and_timestamps(tmp_path):
+    """Rows in another order, in several files, with Spark's INT96 timestamps."""
+    one, other = fleet.small(tmp_path / "one"), fleet.small(tmp_path / "other")
+    for folder in (other / "tables").iterdir():
+        table = pq.read_table(folder / "part-0.parquet")
+        turned = table.take(np.arange(table.num_rows)[::-1])
+        half = turned.num_rows // 2
+        pq.write_table(turned.slice(half), folder / "part-0.parquet", use_deprecated_int96_timestamps=True)
+        pq.write_table(turned.slice(0, half), folder / "part-1.parquet", use_deprecated_int96_timestamps=True)
+        (folder / "_SUCCESS").touch()
+    assert write_report(one).read_bytes() == write_report(other).read_bytes()
+
+
+def test_an_audit_that_found_nothing_still_makes_a_page(tmp_path):
+    page = read(write_report(fleet.write(tmp_path)))
+    assert "Nothing found." in page.text()
+    assert page.all("h1")[0].text() == "0 groups made 0 rebalances in 10 min: nothing serious found."
+
+
+def test_a_table_without_any_file_is_an_empty_table(tmp_path):
+    """Spark may write nothing but its marker where there is no row."""
+    out = fleet.write(tmp_path)
+    for folder in (out / "tables").iterdir():
+        (folder / "part-0.parquet").unlink()
+        (folder / "_SUCCESS").touch()
+    assert "Nothing found." in read(write_report(out)).text()
+
+
+def test_a_folder_that_is_no_audit_is_named_in_one_clear_line(tmp_path):
+    with pytest.raises(CaptureError, match=r"summary\.json: not found; .* run `counterpoise audit"):
+        write_report(tmp_path)
+    (tmp_path / "summary.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(CaptureError, match="is not an audit's summary"):
+        write_report(tmp_path)
+    (tmp_path / "summary.json").write_text("{", encoding="utf-8")
+    with pytest.raises(CaptureError, match="cannot be read"):
+        write_report(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["gone", "torn", "column"])
+def test_a_damaged_table_is_named_and_leaves_no_half_page(tmp_path, damage):
+    out = fleet.small(tmp_path)
+    file = out / "tables" / "rebalances" / "part-0.parquet"
+    if damage == "gone":
+        file.unlink()
+        file.parent.rmdir()
+    elif damage == "torn":
+        file.write_bytes(file.read_bytes()[:100])
+    else:
+        pq.write_table(pq.read_table(file).drop_columns(["log_ts"]), file)
+    with pytest.raises(CaptureError, match=r"tables.rebalances.*run the audit again"):
+        write_report(out)
+    assert sorted(p.name for p in out.iterdir()) == ["summary.json", "tables"]
+
+
+@pytest.mark.parametrize("library", ["jinja2", "pyarrow"])
+def test_a_missing_library_names_the_extra(tmp_path, monkeypatch, library):
+    out = fleet.small(tmp_path)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=r"counterpoise\[report\]"):
+        write_report(out)
+
+
+def test_the_summary_is_not_changed_by_reading_it(tmp_path):
+    out = fleet.small(tmp_path)
+    before = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    write_report(out)
+    assert json.loads((out / "summary.json").read_text(encoding="utf-8")) == before
