@@ -9,11 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int32, Int64
+from counterpoise.pipeline import schemas
+from counterpoise.pipeline.arrow_types import arrow_type
 
 __all__ = ["ASSIGNMENT", "PlanRow", "assignments"]
 
-_TOPIC_PARTITIONS = pa.list_(pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa.int32()))]))
-ASSIGNMENT = pa.list_(pa.struct([("member_id", pa.string()), ("client_id", pa.string()), ("assigned", _TOPIC_PARTITIONS)]))
+ASSIGNMENT = arrow_type(schemas.ASSIGNMENT)
+_TOPIC_PARTITIONS = ASSIGNMENT.value_type.field("assigned").type
 
 
 @dataclass(frozen=True)

@@ -169,9 +169,8 @@ class ClassicFold:
 
     def _common(self, kind: str, cause: str) -> dict[str, Any]:
         empty: dict[str, Any] = {"joined": [], "left": [], "restarted": [], "assignment": [], "detail": ""}
-        return {**empty, "incarnation": self.incarnation, "group_type": "classic", "kind": kind, "cause": cause} | dict.fromkeys(
-            ("n_members", "n_static", "n_idle", "n_partitions"), 0
-        )
+        about = {"incarnation": self.incarnation, "group_type": "classic", "kind": kind, "cause": cause}
+        return {**empty, **about, **dict.fromkeys(("n_members", "n_static", "n_idle", "n_partitions"), 0)}
 
     def _described(self, row: Row, kind: str, why: Difference) -> dict[str, Any]:
         members = row["members"]

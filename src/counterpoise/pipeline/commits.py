@@ -9,7 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StructType
 
+from counterpoise.pipeline.arrow_types import arrow_schema
+from counterpoise.pipeline.schemas import OFFSET_COMMITS
 from counterpoise.wire.offsets_topic import uuid_text
 from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
 from counterpoise.wire.offsets_topic.columns import BinaryColumn, pack_slices
@@ -20,24 +23,8 @@ _UTC_US = pa.timestamp("us", tz="UTC")
 _LATEST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999: later times are damage, and no table could show them."""
 
-COMMIT_COLUMNS = pa.schema(
-    [
-        ("log_partition", pa.int32()),
-        ("log_offset", pa.int64()),
-        ("log_ts", _UTC_US),
-        ("group_id", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("committed_offset", pa.int64()),
-        ("leader_epoch", pa.int32()),
-        ("metadata", pa.string()),
-        ("commit_ts", _UTC_US),
-        ("expire_ts", _UTC_US),
-        ("topic_id", pa.string()),
-        ("value_version", pa.int32()),
-        ("deleted", pa.bool_()),
-    ]
-)
+COMMIT_COLUMNS = arrow_schema(StructType(OFFSET_COMMITS.fields[1:]))
+"""`OFFSET_COMMITS` without the cluster."""
 
 
 def commit_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

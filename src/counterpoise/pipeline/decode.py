@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
 
+from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.commits import commit_batches, undecided
 from counterpoise.pipeline.generations import generation_batches, member_faults
 from counterpoise.pipeline.modern import modern_batches
@@ -24,18 +25,7 @@ from counterpoise.wire.offsets_topic import Record, RecordType, Undecodable, dec
 __all__ = ["decode_errors", "decoded_commits", "group_generations", "is_commit", "modern_group_records", "offset_commits"]
 
 _COMMIT_TYPES = (b"\x00\x00", b"\x00\x01")
-ERROR_COLUMNS = pa.schema(
-    [
-        ("log_partition", pa.int32()),
-        ("log_offset", pa.int64()),
-        ("log_ts", pa.timestamp("us", tz="UTC")),
-        ("record_type", pa.int32()),
-        ("value_version", pa.int32()),
-        ("reason", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-    ]
-)
+ERROR_COLUMNS = arrow_schema(StructType(DECODE_ERRORS.fields[1:]))
 
 
 def is_commit() -> Column:

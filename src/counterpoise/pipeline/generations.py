@@ -7,60 +7,26 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from counterpoise.errors import InvariantError, WireError
+from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.libraries import leader_library, library_of
+from counterpoise.pipeline.schemas import GROUP_GENERATIONS
 from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, decode_assignment, decode_subscription
 from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable, decode_record
 from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
 
 __all__ = [
     "GENERATION_COLUMNS",
-    "TOPIC_PARTITIONS",
     "generation_batches",
     "generation_rows",
     "member_faults",
     "topic_partitions",
 ]
 
-_TIME = pa.timestamp("us", tz="UTC")
-TOPIC_PARTITIONS = pa.list_(pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa.int32()))]))
-_MEMBER = pa.struct(
-    [
-        ("member_id", pa.string()),
-        ("group_instance_id", pa.string()),
-        ("client_id", pa.string()),
-        ("client_host", pa.string()),
-        ("rebalance_timeout_ms", pa.int32()),
-        ("session_timeout_ms", pa.int32()),
-        ("topics", pa.list_(pa.string())),
-        ("owned", TOPIC_PARTITIONS),
-        ("owned_generation", pa.int32()),
-        ("rack_id", pa.string()),
-        ("subscription_version", pa.int32()),
-        ("user_data", pa.binary()),
-        ("assigned", TOPIC_PARTITIONS),
-        ("assignment_version", pa.int32()),
-        ("library", pa.string()),
-    ]
-)
-GENERATION_COLUMNS = pa.schema(
-    [
-        ("log_partition", pa.int32()),
-        ("log_offset", pa.int64()),
-        ("log_ts", _TIME),
-        ("group_id", pa.string()),
-        ("protocol_type", pa.string()),
-        ("protocol", pa.string()),
-        ("generation", pa.int32()),
-        ("leader", pa.string()),
-        ("state_ts", _TIME),
-        ("value_version", pa.int32()),
-        ("deleted", pa.bool_()),
-        ("members", pa.list_(_MEMBER)),
-        ("leader_library", pa.string()),
-    ]
-)
+GENERATION_COLUMNS = arrow_schema(StructType(GROUP_GENERATIONS.fields[1:]))
+"""`GROUP_GENERATIONS` without the cluster."""
 _LATEST_MS = 253_402_300_799_999
 
 

@@ -8,24 +8,16 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
+from counterpoise.pipeline.arrow_types import arrow_schema
+from counterpoise.pipeline.schemas import MODERN_GROUP_RECORDS
 from counterpoise.wire.offsets_topic import MemberKey, Record, RegexKey, Tombstone, Undecodable, decode_record, uuid_text
 
 __all__ = ["MODERN_COLUMNS", "modern_batches", "modern_rows", "payload"]
 
-MODERN_COLUMNS = pa.schema(
-    [
-        ("log_partition", pa.int32()),
-        ("log_offset", pa.int64()),
-        ("log_ts", pa.timestamp("us", tz="UTC")),
-        ("group_id", pa.string()),
-        ("record_type", pa.int32()),
-        ("member_id", pa.string()),
-        ("epoch", pa.int32()),
-        ("payload", pa.string()),
-        ("deleted", pa.bool_()),
-    ]
-)
+MODERN_COLUMNS = arrow_schema(StructType(MODERN_GROUP_RECORDS.fields[1:]))
+"""`MODERN_GROUP_RECORDS` without the cluster."""
 _CLASSIC = (0, 1, 2)
 _EPOCHS = ("epoch", "assignment_epoch", "member_epoch")
 

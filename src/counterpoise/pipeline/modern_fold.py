@@ -66,7 +66,7 @@ class ModernFold:
         self._targets: dict[str, list[dict[str, Any]]] = {}
         self._reached: dict[str, int] = {}
         self._regex: dict[str, list[str]] = {}
-        self._was: list[Row] = []
+        self._was: Sequence[Row] = []
         self._owners: Owners = {}
         self._codes: dict[str, int] = {}
         self._target_epoch: int | None = None

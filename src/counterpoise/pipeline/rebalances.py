@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from counterpoise.pipeline.arrow_assignments import ASSIGNMENT
+from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.classic_fold import ClassicFold
 from counterpoise.pipeline.grouped import by_group
 from counterpoise.pipeline.modern_fold import NAMES, ModernFold
@@ -21,42 +21,7 @@ from counterpoise.pipeline.schemas import REBALANCES
 
 __all__ = ["fold_batches", "rebalances", "steps_of_group", "topic_names"]
 
-_STRINGS = pa.list_(pa.string())
-STEP_COLUMNS = pa.schema(
-    [
-        ("cluster", pa.string()),
-        ("group_id", pa.string()),
-        ("incarnation", pa.int32()),
-        ("generation", pa.int32()),
-        ("log_partition", pa.int32()),
-        ("log_offset", pa.int64()),
-        ("log_ts", pa.timestamp("us", tz="UTC")),
-        ("group_type", pa.string()),
-        ("protocol_type", pa.string()),
-        ("protocol", pa.string()),
-        ("protocol_kind", pa.string()),
-        ("kind", pa.string()),
-        ("cause", pa.string()),
-        ("joined", _STRINGS),
-        ("left", _STRINGS),
-        ("restarted", _STRINGS),
-        ("missed_generations", pa.int32()),
-        ("sync_latency_ms", pa.int64()),
-        ("n_members", pa.int32()),
-        ("n_static", pa.int32()),
-        ("n_idle", pa.int32()),
-        ("n_partitions", pa.int32()),
-        ("n_moved", pa.int32()),
-        ("n_kept", pa.int32()),
-        ("leader", pa.string()),
-        ("leader_library", pa.string()),
-        ("logical_rebalance", pa.int32()),
-        ("detail", pa.string()),
-        ("assignment", ASSIGNMENT),
-        ("complete", pa.bool_()),
-        ("settle_ms", pa.int64()),
-    ]
-)
+STEP_COLUMNS = arrow_schema(REBALANCES)
 _PLACE = ("log_partition", "log_offset", "log_ts")
 _CLASSIC = ("protocol_type", "protocol", "generation", "leader", "state_ts", "members", "leader_library")
 

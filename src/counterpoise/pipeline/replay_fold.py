@@ -60,7 +60,7 @@ class Replay:
     @property
     def declared(self) -> bool:
         """Whether the group ran this strategy in this generation."""
-        return self.name == self.row["protocol"]
+        return bool(self.name == self.row["protocol"])
 
 
 def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:

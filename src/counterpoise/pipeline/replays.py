@@ -10,10 +10,10 @@ from dataclasses import fields
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
 
 from counterpoise.metrics import Metrics
-from counterpoise.pipeline.arrow_assignments import ASSIGNMENT, PlanRow, assignments
+from counterpoise.pipeline.arrow_assignments import PlanRow, assignments
+from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.grouped import by_group
 from counterpoise.pipeline.replay_fold import Replay, comparable, replays_of_group
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS, METRICS, REPLAYS
@@ -22,39 +22,7 @@ __all__ = ["measured_replays", "metrics", "replays"]
 
 _BATCH = 512
 _FIGURES = tuple(field.name for field in fields(Metrics))
-_FLOATS = ("jain", "lag_cv", "makespan_ratio")
-_FLAGS = ("balanced", "sticky")
-_WIDE = ("kip54_score", "max_member_lag")
-_HEAD = pa.schema(
-    [
-        ("cluster", pa.string()),
-        ("group_id", pa.string()),
-        ("incarnation", pa.int32()),
-        ("generation", pa.int32()),
-        ("log_partition", pa.int32()),
-        ("log_offset", pa.int64()),
-        ("log_ts", pa.timestamp("us", tz="UTC")),
-        ("strategy", pa.string()),
-        ("mode", pa.string()),
-        ("declared", pa.bool_()),
-        ("leader_library", pa.string()),
-        ("n_members", pa.int32()),
-        ("n_partitions", pa.int32()),
-    ]
-)
-
-
-def _figure_type(name: str) -> pa.DataType:
-    if name in _FLOATS:
-        return pa.float64()
-    if name in _FLAGS:
-        return pa.bool_()
-    return pa.int64() if name in _WIDE else pa.int32()
-
-
-COLUMNS = pa.schema(
-    [*_HEAD, *((name, _figure_type(name)) for name in _FIGURES), ("matches_observed", pa.bool_()), ("assignment", ASSIGNMENT)]
-)
+COLUMNS = arrow_schema(MEASURED_REPLAYS)
 
 
 def measured_replays(generations: DataFrame, names: Sequence[str] | None = None) -> DataFrame:
@@ -86,15 +54,6 @@ def replays(measured: DataFrame) -> DataFrame:
 def metrics(measured: DataFrame) -> DataFrame:
     """Table `metrics` from `measured_replays`."""
     return measured.select(*METRICS.names)
-
-
-def fidelity(metrics: DataFrame) -> DataFrame:
-    """Per cluster, group and leader's library: generations judged and generations that the declared strategy reproduces."""
-    judged = metrics.where(fn.col("declared") & (fn.col("mode") == "replay"))
-    matched = fn.sum(fn.col("matches_observed").cast("int")).cast("int")
-    return judged.groupBy("cluster", "group_id", "strategy", "leader_library").agg(
-        fn.count("*").cast("int").alias("judged"), matched.alias("matched")
-    )
 
 
 def replay_batches(names: Sequence[str]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

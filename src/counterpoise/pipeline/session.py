@@ -26,13 +26,19 @@ LOCAL_SETTINGS: Mapping[str, str] = {
 """What a session of our own sets; the batch limits bound what a Python worker holds at once (32 MB of Arrow)."""
 
 
-def local_session(settings: Mapping[str, str] | None = None) -> tuple[SparkSession, bool]:
+SMALL = 2_000_000
+"""Up to so many records the JVM's quick compiler alone is faster: a short job ends before the slow one pays off."""
+
+
+def local_session(settings: Mapping[str, str] | None = None, *, records: int | None = None) -> tuple[SparkSession, bool]:
     """The active session, or a new one.
 
     Parameters
     ----------
     settings : mapping, optional
         Further Spark settings; they win over `LOCAL_SETTINGS`. Ignored by an active session.
+    records : int, optional
+        How many records there are, if that is known: a JVM for few of them starts and compiles faster.
 
     Returns
     -------
@@ -51,14 +57,17 @@ def local_session(settings: Mapping[str, str] | None = None) -> tuple[SparkSessi
     cores = os.cpu_count() or 1
     builder = SparkSession.builder.appName("counterpoise audit")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
-    defaults = {} if submitted else _alone(cores)
+    defaults = {} if submitted else _alone(cores, records)
     for name, value in {**LOCAL_SETTINGS, **defaults, **(settings or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate(), True
 
 
-def _alone(cores: int) -> dict[str, str]:
-    settings = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(2 * cores)}
+def _alone(cores: int, records: int | None) -> dict[str, str]:
+    small = records is not None and records <= SMALL
+    settings = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(cores if small else 2 * cores)}
+    if small:
+        settings["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     if "SPARK_DRIVER_MEMORY" not in os.environ:
         settings["spark.driver.memory"] = "2g"
     # Workers must find this package, and Spark would take the first python3 in the PATH.

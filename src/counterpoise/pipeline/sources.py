@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType, TimestampType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, TimestampType
 
 from counterpoise.errors import CaptureError
 
-__all__ = ["Capture", "check_columns", "read_capture", "reading"]
+__all__ = ["Capture", "check_columns", "check_source", "count_records", "read_capture", "reading"]
 
 RECORDS_FILE = "consumer_offsets.parquet"
 _WANTED = {
@@ -73,14 +73,40 @@ def read_capture(spark: SparkSession, source: str | Path) -> Capture:
         with reading(text):
             return _remote(spark, text.rstrip("/"))
     path = Path(source)
-    if not path.exists():
-        raise CaptureError(f"{path}: no such file or folder; give a capture folder with {RECORDS_FILE}, or a Parquet file")
-    records = _records_path(path)
-    _check_files(records)
+    records = _checked(path)
     with reading(str(records)):
         found = check_columns(spark.read.parquet(str(records)), str(records))
     folder = path if path.is_dir() and records != path else None
     return Capture(found, *_companions(spark, folder))
+
+
+def check_source(source: str | Path) -> None:
+    """The errors of `read_capture` that need no Spark, before a session is started for nothing.
+
+    Raises
+    ------
+    CaptureError
+    """
+    if "://" not in str(source):
+        _checked(Path(source))
+
+
+def _checked(path: Path) -> Path:
+    if not path.exists():
+        raise CaptureError(f"{path}: no such file or folder; give a capture folder with {RECORDS_FILE}, or a Parquet file")
+    records = _records_path(path)
+    _check_files(records)
+    return records
+
+
+def count_records(source: str | Path) -> int | None:
+    """Records of a local capture by its Parquet footers; None where they cannot be read (that is `read_capture`'s to say)."""
+    try:
+        records = _records_path(Path(source))
+        files = [records] if records.is_file() else sorted(records.rglob("*.parquet"))
+        return sum(pq.read_metadata(file).num_rows for file in files)
+    except (CaptureError, pa.ArrowException, OSError):
+        return None
 
 
 def check_columns(records: DataFrame, where: str) -> DataFrame:
@@ -221,8 +247,3 @@ def _topics(spark: SparkSession, file: str) -> DataFrame:
 def _aborted(spark: SparkSession, file: str) -> DataFrame:
     pairs = spark.read.text(file, wholetext=True).select(fn.explode(fn.from_json("value", "array<array<bigint>>")).alias("pair"))
     return pairs.select(fn.col("pair")[0].cast("int").alias("log_partition"), fn.col("pair")[1].alias("log_offset"))
-
-
-def empty_like(spark: SparkSession, schema: StructType) -> DataFrame:
-    """A table without rows."""
-    return spark.createDataFrame([], schema)

@@ -1,0 +1,42 @@
+"""Findings: rules over rows of `group_report`, ranked; each rule gives a finding with numbers, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from counterpoise.pipeline.findings import balance, life, rebalancing
+from counterpoise.pipeline.findings.finding import Finding
+
+__all__ = ["RULES", "Finding", "findings_of"]
+
+Rule = Callable[[Mapping[str, Any]], Finding | None]
+
+RULES: tuple[Rule, ...] = (
+    balance.idle_members,
+    balance.unbalanced,
+    balance.needless_moves,
+    balance.better_strategy,
+    balance.lag_on_one_owner,
+    rebalancing.storm,
+    rebalancing.eager_stops,
+    rebalancing.failed_generations,
+    rebalancing.slow_leader,
+    rebalancing.static_membership,
+    rebalancing.flapping,
+    life.dead_group,
+    life.simple_consumer,
+    life.commits_by_nobody,
+    life.low_fidelity,
+    life.incomplete_history,
+)
+"""Every rule; its name is the finding's kind."""
+
+
+def findings_of(row: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the rules find in one row of `group_report`, unranked."""
+    for rule in RULES:
+        found = rule(row)
+        if found is not None:
+            yield replace(found, group_id=row["group_id"], cluster=row["cluster"])

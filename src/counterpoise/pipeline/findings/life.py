@@ -1,0 +1,92 @@
+"""Findings about groups nobody reads with, commits nobody owns, and how far the audit itself can be trusted."""
+
+from __future__ import annotations
+
+from counterpoise.pipeline.findings.finding import NOTICE, WARNING, Finding, Row, times
+
+__all__ = ["commits_by_nobody", "dead_group", "incomplete_history", "low_fidelity", "simple_consumer"]
+
+
+def dead_group(row: Row) -> Finding | None:
+    """No members left, but its offsets stay."""
+    lag, partitions = row["lag_now"] or 0, row["committed_partitions"] or 0
+    if row["state"] != "empty" or not partitions:
+        return None
+    return Finding(
+        "dead_group",
+        WARNING if lag >= 1000 else NOTICE,
+        f"no members since {row['last_ts']:%H:%M:%S}",
+        f"the last member left in the recording; {times(partitions, 'partitions')} have a commit, {lag} records behind by now",
+        f"{lag} records wait, and its lag raises alarms" if lag else "its offsets stay until offsets.retention.minutes is over",
+        "start its members, or delete it: kafka-consumer-groups --delete --group <group>",
+        1 + lag / 1000,
+        {"lag": lag, "partitions": partitions},
+        at=row["last_ts"],
+    )
+
+
+def simple_consumer(row: Row) -> Finding | None:
+    """Commits without a group: assigned by hand."""
+    if row["group_type"] != "simple" or not row["commits"]:
+        return None
+    return Finding(
+        "simple_consumer",
+        NOTICE,
+        "commits without a group",
+        f"{times(row['commits'], 'commits')}, no member ever joined: partitions are assigned by hand (assign, not subscribe)",
+        "nobody takes over when such a process dies, and two of them read everything twice",
+        "use subscribe() unless the split is planned elsewhere",
+        1.0,
+        {"commits": row["commits"]},
+    )
+
+
+def commits_by_nobody(row: Row) -> Finding | None:
+    """Commits on partitions that no member of the group owned then."""
+    n = row["commits_without_owner"] or 0
+    if row["group_type"] == "simple" or not n:
+        return None
+    return Finding(
+        "commits_by_nobody",
+        NOTICE,
+        f"{times(n, 'commits')} came from outside the group",
+        f"{n} of {row['commits']} commits are on partitions that no member owned at that time",
+        "positions were set by a tool or a process that is no member: records are read again, or skipped",
+        "find who resets offsets (kafka-consumer-groups --reset-offsets, AdminClient, a second application with this group id)",
+        n / 10,
+        {"commits": n, "of": row["commits"] or 0},
+    )
+
+
+def low_fidelity(row: Row) -> Finding | None:
+    """The declared strategy does not reproduce what the leader handed out."""
+    fidelity = row["replay_fidelity"]
+    if fidelity is None or fidelity >= 1.0:
+        return None
+    return Finding(
+        "low_fidelity",
+        NOTICE,
+        f"{fidelity:.0%} of the assignments are those of {row['protocol']} as built in here",
+        row["fidelity_note"] or "",
+        "what-if figures of this group are as good as its strategy can be, not exactly what its leader would do",
+        "nothing to do; the implementation of the leader's library differs",
+        2 * (1 - fidelity),
+        {"fidelity": fidelity, "judged": row["judged_generations"] or 0},
+    )
+
+
+def incomplete_history(row: Row) -> Finding | None:
+    """The recording begins in the middle of the group's life."""
+    if row["complete"] is not False:
+        return None
+    return Finding(
+        "incomplete_history",
+        NOTICE,
+        "older history is missing",
+        f"the first record of the group is from {row['first_ts']:%Y-%m-%d %H:%M:%S} and not its first generation",
+        "compaction keeps the newest generation only: earlier rebalances are not counted",
+        "record continuously: counterpoise capture --follow",
+        0.1,
+        {"generations": row["generations"] or 0},
+        at=row["first_ts"],
+    )

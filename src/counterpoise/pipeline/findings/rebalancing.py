@@ -1,0 +1,135 @@
+"""Findings about how often and how slowly a group rebalances."""
+
+from __future__ import annotations
+
+from counterpoise.pipeline.advice import migration_note, wanted_strategy
+from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row, times
+
+__all__ = ["eager_stops", "failed_generations", "flapping", "slow_leader", "static_membership", "storm"]
+
+_STORM = 5
+_SLOW_MS = 200
+_FEWER = "not all clients of the group can rebalance cooperatively: avoid rebalances (static membership, fewer restarts)"
+
+
+def storm(row: Row) -> Finding | None:
+    """Many rebalances within a minute."""
+    n, seconds = row["storm_rebalances"] or 0, row["storm_seconds"] or 0.0
+    if n < _STORM:
+        return None
+    clients = ", ".join(row["storm_clients"] or ()) or "no new ones"
+    return Finding(
+        "storm",
+        CRITICAL if n >= 2 * _STORM else WARNING,
+        f"{n} rebalances within {seconds:.0f} s",
+        f"from {row['storm_start']:%H:%M:%S} on; clients that joined: {clients}",
+        f"{n} rounds of joining in {seconds:.0f} s; {_stopping(row)}",
+        "look at what these clients have in common: a deployment (use static membership and restart one at a time), a crash "
+        "loop, or processing slower than max.poll.interval.ms",
+        float(n),
+        {"rebalances": n, "seconds": seconds},
+        at=row["storm_start"],
+    )
+
+
+def eager_stops(row: Row) -> Finding | None:
+    """An eager group that stops everything at each of many rebalances."""
+    n, revoked, moved = row["rebalances"] or 0, row["observed_revoked"] or 0, row["observed_moved"] or 0
+    wanted = wanted_strategy(row)
+    if row["protocol_kind"] != "eager" or n < 3 or revoked - moved < 10:
+        return None
+    stopped = row["stopped_partition_seconds"] or 0.0
+    return Finding(
+        "eager_stops",
+        WARNING,
+        f"{revoked} partitions were stopped to move {moved}",
+        f"{n} eager rebalances ({row['protocol']}) revoked {revoked} partitions; {moved} of them went to another living member",
+        f"{stopped:.0f} partition-seconds without a commit beyond the usual gap"
+        + (
+            f", the longest {row['longest_stop_seconds']:.1f} s in generation {row['longest_stop_generation']}" if stopped else ""
+        ),
+        migration_note(row["protocol"], wanted, row["libraries"] or ()) if wanted != row["protocol"] else _FEWER,
+        (revoked - moved) / 10 + stopped / 10,
+        {"rebalances": n, "revoked": revoked, "moved": moved, "stopped_partition_seconds": stopped},
+        row["longest_stop_generation"],
+    )
+
+
+def failed_generations(row: Row) -> Finding | None:
+    """Generations that never got an assignment: the number skipped one."""
+    failed = row["failed_generations"] or 0
+    if not failed:
+        return None
+    share = failed / (failed + (row["generations"] or 0))
+    return Finding(
+        "failed_generations",
+        CRITICAL if share > 0.3 and failed > 2 else WARNING,
+        f"{times(failed, 'rebalances')} never finished",
+        f"{failed} of {failed + row['generations']} generations have no assignment: the leader did not answer, or another join "
+        "came first",
+        "every such round is a stop of the group with nothing gained",
+        "raise session.timeout.ms above the longest pause of a member, and see whether the leader's assignment is slow",
+        10.0 * failed,
+        {"failed": failed, "share": share},
+    )
+
+
+def slow_leader(row: Row) -> Finding | None:
+    """The leader took long to assign: all members wait for it."""
+    worst, usual = row["sync_latency_ms_max"] or 0, row["sync_latency_ms_p50"] or 0.0
+    if worst < _SLOW_MS:
+        return None
+    return Finding(
+        "slow_leader",
+        WARNING if worst >= 1000 or usual >= _SLOW_MS else NOTICE,
+        f"the leader took {worst} ms to assign",
+        f"generation {row['sync_latency_generation']}, leader {row['slow_leader']}: {worst} ms from the end of the join to its "
+        f"assignment (usually {usual:.0f} ms)",
+        f"every member stood still for {worst} ms",
+        "look at that host at that time (a cold start, a pause, no CPU); a leader with many topics spends the time on metadata",
+        worst / 100,
+        {"worst_ms": worst, "p50_ms": usual},
+        row["sync_latency_generation"],
+    )
+
+
+def static_membership(row: Row) -> Finding | None:
+    """Members that left and came back: with an instance id the group would not have rebalanced."""
+    back = row["restarts"] or 0
+    if back < 2 or (row["static_now"] or 0) > 0 or row["group_type"] != "classic" or row["protocol_type"] != "consumer":
+        return None
+    return Finding(
+        "static_membership",
+        NOTICE if back < 4 else WARNING,
+        f"{times(back, 'restarts')} rebalanced the group",
+        f"{times(back, 'times')} a client left and was back within a minute, {row['leaves']} leaves in all; no member is static",
+        f"up to {2 * back} rebalances that static members would have been spared",
+        "give every member a fixed id and more time than a restart takes:\n  group.instance.id=<host or pod name>\n"
+        "  session.timeout.ms=<longer than a restart>",
+        float(2 * back),
+        {"restarts": back, "leaves": row["leaves"] or 0},
+    )
+
+
+def flapping(row: Row) -> Finding | None:
+    """The group loses and regains members far more often than it has members."""
+    leaves, peak = row["leaves"] or 0, row["members_peak"] or 0
+    if leaves < 4 or not peak or leaves < 2 * peak:
+        return None
+    return Finding(
+        "flapping",
+        WARNING,
+        f"{leaves} leaves in a group of at most {peak}",
+        f"{row['joins']} joins and {leaves} leaves, {row['distinct_members']} member ids for at most {peak} members",
+        f"{row['rebalances']} rebalances",
+        "members that come and go are kicked out (processing beyond max.poll.interval.ms, pauses beyond session.timeout.ms) or "
+        "restarted: see their logs for the reason",
+        leaves / peak,
+        {"joins": row["joins"] or 0, "leaves": leaves, "members_peak": peak},
+    )
+
+
+def _stopping(row: Row) -> str:
+    if row["protocol_kind"] == "eager":
+        return "all members stop all their work each time"
+    return "cooperative members go on with what they keep, two rounds each time"

@@ -1,0 +1,198 @@
+"""Table `group_report`: one row per group, everything the findings and the page say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+from pyspark.sql.types import StructField, StructType
+
+from counterpoise.pipeline.advice import advice, fidelity_note
+from counterpoise.pipeline.arrow_types import arrow_schema
+from counterpoise.pipeline.grouped import by_group
+from counterpoise.pipeline.history import history_of
+from counterpoise.pipeline.lag import lag_now
+from counterpoise.pipeline.schemas import GROUP_REPORT
+from counterpoise.pipeline.stops import stops_by_group
+
+__all__ = ["fidelity", "group_report", "strategy_runs"]
+
+_KEY = ["cluster", "group_id"]
+_BEFORE_COMMITS = GROUP_REPORT.fields[: GROUP_REPORT.names.index("commits")]
+HISTORY = StructType([field for field in _BEFORE_COMMITS if field.name not in ("libraries", "rebalances_per_day")])
+_COUNTS = ("judged", "matched", "ties", "worse")
+_JUDGED = StructType([*GROUP_REPORT.fields, *(StructField(name, GROUP_REPORT["generations"].dataType) for name in _COUNTS[1:])])
+
+
+def group_report(
+    rebalances: DataFrame, generations: DataFrame, metrics: DataFrame, commits: DataFrame, lag: DataFrame, stops: DataFrame
+) -> DataFrame:
+    """Table `group_report` from the tables before it; joins per-group sums only."""
+    parts = [
+        commit_counts(commits),
+        libraries(generations),
+        strategy_runs(metrics),
+        latest_figures(metrics),
+        fidelity(metrics),
+        lag_by_group(lag),
+        stops_by_group(stops),
+    ]
+    joined = _side_by_side([histories(rebalances), *parts])
+    span = rebalances.agg(fn.max("log_ts").alias("to_r")).crossJoin(commits.agg(fn.max("log_ts").alias("to_c")))
+    known = set(joined.columns)
+    columns = [_column(field, known) for field in _JUDGED.fields]
+    rows = joined.crossJoin(fn.broadcast(span)).select(*columns)
+    return rows.mapInArrow(advise_batches, GROUP_REPORT)
+
+
+def _side_by_side(parts: Sequence[DataFrame]) -> DataFrame:
+    """Parts with at most one row per group as one row per group: a union and one shuffle, not a join for each part."""
+    tagged = []
+    for at, part in enumerate(parts):
+        about = fn.struct(*(name for name in part.columns if name not in _KEY)).alias(f"part{at}")
+        tagged.append(part.select(*_KEY, about))
+    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), tagged)
+    firsts = [fn.first(f"part{at}", ignorenulls=True).alias(f"part{at}") for at in range(len(parts))]
+    return rows.groupBy(*_KEY).agg(*firsts).select(*_KEY, *(f"part{at}.*" for at in range(len(parts))))
+
+
+def histories(rebalances: DataFrame) -> DataFrame:
+    """Per group: its steps summed up (`history.history_of`)."""
+    first_only = "transform(m.assigned, a -> struct(a.topic, slice(a.partitions, 1, 1) as partitions)) as assigned"
+    slim = f"transform(assignment, m -> struct(m.member_id, m.client_id, {first_only}))"
+    rows = rebalances.withColumn("assignment", fn.expr(slim)).drop("detail", "n_kept")
+    ordered = rows.repartition(*_KEY).sortWithinPartitions(*_KEY, "log_partition", "log_offset")
+    return ordered.mapInArrow(_history_batches, HISTORY)
+
+
+def commit_counts(commits: DataFrame) -> DataFrame:
+    """Per group: commits, tombstones, first and last commit."""
+    live = ~fn.col("deleted")
+    return commits.groupBy(*_KEY).agg(
+        fn.count(fn.when(live, 1)).alias("commits"),
+        fn.count(fn.when(fn.col("deleted"), 1)).alias("commit_tombstones"),
+        fn.min(fn.when(live, fn.col("log_ts"))).alias("first_commit"),
+        fn.max(fn.when(live, fn.col("log_ts"))).alias("last_commit"),
+        fn.max_by("deleted", "log_offset").alias("commits_gone"),
+    )
+
+
+def libraries(generations: DataFrame) -> DataFrame:
+    """Per group: the client libraries of its members."""
+    one = generations.select(*_KEY, fn.explode(fn.expr("array_distinct(transform(members, m -> m.library))")).alias("library"))
+    return one.groupBy(*_KEY).agg(fn.array_sort(fn.collect_set("library")).alias("libraries"))
+
+
+def strategy_runs(metrics: DataFrame) -> DataFrame:
+    """Per group: the sums of every strategy and mode, observed first."""
+    sums = metrics.groupBy(*_KEY, "strategy", "mode").agg(
+        fn.sum("moved").alias("moved"),
+        fn.sum("revoked").alias("revoked"),
+        fn.max("spread").alias("spread_peak"),
+        fn.max("max_topic_spread").alias("topic_spread_peak"),
+        fn.sum(fn.col("balanced").cast("bigint")).alias("balanced"),
+        fn.count("*").alias("generations"),
+    )
+    names = ["strategy", "mode", "moved", "revoked", "spread_peak", "topic_spread_peak", "balanced", "generations"]
+    return sums.groupBy(*_KEY).agg(fn.array_sort(fn.collect_list(fn.struct(*names))).alias("strategies"))
+
+
+def latest_figures(metrics: DataFrame) -> DataFrame:
+    """Per group: observed spread now and at its worst, moves, and moves that an equally balanced plan did not need."""
+    seen = metrics.where("strategy = 'observed'")
+    excess = fn.when(fn.col("balanced"), fn.greatest(fn.col("moved") - fn.col("min_moves"), fn.lit(0)))
+    return seen.groupBy(*_KEY).agg(
+        fn.max_by("spread", "log_offset").alias("spread_now"),
+        fn.max("spread").alias("spread_peak"),
+        fn.max_by("max_topic_spread", "log_offset").alias("topic_spread_now"),
+        fn.sum("moved").cast("int").alias("observed_moved"),
+        fn.sum("revoked").cast("int").alias("observed_revoked"),
+        fn.sum(excess).cast("int").alias("needless_moves"),
+        fn.max_by("generation", excess).alias("needless_generation"),
+    )
+
+
+def fidelity(metrics: DataFrame) -> DataFrame:
+    """Per group: in how many generations the declared strategy reproduces the record, and what the others are."""
+    key = [*_KEY, "incarnation", "generation", "log_offset"]
+    seen = metrics.where("strategy = 'observed'").select(*key, fn.struct("kip54_score", "moved", "unassigned").alias("seen"))
+    ours = metrics.where("declared and mode = 'replay'").join(seen, key)
+    score, moved = fn.col("seen.kip54_score"), fn.col("seen.moved")
+    differs = ~fn.col("matches_observed")
+    tie = differs & (score == fn.col("kip54_score")) & (moved == fn.col("moved"))
+    worse = differs & ((score > fn.col("kip54_score")) | ((score == fn.col("kip54_score")) & (moved > fn.col("moved"))))
+    by_library = ours.groupBy(*_KEY, fn.coalesce("leader_library", fn.lit("unknown")).alias("by")).agg(
+        fn.count("*").alias("n"),
+        fn.count(fn.when(fn.col("matches_observed"), 1)).alias("m"),
+        fn.count(fn.when(tie, 1)).alias("t"),
+        fn.count(fn.when(worse, 1)).alias("w"),
+    )
+    share = fn.map_from_entries(fn.array_sort(fn.collect_list(fn.struct("by", (fn.col("m") / fn.col("n")).alias("share")))))
+    return by_library.groupBy(*_KEY).agg(
+        fn.sum("n").cast("int").alias("judged_generations"),
+        fn.sum("m").cast("int").alias("matched"),
+        fn.sum("t").cast("int").alias("ties"),
+        fn.sum("w").cast("int").alias("worse"),
+        (fn.sum("m") / fn.sum("n")).alias("replay_fidelity"),
+        share.alias("fidelity_by_library"),
+    )
+
+
+def lag_by_group(lag: DataFrame) -> DataFrame:
+    """Per group: lag at the last sample, its quality, and the member that owns most of it."""
+    now = lag_now(lag)
+    owners = now.groupBy(*_KEY, "owner").agg(
+        fn.sum("lag").alias("lag"), fn.min(fn.when(fn.col("quality") == "exact", 1).otherwise(0)).alias("exact")
+    )
+    total = fn.sum("lag")
+    return owners.groupBy(*_KEY).agg(
+        total.alias("lag_now"),
+        fn.when(fn.min("exact") == 1, "exact").otherwise("unknown").alias("lag_quality"),
+        fn.max_by("owner", fn.when(fn.col("owner").isNotNull(), fn.col("lag"))).alias("lag_owner"),
+        (fn.max(fn.when(fn.col("owner").isNotNull(), fn.col("lag"))) / fn.when(total > 0, total)).alias("lag_owner_share"),
+    )
+
+
+def advise_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: joined rows -> rows of `GROUP_REPORT` with advice and the reason for a low fidelity."""
+    schema = arrow_schema(GROUP_REPORT)
+    for batch in batches:
+        rows = []
+        for row in batch.to_pylist():
+            matched, ties, worse = (row.pop(name) or 0 for name in _COUNTS[1:])
+            note = fidelity_note(row["judged_generations"] or 0, matched, ties, worse, row["leader_libraries"] or [])
+            rows.append({**row, "fidelity_note": note, **advice(row)})
+        yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _history_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    schema = arrow_schema(HISTORY)
+    pending: list[dict[str, Any]] = []
+    for (cluster, group), steps in by_group(batches):
+        row = history_of(steps)
+        row["causes"] = list(row["causes"].items())
+        pending.append({"cluster": cluster, "group_id": group, **row})
+        if len(pending) >= 1000:
+            yield pa.RecordBatch.from_pylist(pending, schema=schema)
+            pending = []
+    if pending:
+        yield pa.RecordBatch.from_pylist(pending, schema=schema)
+
+
+def _column(field: StructField, known: set[str]) -> Column:
+    if field.name == "rebalances_per_day":
+        seconds = fn.greatest("to_r", "to_c").cast("double") - fn.least("first_ts", "first_commit").cast("double")
+        rate = fn.when(seconds >= 3600, fn.col("rebalances") * 86400 / seconds)
+        return rate.alias(field.name)
+    if field.name == "group_type":
+        return fn.coalesce("group_type", fn.lit("simple")).alias(field.name)
+    if field.name == "state":
+        gone = fn.when(fn.col("commits_gone"), "deleted").otherwise("commits_only")
+        return fn.coalesce("state", gone).alias(field.name)
+    if field.name not in known:
+        return fn.lit(None).cast(field.dataType).alias(field.name)
+    return fn.col(field.name).cast(field.dataType).alias(field.name)

@@ -1,0 +1,157 @@
+"""One group's steps summed up: what `group_report` says about its past, from the rows of `rebalances`."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Any
+
+__all__ = ["STORM_WINDOW", "History", "history_of"]
+
+Row = Mapping[str, Any]
+STORM_WINDOW = timedelta(seconds=60)
+"""How close rebalances must follow each other to be counted together."""
+RETURN_WINDOW = timedelta(seconds=60)
+"""How soon a client id must be back to count as restarted."""
+
+
+def history_of(steps: Iterable[Row]) -> dict[str, Any]:
+    """The summary of one group's steps in log order; memory is that of one step and the group's member ids."""
+    history = History()
+    for step in steps:
+        history.add(step)
+    return history.summary()
+
+
+class History:
+    """Counts and extremes over the steps of one group."""
+
+    def __init__(self) -> None:
+        self._kinds: Counter[str] = Counter()
+        self._causes: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._members: set[str] = set()
+        self._leaders: set[str] = set()
+        self._gone: dict[str, datetime] = {}
+        self._clients: dict[str, str] = {}
+        self._latency: list[int] = []
+        self._slowest: tuple[int, int | None, str | None] = (-1, None, None)
+        self._recent: deque[tuple[datetime, tuple[str, ...]]] = deque()
+        self._storm: tuple[int, datetime | None, float, tuple[str, ...]] = (0, None, 0.0, ())
+        self._peaks = {"members_peak": 0, "idle_peak": 0}
+        self._last: Row | None = None
+        self._described: Row | None = None
+        self._first: Row | None = None
+
+    def add(self, step: Row) -> None:
+        """Take one more step."""
+        self._first = self._first or step
+        if step["kind"] != "cooperative_followup":
+            self._settle()
+        self._last = step
+        self._kinds[step["kind"]] += 1
+        self._counts["failed_generations"] += step["missed_generations"] or 0
+        self._counts["joins"] += len(step["joined"])
+        self._counts["leaves"] += len(step["left"])
+        self._counts["moved"] += step["n_moved"] or 0
+        self._members.update(member["member_id"] for member in step["assignment"])
+        self._count_restarts(step)
+        if step["kind"] == "rebalance":
+            self._causes[step["cause"]] += 1
+            self._count_storm(step)
+        if step["sync_latency_ms"] is not None:
+            self._time_leader(step)
+        if step["n_members"]:
+            self._described = step
+
+    def _settle(self) -> None:
+        step = self._last
+        if step is None:
+            return
+        self._peaks["members_peak"] = max(self._peaks["members_peak"], step["n_members"] or 0)
+        if not self._in_first_round(step):
+            self._peaks["idle_peak"] = max(self._peaks["idle_peak"], step["n_idle"] or 0)
+
+    @staticmethod
+    def _in_first_round(step: Row) -> bool:
+        return step["protocol_kind"] == "cooperative" and step["kind"] == "rebalance" and bool(step["joined"])
+
+    def _count_restarts(self, step: Row) -> None:
+        names = {member["member_id"]: str(member["client_id"]) for member in step["assignment"]}
+        back = set(step["restarted"])
+        for member in step["joined"]:
+            client = names.get(member)
+            left_at = self._gone.pop(client, None) if client is not None else None
+            if client is not None and left_at is not None and step["log_ts"] - left_at <= RETURN_WINDOW:
+                back.add(client)
+        self._counts["restarts"] += len(back)
+        for member in step["left"]:
+            if member in self._clients:
+                self._gone[self._clients[member]] = step["log_ts"]
+        self._clients = names or self._clients
+
+    def _count_storm(self, step: Row) -> None:
+        now = step["log_ts"]
+        names = {member["member_id"]: str(member["client_id"]) for member in step["assignment"]}
+        self._recent.append((now, tuple(names[m] for m in step["joined"] if m in names)))
+        while now - self._recent[0][0] > STORM_WINDOW:
+            self._recent.popleft()
+        if len(self._recent) > self._storm[0]:
+            start = self._recent[0][0]
+            clients = Counter(client for _, joined in self._recent for client in joined)
+            top = tuple(sorted(clients, key=lambda client: (-clients[client], client))[:8])
+            self._storm = (len(self._recent), start, (now - start).total_seconds(), top)
+
+    def _time_leader(self, step: Row) -> None:
+        self._latency.append(step["sync_latency_ms"])
+        self._leaders.add(step["leader_library"] or "unknown")
+        if step["sync_latency_ms"] > self._slowest[0]:
+            names = {member["member_id"]: member["client_id"] for member in step["assignment"]}
+            self._slowest = (step["sync_latency_ms"], step["generation"], names.get(step["leader"]))
+
+    def summary(self) -> dict[str, Any]:
+        """What was counted, in columns of `group_report`."""
+        self._settle()
+        last, first, now = self._last, self._first, self._described
+        if last is None or first is None:
+            return {}
+        alive = bool(last["n_members"])
+        idle = [str(m["client_id"]) for m in last["assignment"] if not any(entry["partitions"] for entry in m["assigned"])]
+        known = now or last
+        return {
+            "group_type": "connect" if last["protocol_type"] == "connect" else last["group_type"],
+            "protocol_type": known["protocol_type"],
+            "protocol": known["protocol"],
+            "protocol_kind": known["protocol_kind"],
+            "leader_libraries": sorted(self._leaders),
+            "first_ts": first["log_ts"],
+            "last_ts": last["log_ts"],
+            "state": "deleted" if last["kind"] == "deleted" else "stable" if alive else "empty",
+            "complete": bool(first["complete"]),
+            "generations": self._kinds["rebalance"] + self._kinds["cooperative_followup"],
+            "rebalances": self._kinds["rebalance"],
+            "followups": self._kinds["cooperative_followup"],
+            "static_replacements": self._kinds["static_replacement"],
+            "emptied": self._kinds["emptied"],
+            "deletions": self._kinds["deleted"],
+            "causes": dict(sorted(self._causes.items())),
+            **{name: self._counts[name] for name in ("failed_generations", "joins", "leaves", "restarts", "moved")},
+            "storm_rebalances": self._storm[0],
+            "storm_start": self._storm[1],
+            "storm_seconds": self._storm[2],
+            "storm_clients": list(self._storm[3]),
+            "members_now": last["n_members"],
+            **self._peaks,
+            "static_now": last["n_static"],
+            "distinct_members": len(self._members),
+            "idle_now": last["n_idle"],
+            "idle_clients": sorted(idle) if last["n_idle"] is not None else [],
+            "partitions_now": last["n_partitions"],
+            "topics": sorted({entry["topic"] for member in known["assignment"] for entry in member["assigned"]}),
+            "sync_latency_ms_p50": float(median(self._latency)) if self._latency else None,
+            "sync_latency_ms_max": self._slowest[0] if self._latency else None,
+            "sync_latency_generation": self._slowest[1],
+            "slow_leader": self._slowest[2],
+        }

@@ -1,0 +1,131 @@
+"""Table `partition_lag`: commits against sampled log ends, as of each sample.
+
+A commit counts from the moment it was appended. Where nobody has committed there is no lag to know: such a row says so
+(`unknown`), or follows the given reset policy, and never silently takes the end of the log.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from counterpoise.pipeline.schemas import PARTITION_LAG
+from counterpoise.pipeline.timeline import KEY, committed, ownership
+
+__all__ = ["lag_now", "partition_lag"]
+
+Reset = Literal["earliest", "latest"]
+
+
+def partition_lag(
+    commits: DataFrame,
+    rebalances: DataFrame,
+    log_ends: DataFrame | None,
+    aborted: DataFrame | None = None,
+    reset: Reset | None = None,
+) -> DataFrame:
+    """Table `partition_lag`.
+
+    Parameters
+    ----------
+    commits, rebalances : DataFrame
+        Tables `offset_commits` and `rebalances`.
+    log_ends : DataFrame, optional
+        ``topic, partition, log_start, log_end, sampled_at``. Without it there is one row per partition, at its last
+        commit, of quality `unknown`.
+    aborted : DataFrame, optional
+        ``log_partition, log_offset`` of commits that never took effect.
+    reset : "earliest" or "latest", optional
+        The members' ``auto.offset.reset``, for partitions without a commit; None: their lag is unknown.
+
+    Returns
+    -------
+    DataFrame
+        `quality` is exact (commit and log end of that instant), reset_policy or unknown; `clamped` marks a commit
+        beyond the end of the log (a topic that was made anew, smaller), shown as lag 0.
+    """
+    told = committed(commits, aborted)
+    if log_ends is None:
+        return _without_ends(told)
+    owners = ownership(rebalances)
+    pairs = told.select(*KEY).union(owners.select(*KEY)).distinct()
+    samples = pairs.join(log_ends, ["topic", "partition"]).withColumnRenamed("sampled_at", "time")
+    events = (
+        _commit_events(told).unionByName(_owner_events(owners), True).unionByName(samples.withColumn("last", fn.lit(1)), True)
+    )
+    until_now = Window.partitionBy(*KEY).orderBy("time", "last", "log_offset").rowsBetween(Window.unboundedPreceding, 0)
+    as_of = events.select(
+        *KEY,
+        "time",
+        "last",
+        "log_start",
+        "log_end",
+        fn.last("commit", ignorenulls=True).over(until_now).alias("commit"),
+        fn.last("held", ignorenulls=True).over(until_now).alias("held"),
+    )
+    rows = as_of.where("last = 1").withColumn("owner", _owner()).where("owner is not null or commit.offset is not null")
+    return _columns(rows, reset)
+
+
+def lag_now(lag: DataFrame) -> DataFrame:
+    """The last known row of every partition of a group, from `partition_lag`."""
+    newest = fn.max_by(fn.struct("at", "committed", "log_end", "lag", "owner", "quality", "clamped"), fn.col("at"))
+    return lag.groupBy(*KEY).agg(newest.alias("now")).select(*KEY, "now.*")
+
+
+def _commit_events(told: DataFrame) -> DataFrame:
+    offset = fn.when(~fn.col("deleted"), fn.col("committed_offset"))
+    return told.select(
+        *KEY,
+        fn.col("log_ts").alias("time"),
+        "log_offset",
+        fn.lit(0).alias("last"),
+        fn.struct(offset.alias("offset")).alias("commit"),
+    )
+
+
+def _owner_events(owners: DataFrame) -> DataFrame:
+    held = fn.struct("owner", "until").alias("held")
+    return owners.select(*KEY, fn.col("log_ts").alias("time"), "log_offset", fn.lit(0).alias("last"), held)
+
+
+def _owner() -> Column:
+    valid = fn.col("held.until").isNull() | (fn.col("time") < fn.col("held.until"))
+    return fn.when(valid, fn.col("held.owner"))
+
+
+def _columns(rows: DataFrame, reset: Reset | None) -> DataFrame:
+    offset = fn.col("commit.offset")
+    start = {"earliest": fn.col("log_start"), "latest": fn.col("log_end"), None: fn.lit(None).cast("bigint")}[reset]
+    behind = fn.col("log_end") - fn.coalesce(offset, start)
+    by_policy = fn.lit("unknown" if reset is None else "reset_policy")
+    return rows.select(
+        *KEY,
+        fn.col("time").alias("at"),
+        offset.alias("committed"),
+        "log_start",
+        "log_end",
+        fn.greatest(behind, fn.lit(0)).alias("lag"),
+        "owner",
+        fn.when(offset.isNotNull(), "exact").otherwise(by_policy).alias("quality"),
+        fn.coalesce(behind < 0, fn.lit(False)).alias("clamped"),
+    ).select(*PARTITION_LAG.names)
+
+
+def _without_ends(told: DataFrame) -> DataFrame:
+    newest = fn.max_by(fn.struct("log_ts", "committed_offset", "deleted"), fn.col("log_offset")).alias("newest")
+    nothing = fn.lit(None)
+    known = told.groupBy(*KEY).agg(newest).where(~fn.col("newest.deleted"))
+    return known.select(
+        *KEY,
+        fn.col("newest.log_ts").alias("at"),
+        fn.col("newest.committed_offset").alias("committed"),
+        nothing.cast("bigint").alias("log_start"),
+        nothing.cast("bigint").alias("log_end"),
+        nothing.cast("bigint").alias("lag"),
+        nothing.cast("string").alias("owner"),
+        fn.lit("unknown").alias("quality"),
+        fn.lit(False).alias("clamped"),
+    )

@@ -1,0 +1,106 @@
+"""How long partitions stood still around a rebalance, as commits show it; and commits by nobody.
+
+The offsets topic does not hold the start of a rebalance. What it shows is the time from the last commit of the old owner to
+the first commit of the new one (on any of its partitions: one without traffic has nothing to commit). Members commit every
+few seconds anyway, so the usual gap between commits is taken off: what is left is the stop.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as fn
+
+from counterpoise.pipeline.timeline import KEY, ownership
+
+__all__ = ["stops", "stops_by_group"]
+
+
+def stops(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
+    """One row per partition and step that handed it out.
+
+    Returns
+    -------
+    DataFrame
+        ``cluster, group_id, topic, partition, generation, log_ts, owner, owner_before, eager, last_before, first_after,
+        usual_gap_s, stop_s, commits, commits_by_nobody``; `stop_s` is null where the partition did not stop (its owner
+        stayed, and the protocol is not eager) or one of the two commits is missing. Interval 0, before the first step, has
+        a null generation.
+
+    Notes
+    -----
+    One sort of the commits by partition; all the rest is over what is left of them per partition and step.
+    """
+    spans = _spans(commits, rebalances)
+    of_owner = Window.partitionBy("cluster", "group_id", "owner", "at")
+    sums = spans.select(
+        "*",
+        fn.min("first").over(of_owner).alias("owner_first"),
+        fn.max("last").over(of_owner).alias("owner_last"),
+        fn.min("gap").over(of_owner).alias("owner_gap"),
+    )
+    before = Window.partitionBy(*KEY).orderBy("interval").rowsBetween(Window.unboundedPreceding, -1)
+    joined = sums.select(
+        "*",
+        fn.last("owner_last", ignorenulls=True).over(before).alias("last_before"),
+        fn.last("owner", ignorenulls=True).over(before).alias("owner_before"),
+        fn.last("owner_gap", ignorenulls=True).over(before).alias("gap_before"),
+    )
+    usual = fn.coalesce(fn.least("owner_gap", "gap_before"), fn.lit(0.0))
+    silence = fn.col("owner_first").cast("double") - fn.col("last_before").cast("double")
+    stopped = (fn.col("eager") | (fn.col("owner") != fn.col("owner_before"))) & fn.col("owner_before").isNotNull()
+    return joined.where("interval > 0 or commits > 0").select(
+        *KEY,
+        "generation",
+        fn.col("at").alias("log_ts"),
+        "owner",
+        "owner_before",
+        "eager",
+        "last_before",
+        fn.col("owner_first").alias("first_after"),
+        usual.alias("usual_gap_s"),
+        fn.when(stopped, fn.greatest(silence - usual, fn.lit(0.0))).alias("stop_s"),
+        "commits",
+        "commits_by_nobody",
+    )
+
+
+def _spans(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
+    """Commits summed between two steps, per partition: ``at, generation, owner, eager, first, last, gap, commits, ...``."""
+    live = commits.where(~fn.col("deleted"))
+    said = live.select(*KEY, fn.col("log_ts").alias("time"), "log_offset", fn.lit(0).alias("step"))
+    held = fn.struct("generation", "owner", "until", "eager").alias("held")
+    owners = ownership(rebalances).select(*KEY, fn.col("log_ts").alias("time"), "log_offset", fn.lit(1).alias("step"), held)
+    until_now = Window.partitionBy(*KEY).orderBy("time", "log_offset").rowsBetween(Window.unboundedPreceding, 0)
+    numbered = said.unionByName(owners, allowMissingColumns=True).select(
+        *KEY,
+        "time",
+        "step",
+        "held",
+        fn.sum("step").over(until_now).alias("interval"),
+        fn.last("held", ignorenulls=True).over(until_now).alias("then"),
+    )
+    is_commit = fn.col("step") == 0
+    time = fn.when(is_commit, fn.col("time"))
+    nobody = is_commit & (fn.col("interval") > 0) & (fn.col("time") >= fn.col("then.until"))
+    seconds = fn.max(time).cast("double") - fn.min(time).cast("double")
+    sums = numbered.groupBy(*KEY, "interval").agg(
+        fn.max(fn.when(~is_commit, fn.col("time"))).alias("at"),
+        fn.max("held").alias("held"),
+        fn.min(time).alias("first"),
+        fn.max(time).alias("last"),
+        fn.when(fn.count(time) > 1, seconds / (fn.count(time) - 1)).alias("gap"),
+        fn.count(time).alias("commits"),
+        fn.count(fn.when(nobody, 1)).alias("commits_by_nobody"),
+    )
+    return sums.select("*", "held.generation", "held.owner", "held.eager").drop("held")
+
+
+def stops_by_group(stops: DataFrame) -> DataFrame:
+    """Per group: partition-seconds stopped, the longest stop and its generation, commits by nobody."""
+    return stops.groupBy("cluster", "group_id").agg(
+        fn.sum("stop_s").alias("stopped_partition_seconds"),
+        fn.max("stop_s").alias("longest_stop_seconds"),
+        fn.max_by("generation", "stop_s").cast("int").alias("longest_stop_generation"),
+        fn.sum("commits_by_nobody").alias("commits_without_owner"),
+        fn.countDistinct(fn.when(fn.col("commits") > 0, fn.struct("topic", "partition"))).alias("committed_partitions"),
+    )

@@ -1,0 +1,145 @@
+"""summary.json: sums over the tables; its size does not depend on how many records or groups there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+
+from counterpoise._version import __version__
+
+__all__ = ["MOST_FINDINGS", "Counted", "summarize"]
+
+MOST_FINDINGS = 200
+"""So many findings at most are in the summary; the table has all."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What decoding counted on its way: commits, tombstones, damaged commit records, first and last time, all errors."""
+
+    commits: int
+    tombstones: int
+    damaged_commits: int
+    first: datetime | None
+    last: datetime | None
+    errors: int
+
+
+def summarize(
+    counted: Counted, steps: DataFrame, figures: DataFrame, groups: DataFrame, found: DataFrame, rest: DataFrame
+) -> dict[str, Any]:
+    """The summary but for source, tables and notes."""
+    kinds = {row["t"]: (row["n"], row["gone"], row["first"], row["last"]) for row in _types(rest).collect()}
+    by_type = {str(kind): n for kind, (n, *_) in sorted(kinds.items(), key=lambda item: (item[0] is None, item[0] or 0))}
+    classic = kinds.get(2, (0, 0, None, None))
+    first = [t for t in (counted.first, *(about[2] for about in kinds.values())) if t is not None]
+    last = [t for t in (counted.last, *(about[3] for about in kinds.values())) if t is not None]
+    all_commits = counted.commits + counted.tombstones + counted.damaged_commits
+    rest_total = sum(n for n, *_ in kinds.values())
+    return {
+        "counterpoise": __version__,
+        "from": _iso(min(first, default=None)),
+        "to": _iso(max(last, default=None)),
+        "records": {
+            "total": all_commits + rest_total,
+            "commits": counted.commits,
+            "commit_tombstones": counted.tombstones,
+            "group_metadata": classic[0] - classic[1],
+            "group_metadata_tombstones": classic[1],
+            "modern": sum(n for kind, (n, *_) in kinds.items() if kind is not None and kind > 2),
+            "errors": counted.errors,
+            "by_type": {"1": all_commits, **by_type} if all_commits else by_type,
+        },
+        "groups": {
+            "total": sum(_counts(groups, "group_type").values()),
+            "by_type": _counts(groups, "group_type"),
+            "by_protocol": _counts(groups.where("protocol is not null"), "protocol"),
+            "by_state": _counts(groups, "state"),
+        },
+        "rebalances": _rebalances(steps),
+        "members": {"distinct": _sum(groups, "distinct_members")},
+        "fidelity": _fidelity(groups),
+        "strategies": _strategies(figures),
+        "findings": _findings(found),
+    }
+
+
+def _types(rest: DataFrame) -> DataFrame:
+    kind = fn.conv(fn.hex(fn.substring("key", 1, 2)), 16, 10).cast("int").alias("t")
+    gone = fn.count(fn.when(fn.col("value").isNull(), 1)).alias("gone")
+    return rest.groupBy(kind).agg(
+        fn.count("*").alias("n"), gone, fn.min("timestamp").alias("first"), fn.max("timestamp").alias("last")
+    )
+
+
+def _counts(table: DataFrame, column: str) -> dict[str, int]:
+    return {str(row[0]): int(row[1]) for row in table.groupBy(column).count().orderBy(column).limit(1000).collect()}
+
+
+def _sum(table: DataFrame, column: str) -> int:
+    row = table.agg(fn.sum(column)).first()
+    return int(row[0] or 0) if row is not None else 0
+
+
+def _rebalances(steps: DataFrame) -> dict[str, Any]:
+    rows = steps.groupBy("kind", "cause").agg(fn.count("*").alias("n"), fn.sum("missed_generations").alias("missed")).collect()
+    by_kind: dict[str, int] = {}
+    by_cause: dict[str, int] = {}
+    for row in sorted(rows, key=lambda row: (row["kind"], row["cause"] or "")):
+        by_kind[row["kind"]] = by_kind.get(row["kind"], 0) + row["n"]
+        if row["kind"] == "rebalance":
+            by_cause[row["cause"]] = by_cause.get(row["cause"], 0) + row["n"]
+    return {
+        "total": by_kind.get("rebalance", 0),
+        "generations": by_kind.get("rebalance", 0) + by_kind.get("cooperative_followup", 0),
+        "by_kind": by_kind,
+        "by_cause": by_cause,
+        "failed_generations": int(sum(row["missed"] or 0 for row in rows)),
+    }
+
+
+def _fidelity(groups: DataFrame) -> dict[str, Any]:
+    judged = fn.coalesce(fn.sum("judged_generations"), fn.lit(0))
+    matched: Column = fn.coalesce(fn.sum(fn.round(fn.col("replay_fidelity") * fn.col("judged_generations"))), fn.lit(0))
+    below = fn.count(fn.when(fn.col("replay_fidelity") < 1, 1))
+    row = groups.agg(judged.alias("judged"), matched.cast("bigint").alias("matched"), below.alias("below")).first()
+    if row is None or not row["judged"]:
+        return {"judged": 0, "matched": 0, "share": None, "groups_below_one": 0}
+    share = row["matched"] / row["judged"]
+    return {"judged": row["judged"], "matched": row["matched"], "share": share, "groups_below_one": row["below"]}
+
+
+def _strategies(figures: DataFrame) -> list[dict[str, Any]]:
+    sums = figures.groupBy("strategy", "mode").agg(
+        fn.count("*").alias("generations"),
+        fn.sum("moved").alias("moved"),
+        fn.sum("revoked").alias("revoked"),
+        fn.sum(fn.col("balanced").cast("bigint")).alias("balanced"),
+    )
+    return [row.asDict() for row in sums.orderBy("mode", "strategy").limit(1000).collect()]
+
+
+def _findings(found: DataFrame) -> dict[str, Any]:
+    rows = found.groupBy("severity", "kind").count().collect()
+    by_severity: dict[str, int] = {}
+    by_kind: dict[str, int] = {}
+    for row in sorted(rows, key=lambda row: (row["severity"], row["kind"])):
+        by_severity[row["severity"]] = by_severity.get(row["severity"], 0) + row["count"]
+        by_kind[row["kind"]] = by_kind.get(row["kind"], 0) + row["count"]
+    top = []
+    for row in found.orderBy("rank", "cluster").limit(MOST_FINDINGS).collect():
+        one = row.asDict()
+        one["at"] = _iso(one["at"])
+        one["weight"] = one.pop("score")
+        top.append(one)
+    return {"total": sum(by_kind.values()), "by_severity": by_severity, "by_kind": by_kind, "top": top}
+
+
+def _iso(moment: datetime | None) -> str | None:
+    if moment is None:
+        return None
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
