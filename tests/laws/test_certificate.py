@@ -173,6 +173,18 @@ def test_no_certificate_however_forged_passes_a_plan_that_is_not_optimal() -> No
         assert certificate.sticky or check(problem, plan, forged) != []
 
 
+def test_levels_below_the_loads_or_beyond_the_next_prove_nothing() -> None:
+    """Everybody on the level of the lightest, or of the heaviest member: even, and wrong."""
+    problem = problem_of([4], [[0, 1]], 2, [0, 0, 0, 0])
+    genuine = certify(problem, problem.previous_owner)
+    for code in (0, 1):
+        levels = np.full(2, code, np.int32)
+        faults = check(problem, problem.previous_owner, dataclasses.replace(genuine, heaviest=levels))
+        assert [fault.law for fault in faults] == ["balanced"]
+    own = dataclasses.replace(genuine, heaviest=np.array([0, 1], np.int32))
+    assert [fault.law for fault in check(problem, problem.previous_owner, own)] == ["balanced"]
+
+
 def test_a_changed_certificate_of_a_good_plan_is_noticed() -> None:
     """A certificate whose numbers do not fit proves nothing, even of an optimal plan."""
     problem = problem_of([2, 3], [[0, 1, 2, 3], [1, 3]], 4, [3, 3, 1, 3, 3])
