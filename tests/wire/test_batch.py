@@ -135,6 +135,29 @@ def test_metadata_of_any_length_whatever_the_width_of_its_varint() -> None:
     assert joined == [*(texts_ * 5), "m"]
 
 
+TAG_BLOCKS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0, 1, 16, 17]) | st.integers(0, 3)), max_size=3).map(
+    lambda tags: bytes([len(tags)]) + b"".join(bytes([tag, size]) + b"i" * size for tag, size in tags)
+)
+
+
+@given(st.data(), st.lists(TAG_BLOCKS, min_size=1, max_size=6))
+def test_tagged_fields_of_any_number_and_order(data: st.DataObject, blocks: list[bytes]) -> None:
+    key = encode_key(RecordType.OFFSET_COMMIT, OffsetKey("g", "t", 0))
+    plain = encode_value(RecordType.OFFSET_COMMIT, OffsetCommitValue(offset=1, metadata="m", commit_timestamp=2), 4)[:-1]
+    rows: list[Row] = [(key, plain + block) for block in (*blocks, *(data.draw(bent(block)) for block in blocks))]
+    batch, keys, values = decode(rows)
+    assert_equals_row_wise(rows, batch, keys, values)
+
+
+def test_a_new_tagged_field_keeps_the_row_wise_decoder_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = encode_key(RecordType.OFFSET_COMMIT, OffsetKey("g", "t", 0))
+    plain = encode_value(RecordType.OFFSET_COMMIT, OffsetCommitValue(offset=1, metadata="m", commit_timestamp=2), 4)[:-1]
+    rows: list[Row] = [(key, plain + b"\x02\x00\x10" + b"i" * 16 + b"\x07\x02ab"), (key, plain + b"\x01\x07\x00")]
+    monkeypatch.setattr(batch_module, "decode_value", None)
+    batch, _, _ = decode(rows)
+    assert (batch.has_topic_id.tolist(), batch.offset.tolist()) == ([True, False], [1, 1])
+
+
 def test_rows_in_more_than_one_block_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_module, "_BLOCK", 3)
     key = encode_key(RecordType.OFFSET_COMMIT, OffsetKey("g", "t", 0))

@@ -323,6 +323,31 @@ def test_unknown_tagged_fields_are_kept_and_written_again() -> None:
     assert encode_value(RecordType.OFFSET_COMMIT, value, version) == raw
 
 
+def test_a_struct_is_marked_present_or_absent_by_nothing_else() -> None:
+    member = v.StreamsGroupMemberMetadataValue(
+        instance_id=None, rack_id=None, client_id="", client_host="", rebalance_timeout_ms=0, topology_epoch=0, process_id="",
+        user_endpoint=None, client_tags=(),
+    )  # fmt: skip
+    raw = encode_value(RecordType.STREAMS_GROUP_MEMBER_METADATA, member, 0)
+    assert raw.endswith(b"\xff\x01\x00")
+    tagged = encode_value(
+        RecordType.CONSUMER_GROUP_MEMBER_METADATA,
+        v.ConsumerGroupMemberMetadataValue(
+            instance_id=None, rack_id=None, client_id="", client_host="", subscribed_topic_names=(), subscribed_topic_regex=None,
+            rebalance_timeout_ms=0, server_assignor=None,
+        ),
+        0,
+    )  # fmt: skip
+    assert tagged.endswith(b"\x01\x00\x01\x00"), "one tag, tag 0, of one byte: no struct"
+    for record_type, wrong in (
+        (RecordType.STREAMS_GROUP_MEMBER_METADATA, raw[:-3] + b"\x00" + raw[-2:]),
+        (RecordType.STREAMS_GROUP_MEMBER_METADATA, raw[:-3] + b"\x02" + raw[-2:]),
+        (RecordType.CONSUMER_GROUP_MEMBER_METADATA, tagged[:-1] + b"\x02"),
+    ):
+        with pytest.raises(WireError, match="marks neither a present nor an absent struct"):
+            decode_value(record_type, wrong)
+
+
 @pytest.mark.parametrize(
     ("record_type", "value", "version", "reason"),
     [

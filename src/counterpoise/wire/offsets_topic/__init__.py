@@ -1,10 +1,16 @@
 """The records of ``__consumer_offsets``: every type and version Kafka 4.3.1 reads or writes.
 
-schema      the engine: a dataclass is its own layout
-values      the values of all types
-records     one record at a time, keys included
-columns     binary columns as NumPy sees them: gathers, slices, UTF-8
-batch       offset commits by the million
+    keys          record types and keys
+    schema        how a dataclass says its own layout
+    engine        reading and writing by that description
+    values        the values of all types
+    records       one record at a time
+    columns       binary columns as NumPy sees them: gathers, slices, UTF-8
+    batch_keys    keys of many commits
+    batch_fields  metadata and tagged fields of many commits
+    batch         offset commits by the million
+
+A record comes out as a `Record`, a `Tombstone` or an `Undecodable`.
 """
 
 from counterpoise.wire.offsets_topic.keys import (

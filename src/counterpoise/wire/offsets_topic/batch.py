@@ -1,8 +1,8 @@
 """Offset commits by the million: keys decoded once each, values by vectorised steps, nothing row by row.
 
 What a row-wise decoder does field by field, this one does for all rows of one value version at a time, as long as a
-row has exactly the form that brokers write. A row that has not (an unknown tag, a very long varint, damage) is given
-to the row-wise decoder, so both always say the same.
+row has a form that brokers write. A row that has not (a very long varint, damage) is given to the row-wise decoder, so
+both always say the same.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.errors import WireError
+from counterpoise.wire.offsets_topic.batch_fields import metadata_at, tail_at
 from counterpoise.wire.offsets_topic.batch_keys import NO_TYPE, KeyColumns, decode_keys
 from counterpoise.wire.offsets_topic.columns import BinaryColumn, Bool, Int16, Int32, Int64, UInt8, gather, not_utf8
 from counterpoise.wire.offsets_topic.keys import RecordType
@@ -25,9 +26,6 @@ __all__ = ["CommitBatch", "KeyColumns", "decode_commits"]
 _NEWEST = VALUES[RecordType.OFFSET_COMMIT].newest
 _BLOCK = 1 << 14
 """Rows per step: what one step touches stays in the processor's cache."""
-
-_ID_TAG = b"\x01\x00\x10"
-"""One tagged field: tag 0, 16 bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,24 +170,20 @@ def _decode_version(
     head = 14 if version >= 3 else 10
     numbers = 16 if version == 1 else 8
     at = at[length[at] >= head + (1 if version >= 4 else 2) + numbers]
-    metadata_start, metadata_length = _metadata(data, start[at] + head, compact=version >= 4)
+    metadata_start, metadata_length = metadata_at(data, start[at] + head, compact=version >= 4)
     behind = metadata_start + metadata_length + numbers
     left = start[at] + length[at] - behind
-    if version >= 4:
-        usual = (metadata_length >= 0) & ((left == 1) | (left == 19))
-    else:
-        usual = (metadata_length >= 0) & (left == 0)
+    usual = (metadata_length >= 0) & (left >= 1 if version >= 4 else left == 0)
     at, metadata_start, metadata_length, behind, left = _select(usual, at, metadata_start, metadata_length, behind, left)
     if version >= 4:
-        tagged = left == 19
-        usual = np.where(tagged, True, data[behind] == 0)
-        has_id = np.flatnonzero(tagged)
-        usual[has_id] = gather(data, "V3", behind[has_id]) == np.void(_ID_TAG)
-        at, metadata_start, metadata_length, behind, tagged = _select(usual, at, metadata_start, metadata_length, behind, tagged)
-        has_id = np.flatnonzero(tagged)
-        ids = gather(data, "V16", behind[has_id] + 3)
-        table["topic_id"][at[has_id]] = ids
-        table["has_topic_id"][at[has_id]] = ids != np.void(ZERO_UUID)
+        usual, id_start = tail_at(data, behind, left)
+        at, metadata_start, metadata_length, behind, id_start = _select(
+            usual, at, metadata_start, metadata_length, behind, id_start
+        )
+        tagged = np.flatnonzero(id_start >= 0)
+        ids = gather(data, "V16", id_start[tagged])
+        table["topic_id"][at[tagged]] = ids
+        table["has_topic_id"][at[tagged]] = ids != np.void(ZERO_UUID)
     garbled = not_utf8(data, metadata_start, metadata_length)
     table["metadata_start"][at] = metadata_start
     table["metadata_length"][at] = metadata_length
@@ -200,23 +194,6 @@ def _decode_version(
     if version == 1:
         table["expire_timestamp"][at] = gather(data, ">i8", behind - 8)
     table["fault"][at[~garbled]] = Fault.NONE
-
-
-def _metadata(data: UInt8, at: Int64, *, compact: bool) -> tuple[Int64, Int64]:
-    """Start and length of the metadata strings whose length stands at `at`; length -1: null, or not told here."""
-    if not compact:
-        return at + 2, gather(data, ">i2", at).astype(np.int64)
-    first = data[at].astype(np.int64)
-    start, length = at + 1, first - 1
-    wide = np.flatnonzero(first >= 0x80)
-    if len(wide):
-        # Two or three bytes; at least eight bytes of timestamp follow, so they are there.
-        second, third = data[at[wide] + 1].astype(np.int64), data[at[wide] + 2].astype(np.int64)
-        two = second < 0x80
-        start[wide] += np.where(two, 1, 2)
-        number = (first[wide] & 0x7F) | (second & 0x7F) << 7 | np.where(two, 0, third << 14)
-        length[wide] = np.where(two | (third < 0x80), number - 1, -1)
-    return start, length
 
 
 def _settle_doubtful(
