@@ -1,0 +1,1 @@
+"""Assignors and listeners for Python Kafka clients (extras)."""
