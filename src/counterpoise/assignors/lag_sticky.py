@@ -72,13 +72,7 @@ def balance_lag(
     if float(lag.sum(dtype=np.float64)) * (1 + float(share)) >= _UNLIMITED:
         raise ProblemError("lag: the lags sum up to 2**62 or more; no offsets are that far apart")
     budget = _UNLIMITED if max_moves is None else max_moves
-    plan = _Planner(problem, lag, share, min_lag_gain, budget, counts)
-    best = plan.attempt(keep=True)
-    if max_moves is None and bool((best.load > best.limit).any()):
-        fresh = plan.attempt(keep=False)
-        if _worst(fresh) + plan.slack < _worst(best):
-            best = fresh
-    return best.owner
+    return _Planner(problem, lag, share, min_lag_gain, budget, counts).plan()
 
 
 class _Planner:
@@ -93,8 +87,20 @@ class _Planner:
         n = problem.n_members
         self.balanced = np.bincount(self.target + 1, minlength=n + 1)[1:].astype(np.int64)
 
-    def attempt(self, *, keep: bool) -> Desk:
-        """Release, place, repair; with `keep` false from an empty desk, for when keeping stands in the way."""
+    def plan(self) -> Int32:
+        """The first attempt that meets the limits; where none does, the calmest that nothing beats by the tolerance."""
+        best = self._attempt(keep=True, shed=True)
+        if not best.excess():
+            return best.owner
+        rivals = [best] if self.budget < _UNLIMITED else [best, self._attempt(keep=False, shed=False)]
+        best = self._attempt(keep=True, shed=False)
+        for rival in rivals:
+            if _worst(rival) + self.slack < _worst(best):
+                best = rival
+        return best.owner
+
+    def _attempt(self, *, keep: bool, shed: bool) -> Desk:
+        """Release, place, repair; without `keep` from an empty desk, for when keeping stands in the way."""
         desk = self._desk()
         blocks = levels_of(desk)
         self._limit(desk, blocks)
@@ -105,7 +111,8 @@ class _Planner:
             self._along_target(desk, blocks, keep=keep)
         else:
             demand_counts(desk, self.balanced, self.band)
-            shed_lag(desk)
+            if shed:
+                shed_lag(desk)
             place_waiting(desk, blocks)
             if not fill_up(desk):
                 desk = self._desk()

@@ -11,6 +11,7 @@ from functools import partial
 from counterpoise.assignors.constrained import CONSTRAINED
 from counterpoise.assignors.fair import FAIR
 from counterpoise.assignors.lag import LAG
+from counterpoise.assignors.lag_sticky import LAG_STICKY
 from counterpoise.assignors.ranges import RANGE
 from counterpoise.assignors.roundrobin import ROUNDROBIN
 from counterpoise.assignors.sticky import COOPERATIVE_STICKY, STICKY
@@ -20,7 +21,17 @@ from counterpoise.errors import OptionError, UnknownStrategyError
 
 __all__ = ["assignor", "register", "strategies", "strategy"]
 
-_BUILT_IN: tuple[Strategy, ...] = (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY, CONSTRAINED, FAIR, STICKY_FIRST, LAG)
+_BUILT_IN: tuple[Strategy, ...] = (
+    RANGE,
+    ROUNDROBIN,
+    STICKY,
+    COOPERATIVE_STICKY,
+    CONSTRAINED,
+    FAIR,
+    STICKY_FIRST,
+    LAG,
+    LAG_STICKY,
+)
 
 _BY_NAME: dict[str, Strategy] = {}
 

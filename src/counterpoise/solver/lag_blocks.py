@@ -68,16 +68,19 @@ def _density(lag: Int64, capacity: Int64, may: Bools, chosen: Bools) -> Fraction
 
 def _densest(lag: Int64, capacity: Int64, may: Bools, topics: Bools) -> tuple[Fraction, Bools]:
     """The largest lag(S) / capacity(reached by S), and its S: each round either proves it or finds a denser set."""
-    best = topics
+    best, rows = topics, np.flatnonzero(topics)
     level = _density(lag, capacity, may, best)
     while True:
-        rows = np.flatnonzero(topics)
-        short = transport(lag[rows], np.array([int(level * int(c)) + 1 for c in capacity], np.int64), may[rows])[1]
+        top, bottom = level.as_integer_ratio()
+        if int(lag.sum()) * bottom >= _FLOW_UNITS:  # scaled in any case: fractions of a record do not matter
+            top, bottom = top // bottom, 1
+        short = transport(lag[rows] * bottom, top * capacity, may[rows])[1]
         denser = np.zeros(len(lag), np.bool_)
         denser[rows[short]] = True
         found = _density(lag, capacity, may, denser) if denser.any() else Fraction(0)
         if found <= level:
-            return level, _closed(may, topics, best)
+            best = _closed(may, topics, best)
+            return _density(lag, capacity, may, best), best
         best, level = denser, found
 
 
@@ -107,8 +110,11 @@ def transport(supply: Int64, room: Int64, may: Bools) -> tuple[Int64, Bools]:
     sparse: Any = csr_array  # its stub knows no (data, (row, column)) of int32
     rows, columns = may.shape
     unit = max(1, -(-int(max(supply.sum(), 1)) // _FLOW_UNITS))
-    out, into = supply // unit, np.minimum(np.maximum(room, 0) // unit + 1, _FLOW_UNITS)
+    out, into = supply // unit, np.minimum(-(-np.maximum(room, 0) // unit), _FLOW_UNITS)
     r, c = np.nonzero(may & (out > 0)[:, None])
+    amount = np.zeros(may.shape, np.int64)
+    if not len(r):
+        return amount, out > 0
     source, sink = rows + columns, rows + columns + 1
     tail = np.concatenate([np.full(rows, source), r, rows + np.arange(columns)])
     head = np.concatenate([np.arange(rows), rows + c, np.full(columns, sink)])
@@ -121,6 +127,5 @@ def transport(supply: Int64, room: Int64, may: Bools) -> tuple[Int64, Bools]:
     residual.eliminate_zeros()
     seen = np.zeros(sink + 1, np.bool_)
     seen[breadth_first_order(residual, source, return_predecessors=False)] = True
-    amount = np.zeros(may.shape, np.int64)
     amount[r, c] = np.asarray(sparse(flow)[r, rows + c]).ravel().astype(np.int64) * unit
     return amount, seen[:rows] & (out > 0)

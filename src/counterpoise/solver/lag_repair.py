@@ -12,7 +12,8 @@ from counterpoise.solver.lag_blocks import Bools
 from counterpoise.solver.lag_desk import Desk, Index
 
 _PARTNERS = 24
-"""How many of the members with most room are tried for an exchange."""
+_PARTNERS_AT_MOST = 256
+"""How many of the members with most room are tried for an exchange: the first of these, more only if none helps."""
 
 _WORTH_WHILE = 1024
 """A step that does not suffice must at least take away this part of the limit: crumbs are not worth moves."""
@@ -54,19 +55,19 @@ def _settle(desk: Desk, *, relayed: bool) -> None:
         mine = mine[desk.weight[mine] > 0]
         room = np.maximum(desk.limit - desk.load, 0)
         if relayed:
-            distance = _distance_to_room(desk, room)
+            distance = _distance_to_room(desk, room >= min(int(excess[worst]), int(room.max()) // 2 + 1))
             room = np.where((distance > 0) & (distance < distance[worst]), int(excess[worst]), room)
         done = _hand_over(desk, worst, mine, room) or _exchange(desk, worst, mine, room)
         stuck[worst] = not done
         helped |= done
 
 
-def _distance_to_room(desk: Desk, room: Int64) -> Int64:
-    """Over how many hands a member's lag can reach one with room; 0 for those with room, n where none can."""
-    n, kinds = len(room), len(desk.may)
+def _distance_to_room(desk: Desk, roomy: Bools) -> Int64:
+    """Over how many hands a member's lag can reach a roomy one; 0 for those, n where none can be reached."""
+    n, kinds = len(roomy), len(desk.may)
     owned = np.flatnonzero((desk.class_of >= 0) & (desk.weight > 0))
     held = np.bincount(desk.class_of[owned].astype(np.int64) * n + desk.owner[owned], minlength=kinds * n).reshape(kinds, n) > 0
-    distance = np.where(room > 0, 0, n)
+    distance = np.where(roomy, 0, n)
     for steps in range(1, n):
         near = distance < n
         leads = desk.may[:, near].any(axis=1)
@@ -121,10 +122,12 @@ def _exchange(desk: Desk, giver: int, mine: Index, room: Int64) -> bool:
         return False
     room = np.where(_sharing(desk, mine), room, 0)
     room[giver] = 0
-    partners = np.argsort(-room, kind="stable")[:_PARTNERS]
+    partners = np.argsort(-room, kind="stable")[:_PARTNERS_AT_MOST]
     excess = int(desk.load[giver] - desk.limit[giver])
     best: tuple[int, int, int] | None = None
-    for partner in partners[room[partners] > 0].tolist():
+    for tried, partner in enumerate(partners[room[partners] > 0].tolist()):
+        if tried >= _PARTNERS and best and _worth_while(desk, giver, best[0], excess):
+            break
         found = _best_pair(desk, giver, mine, partner, excess, int(room[partner]))
         if found and (best is None or found[0] > best[0]):
             best = found

@@ -1,0 +1,244 @@
+"""The lag of a plan against a lower bound no plan can undercut: NumPy only, and nothing taken from the solver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.errors import ProblemError
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+
+Bools = npt.NDArray[np.bool_]
+
+_CLOSURE_NODES = 1500
+"""Beyond so many topic classes and load levels the exchanges that counts leave open are not traced: a weaker bound."""
+
+__all__ = ["LagReport", "lag_report"]
+
+
+@dataclass(frozen=True, slots=True)
+class LagReport:
+    """How near a plan comes to the best possible lag.
+
+    Attributes
+    ----------
+    bound : Fraction
+        No plan with such counts has a smaller largest lag per capacity (for equal capacities: round up to records).
+    largest : Fraction
+        The largest lag per capacity of a member in this plan.
+    heaviest : int
+        The member that has it; -1 without members.
+    gap : float
+        ``largest / bound - 1``, with the bound rounded up to whole records for equal capacities; 0 where nothing lags.
+    reason : str
+        What the bound rests on: "topics" (their lag and who may take it), "crowding" (single heavy partitions, or more
+        of them than members) or "nothing".
+    topics : tuple of int
+        The topics that the bound speaks of.
+    moves : int
+        Partitions that a member may keep and another gets.
+    """
+
+    bound: Fraction
+    largest: Fraction
+    heaviest: int
+    gap: float
+    reason: str
+    topics: tuple[int, ...]
+    moves: int
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The group by classes: bool[C, M] who may own what, and per partition its class (-1: nobody's)."""
+
+    kind_of_topic: Int64
+    kind: Int64
+    may: Bools
+    lag: Int64
+
+
+def lag_report(
+    problem: Problem, owner: Int32, *, counts: str | int | None = None, topics: Iterable[int] | None = None
+) -> LagReport:
+    """Measure a plan's lag and prove how much better a plan could be at most.
+
+    Parameters
+    ----------
+    problem : Problem
+        With `lag`.
+    owner : int32[P]
+        Any valid plan.
+    counts : "balanced", int or None
+        What plans it is compared with: those with balanced counts (the plan itself must be balanced: that is another
+        law), those with counts within so many of the balanced ones, or all.
+    topics : iterable of int, optional
+        A set of topics somebody claims to be densest: checked like any other set.
+
+    Raises
+    ------
+    ProblemError
+        Without `Problem.lag`.
+
+    Notes
+    -----
+    The bound is the largest of: lag over capacity of the members that may own it, over sets of topics (those within one
+    subscriber set, those whose subscribers all lie above some lag in this plan, and `topics`); and within the densest of
+    them what single partitions demand: the j heaviest lie on j members at most, and of the k*M + 1 heaviest some member
+    owns k + 1. Exact integers. O(S + P log P + C*M + C**3) for C topic classes.
+    """
+    if problem.lag is None:
+        raise ProblemError("lag: without it there is nothing to report; set Problem.lag")
+    if not problem.n_members:
+        return LagReport(Fraction(0), Fraction(0), -1, 0.0, "nothing", (), 0)
+    view = _view(problem, problem.lag)
+    if counts == "balanced":
+        view = _within_cycles(view, owner, problem.capacity)
+    load = _sums(owner, problem.lag, problem.n_members)
+    heaviest = max(range(len(load)), key=lambda m: (Fraction(int(load[m]), int(problem.capacity[m])), -m))
+    largest = Fraction(int(load[heaviest]), int(problem.capacity[heaviest]))
+    bound, chosen = _densest(view, problem.capacity, load, topics)
+    crowd = max(_crowding(view, problem.capacity, chosen, _least(view, problem, counts)), _single(view, problem.capacity))
+    reason = "nothing" if not max(bound, crowd) else "topics" if bound >= crowd else "crowding"
+    bound = max(bound, crowd)
+    even = int(problem.capacity.min()) == int(problem.capacity.max())
+    step = int(problem.capacity[0])
+    floor = Fraction(-(-bound.numerator * step // bound.denominator), step) if even else bound
+    named = tuple(np.flatnonzero(np.append(chosen, False)[view.kind_of_topic]).tolist())
+    gap = float(largest / floor - 1) if floor else 0.0
+    return LagReport(bound, largest, heaviest, gap, reason, named, _moves(problem, view, owner))
+
+
+def _view(problem: Problem, lag: Int64) -> _View:
+    """Topic classes by equal subscriber lists."""
+    start = problem.subscriber_start
+    number: dict[bytes, int] = {}
+    kind_of_topic = np.full(problem.n_topics, -1, np.int64)
+    rows: list[Int32] = []
+    for topic in np.flatnonzero((np.diff(start) > 0) & (np.diff(problem.topic_start) > 0)).tolist():
+        codes = problem.subscriber[start[topic] : start[topic + 1]]
+        at = number.setdefault(codes.tobytes(), len(rows))
+        if at == len(rows):
+            rows.append(codes)
+        kind_of_topic[topic] = at
+    may = np.zeros((len(rows), problem.n_members), np.bool_)
+    for row, codes in enumerate(rows):
+        may[row, codes] = True
+    return _View(kind_of_topic, np.repeat(kind_of_topic, np.diff(problem.topic_start)), may, lag)
+
+
+def _within_cycles(view: _View, owner: Int32, capacity: Int64) -> _View:
+    """Who may own what in *some* balanced plan, given one of them.
+
+    Balanced plans differ by exchanges along cycles: a topic class goes to a subscriber, who gives up a class it holds, or
+    whose load was one below that of another member of its capacity, who then gives. An arc without a way back is in none.
+    """
+    n_kinds, n = view.may.shape
+    owned = np.flatnonzero(owner >= 0)
+    load = np.bincount(owner[owned], minlength=n)
+    step = load + capacity * (int(load.max(initial=0)) + 2)
+    level, place = np.unique(np.concatenate([step, step + 1]), return_inverse=True)
+    size = n_kinds + len(level)
+    if n_kinds < 2 or size > _CLOSURE_NODES:
+        return view
+    member = np.arange(n)
+    gives = np.zeros((n, size), np.float32)
+    gives[owner[owned], view.kind[owned]] = 1
+    gives[member, n_kinds + place[n:]] = 1  # as the lower of two, it takes and the higher one gives
+    takes = np.zeros((size, n), np.float32)
+    takes[:n_kinds] = view.may
+    takes[n_kinds + place[:n], member] = 1
+    reach = ((takes @ gives) > 0) | np.eye(size, dtype=np.bool_)
+    for _ in range(int(size).bit_length()):
+        wider = (reach.astype(np.float32) @ reach.astype(np.float32)) > 0
+        if np.array_equal(wider, reach):
+            break
+        reach = wider
+    way_back = (gives @ reach[:, :n_kinds].astype(np.float32)) > 0
+    return _View(view.kind_of_topic, view.kind, view.may & way_back.T, view.lag)
+
+
+def _densest(view: _View, capacity: Int64, load: Int64, topics: Iterable[int] | None) -> tuple[Fraction, Bools]:
+    """The largest lag over capacity among the sets of topic classes worth a look."""
+    n_kinds = len(view.may)
+    lag = _sums(view.kind, view.lag, n_kinds)
+    best, chosen = Fraction(0), np.zeros(n_kinds, np.bool_)
+    sets = [np.ones(n_kinds, np.bool_)]
+    members = np.unique(view.may, axis=0)[:1000]
+    sets += [~(view.may & ~inside).any(axis=1) for inside in members]
+    ratio = load // capacity
+    lowest = np.where(view.may, ratio, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
+    sets += [lowest >= value for value in np.unique(lowest)[-1000:]]
+    if topics is not None:
+        claimed = np.zeros(n_kinds + 1, np.bool_)
+        claimed[view.kind_of_topic[np.fromiter(topics, np.int64)]] = True
+        sets.append(claimed[:-1])
+    for one in sets:
+        share = int(capacity[view.may[one].any(axis=0)].sum())
+        density = Fraction(int(lag[one].sum()), share) if share else Fraction(0)
+        if density > best:
+            best, chosen = density, one
+    return best, chosen
+
+
+def _single(view: _View, capacity: Int64) -> Fraction:
+    """What the heaviest partition of each topic class demands of the strongest member that may own it."""
+    heaviest = np.zeros(len(view.may) + 1, np.int64)
+    np.maximum.at(heaviest, view.kind, view.lag)
+    strongest = np.where(view.may, capacity, 0).max(axis=1, initial=1)
+    return max((Fraction(int(w), int(c)) for w, c in zip(heaviest, strongest, strict=False)), default=Fraction(0))
+
+
+def _least(view: _View, problem: Problem, counts: str | int | None) -> int:
+    """A count no member can be under; 0 where nothing simple is known."""
+    if counts is None or len(view.may) != 1 or len(np.unique(problem.capacity)) != 1:
+        return 0
+    share = int((view.kind >= 0).sum()) // int(view.may[0].sum())
+    return share if isinstance(counts, str) else max(share - counts, 0)
+
+
+def _crowding(view: _View, capacity: Int64, chosen: Bools, least: int) -> Fraction:
+    """What the heaviest partitions of some topic classes demand of the members that may own them."""
+    weights = -np.sort(-view.lag[np.append(chosen, False)[view.kind]])
+    strong = -np.sort(-capacity[view.may[chosen].any(axis=0)])
+    n = min(len(weights), len(strong))
+    if not n:
+        return Fraction(0)
+    total = np.concatenate(([0], np.cumsum(weights))).tolist()
+    room = np.cumsum(strong).tolist()
+    filling = np.concatenate(([0], np.cumsum(weights[::-1]))).tolist()
+    spread = max(Fraction(total[j], room[j - 1]) for j in _heads(total, room, n))
+    crowded = [0] + [
+        total[k * len(strong) + 1] - total[k * len(strong) - k] + filling[max(least - k - 1, 0)]
+        for k in range((len(weights) - 1) // len(strong) + 1)
+    ]
+    return max(spread, Fraction(max(crowded), int(strong[0])))
+
+
+def _heads(total: list[int], room: list[int], n: int) -> list[int]:
+    """Numbers of heaviest partitions to look at exactly: floats choose, with a margin."""
+    ratio = np.array(total[1 : n + 1], np.float64) / np.array(room[:n], np.float64)
+    near: list[int] = (np.flatnonzero(ratio >= ratio.max() * (1 - 1e-12))[:64] + 1).tolist()
+    return near
+
+
+def _moves(problem: Problem, view: _View, owner: Int32) -> int:
+    """Partitions whose previous owner still subscribes and is not the owner."""
+    before = problem.previous_owner
+    claimed = np.flatnonzero((before >= 0) & (before < problem.n_members) & (view.kind >= 0))
+    topic = problem.topic_of_partition()[claimed].astype(np.int64)
+    subscriptions = np.repeat(np.arange(problem.n_topics), np.diff(problem.subscriber_start)) * problem.n_members
+    valid = np.isin(topic * problem.n_members + before[claimed], subscriptions + problem.subscriber)
+    return int(np.count_nonzero(owner[claimed[valid]] != before[claimed[valid]]))
+
+
+def _sums(index: npt.NDArray[np.integer], values: Int64, n: int) -> Int64:
+    """Integer sums by index; UNOWNED counts for nobody."""
+    total = np.zeros(n, np.int64)
+    inside = np.flatnonzero(index > UNOWNED)
+    np.add.at(total, index[inside], values[inside])
+    return total
