@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoise.laws import Move, Violation, certify, check
+from counterpoise.assignors import assignor
+from counterpoise.laws import Move, Violation, certify, check, stickiness
 from counterpoise.laws.balance import prices
 from counterpoise.model.problem import Int32, Problem
 from tests.laws.oracle import all_plans, flow_optimum, score
@@ -93,6 +94,28 @@ def test_following_the_named_moves_leads_to_an_optimum() -> None:
         while violations := certify(problem, plan).violations:
             plan = applied(problem, plan, violations[0])
         assert score(problem, plan) == score(problem, flow_optimum(problem))
+
+
+@pytest.mark.parametrize(("members", "most"), [(30, 8), (200, 8)])
+def test_the_search_for_labels_takes_a_few_sweeps_on_random_subscriptions(
+    members: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work, not time: sweeps over all arcs after a member has left, however large the group is."""
+    sweeps: list[int] = []
+    sweep = stickiness._State.sweep
+
+    def counted(state: stickiness._State) -> bool:
+        sweeps.append(1)
+        return sweep(state)
+
+    monkeypatch.setattr(stickiness._State, "sweep", counted)
+    mask = np.random.default_rng(1).random((60, members)) < 0.5
+    problem = problem_of([40] * 60, [np.flatnonzero(row).tolist() for row in mask], members)
+    previous = assignor("sticky")(problem)
+    previous = np.where(previous == 3, 4, previous).astype(np.int32)
+    group = problem.replace(previous_owner=previous)
+    assert certify(group, assignor("sticky")(group)).sticky
+    assert len(sweeps) <= most
 
 
 def line(*counts: int) -> Problem:
