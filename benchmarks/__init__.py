@@ -1,0 +1,1 @@
+"""Benchmarks: our assignors beside their peers, in one run."""
