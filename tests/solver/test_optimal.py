@@ -6,9 +6,9 @@ import os
 
 import numpy as np
 import pytest
-from tests.solver.oracle import brute_force, optimum, random_problem, score
 
 from counterpoise.solver.engine import solve
+from tests.solver.oracle import brute_force, optimum, random_problem, score
 
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
 CASES = 20_000 if LONG else 1_200

@@ -124,7 +124,7 @@ def _valid_claims(problem: Problem, members: Int32) -> tuple[Int32 | None, Int64
     previous, n = problem.previous_owner, problem.n_members
     if not len(previous) or int(previous.max()) < 0 or not len(members):
         return None, None
-    owner = previous.copy()
+    owner = np.maximum(previous, UNOWNED)
     if int(previous.max()) >= n:
         owner[owner >= n] = UNOWNED
     starts, topic_start = problem.subscriber_start, problem.topic_start
@@ -136,7 +136,6 @@ def _valid_claims(problem: Problem, members: Int32) -> tuple[Int32 | None, Int64
         owner[~may[owner]] = UNOWNED
     if int(owner.min()) >= 0:
         return owner, np.bincount(owner, minlength=n)
-    np.maximum(owner, UNOWNED, out=owner)
     return owner, np.bincount(owner + 1, minlength=n + 1)[1:]
 
 

@@ -1,0 +1,87 @@
+"""Kinds and camps are exact, also when two different sets share a hash."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from counterpoise.model.problem import Problem, Racks
+from counterpoise.solver import classes as classes_module
+from counterpoise.solver import racks as racks_module
+from counterpoise.solver.classes import classify
+from counterpoise.solver.engine import solve
+from counterpoise.solver.racks import rack_classes
+from tests.solver.oracle import random_problem, score
+
+
+def sets_of(problem):
+    """Subscribers of each live topic, and kinds' subscribers, by plain sets."""
+    for topic in range(problem.n_topics):
+        who = problem.subscriber[problem.subscriber_start[topic] : problem.subscriber_start[topic + 1]].tolist()
+        if who and problem.topic_start[topic + 1] > problem.topic_start[topic]:
+            yield int(problem.topic_start[topic]), tuple(who)
+
+
+def check(problem):
+    found = classify(problem)
+    live = list(sets_of(problem))
+    kinds: dict[int, tuple[int, ...]] = {}
+    for start, who in live:
+        kind = int(found.kind[start])
+        assert kinds.setdefault(kind, who) == who
+        assert found.edge_member[found.edge_start[kind] : found.edge_start[kind + 1]].tolist() == list(who)
+    assert len(kinds) == len({who for _, who in live}) == found.n_kinds
+    taken = [tuple(sorted(kind for kind, who in kinds.items() if member in who)) for member in range(problem.n_members)]
+    for member, mine in enumerate(taken):
+        camp = int(found.camp[member])
+        assert (camp >= 0) == bool(mine)
+        if mine:
+            assert mine == tuple(found.link_kind[found.link_camp == camp].tolist())
+    assert found.n_camps == len({mine for mine in taken if mine})
+
+
+def test_classes_equal_plain_sets():
+    for seed in range(400):
+        check(random_problem(np.random.default_rng([seed, 21]), 8))
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_forced_collisions_take_the_exact_path(monkeypatch, code):
+    """With a hash that is the same for everybody, classes and plans stay right."""
+    constant = lambda n: np.full(n, code, np.uint64)  # noqa: E731
+    problems = [random_problem(np.random.default_rng([seed, 22]), 7, racks=seed % 2 == 0) for seed in range(200)]
+    wanted = [score(problem, solve(problem)) for problem in problems]
+    monkeypatch.setattr(classes_module, "mix", constant)
+    monkeypatch.setattr(racks_module, "mix", constant)
+    for problem, want in zip(problems, wanted, strict=True):
+        check(problem)
+        assert score(problem, solve(problem)) == want
+
+
+def test_classes_are_numbered_by_first_topic_and_first_member():
+    """Not by hash: the numbers are part of how ties fall."""
+    problem = Problem(3, [0, 1, 2, 3], [0, 1, 3, 4], [2, 0, 1, 2])
+    found = classify(problem)
+    assert found.kind.tolist() == [0, 1, 0]
+    assert found.camp.tolist() == [0, 0, 1]
+
+
+def test_a_table_too_large_is_replaced_by_searching(monkeypatch):
+    """The path for very many kinds and members gives the same plans."""
+    from counterpoise.solver import history
+
+    problems = [random_problem(np.random.default_rng([seed, 23]), 8) for seed in range(200)]
+    wanted = [solve(problem).tolist() for problem in problems]
+    monkeypatch.setattr(classes_module, "DENSE_CELLS", 0)
+    monkeypatch.setattr(history, "DENSE_CELLS", 0)
+    assert [solve(problem).tolist() for problem in problems] == wanted
+
+
+def test_rack_sets_split_kinds_only_where_a_member_stands():
+    """Replica racks without members are left out: they can match nobody."""
+    racks = Racks(np.array([0, -1], np.int32), np.array([0, 2, 4, 5], np.int64), np.array([0, 1, 0, 2, 1], np.int32))
+    problem = Problem(2, [0, 3], [0, 2], [0, 1], racks=racks)
+    found, match = rack_classes(problem, classify(problem))
+    assert found.kind.tolist() == [0, 0, 1]
+    assert match.tolist() == [[True, False], [False, False]]
+    assert found.camp.tolist() == [0, 1]

@@ -1,0 +1,54 @@
+"""Quotas are Webster's: the cheapest units are taken, ties at the price are extras."""
+
+from __future__ import annotations
+
+import heapq
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from counterpoise.solver.levels import Demand, quotas
+
+
+def cheapest(units, capacity, offset):
+    """Loads by taking the cheapest unit, one at a time."""
+    heap = [(Fraction(2 * o + 1, c), i) for i, (c, o) in enumerate(zip(capacity, offset, strict=True))]
+    heapq.heapify(heap)
+    taken = [0] * len(capacity)
+    for _ in range(units):
+        _, i = heapq.heappop(heap)
+        taken[i] += 1
+        heapq.heappush(heap, (Fraction(2 * (offset[i] + taken[i]) + 1, capacity[i]), i))
+    return taken
+
+
+def cost(loads, capacity, offset):
+    return sum(Fraction((o + x) ** 2, c) for x, c, o in zip(loads, capacity, offset, strict=True))
+
+
+@pytest.mark.parametrize("top", [1, 3, 50, 10**9])
+def test_quotas_are_as_cheap_as_one_unit_at_a_time(top):
+    """Also for capacities whose products leave 64 bits."""
+    for seed in range(120):
+        rng = np.random.default_rng([seed, top])
+        n, units = int(rng.integers(1, 7)), int(rng.integers(0, 40))
+        capacity, offset = rng.integers(1, top + 1, n), rng.integers(0, 9, n)
+        shares = quotas(np.array([units]), np.zeros(n, np.int64), Demand(capacity, offset))
+        assert int(shares.base.sum() + shares.extras[0]) == units, f"seed {seed}"
+        assert 0 <= int(shares.extras[0]) <= int(shares.eligible.sum())
+        lucky = np.flatnonzero(shares.eligible)[: int(shares.extras[0])]
+        loads = shares.base.copy()
+        loads[lucky] += 1
+        listed = (capacity.tolist(), offset.tolist())
+        assert cost(loads.tolist(), *listed) == cost(cheapest(units, *listed), *listed), f"seed {seed}"
+
+
+def test_blocks_are_shared_out_one_by_one():
+    """Members outside every block take nothing, with and without weights."""
+    block = np.array([1, -1, 0, 1])
+    for demand in (Demand(), Demand(np.array([2, 2, 2, 2]))):
+        shares = quotas(np.array([3, 5]), block, demand)
+        assert shares.base.tolist() == [2, 0, 3, 2]
+        assert shares.eligible.tolist() == [True, False, False, True]
+        assert shares.extras.tolist() == [0, 1]
