@@ -225,6 +225,11 @@ def test_whatever_is_left_out_is_said(tmp_path):
     assert len(page.all("table", id="grid")[0].all("tr")) == 1 + 5
 
 
+def test_ribbons_are_bounded_over_the_whole_page_but_no_group_goes_without(tmp_path):
+    path = write_report(big(tmp_path, 6), Limits(page_segments=400))
+    assert [len(ribbons(drawing)) for drawing in drawings(path)] == [96, 96, 96, 96, 60, 60]
+
+
 def test_the_page_grows_with_its_limits_and_not_with_the_fleet(tmp_path):
     limits = Limits(groups=3, table=10)
     small = write_report(big(tmp_path / "a", 12), limits).stat().st_size

@@ -8,13 +8,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoise.report.ribbons import Axis, Holdings, Interval, intervals, pick, ticks
+from counterpoise.report.ribbons import Axis, Holdings, Interval, Ints, Pick, pick, runs, ticks
 
 
 def held(*cells: tuple[int, int, int]) -> Holdings:
     """Holdings from (step, partition, member)."""
     columns = np.array(cells, dtype=np.int64).reshape(-1, 3)
     return Holdings(columns[:, 0], columns[:, 1], columns[:, 2])
+
+
+def intervals(holdings: Holdings, times: Ints, end: int) -> list[Interval]:
+    """Every interval."""
+    return runs(holdings, times, end).of(range(10))
 
 
 TIMES = np.array([100, 200, 300], dtype=np.int64)
@@ -89,21 +94,24 @@ def test_intervals_say_at_every_step_what_was_held(cells, random):
         assert not (same and span.stop == following.start), "an interval that goes on must not be cut"
 
 
+def test_only_the_partitions_asked_for_become_intervals():
+    found = runs(held((0, 0, 1), (0, 1, 1), (0, 2, 1), (1, 2, 3)), TIMES, 400)
+    assert [span.partition for span in found.of([0, 2])] == [0, 2, 2]
+    assert found.counts(4).tolist() == [1, 1, 2, 0]
+
+
 def test_partitions_that_changed_hands_most_are_drawn_and_the_rest_is_counted():
-    busy = [Interval(3, (0,), t, t + 1, t, t) for t in range(5)]
-    quiet = [Interval(p, (0,), 0, 5, 0, 4) for p in (0, 1, 2)]
-    chosen = pick(quiet + busy, 4, rows=2, segments=100)
-    assert (chosen.drawn, chosen.left_out) == ((0, 3), 2)
+    assert pick(np.array([1, 1, 1, 5]), rows=2, segments=100) == Pick((0, 3), 2)
 
 
 def test_the_number_of_segments_is_bounded_but_one_partition_is_always_drawn():
-    busy = [Interval(p, (0,), t, t + 1, t, t) for p in range(3) for t in range(10)]
-    assert pick(busy, 3, rows=9, segments=20).drawn == (0, 1)
-    assert pick(busy, 3, rows=9, segments=1).drawn == (0,)
+    assert pick(np.array([10, 10, 10]), rows=9, segments=20) == Pick((0, 1), 1)
+    assert pick(np.array([10, 10, 10]), rows=9, segments=1) == Pick((0,), 2)
 
 
 def test_everything_is_drawn_when_it_fits():
-    assert pick([], 3, rows=9, segments=9) == pick([Interval(0, (0,), 0, 1, 0, 0)], 3, rows=9, segments=9)
+    assert pick(np.array([0, 1, 0]), rows=9, segments=9) == Pick((0, 1, 2), 0)
+    assert pick(np.zeros(0, dtype=np.int64), rows=9, segments=9) == Pick((), 0)
 
 
 def test_the_axis_is_linear_and_stays_inside():

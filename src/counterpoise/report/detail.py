@@ -161,7 +161,7 @@ def _figures(group: Row, name_of: dict[str, str]) -> list[Figure]:
         Figure(
             "partitions",
             count(group["partitions_now"]),
-            f"spread {count(group['spread_now'])}, peak {count(group['spread_peak'])}",
+            _spread(group),
         ),
         Figure(
             "moved",
@@ -178,6 +178,13 @@ def _figures(group: Row, name_of: dict[str, str]) -> list[Figure]:
         Figure("records behind", number(group["lag_now"]), _lag_owner(group, name_of)) if group["lag_now"] is not None else None,
     ]
     return [figure for figure in made if figure is not None and figure.value != UNKNOWN]
+
+
+def _spread(group: Row) -> str:
+    now, peak = group["spread_now"], group["spread_peak"]
+    return ", ".join(
+        f"{word} {count(n)}" for word, n in (("spread", now), ("peak spread" if now is None else "peak", peak)) if n is not None
+    )
 
 
 def _lag_owner(group: Row, name_of: dict[str, str]) -> str:
@@ -204,6 +211,8 @@ def _incomplete(group: Row, history: GroupHistory | None) -> str:
 def _fidelity(group: Row) -> str:
     share, judged = group["replay_fidelity"], group["judged_generations"]
     if share is None or not judged:
+        if group["protocol_kind"] == "server":
+            return "Not judged: the broker assigns this group's partitions, no client's strategy can be replayed."
         return "Not judged: no generation of this group could be replayed."
     by = ", ".join(f"{visible(library)} {percent(value)}" for library, value in sorted(group["fidelity_by_library"].items()))
     leaders = f" By the leader's library: {by}." if by else ""

@@ -25,6 +25,8 @@ class Limits:
         Newest steps that are listed in words.
     ribbons, segments : int
         Partitions per group that get a ribbon, and pieces of ribbon per group.
+    page_segments : int
+        Pieces of ribbon on the whole page; when they are used up, each further group still gets a few ribbons.
     members : int
         Members per group in the legend and in the loads.
     open_findings, open_groups : int
@@ -38,6 +40,7 @@ class Limits:
     listed: int = 80
     ribbons: int = 48
     segments: int = 1200
+    page_segments: int = 15000
     members: int = 40
     open_findings: int = 5
     open_groups: int = 3

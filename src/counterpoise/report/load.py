@@ -93,18 +93,25 @@ class Audit:
         per_group = np.split(offset[order], cuts)
         return {name: (grid[code], per_group[code]) for code, name in enumerate(encoded.dictionary.to_pylist())}
 
-    def history(self, group: str, offsets: Ints, most: int) -> GroupHistory:
-        """The last `most` steps of one group; `offsets` as `rhythm` gave them."""
+    def histories(self, offsets: dict[str, Ints], most: int) -> dict[str, GroupHistory]:
+        """The last `most` steps of each of a few groups; `offsets` as `rhythm` gave them. One pass over the table."""
+        import pyarrow as pa
         import pyarrow.compute as pc
 
-        wanted = pc.field("group_id") == group
-        skipped = max(offsets.size - most, 0)
-        if skipped:
-            wanted = wanted & (pc.field("log_offset") >= int(offsets[skipped]))
+        if not offsets:
+            return {}
+        skipped = {name: max(at.size - most, 0) for name, at in offsets.items()}
+        wanted = pc.field("group_id").isin(pa.array([name for name in offsets if not skipped[name]], pa.string()))
+        for name, at in offsets.items():
+            if skipped[name]:
+                wanted = wanted | ((pc.field("group_id") == name) & (pc.field("log_offset") >= int(at[skipped[name]])))
         table = self._table("rebalances", columns=_STEPS, where=wanted)
         table = table.take(np.argsort(table.column("log_offset").to_numpy(), kind="stable"))
-        steps = _rows(table.drop_columns(["assignment"]))
-        return history_of(steps, skipped, table.column("assignment").combine_chunks())
+        names = table.column("group_id")
+        return {name: self._history(table.filter(pc.equal(names, name)), skipped[name]) for name in offsets}
+
+    def _history(self, table: Any, skipped: int) -> GroupHistory:
+        return history_of(_rows(table.drop_columns(["assignment"])), skipped, table.column("assignment").combine_chunks())
 
     def lags(self, groups: list[str]) -> dict[str, LagSeries]:
         """Lag over time of the given groups; the table is read in batches and summed at once."""

@@ -10,7 +10,7 @@ from counterpoise.report.colours import Look
 from counterpoise.report.history import GroupHistory, Row
 from counterpoise.report.limits import Limits
 from counterpoise.report.load import LagSeries
-from counterpoise.report.ribbons import Axis, Interval, intervals, pick, ticks
+from counterpoise.report.ribbons import Axis, Interval, pick, runs, ticks
 from counterpoise.report.shapes import LEFT, RIGHT, Band, Label, Mark, Picture, Segment, Strip
 from counterpoise.report.steps import step_words
 from counterpoise.report.words import clock, duration, instant, number, plural, visible
@@ -68,15 +68,16 @@ def draw(
     start = int(times[0]) if history.skipped else min(period[0], int(times[0]))
     stop = max(period[1], int(times[-1]))
     scene = _Scene(history, names, looks, Axis(start, stop, LEFT, RIGHT), share)
-    spans = intervals(history.held, times, stop)
-    chosen = pick(spans, len(history.partitions), limits.ribbons, limits.segments)
+    owned = runs(history.held, times, stop)
+    chosen = pick(owned.counts(len(history.partitions)), limits.ribbons, limits.segments)
     row = 15.0 if len(chosen.drawn) <= 24 else 11.0
     top = float(_HEAD + _MARKS)
-    strips, topics, bottom = _strips(scene, spans, chosen.drawn, top, row)
+    strips, topics, bottom = _strips(scene, owned.of(chosen.drawn), chosen.drawn, top, row)
     lag_top = bottom + 14
     area, lag_label = _lag(lag, scene.axis, lag_top)
+    below = _LAG if area else (10 if lag_label else -10)
     return Picture(
-        height=lag_top + _LAG + 4 if area else bottom + 4,
+        height=lag_top + below + 4,
         ribbons_top=top,
         ribbons_bottom=bottom,
         row=row,
@@ -187,12 +188,14 @@ def _lag(lag: LagSeries | None, axis: Axis, top: float) -> tuple[str, str]:
     if at.size == 0:
         return "", ""
     peak = int(total.max())
+    if peak == 0:
+        return "", "records behind: none at any time"
     best: dict[float, int] = {}
     for when, value in zip(at.tolist(), total.tolist(), strict=True):
         x = float(round(axis.x(when)))
         best[x] = max(best.get(x, 0), value)
     base = top + _LAG
-    points = [f"{x:g} {round(base - (_LAG - 16) * value / max(peak, 1), 1):g}" for x, value in best.items()]
+    points = [f"{x:g} {round(base - (_LAG - 16) * value / peak, 1):g}" for x, value in best.items()]
     first, last = next(iter(best)), next(reversed(best))
     area = f"M{first:g} {base:g}L{'L'.join(points)}L{last:g} {base:g}Z"
     return area, f"records behind: peak {number(peak)}, last known {number(int(total[-1]))} at {clock(int(at[-1]))}"

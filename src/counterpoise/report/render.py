@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ from counterpoise.report.words import clock, count, paragraphs, phrase, plural, 
 __all__ = ["write_report"]
 
 _TEMPLATES = files("counterpoise.report") / "templates"
-_HISTORY_AT_ONCE = 8
+_GROUPS_AT_ONCE = 8
+_FEW_SEGMENTS = 60
 
 
 def write_report(out_dir: str | Path, limits: Limits | None = None) -> Path:
@@ -58,7 +60,8 @@ def write_report(out_dir: str | Path, limits: Limits | None = None) -> Path:
 
     Notes
     -----
-    Groups are read and written one by one; memory is bounded by one row per group, one number per step, and `limits`.
+    Groups are read a few at a time and written one by one; memory is bounded by one row per group, one number per
+    step, and `limits`.
     """
     environment = _environment()
     audit = open_audit(out_dir)
@@ -165,15 +168,19 @@ def _sections(
     period: tuple[int, int],
     limits: Limits,
 ) -> Iterator[Detail]:
-    """One section after the other; lags are summed for a few groups at a time."""
+    """One section after the other; the tables are read for a few groups at a time."""
     names = {str(group["group_id"]) for group in groups}
     by_group: dict[str, list[Row]] = {}
     for row in findings[: limits.findings]:
         by_group.setdefault(str(row["group_id"]), []).append(_finding(row, names))
-    for start in range(0, len(groups), _HISTORY_AT_ONCE):
-        part = groups[start : start + _HISTORY_AT_ONCE]
-        lags = audit.lags([str(group["group_id"]) for group in part])
-        for group in part:
-            name = str(group["group_id"])
-            history = audit.history(name, rhythm[name][1], limits.steps) if name in rhythm else None
-            yield detail(group, history, lags.get(name), by_group.get(name, []), period, limits)
+    left = limits.page_segments
+    for start in range(0, len(groups), _GROUPS_AT_ONCE):
+        part = groups[start : start + _GROUPS_AT_ONCE]
+        listed = [str(group["group_id"]) for group in part]
+        lags = audit.lags(listed)
+        histories = audit.histories({name: rhythm[name][1] for name in listed if name in rhythm}, limits.steps)
+        for group, name in zip(part, listed, strict=True):
+            bound = replace(limits, segments=max(min(limits.segments, left), _FEW_SEGMENTS))
+            made = detail(group, histories.pop(name, None), lags.get(name), by_group.get(name, []), period, bound)
+            left -= sum(len(strip.segments) for strip in made.picture.strips) if made.picture else 0
+            yield made

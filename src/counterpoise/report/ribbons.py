@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Axis", "Holdings", "Interval", "Pick", "intervals", "pick", "ticks"]
+__all__ = ["Axis", "Holdings", "Interval", "Ints", "Pick", "Runs", "pick", "runs", "ticks"]
 
 Ints = NDArray[np.int64]
 
@@ -64,7 +65,39 @@ class Interval:
     last: int
 
 
-def intervals(held: Holdings, times: Ints, end: int) -> list[Interval]:
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """All intervals as arrays, by partition and time; only those that are drawn become `Interval`s.
+
+    Attributes
+    ----------
+    partition, owners, start, stop, first, last : int64[R]
+        As in `Interval`; `owners` is a member code, or a code above all members that `sets` resolves.
+    sets : dict
+        Code -> the members of a partition that had several.
+    """
+
+    partition: Ints
+    owners: Ints
+    start: Ints
+    stop: Ints
+    first: Ints
+    last: Ints
+    sets: dict[int, tuple[int, ...]]
+
+    def counts(self, partitions: int) -> Ints:
+        """Intervals per partition, int64[partitions]."""
+        return np.bincount(self.partition, minlength=partitions).astype(np.int64)
+
+    def of(self, partitions: Sequence[int]) -> list[Interval]:
+        """The intervals of these partitions, by partition and time."""
+        chosen = np.isin(self.partition, np.asarray(partitions, dtype=np.int64))
+        columns = (self.partition, self.owners, self.start, self.stop, self.first, self.last)
+        rows = zip(*(column[chosen].tolist() for column in columns), strict=True)
+        return [Interval(p, self.sets.get(c, (c,)), t0, t1, a, b) for p, c, t0, t1, a, b in rows]
+
+
+def runs(held: Holdings, times: Ints, end: int) -> Runs:
     """Longest intervals of unchanged ownership, by partition and time; where a partition has none, nobody owned it.
 
     Parameters
@@ -81,27 +114,21 @@ def intervals(held: Holdings, times: Ints, end: int) -> list[Interval]:
     Intervals without duration (a step at the same instant as the next) are left out. Time and memory O(N log N).
     """
     if held.step.size == 0:
-        return []
+        none = np.zeros(0, np.int64)
+        return Runs(none, none, none, none, none, none, {})
     order = np.lexsort((held.member, held.step, held.partition))
     partition, step, member = held.partition[order], held.step[order], held.member[order]
-    first_of_cell = np.flatnonzero(_changes(partition) | _changes(step))
-    cell_stop = np.append(first_of_cell[1:], partition.size)
-    code, groups = _owner_codes(member, first_of_cell, cell_stop)
-    cell_partition, cell_step = partition[first_of_cell], step[first_of_cell]
-    follows = np.append(False, (cell_step[1:] == cell_step[:-1] + 1))
-    starts = np.flatnonzero(_changes(cell_partition) | _changes(code) | ~follows)
-    stops = np.append(starts[1:], cell_step.size) - 1
+    cell = np.flatnonzero(_changes(partition) | _changes(step))
+    owners, sets = _owner_codes(member, cell, np.append(cell[1:], partition.size))
+    partition, step = partition[cell], step[cell]
+    follows = np.append(False, step[1:] == step[:-1] + 1)
+    begin = np.flatnonzero(_changes(partition) | _changes(owners) | ~follows)
+    final = np.append(begin[1:], step.size) - 1
     until = np.append(times, max(end, int(times[-1])))
-    rows = zip(
-        cell_partition[starts].tolist(),
-        code[starts].tolist(),
-        times[cell_step[starts]].tolist(),
-        until[cell_step[stops] + 1].tolist(),
-        cell_step[starts].tolist(),
-        cell_step[stops].tolist(),
-        strict=True,
-    )
-    return [Interval(p, groups.get(c, (c,)), t0, t1, a, b) for p, c, t0, t1, a, b in rows if t1 > t0]
+    start, stop = times[step[begin]], until[step[final] + 1]
+    lasting = stop > start
+    begin, final = begin[lasting], final[lasting]
+    return Runs(partition[begin], owners[begin], start[lasting], stop[lasting], step[begin], step[final], sets)
 
 
 def _changes(values: Ints) -> NDArray[np.bool_]:
@@ -127,19 +154,13 @@ class Pick:
     left_out: int
 
 
-def pick(spans: list[Interval], partitions: int, rows: int, segments: int) -> Pick:
-    """The partitions that changed hands most often, as many as fit `rows` and `segments`; at least one."""
-    per_partition = (
-        np.bincount([span.partition for span in spans], minlength=partitions) if spans else np.zeros(partitions, np.int64)
-    )
-    order = np.argsort(-per_partition, kind="stable")
-    fits = (np.cumsum(per_partition[order]) <= segments) & (np.arange(partitions) < rows)
-    if partitions > rows or not fits.all():
-        fits[:1] = True
-        drawn = np.sort(order[fits])
-    else:
-        drawn = np.arange(partitions)
-    return Pick(tuple(drawn.tolist()), partitions - drawn.size)
+def pick(counts: Ints, rows: int, segments: int) -> Pick:
+    """The partitions with the most intervals, as many as fit `rows` and `segments`; at least one if there is one."""
+    order = np.argsort(-counts, kind="stable")
+    fits = (np.cumsum(counts[order]) <= segments) & (np.arange(counts.size) < rows)
+    fits[:1] = True
+    drawn = np.sort(order[fits])
+    return Pick(tuple(drawn.tolist()), counts.size - drawn.size)
 
 
 @dataclass(frozen=True, slots=True)
