@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from counterpoise.wire.columns import BinaryColumn, pack_slices
 from counterpoise.wire.offsets_topic import decode_record
 from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
-from counterpoise.wire.offsets_topic.columns import BinaryColumn, pack_slices
 
 __all__ = ["column", "decode_arrow", "main"]
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from counterpoise.wire.columns import BinaryColumn, not_utf8, pack_slices
 from counterpoise.wire.offsets_topic import (
     ZERO_UUID,
     Fault,
@@ -25,7 +26,6 @@ from counterpoise.wire.offsets_topic import (
 )
 from counterpoise.wire.offsets_topic import batch as batch_module
 from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
-from counterpoise.wire.offsets_topic.columns import BinaryColumn, not_utf8, pack_slices
 from counterpoise.wire.offsets_topic.values import LegacyOffsetCommitValue, OffsetCommitValue
 from tests.wire.strategies import bent, raw_records, texts, typed_values, versions
 
@@ -149,13 +149,24 @@ def test_tagged_fields_of_any_number_and_order(data: st.DataObject, blocks: list
     assert_equals_row_wise(rows, batch, keys, values)
 
 
-def test_a_new_tagged_field_keeps_the_row_wise_decoder_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_tagged_field_or_long_metadata_does_not_need_the_row_wise_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
     key = encode_key(RecordType.OFFSET_COMMIT, OffsetKey("g", "t", 0))
     plain = encode_value(RecordType.OFFSET_COMMIT, OffsetCommitValue(offset=1, metadata="m", commit_timestamp=2), 4)[:-1]
     rows: list[Row] = [(key, plain + b"\x02\x00\x10" + b"i" * 16 + b"\x07\x02ab"), (key, plain + b"\x01\x07\x00")]
+    long = OffsetCommitValue(offset=2, metadata="m" * 20000, commit_timestamp=2)
+    rows.append((key, encode_value(RecordType.OFFSET_COMMIT, long, 4)))
     monkeypatch.setattr(batch_module, "decode_value", None)
     batch, _, _ = decode(rows)
-    assert (batch.has_topic_id.tolist(), batch.offset.tolist()) == ([True, False], [1, 1])
+    assert (batch.has_topic_id.tolist(), batch.offset.tolist()) == ([True, False, False], [1, 1, 2])
+
+
+def test_null_metadata_and_a_zero_topic_id_that_is_written_out() -> None:
+    key = encode_key(RecordType.OFFSET_COMMIT, OffsetKey("g", "t", 0))
+    plain = encode_value(RecordType.OFFSET_COMMIT, OffsetCommitValue(offset=1, metadata="", commit_timestamp=0), 4)[:-1]
+    rows: list[Row] = [(key, plain + b"\x01\x00\x10" + bytes(16)), (key, plain[:14] + bytes(9)), (key, plain[:14] + bytes(10))]
+    batch, keys, values = decode(rows)
+    assert (batch.row.tolist(), batch.has_topic_id.tolist()) == ([0], [False])
+    assert_equals_row_wise(rows, batch, keys, values)
 
 
 def test_rows_in_more_than_one_block_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

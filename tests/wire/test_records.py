@@ -266,6 +266,50 @@ def test_documented_example_of_a_generation_with_one_cooperative_member() -> Non
     assert encode_value(RecordType.GROUP_METADATA, group, 3).hex() == value
 
 
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        (0, "0000 0000000000000007 0001 6d 0000000000000009"),
+        (1, "0001 0000000000000007 0001 6d 0000000000000009 000000000000000b"),
+        (2, "0002 0000000000000007 0001 6d 0000000000000009"),
+        (3, "0003 0000000000000007 00000003 0001 6d 0000000000000009"),
+        (4, "0004 0000000000000007 00000003 02 6d 0000000000000009 00"),
+    ],
+)
+def test_an_offset_commit_in_every_version(version: int, expected: str) -> None:
+    value = v.OffsetCommitValue(offset=7, leader_epoch=3, metadata="m", commit_timestamp=9, expire_timestamp=11)
+    assert encode_value(RecordType.OFFSET_COMMIT, value, version).hex() == expected.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("version", "head", "member"),
+    [
+        (0, "0000 0001 70 00000005 0001 72 ffff", "00000001 0001 61 0001 63 0001 68 0000000a 00000001 01 00000000"),
+        (1, "0001 0001 70 00000005 0001 72 ffff", "00000001 0001 61 0001 63 0001 68 0000000b 0000000a 00000001 01 00000000"),
+        (
+            2,
+            "0002 0001 70 00000005 0001 72 ffff 000000000000000c",
+            "00000001 0001 61 0001 63 0001 68 0000000b 0000000a 00000001 01 00000000",
+        ),
+        (
+            3,
+            "0003 0001 70 00000005 0001 72 ffff 000000000000000c",
+            "00000001 0001 61 0001 69 0001 63 0001 68 0000000b 0000000a 00000001 01 00000000",
+        ),
+        (4, "0004 02 70 00000005 02 72 00 000000000000000c", "02 02 61 02 69 02 63 02 68 0000000b 0000000a 02 01 01 00 00"),
+    ],
+)
+def test_a_generation_in_every_version(version: int, head: str, member: str) -> None:
+    one = v.GroupMember(
+        member_id="a", group_instance_id="i", client_id="c", client_host="h", rebalance_timeout=11, session_timeout=10,
+        subscription=b"\x01", assignment=b"",
+    )  # fmt: skip
+    value = v.GroupMetadataValue(
+        protocol_type="p", generation=5, protocol="r", leader=None, current_state_timestamp=12, members=(one,)
+    )
+    assert encode_value(RecordType.GROUP_METADATA, value, version).hex() == (head + member).replace(" ", "")
+
+
 def test_ids_are_written_as_kafka_writes_them() -> None:
     assert uuid_text(bytes.fromhex("cbca745d5cc24332a350b648aaa43cdd")) == "y8p0XVzCQzKjULZIqqQ83Q"
 

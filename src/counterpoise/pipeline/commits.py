@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import OFFSET_COMMITS
+from counterpoise.wire.columns import BinaryColumn, pack_slices
 from counterpoise.wire.offsets_topic import uuid_text
 from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
-from counterpoise.wire.offsets_topic.columns import BinaryColumn, pack_slices
 
 __all__ = ["COMMIT_COLUMNS", "binary_column", "commit_batch", "commit_batches", "undecided"]
 

@@ -7,6 +7,7 @@ allocated by it.
     primitives          bounds-checked Reader, Writer
     consumer_protocol   Subscription, Assignment (JoinGroup metadata, SyncGroup assignments)
     user_data           what the sticky assignors of each client library put into a subscription
+    columns             binary columns as NumPy sees them: gathers, slices, UTF-8
     topic_lists         many [topic, [int32]] lists at once, vectorised
     group_fields        where the fields of all members' subscriptions lie, vectorised
     group_metadata      all members' metadata to flat arrays: what a leader reads

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from counterpoise.wire.columns import Int32, Int64, UInt8, windows
 from counterpoise.wire.consumer_protocol import NEWEST
-from counterpoise.wire.offsets_topic.columns import Int32, Int64, UInt8, windows
 from counterpoise.wire.topic_lists import PADDING, TopicIndex
 
 __all__ = ["encode_assignments"]

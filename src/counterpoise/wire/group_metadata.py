@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.errors import WireError
+from counterpoise.wire.columns import Bool, Int32, Int64, UInt8, windows
 from counterpoise.wire.consumer_protocol import TopicPartitions, decode_subscription
 from counterpoise.wire.group_fields import Fields, read_fields, subscribed_topics
-from counterpoise.wire.offsets_topic.columns import Bool, Int32, Int64, UInt8, windows
 from counterpoise.wire.primitives import java_text
 from counterpoise.wire.topic_lists import Entries, TopicIndex, padded, scan
 from counterpoise.wire.user_data import ProtocolKind, StickyData, decode_cooperative, decode_sticky

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.wire.offsets_topic.columns import Bool, Int32, Int64, UInt8, windows
+from counterpoise.wire.columns import Bool, Int32, Int64, UInt8, windows
 
 __all__ = ["PADDING", "Entries", "TopicIndex", "padded", "scan"]
 

@@ -5,7 +5,6 @@
     engine        reading and writing by that description
     values        the values of all types
     records       one record at a time
-    columns       binary columns as NumPy sees them: gathers, slices, UTF-8
     batch_keys    keys of many commits
     batch_fields  metadata and tagged fields of many commits
     batch         offset commits by the million

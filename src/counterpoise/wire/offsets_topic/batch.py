@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.errors import WireError
+from counterpoise.wire.columns import BinaryColumn, Bool, Int16, Int32, Int64, UInt8, gather, not_utf8
 from counterpoise.wire.offsets_topic.batch_fields import metadata_at, tail_at
 from counterpoise.wire.offsets_topic.batch_keys import NO_TYPE, KeyColumns, decode_keys
-from counterpoise.wire.offsets_topic.columns import BinaryColumn, Bool, Int16, Int32, Int64, UInt8, gather, not_utf8
 from counterpoise.wire.offsets_topic.keys import RecordType
 from counterpoise.wire.offsets_topic.records import VALUES, Fault, decode_value
 from counterpoise.wire.offsets_topic.values import ZERO_UUID, LegacyOffsetCommitValue, OffsetCommitValue

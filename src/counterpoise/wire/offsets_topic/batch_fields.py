@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.wire.offsets_topic.columns import Bool, Int64, UInt8, gather
+from counterpoise.wire.columns import Bool, Int64, UInt8, gather
 
 __all__ = ["metadata_at", "tail_at"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterpoise.wire.offsets_topic.columns import BinaryColumn, Int16, Int32, Int64, UInt8, gather, not_utf8
+from counterpoise.wire.columns import BinaryColumn, Int16, Int32, Int64, UInt8, gather, not_utf8
 from counterpoise.wire.offsets_topic.keys import RecordType
 from counterpoise.wire.offsets_topic.records import Fault
 
