@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoise.assignors import assignor
-from counterpoise.laws import Move, Violation, certify, check, stickiness
+from counterpoise.laws import Move, Violation, certify, check, exchange_graph, stickiness
 from counterpoise.laws.balance import prices
 from counterpoise.model.problem import Int32, Problem
 from tests.laws.oracle import all_plans, flow_optimum, score
@@ -94,6 +94,27 @@ def test_following_the_named_moves_leads_to_an_optimum() -> None:
         while violations := certify(problem, plan).violations:
             plan = applied(problem, plan, violations[0])
         assert score(problem, plan) == score(problem, flow_optimum(problem))
+
+
+def test_huge_capacities_that_differ_by_one_have_different_prices() -> None:
+    """1/(2**62 - 1) is more than 1/2**62, and no float tells."""
+    price = prices(np.array([1, 1]), np.array([2**62, 2**62 - 1]))
+    assert price.last[0] < price.last[1]
+
+
+def test_groups_beyond_the_dense_table_are_judged_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sorted pairs instead of a members x classes table: the same certificate."""
+    for seed in range(60):
+        rng = np.random.default_rng([seed, 8])
+        problem = random_problem(rng, max_members=8, max_topics=6, max_partitions=8)
+        for plan in (flow_optimum(problem), feasible_owner(problem, rng)):
+            dense = certify(problem, plan)
+            with monkeypatch.context() as limited:
+                limited.setattr(exchange_graph, "_DENSE_CELLS", 0)
+                sparse = certify(problem, plan)
+            assert sparse.violations == dense.violations
+            for name in ("heaviest", "member_label", "topic_label"):
+                assert getattr(sparse, name).tolist() == getattr(dense, name).tolist()
 
 
 @pytest.mark.parametrize(("members", "most"), [(30, 8), (200, 8)])
@@ -206,6 +227,27 @@ def test_levels_below_the_loads_or_beyond_the_next_prove_nothing() -> None:
         assert [fault.law for fault in faults] == ["balanced"]
     own = dataclasses.replace(genuine, heaviest=np.array([0, 1], np.int32))
     assert [fault.law for fault in check(problem, problem.previous_owner, own)] == ["balanced"]
+
+
+@pytest.mark.parametrize(
+    ("members", "topics"),
+    [
+        pytest.param([-1, 0, -1], [0, 0, 0], id="passing a partition on"),
+        pytest.param([-1, 0, -1], [-1, 0, 0], id="taking any partition"),
+        pytest.param([0, 0, 0], [0, 0, 0], id="taking back a claim"),
+        pytest.param([0, 0, -1], [0, 0, 0], id="swapping two loads"),
+    ],
+)
+def test_labels_that_overlook_one_kind_of_exchange_prove_nothing(members: list[int], topics: list[int]) -> None:
+    """One circle, four kinds of arcs in it; each set of labels respects all kinds but one."""
+    problem = problem_of([2, 1, 1], [[0, 1], [1, 2], [2]], 3, [-1, -1, 2, 2])
+    plan = np.array([0, 0, 1, 2], np.int32)
+    genuine = certify(problem, plan)
+    assert [violation.law for violation in genuine.violations] == ["sticky"]
+    forged = dataclasses.replace(
+        genuine, member_label=np.array(members, np.int32), topic_label=np.array(topics, np.int32), sticky=True
+    )
+    assert [fault.law for fault in check(problem, plan, forged)] == ["sticky"]
 
 
 def test_a_changed_certificate_of_a_good_plan_is_noticed() -> None:
