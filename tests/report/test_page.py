@@ -178,6 +178,19 @@ def test_a_partition_of_two_members_is_called_contested_elsewhere(tmp_path):
     assert "t-0: CONTESTED by a, b" in drawn(write_report(out), "t")[0][2]
 
 
+def test_lag_is_drawn_and_put_into_words(page):
+    labels = {e.text() for e in page.all("text", class_="topic") if "behind" in e.text()}
+    assert labels == {"records behind: peak 90, last known 41 at 04:05:00", "records behind: peak 4, last known 3 at 04:01:00"}
+
+
+def test_a_group_that_hands_out_no_partitions_shows_its_rebalances(tmp_path):
+    steps = [fleet.step("connect", 1, 1, {"w-1#1": {}, "w-2#2": {}}, group_type="connect", n_partitions=None)]
+    page = read(write_report(fleet.write(tmp_path, rebalances=steps, group_report=[fleet.report_row("connect")])))
+    part = section(page, "connect")
+    assert [e.text() for e in part.all("ul", class_="legend")[0].all("li")] == ["A w-1", "B w-2"]
+    assert "This group hands out no topic partitions" in part.text()
+
+
 def test_a_waiting_eager_group_and_an_unknown_past_are_drawn(path):
     classes = [rect.get("class") for drawing in drawings(path) for rect in drawing.iter("rect")]
     assert classes.count("wait") == 1

@@ -10,7 +10,7 @@ from counterpoise.report.limits import Limits
 from counterpoise.report.load import LagSeries
 from counterpoise.report.loads import Load, loads_of, more_loads
 from counterpoise.report.overview import Figure, StrategyRow, strategy_rows
-from counterpoise.report.picture import draw
+from counterpoise.report.picture import draw, draw_lag
 from counterpoise.report.shapes import Picture
 from counterpoise.report.steps import Step, steps_in_words
 from counterpoise.report.words import (
@@ -74,7 +74,11 @@ def detail(
     """The section of one group; `history` is None for a group that only commits."""
     name = str(group["group_id"])
     names, faces = _faces(history)
-    picture = draw(history, lag, names, faces, period, group["group_type"] == "share", limits) if history else None
+    picture = None
+    if history:
+        picture = draw(history, lag, names, faces, period, group["group_type"] == "share", limits)
+    elif lag:
+        picture = draw_lag(lag, period)
     legend = sorted(set(zip(names, faces, strict=True)), key=lambda entry: (len(entry[1].letter), entry[1].letter))
     loads, loads_at = loads_of(history, lag, names, faces) if history else ([], "")
     observed = {

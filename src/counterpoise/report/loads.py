@@ -29,7 +29,7 @@ class Load:
 def loads_of(history: GroupHistory, lag: LagSeries | None, names: list[str], faces: list[Look]) -> tuple[list[Load], str]:
     """Partitions and lag per member after the last step that had members, the largest first."""
     last = next((index for index in reversed(range(len(history.steps))) if history.present[index]), None)
-    if last is None:
+    if last is None or not history.partitions:
         return [], ""
     here = history.held.step == last
     owned: dict[int, list[int]] = {code: [] for code in history.present[last]}

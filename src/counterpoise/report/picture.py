@@ -15,7 +15,7 @@ from counterpoise.report.shapes import LEFT, RIGHT, Band, Label, Mark, Picture, 
 from counterpoise.report.steps import step_words
 from counterpoise.report.words import clock, duration, instant, number, plural, visible
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_lag"]
 
 _HEAD, _MARKS, _TOPIC, _LAG = 20, 24, 19, 58
 _STRIPS = 4
@@ -92,6 +92,16 @@ def draw(
         lag_label=lag_label,
         notes=_notes(history, chosen.left_out),
     )
+
+
+def draw_lag(lag: LagSeries, period: tuple[int, int]) -> Picture | None:
+    """Lag alone, for a group without recorded steps; None where there is none."""
+    axis = Axis(*period, LEFT, RIGHT)
+    top = float(_HEAD + 8)
+    area, label = _lag(lag, axis, top)
+    if not area:
+        return None
+    return Picture(top + _LAG + 4, top, top, 0, _axis(axis), [], [], [], [], None, area, top, label)
 
 
 def _strips(
