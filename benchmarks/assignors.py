@@ -31,15 +31,14 @@ from benchmarks.tables import details, page, promises, summary, sweep
 from counterpoise.assignors.registry import assignor
 from counterpoise.model.problem import Problem
 
-__all__ = ["main"]
+__all__ = ["main", "write_case"]
 
 
 def main() -> None:
     """Run what the command line asks for."""
     wanted = _arguments()
     if wanted.source:
-        read = json.loads(wanted.source.read_text())
-        machine, lines = read["machine"], [Line.from_json(value) for value in read["lines"]]
+        machine, lines = _read(wanted.source)
     else:
         machine, lines = _measure(wanted)
     print("\n" + summary(line for line in lines if line.case in CASES), promises(lines), sep="\n\n")
@@ -66,7 +65,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=1, help="times that all peers take turns on each line (default 1)")
     parser.add_argument("--cap", type=float, help="seconds after which a peer is stopped (default 60, quick 20)")
     parser.add_argument("--json", type=Path, help="write the figures to this file after each line")
-    parser.add_argument("--from", dest="source", type=Path, help="measure nothing, read the figures of an earlier run")
+    parser.add_argument("--from", dest="source", nargs="+", type=Path, help="measure nothing, read the figures of earlier runs")
     parser.add_argument("--page", type=Path, help="write them as a page, too")
     wanted = parser.parse_args()
     wanted.seconds = wanted.seconds or (1 if wanted.quick else 3)
@@ -89,7 +88,7 @@ def _measure(wanted: argparse.Namespace) -> tuple[dict[str, Any], list[Line]]:
     for key in wanted.cases:
         for scenario in wanted.scenarios:
             case = (CASES | SWEEP)[key]
-            line = _line(case, scenario, [peer for peer in peers if case.small or not PEERS[peer].slow], wanted)
+            line = _line(case, scenario, [peer for peer in peers if case.slow_peers or not PEERS[peer].slow], wanted)
             lines.append(line)
             print(details([line]), flush=True)
             machine["load"] = _load(machine["load"])
@@ -105,7 +104,7 @@ def _line(case: Case, scenario: str, peers: Iterable[str], wanted: argparse.Name
     yardstick = Yardstick(problem, solve(problem))
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        _write(problem, folder)
+        write_case(problem, folder)
         runs = {
             peer: [run_peer(PEERS[peer], folder, problem.n_partitions, wanted.seconds, wanted.runs, wanted.cap)] for peer in peers
         }
@@ -117,7 +116,8 @@ def _line(case: Case, scenario: str, peers: Iterable[str], wanted: argparse.Name
     return line
 
 
-def _write(problem: Problem, folder: Path) -> None:
+def write_case(problem: Problem, folder: Path) -> None:
+    """What the peers read: the group in each dialect, and the problem's arrays."""
     for dialect in sorted({peer.dialect for peer in PEERS.values()}):
         write_group(problem, dialect, folder / dialect)
     np.savez(
@@ -133,6 +133,18 @@ def _write(problem: Problem, folder: Path) -> None:
 def _save(path: Path, machine: dict[str, Any], lines: list[Line]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"machine": machine, "lines": [line.as_json() for line in lines]}, indent=1))
+
+
+def _read(paths: list[Path]) -> tuple[dict[str, Any], list[Line]]:
+    """Earlier runs as one; a line that was measured twice counts as in the later file, the machine as in the last."""
+    line_of: dict[tuple[str, str], Line] = {}
+    machine: dict[str, Any] = {}
+    for path in paths:
+        read = json.loads(path.read_text())
+        machine = read["machine"]
+        line_of |= {(value["case"], value["scenario"]): Line.from_json(value) for value in read["lines"]}
+    place = {key: at for at, key in enumerate(CASES | SWEEP)}
+    return machine, sorted(line_of.values(), key=lambda line: (place[line.case], list(SCENARIOS).index(line.scenario)))
 
 
 def _machine(wanted: argparse.Namespace) -> dict[str, Any]:

@@ -142,25 +142,26 @@ def figures(yardstick: Yardstick, runs: list[Run]) -> Figures:
     return out
 
 
-def missed(case: Case, line: Line) -> list[str]:
+def missed(case: Case, line: Line, *, cpu: bool = False) -> list[str]:
     """The promises that this line breaks, in words; empty: it keeps them all."""
     ours = line.peers["counterpoise"]
-    if ours.kernel_ms is None:
+    kernel_ms = ours.kernel_cpu_ms if cpu else ours.kernel_ms
+    if kernel_ms is None:
         return [f"counterpoise did not finish: {ours.error or 'time was up'}"]
     least = {"java-sticky": case.java_factor, "broker-uniform": 1, "franz-go": 1}
     out = [] if ours.optimal else ["not optimal"]
-    out += [_short(line, "kernel", peer, factor) for peer, factor in least.items()]
+    out += [_short(line, "kernel", peer, factor, cpu) for peer, factor in least.items()]
     if case.leader_factor:
-        out.append(_short(line, "leader", "java-sticky", case.leader_factor))
-    if case.most_ms and ours.kernel_ms > case.most_ms:
-        out.append(f"{ours.kernel_ms:.1f} ms, wanted under {case.most_ms}")
+        out.append(_short(line, "leader", "java-sticky", case.leader_factor, cpu))
+    if case.most_ms and kernel_ms > case.most_ms:
+        out.append(f"{kernel_ms:.1f} ms, wanted under {case.most_ms}")
     if line.partitions == 1_000_000 and (ours.peak_mb or 0) > 300:
         out.append(f"{ours.peak_mb:.0f} MB, wanted under 300")
     return [words for words in out if words]
 
 
-def _short(line: Line, surface: str, peer: str, least: float) -> str:
-    ratio = line.ratio(surface, peer)
+def _short(line: Line, surface: str, peer: str, least: float, cpu: bool) -> str:
+    ratio = line.ratio(surface, peer, cpu=cpu)
     if ratio is None or ratio[0] >= least:
         return ""
     return f"{peer} {surface} {'stopped at ' if ratio[1] else ''}{ratio[0]:.1f}x, wanted {least}x"

@@ -35,7 +35,7 @@ class Peer:
     command : callable
         Partitions of the case to the start of its command line.
     slow : bool
-        Only timed on small cases: minutes elsewhere.
+        Only timed where the case allows slow peers: minutes elsewhere.
     """
 
     key: str
@@ -135,13 +135,14 @@ def run_peer(peer: Peer, folder: Path, partitions: int, seconds: float, runs: in
     command = [*peer.command(partitions), str(folder / peer.dialect), str(owners_file), str(seconds), str(runs)]
     run = Run()
     begun: dict[str, float] = {}
-    with tempfile.TemporaryFile("w+") as last_words:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=last_words, text=True)
-        assert process.stdout is not None
+    deadline = time.monotonic() + cap
+    with (
+        tempfile.TemporaryFile("w+") as last_words,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=last_words, text=True) as process,
+    ):
         timer = threading.Timer(cap, process.kill)
         timer.start()
-        deadline = time.monotonic() + cap
-        for line in process.stdout:
+        for line in process.stdout or ():
             _note(run, json.loads(line), begun)
         code = process.wait()
         timer.cancel()

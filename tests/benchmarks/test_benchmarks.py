@@ -1,0 +1,96 @@
+"""The benchmark compares like with like: same group in every form, the histories it claims, one fair yardstick."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.figures import Figures, Line, Yardstick, figures, missed
+from benchmarks.grid import CASES, SCENARIOS, Case, Shape, scenario_problem
+from benchmarks.group_file import read_group, read_owners, write_group
+from benchmarks.peers import OURS, Peer, Run, run_peer
+from benchmarks.tables import page
+
+from counterpoise.assignors.registry import assignor
+from counterpoise.model.problem import Problem
+from counterpoise.snapshot.join import JoinMember, join
+
+SOLVE = assignor("sticky")
+TINY = Case("tiny", "4 x 3-11 x 20", lambda random: Shape(random.integers(3, 12, size=4), random.random((20, 4)) < 0.7))
+
+
+@pytest.mark.parametrize("dialect", ["sticky", "cooperative-sticky"])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_group_file_holds_the_very_problem(tmp_path: Path, scenario: str, dialect: str) -> None:
+    problem = scenario_problem(TINY, scenario, SOLVE)
+    write_group(problem, dialect, tmp_path / dialect)
+    topics, members = read_group(tmp_path / dialect)
+    joined = [JoinMember(member, metadata) for member, metadata in members.items()]
+    read = join(topics, joined, "eager" if dialect == "sticky" else "cooperative").group.problem()
+    for name in ("topic_start", "subscriber_start", "subscriber", "previous_owner"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(problem, name), name)
+
+
+def test_scenarios_change_the_members_they_say() -> None:
+    n_owners = {}
+    n_members = {}
+    for scenario in SCENARIOS:
+        problem = scenario_problem(CASES["random-40"], scenario, SOLVE)
+        n_members[scenario] = problem.n_members
+        n_owners[scenario] = len(np.unique(problem.previous_owner[problem.previous_owner >= 0]))
+    assert n_members == {"fresh": 200, "leaves": 199, "joins": 200, "churn": 180}
+    assert n_owners == {"fresh": 0, "leaves": 199, "joins": 199, "churn": 160}
+
+
+def test_the_yardstick_calls_a_needless_move_and_an_uneven_plan_not_optimal() -> None:
+    problem = scenario_problem(TINY, "leaves", SOLVE)
+    best = SOLVE(problem)
+    yardstick = Yardstick(problem, best)
+    loads = np.bincount(best, minlength=problem.n_members)
+    uneven = np.where(best == loads.argmin(), loads.argmax(), best).astype(np.int32)
+    kept = np.flatnonzero(best == problem.previous_owner)
+    topic = problem.topic_of_partition()
+    one, other = next((p, q) for p in kept for q in kept if topic[p] == topic[q] and best[p] != best[q])
+    swapped = best.copy()
+    swapped[[one, other]] = best[[other, one]]
+    assert [yardstick.optimal(owner) for owner in (best, uneven, swapped)] == [True, False, False]
+
+
+def test_our_own_peer_runs_and_is_optimal(tmp_path: Path) -> None:
+    from benchmarks.assignors import write_case
+
+    problem = scenario_problem(TINY, "joins", SOLVE)
+    write_case(problem, tmp_path)
+    run = run_peer(OURS, tmp_path, problem.n_partitions, seconds=0.01, runs=3, cap=120)
+    assert (run.error, {surface: len(laps) for surface, laps in run.ms.items()}) == ("", {"kernel": 3, "leader": 3})
+    np.testing.assert_array_equal(read_owners(tmp_path / "owners"), SOLVE(problem))
+    assert figures(Yardstick(problem, SOLVE(problem)), [run]).optimal
+
+
+def test_a_peer_that_hangs_is_stopped_and_one_that_fails_is_quoted(tmp_path: Path) -> None:
+    begins = 'import time; print(\'{"surface": "kernel", "begins": true}\', flush=True); '
+    hangs = Peer("hangs", "hangs", "sticky", lambda _: [sys.executable, "-c", begins + "time.sleep(600)"])
+    fails = Peer("fails", "fails", "sticky", lambda _: [sys.executable, "-c", begins + "raise SystemExit('no luck')"])
+    stopped = run_peer(hangs, tmp_path, 1, seconds=1, runs=3, cap=1.5)
+    assert (stopped.pending, stopped.error, stopped.at_least_ms is not None) == ("kernel", "", True)
+    assert run_peer(fails, tmp_path, 1, seconds=1, runs=3, cap=60).error == "no luck"
+
+
+def test_a_broken_promise_is_named_and_reaches_the_page() -> None:
+    ours = Figures(kernel_ms=1.0, kernel_cpu_ms=1.0, optimal=True)
+    java = Figures(kernel_ms=9.0, kernel_cpu_ms=40.0, optimal=False)
+    line = Line("random-40", CASES["random-40"].title, "fresh", 1000, {"counterpoise": ours, "java-sticky": java})
+    assert missed(CASES["random-40"], line) == ["java-sticky kernel 9.0x, wanted 10x"]
+    assert missed(CASES["random-40"], line, cpu=True) == []
+    machine = dict.fromkeys(("cpu", "cores", "memory_gb", "load", "versions", "seconds", "runs", "rounds", "cap", "twice"), "?")
+    assert "java-sticky kernel 9.0x, wanted 10x" in page(machine, [Line.from_json(line.as_json())])
+
+
+def test_a_stopped_peer_gives_a_lower_bound_only() -> None:
+    problem = Problem(1, [0, 1], [0, 1], [0])
+    runs = [Run(at_least_ms=5000.0, pending="kernel")]
+    stopped = figures(Yardstick(problem, SOLVE(problem)), runs)
+    line = Line("tiny", "", "fresh", 1, {"counterpoise": Figures(kernel_ms=2.0), "java-sticky": stopped})
+    assert line.ratio("kernel", "java-sticky") == (2500.0, True)
