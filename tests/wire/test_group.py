@@ -151,6 +151,12 @@ def test_names_are_told_apart_by_every_byte() -> None:
     assert index.find(data, starts[:-1], np.diff(starts)).tolist() == [*range(len(names)), -1, -1, -1]
 
 
+def test_a_name_is_not_another_that_ends_in_zeros() -> None:
+    data, starts = topic_lists.padded([b"a", b"a\0", b""])
+    assert TopicIndex(["a"]).find(data, starts[:-1], np.diff(starts)).tolist() == [0, -1, -1]
+    assert TopicIndex([""]).find(data, starts[:-1], np.diff(starts)).tolist() == [-1, -1, 0]
+
+
 def test_colliding_hashes_are_seeded_away(monkeypatch: pytest.MonkeyPatch) -> None:
     real, multipliers = TopicIndex._hash, []
 
