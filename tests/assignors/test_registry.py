@@ -49,7 +49,7 @@ def test_an_unknown_name_is_answered_with_the_list():
 
 
 def test_an_unknown_option_is_answered_with_the_list():
-    with pytest.raises(OptionError, match=r"no option 'rack'; it has: racks"):
+    with pytest.raises(OptionError, match=r"no option 'rack'; it has: racks, evenness"):
         assignor("sticky", rack="after")
     with pytest.raises(OptionError, match=r"no option 'x'; it has: none"):
         assignor("constrained-cooperative-sticky", x=1)

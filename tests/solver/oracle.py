@@ -46,8 +46,32 @@ def score(problem, owner):
     return unowned, cost, kept, matched
 
 
-def optimum(problem, weights, fixed=False):
-    """Least cost plan by min-cost flow; `weights` = (stay, match): what keeping and a rack match are worth.
+def spread(problem, owner):
+    """Sum over topics and members of (partitions of the topic on the member) squared."""
+    counts = np.zeros((problem.n_topics, problem.n_members + 1), int)
+    np.add.at(counts, (problem.topic_of_partition(), owner), 1)
+    return int((counts[:, : problem.n_members] ** 2).sum())
+
+
+def doors(problem, flow, first_node):
+    """Where a partition enters a member: through a node per topic and member whose exits cost 1, 3, 5, .."""
+    topic_of, n = problem.topic_of_partition().tolist(), problem.n_partitions
+    nodes: dict[tuple[int, int], int] = {}
+
+    def door(partition, member):
+        pair = (topic_of[partition], member)
+        if pair not in nodes:
+            nodes[pair] = first_node + len(nodes)
+            for j in range(topic_of.count(pair[0])):
+                flow.add_arc_with_capacity_and_unit_cost(nodes[pair], n + member, 1, 2 * j + 1)
+        return nodes[pair]
+
+    return door
+
+
+def optimum(problem, weights, fixed=False, even=False):
+    """Least cost plan by min-cost flow; `weights` = (stay, match): what keeping and a rack match are worth;
+    `fixed` pins valid claims, `even` spreads topics with what freedom is left.
 
     Balance always comes first: its unit is larger than everything the others can add up to. Returns an owner per partition.
     """
@@ -56,10 +80,13 @@ def optimum(problem, weights, fixed=False):
     scale = 1
     for c in set(problem.capacity.tolist()):
         scale = np.lcm(scale, c)
-    step = 2 * (stay + match) * (len(lists) + 1) + 1
+    rung = 2 * (len(lists) + 1) ** 2 if even else 1
+    stay, match = stay * rung, match * rung
+    step = 2 * (stay + match + rung) * (len(lists) + 1) + 1
     flow = min_cost_flow.SimpleMinCostFlow()
     n, m = len(lists), problem.n_members
     sink = n + m
+    door = doors(problem, flow, sink + 1) if even else lambda _, member: n + member
     arcs = []
     for partition, members in enumerate(lists):
         previous = int(problem.previous_owner[partition])
@@ -68,7 +95,11 @@ def optimum(problem, weights, fixed=False):
         for member in members:
             worth = stay * (member == previous) + match * rack_match(problem, partition, member)
             arcs.append(
-                (flow.add_arc_with_capacity_and_unit_cost(partition, n + member, 1, stay + match - worth), partition, member)
+                (
+                    flow.add_arc_with_capacity_and_unit_cost(partition, door(partition, member), 1, stay + match - worth),
+                    partition,
+                    member,
+                )
             )
         if members:
             flow.set_node_supply(partition, 1)

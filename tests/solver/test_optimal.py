@@ -7,12 +7,13 @@ import os
 import numpy as np
 import pytest
 
-from counterpoise.solver.engine import solve
-from tests.solver.oracle import brute_force, optimum, random_problem, score
+from counterpoise.solver.engine import History, solve
+from tests.solver.oracle import brute_force, optimum, random_problem, score, spread
 
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
 CASES = 20_000 if LONG else 1_200
 BATCHES = 8
+HISTORIES: tuple[History, ...] = ("prefer", "ignore", "pin")
 
 
 def seeds(batch):
@@ -102,3 +103,18 @@ def test_fair_forgets_history_and_is_balanced(batch):
         fresh = problem.replace(previous_owner=np.full(problem.n_partitions, -1))
         assert owner.tolist() == solve(fresh).tolist(), f"seed {seed}"
         assert score(fresh, owner)[1] == score(fresh, optimum(fresh, (1, 0)))[1], f"seed {seed}"
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_exact_evenness_is_the_least_sum_of_squares_among_optimal_plans(batch):
+    """Balance, stickiness and racks stay optimal; topics are as even as they allow, under every kind of history."""
+    for seed in range(batch, CASES // 2, BATCHES):
+        rng = np.random.default_rng([seed, 12])
+        problem = random_problem(rng, 6, racks=seed % 2 == 0, capacities=seed % 5 == 0)
+        history: History = HISTORIES[seed % 3]
+        known = problem.replace(previous_owner=np.full(problem.n_partitions, -1)) if history == "ignore" else problem
+        before = seed % 4 == 0 and history == "prefer"
+        weights = (1, 100) if before else (100, 1)
+        best = optimum(known, weights, fixed=history == "pin", even=True)
+        owner = solve(problem, history=history, racks="before" if before else "after", evenness="exact")
+        assert (*score(known, owner), spread(known, owner)) == (*score(known, best), spread(known, best)), f"seed {seed}"

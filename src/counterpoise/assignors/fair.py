@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
-from counterpoise.assignors.sticky import RACKS
+from counterpoise.assignors.sticky import OPTIONS
 from counterpoise.assignors.strategy import EAGER, Strategy
 from counterpoise.model.problem import Int32, Problem
-from counterpoise.solver.engine import RackOrder, solve
+from counterpoise.solver.engine import Evenness, RackOrder, solve
 
 __all__ = ["FAIR", "fair"]
 
 
-def fair(problem: Problem, *, racks: RackOrder = "after") -> Int32:
+def fair(problem: Problem, *, racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
     """Target owners, int32[P]: `sticky` as if nobody had owned anything."""
-    return solve(problem, history="ignore", racks=racks)
+    return solve(problem, history="ignore", racks=racks, evenness=evenness)
 
 
 FAIR = Strategy(
@@ -22,5 +20,5 @@ FAIR = Strategy(
     protocols=(EAGER,),
     kernel=fair,
     guarantee="optimal balance, then rack matches, whatever was owned before",
-    options=MappingProxyType({"racks": RACKS}),
+    options=OPTIONS,
 )

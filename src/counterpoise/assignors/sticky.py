@@ -6,20 +6,29 @@ from types import MappingProxyType
 
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
 from counterpoise.model.problem import Int32, Problem
-from counterpoise.solver.engine import RackOrder, solve
+from counterpoise.solver.engine import Evenness, RackOrder, solve
 
-__all__ = ["COOPERATIVE_STICKY", "RACKS", "STICKY", "sticky"]
+__all__ = ["COOPERATIVE_STICKY", "OPTIONS", "STICKY", "sticky"]
 
-RACKS = Option(
-    "where rack matches stand: after stickiness, before it (balance always comes first), or left out",
-    "after",
-    ("after", "before", "ignore"),
+OPTIONS = MappingProxyType(
+    {
+        "racks": Option(
+            "where rack matches stand: after stickiness, before it (balance always comes first), or left out",
+            "after",
+            ("after", "before", "ignore"),
+        ),
+        "evenness": Option(
+            "how even each topic is spread over members: near, by rule and fast, or exact, as far as the other aims allow",
+            "near",
+            ("near", "exact"),
+        ),
+    }
 )
 
 
-def sticky(problem: Problem, *, racks: RackOrder = "after") -> Int32:
+def sticky(problem: Problem, *, racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
     """Target owners, int32[P]: see `counterpoise.solver.engine.solve` for the guarantee."""
-    return solve(problem, racks=racks)
+    return solve(problem, racks=racks, evenness=evenness)
 
 
 STICKY = Strategy(
@@ -27,7 +36,7 @@ STICKY = Strategy(
     protocols=(EAGER,),
     kernel=sticky,
     guarantee="optimal balance, then maximal stickiness, then rack matches; any subscriptions",
-    options=MappingProxyType({"racks": RACKS}),
+    options=OPTIONS,
 )
 
 COOPERATIVE_STICKY = Strategy(
@@ -35,5 +44,5 @@ COOPERATIVE_STICKY = Strategy(
     protocols=(COOPERATIVE, EAGER),
     kernel=sticky,
     guarantee="the target of sticky; partitions that change hands are withheld until revoked",
-    options=MappingProxyType({"racks": RACKS}),
+    options=OPTIONS,
 )

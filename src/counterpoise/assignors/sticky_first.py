@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
-from counterpoise.assignors.sticky import RACKS
+from counterpoise.assignors.sticky import OPTIONS
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Strategy
 from counterpoise.model.problem import Int32, Problem
-from counterpoise.solver.engine import RackOrder, solve
+from counterpoise.solver.engine import Evenness, RackOrder, solve
 
 __all__ = ["STICKY_FIRST", "sticky_first"]
 
 
-def sticky_first(problem: Problem, *, racks: RackOrder = "after") -> Int32:
+def sticky_first(problem: Problem, *, racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
     """Target owners, int32[P]: every partition with a valid claim stays; the others go where the loads end best balanced."""
-    return solve(problem, history="pin", racks=racks)
+    return solve(problem, history="pin", racks=racks, evenness=evenness)
 
 
 STICKY_FIRST = Strategy(
@@ -22,5 +20,5 @@ STICKY_FIRST = Strategy(
     protocols=(EAGER, COOPERATIVE),
     kernel=sticky_first,
     guarantee="valid claims never move; the rest is dealt with the best balance that allows",
-    options=MappingProxyType({"racks": RACKS}),
+    options=OPTIONS,
 )

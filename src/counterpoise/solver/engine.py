@@ -12,19 +12,22 @@ from counterpoise.solver.balance import Blocks, decompose, one_block, plausible
 from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.decode import fill, give_up
 from counterpoise.solver.equal import common_subscribers, deal_equal
+from counterpoise.solver.evenness import deal_evenly, view_by_topic
+from counterpoise.solver.flow import Bools
 from counterpoise.solver.history import Claims, claims_of, no_claims
 from counterpoise.solver.levels import Demand, Quotas, quotas
 from counterpoise.solver.racks import priced, rack_classes, racks_matter
 from counterpoise.solver.stickiness import Costs, reroute
 from counterpoise.solver.transport import Deal, closed_form, transport
 
-__all__ = ["History", "RackOrder", "solve"]
+__all__ = ["Evenness", "History", "RackOrder", "solve"]
 
 History: TypeAlias = Literal["prefer", "ignore", "pin"]
 RackOrder: TypeAlias = Literal["after", "before", "ignore"]
+Evenness: TypeAlias = Literal["near", "exact"]
 
 
-def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "after") -> Int32:
+def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
     """Owners that are optimal, in lexicographic order of aims.
 
     Parameters
@@ -34,6 +37,9 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
         What becomes of valid claims: kept as far as balance allows; forgotten; never moved.
     racks : "after", "before", "ignore"
         Where rack matches stand: after stickiness, before it, or nowhere.
+    evenness : "near", "exact"
+        How even each topic is spread over members: by rule, or as far as the other aims allow (least sum of squares of the
+        partitions of a topic on a member). The latter costs a min-cost flow over topics x members.
 
     Returns
     -------
@@ -48,7 +54,7 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
     3. The number of partitions that stay is maximal, then the number whose owner stands in a replica's rack
        (`racks="before"`: the other way round).
     4. Topics are spread: what is free is dealt to camps of members near their proportional shares, and in turns inside a
-       camp. This is a rule, not an optimum.
+       camp. That is a rule; with `evenness="exact"` it is an optimum.
     5. Ties: extras go to those with most claims, then by id; free partitions follow in order, each to the lowest load, then
        by id.
 
@@ -56,7 +62,7 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
     """
     members = common_subscribers(problem)
     with_racks = racks != "ignore" and racks_matter(problem)
-    if members is not None and not with_racks:
+    if members is not None and not with_racks and evenness == "near":
         return deal_equal(problem, members, history=history)
     classes, match = classify(problem), None
     if with_racks:
@@ -64,6 +70,8 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
     claims = no_claims(problem.n_partitions) if history == "ignore" else claims_of(problem, classes)
     pinned = claims.per_member(problem.n_members) if history == "pin" else None
     task = _task(problem, classes, claims, pinned)
+    if evenness == "exact":
+        return _solve_evenly(problem, task, claims, match, pinned, before=racks == "before")
     if match is None:
         deal = _sticky_deal(task)
     else:
@@ -109,6 +117,26 @@ def _priced_deal(task: _Task, costs: Costs) -> Deal:
     blocks = decompose(task.classes, task.units, task.demand)
     shares = quotas(blocks.units, blocks.of_member, task.demand)
     return reroute(task.classes, task.claims, task.units, blocks, shares, costs, None)
+
+
+def _solve_evenly(
+    problem: Problem, task: _Task, claims: Claims, match: Bools | None, pinned: Int64 | None, *, before: bool
+) -> Int32:
+    """Owners with every topic as even as the other aims allow: the same blocks, but a network by topic and member."""
+    blocks = decompose(task.classes, task.units, task.demand)
+    shares = quotas(blocks.units, blocks.of_member, task.demand)
+    view = view_by_topic(problem, task.classes)
+    fine = view.classes
+    mine = replace(claims_of(problem, fine), owner=claims.owner) if len(claims.count) else claims
+    kept, fixed = (mine, no_claims(0)) if pinned is None else (no_claims(0), mine)
+    units = fine.size - fixed.per_kind(fine.n_kinds)
+    if match is None:
+        costs = Costs(np.zeros(len(kept.count), np.int64), np.ones(len(fine.link_kind), np.int64))
+    else:
+        assert problem.racks is not None
+        costs = priced(fine, kept, match[view.old_kind], problem.racks.rack_of_member, before=before)
+    deal = deal_evenly(view, kept, fixed, units, blocks, shares, costs)
+    return _decode(replace(task, classes=fine, claims=kept), claims.owner, deal, pinned)
 
 
 def _attempt(task: _Task, blocks: Blocks, shares: Quotas, *, final: bool = False) -> Deal:

@@ -178,13 +178,12 @@ class Network:
         cost = self._paired(reduced, -reduced, np.int64)[room]
         if int(cost.min(initial=0)) < 0:
             raise InvariantError("a reduced cost below zero: the flow is not optimal for what it carries")
-        # Arcs of cost 0 get a weight too: (n + 1) * cost + 1 orders paths by cost first, by hops second. Doubles hold these
-        # integers exactly, far below 2**53.
-        far: npt.NDArray[np.float64] = shortest(self._residual(room, (cost * (self._n + 1) + 1).astype(np.float64)), indices=0)
+        # Stored zeros are arcs of cost 0 to SciPy. Doubles hold these integers exactly, far below 2**53.
+        far: npt.NDArray[np.float64] = shortest(self._residual(room, cost.astype(np.float64)), indices=0)
         end = float(far[-1])
-        if not np.isfinite(end):
-            raise InvariantError("the sink cannot be reached although units are left")
-        return np.asarray(np.minimum(far, end) // (self._n + 1), np.int64)
+        if not end < 2**53:
+            raise InvariantError(f"the sink is {end} away: out of reach, or beyond exact arithmetic")
+        return np.asarray(np.minimum(far, end), np.int64)
 
     def _paired(self, forth: npt.NDArray[Any], back: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
         """Values of arcs and of reverse arcs, in the order of the CSR pattern."""
