@@ -120,13 +120,22 @@ def test_a_cooperative_round_withholds_what_another_member_holds(data: st.DataOb
 
 
 def test_a_disputed_partition_waits_for_one_round() -> None:
-    """CONTESTED: both claimants have to let go first; a departed holder keeps nobody waiting."""
+    """CONTESTED: both claimants have to let go first."""
     problem = problem_of([3], [[0, 1]], 2, [CONTESTED, 0, UNOWNED])
     target = np.array([1, 0, 1], np.int32)
     assert withheld(problem, target, np.array([UNOWNED, 0, 1], np.int32)) == []
     assert [fault.law for fault in withheld(problem, target, target)] == ["withheld"]
     after = after_round(problem, np.array([UNOWNED, 0, 1], np.int32))
     assert (after.holder.tolist(), after.previous_owner.tolist()) == ([-1, 0, 1], [-1, 0, 1])
+
+
+def test_a_departed_holder_keeps_nobody_waiting() -> None:
+    """Codes beyond the members are members of the past: there is nobody to revoke anything."""
+    problem = problem_of([2], [[0, 1]], 2, [2, 0])
+    target = np.array([1, 0], np.int32)
+    assert withheld(problem, target, target) == []
+    assert added_and_revoked(problem, target) == []
+    assert [fault.law for fault in withheld(problem, target, np.array([UNOWNED, 0], np.int32))] == ["withheld"]
 
 
 def test_audit_reports_the_laws_asked_for() -> None:

@@ -134,6 +134,16 @@ def test_an_assignor_that_favours_low_codes_does_not_survive_renaming() -> None:
     assert laws_of(renaming(first, uneven, np.array([1, 0]), np.array([0, 1]))) == {"renaming"}
 
 
+def test_an_assignor_that_keeps_by_chance_does_not_survive_renaming() -> None:
+    """The same balance, but what stays depends on the names."""
+
+    def in_turn(problem: Problem) -> Int32:
+        return (np.arange(problem.n_partitions) % problem.n_members).astype(np.int32)
+
+    lucky = PAIR.replace(previous_owner=np.array([0, 1, 0, 1], np.int32))
+    assert laws_of(renaming(in_turn, lucky, np.array([1, 0]), np.array([0]))) == {"renaming"}
+
+
 def test_an_assignor_that_ends_elsewhere_breaks_the_two_round_law() -> None:
     """Round two with other loads than the target of round one is found."""
 
