@@ -102,9 +102,9 @@ def strategy_runs(metrics: DataFrame) -> DataFrame:
 
 
 def latest_figures(metrics: DataFrame) -> DataFrame:
-    """Per group: observed spread now and at its worst, moves, and moves that an equally balanced plan did not need."""
+    """Per group: observed spread now and at its worst, moves, and moves that a plan at least as balanced did not need."""
     seen = metrics.where("strategy = 'observed'")
-    excess = fn.when(fn.col("balanced"), fn.greatest(fn.col("moved") - fn.col("min_moves"), fn.lit(0)))
+    excess = fn.greatest(fn.col("moved") - fn.col("min_moves"), fn.lit(0))
     return seen.groupBy(*_KEY).agg(
         fn.max_by("spread", "log_offset").alias("spread_now"),
         fn.max("spread").alias("spread_peak"),

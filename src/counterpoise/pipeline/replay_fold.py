@@ -104,7 +104,7 @@ def _generation(
     targets = {name: assignor(name)(problem) for name in names if not second_round or name == declared}
     optimal = targets.get("sticky")
     cooperative = inputs.kind == "cooperative"
-    observed = _resolved(inputs, targets.get(declared))
+    observed = _resolved(inputs, targets.get(declared), declared)
     figures = measure(problem, observed, cooperative=cooperative, optimal=optimal, duplicates=inputs.duplicates)
     yield Replay(row, step, OBSERVED, REPLAY, inputs, observed, figures, True)
     for name, owner in targets.items():
@@ -125,14 +125,17 @@ def _closed_loop(row: Row, step: Row, inputs: Inputs, name: str, past: dict[str,
     return Replay(row, step, name, CLOSED_LOOP, inputs, owner, figures, bool(np.array_equal(owner, inputs.observed)))
 
 
-def _resolved(inputs: Inputs, declared: Int32 | None) -> Int32:
+def _resolved(inputs: Inputs, declared: Int32 | None, name: str) -> Int32:
     """The observed target. Where another rebalance came before the second round, nobody saw whom the withheld partitions
-    were meant for: the declared strategy tells, if what it hands out at once is what the record hands out.
+    were meant for: the declared strategy tells, beginning with what the record hands out at once.
     """
     unknown = inputs.observed == UNOWNED
-    if inputs.kind == "eager" or declared is None or not unknown.any() or not _matches(inputs, declared, inputs.problem):
+    if inputs.kind == "eager" or declared is None or not unknown.any():
         return inputs.observed
-    return declared
+    if _matches(inputs, declared, inputs.problem):
+        return declared
+    finished = assignor(name)(inputs.problem.replace(previous_owner=inputs.observed))
+    return finished if bool(np.all(unknown | (finished == inputs.observed))) else inputs.observed
 
 
 def _matches(inputs: Inputs, owner: Int32, problem: Problem) -> bool:

@@ -104,7 +104,7 @@ def count_records(source: str | Path) -> int | None:
     try:
         records = _records_path(Path(source))
         files = [records] if records.is_file() else sorted(records.rglob("*.parquet"))
-        return sum(pq.read_metadata(file).num_rows for file in files)
+        return sum(int(pq.read_metadata(file).num_rows) for file in files)
     except (CaptureError, pa.ArrowException, OSError):
         return None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from counterpoise._version import __version__
@@ -54,15 +54,8 @@ def summarize(
             "errors": counted.errors,
             "by_type": {"1": all_commits, **by_type} if all_commits else by_type,
         },
-        "groups": {
-            "total": sum(_counts(groups, "group_type").values()),
-            "by_type": _counts(groups, "group_type"),
-            "by_protocol": _counts(groups.where("protocol is not null"), "protocol"),
-            "by_state": _counts(groups, "state"),
-        },
+        **_groups(groups),
         "rebalances": _rebalances(steps),
-        "members": {"distinct": _sum(groups, "distinct_members")},
-        "fidelity": _fidelity(groups),
         "strategies": _strategies(figures),
         "findings": _findings(found),
     }
@@ -76,13 +69,37 @@ def _types(rest: DataFrame) -> DataFrame:
     )
 
 
-def _counts(table: DataFrame, column: str) -> dict[str, int]:
-    return {str(row[0]): int(row[1]) for row in table.groupBy(column).count().orderBy(column).limit(1000).collect()}
+def _groups(groups: DataFrame) -> dict[str, Any]:
+    judged, share = fn.col("judged_generations"), fn.col("replay_fidelity")
+    rows = groups.groupBy("group_type", "protocol", "state").agg(
+        fn.count("*").alias("n"),
+        fn.sum("distinct_members").alias("members"),
+        fn.sum(judged).alias("judged"),
+        fn.sum(fn.round(share * judged)).cast("bigint").alias("matched"),
+        fn.count(fn.when(share < 1, 1)).alias("below"),
+    )
+    kinds = [row.asDict() for row in rows.orderBy("group_type", "protocol", "state").limit(10_000).collect()]
+    total = {name: sum(row[name] or 0 for row in kinds) for name in ("n", "members", "judged", "matched", "below")}
+    fidelity = {"judged": total["judged"], "matched": total["matched"], "groups_below_one": total["below"]}
+    return {
+        "groups": {
+            "total": total["n"],
+            **{
+                f"by_{name}": _by(kinds, column)
+                for name, column in (("type", "group_type"), ("protocol", "protocol"), ("state", "state"))
+            },
+        },
+        "members": {"distinct": total["members"]},
+        "fidelity": {**fidelity, "share": total["matched"] / total["judged"] if total["judged"] else None},
+    }
 
 
-def _sum(table: DataFrame, column: str) -> int:
-    row = table.agg(fn.sum(column)).first()
-    return int(row[0] or 0) if row is not None else 0
+def _by(rows: list[dict[str, Any]], column: str) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for row in rows:
+        if row[column] is not None:
+            sums[row[column]] = sums.get(row[column], 0) + row["n"]
+    return dict(sorted(sums.items()))
 
 
 def _rebalances(steps: DataFrame) -> dict[str, Any]:
@@ -100,17 +117,6 @@ def _rebalances(steps: DataFrame) -> dict[str, Any]:
         "by_cause": by_cause,
         "failed_generations": int(sum(row["missed"] or 0 for row in rows)),
     }
-
-
-def _fidelity(groups: DataFrame) -> dict[str, Any]:
-    judged = fn.coalesce(fn.sum("judged_generations"), fn.lit(0))
-    matched: Column = fn.coalesce(fn.sum(fn.round(fn.col("replay_fidelity") * fn.col("judged_generations"))), fn.lit(0))
-    below = fn.count(fn.when(fn.col("replay_fidelity") < 1, 1))
-    row = groups.agg(judged.alias("judged"), matched.cast("bigint").alias("matched"), below.alias("below")).first()
-    if row is None or not row["judged"]:
-        return {"judged": 0, "matched": 0, "share": None, "groups_below_one": 0}
-    share = row["matched"] / row["judged"]
-    return {"judged": row["judged"], "matched": row["matched"], "share": share, "groups_below_one": row["below"]}
 
 
 def _strategies(figures: DataFrame) -> list[dict[str, Any]]:

@@ -1,0 +1,105 @@
+"""Rows of `group_generations` and steps of `rebalances`, made by hand for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+_offset = count()
+
+Partitions = Mapping[str, Sequence[int]]
+
+
+def pairs(partitions: Partitions) -> list[dict[str, Any]]:
+    """{topic: partitions} as the tables hold it."""
+    return [{"topic": topic, "partitions": list(listed)} for topic, listed in partitions.items()]
+
+
+def member(
+    name: str,
+    assigned: Partitions,
+    *,
+    topics: Sequence[str] = ("t",),
+    owned: Partitions | None = None,
+    generation: int = -1,
+    instance: str | None = None,
+    client: str | None = None,
+    library: str = "java",
+    user_data: bytes | None = None,
+) -> dict[str, Any]:
+    """A member of a generation; its client id is its name without what follows a dash."""
+    return {
+        "member_id": name,
+        "group_instance_id": instance,
+        "client_id": client or name.split("-")[0],
+        "client_host": "/127.0.0.1",
+        "rebalance_timeout_ms": 60000,
+        "session_timeout_ms": 10000,
+        "topics": list(topics),
+        "owned": pairs(owned or {}),
+        "owned_generation": generation,
+        "rack_id": None,
+        "subscription_version": 3,
+        "user_data": user_data,
+        "assigned": pairs(assigned),
+        "assignment_version": 3,
+        "library": library,
+    }
+
+
+def generation(
+    number: int,
+    *members: dict[str, Any],
+    protocol: str | None = "range",
+    seconds: float = 0.0,
+    latency_ms: int = 5,
+    protocol_type: str = "consumer",
+    group: str = "g",
+) -> dict[str, Any]:
+    """A GroupMetadata row; without members it is an empty group."""
+    at = START + timedelta(seconds=seconds)
+    return {
+        "cluster": "default",
+        "group_id": group,
+        "log_partition": 0,
+        "log_offset": next(_offset),
+        "log_ts": at,
+        "protocol_type": protocol_type,
+        "protocol": protocol if members else None,
+        "generation": number,
+        "leader": members[0]["member_id"] if members else None,
+        "state_ts": at - timedelta(milliseconds=latency_ms),
+        "value_version": 3,
+        "deleted": False,
+        "members": list(members),
+        "leader_library": members[0]["library"] if members else None,
+        "record_type": None,
+    }
+
+
+def created() -> dict[str, Any]:
+    """The birth of a group."""
+    return generation(0, protocol_type="")
+
+
+def tombstone(seconds: float = 0.0) -> dict[str, Any]:
+    """The end of a group."""
+    return {**generation(0, seconds=seconds), "generation": None, "protocol_type": None, "state_ts": None, "deleted": True}
+
+
+def modern(record_type: int, payload: str | None, name: str | None = None, *, seconds: float = 0.0) -> dict[str, Any]:
+    """A record of a KIP-848 group; a null payload is a tombstone."""
+    return {
+        "cluster": "default",
+        "group_id": "g",
+        "log_partition": 0,
+        "log_offset": next(_offset),
+        "log_ts": START + timedelta(seconds=seconds),
+        "record_type": record_type,
+        "member_id": name,
+        "payload": payload,
+        "deleted": payload is None,
+    }

@@ -1,0 +1,185 @@
+"""The folds behind the table `rebalances`, on rows made by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from counterpoise.pipeline.rebalances import steps_of_group
+from tests.pipeline.rows import created, generation, member, modern, tombstone
+
+HALF = {"t": [0, 1]}, {"t": [2, 3]}
+ALL = {"t": [0, 1, 2, 3]}
+
+
+def steps(*rows: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(steps_of_group(rows))
+
+
+def kinds(*rows: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(step["kind"], step["cause"]) for step in steps(*rows)]
+
+
+def test_a_group_is_created_grows_shrinks_and_empties() -> None:
+    a, b = member("a-1", HALF[0]), member("b-1", HALF[1])
+    seen = steps(
+        created(), generation(1, member("a-1", ALL)), generation(2, a, b), generation(3, member("b-1", ALL)), generation(4)
+    )
+    assert [(s["kind"], s["cause"]) for s in seen] == [
+        ("created", "join"),
+        ("rebalance", "join"),
+        ("rebalance", "join"),
+        ("rebalance", "leave"),
+        ("emptied", "leave"),
+    ]
+    assert [s.get("n_moved") for s in seen[1:4]] == [0, 2, 0]
+    assert [s.get("n_kept") for s in seen[1:4]] == [0, 2, 2]
+    assert seen[2]["joined"] == ["b-1"]
+    assert seen[3]["left"] == ["a-1"]
+    assert all(step["complete"] for step in seen)
+
+
+def test_a_gap_in_generations_is_a_failed_rebalance() -> None:
+    seen = steps(created(), generation(1, member("a-1", ALL)), generation(4, member("a-1", ALL)))
+    assert [step.get("missed_generations") for step in seen[1:]] == [0, 2]
+
+
+def test_history_cut_off_by_compaction_is_said_to_be_incomplete() -> None:
+    seen = steps(generation(17, member("a-1", ALL)), generation(18, member("a-1", ALL)))
+    assert [(step["complete"], step["missed_generations"]) for step in seen] == [(False, None), (True, 0)]
+
+
+def test_generations_start_again_after_a_tombstone() -> None:
+    seen = steps(
+        created(), generation(1, member("a-1", ALL)), generation(2), tombstone(), created(), generation(1, member("a-2", ALL))
+    )
+    assert [step["incarnation"] for step in seen] == [0, 0, 0, 0, 1, 1]
+    assert [step["kind"] for step in seen] == ["created", "rebalance", "emptied", "deleted", "created", "rebalance"]
+
+
+def test_generations_that_fall_without_a_tombstone_are_a_new_life_of_unknown_past() -> None:
+    seen = steps(generation(9, member("a-1", ALL)), generation(3, member("a-2", ALL)))
+    assert [(step["incarnation"], step["complete"]) for step in seen] == [(0, False), (1, False)]
+
+
+def test_a_static_member_that_comes_back_is_no_rebalance() -> None:
+    a = member("a-1", HALF[0], instance="node-a")
+    back = member("a-2", HALF[0], instance="node-a")
+    b = member("b-1", HALF[1])
+    seen = steps(created(), generation(1, a, b), generation(1, back, b), generation(2, back, member("c-1", HALF[1])))
+    assert [step["kind"] for step in seen] == ["created", "rebalance", "static_replacement", "rebalance"]
+    assert (seen[2]["joined"], seen[2]["left"]) == (["a-2"], ["a-1"])
+    assert (seen[3]["joined"], seen[3]["left"]) == (["c-1"], ["b-1"])
+
+
+def test_the_second_round_of_a_cooperative_pair_shares_the_number_and_the_cause() -> None:
+    first = generation(1, member("a-1", ALL), protocol="cooperative-sticky")
+    join = generation(2, member("a-1", HALF[0], owned=ALL, generation=1), member("b-1", {}), protocol="cooperative-sticky")
+    second = generation(
+        3,
+        member("a-1", HALF[0], owned=HALF[0], generation=2),
+        member("b-1", HALF[1], generation=2),
+        protocol="cooperative-sticky",
+    )
+    seen = steps(created(), first, join, second)[1:]
+    assert [(s["kind"], s["cause"], s["logical_rebalance"]) for s in seen] == [
+        ("rebalance", "join", 1),
+        ("rebalance", "join", 2),
+        ("cooperative_followup", "join", 2),
+    ]
+    assert [step["n_moved"] for step in seen] == [0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("now", "cause"),
+    [
+        (generation(2, member("a-1", {**ALL, "u": [0]}, topics=("t", "u"))), "subscription"),
+        (generation(2, member("a-1", {"t": [0, 1, 2, 3, 4, 5]})), "partition_count"),
+        (generation(2, member("a-1", ALL), protocol="roundrobin"), "protocol"),
+        (generation(2, member("a-1", ALL)), "unknown"),
+        (generation(2, member("a-2", ALL)), "join_leave"),
+    ],
+)
+def test_causes(now: dict[str, Any], cause: str) -> None:
+    assert kinds(created(), generation(1, member("a-1", ALL)), now)[-1] == ("rebalance", cause)
+
+
+def test_a_client_that_leaves_and_joins_in_one_round_was_restarted() -> None:
+    seen = steps(created(), generation(1, member("a-1", ALL)), generation(2, member("a-2", ALL)))
+    assert seen[-1]["restarted"] == ["a"]
+
+
+def test_sync_latency_is_the_time_from_the_end_of_the_join_to_the_record() -> None:
+    seen = steps(created(), generation(1, member("a-1", ALL), latency_ms=282))
+    assert seen[-1]["sync_latency_ms"] == 282
+
+
+def test_a_simple_group_that_expires_is_only_deleted() -> None:
+    seen = steps(tombstone())
+    assert [(step["kind"], step["complete"], step["generation"]) for step in seen] == [("deleted", False, None)]
+
+
+def member_848(name: str, *topics: str) -> str:
+    about = {"instance_id": None, "client_id": name, "subscribed_topic_names": topics, "subscribed_topic_regex": None}
+    return json.dumps({**about, "server_assignor": "uniform"})
+
+
+def target(*partitions: int) -> str:
+    return json.dumps({"topic_partitions": [{"topic_id": "id-of-t", "partitions": partitions}]})
+
+
+def current(epoch: int, state: int = 0) -> str:
+    return json.dumps({"member_epoch": epoch, "state": state})
+
+
+def test_a_broker_assigned_group_rebalances_with_each_target_epoch_and_settles_when_all_reach_it() -> None:
+    seen = steps(
+        modern(-1, json.dumps({"id-of-t": "t"})),
+        modern(5, member_848("m1", "t"), "m1"),
+        modern(3, json.dumps({"epoch": 2})),
+        modern(7, target(0, 1), "m1"),
+        modern(6, json.dumps({"assignment_epoch": 2})),
+        modern(8, current(2), "m1", seconds=0.25),
+        modern(5, member_848("m2", "t"), "m2", seconds=10),
+        modern(7, target(0), "m1", seconds=10),
+        modern(7, target(1), "m2", seconds=10),
+        modern(6, json.dumps({"assignment_epoch": 3}), seconds=10),
+        modern(8, current(2, state=1), "m1", seconds=11),
+        modern(8, current(3), "m2", seconds=12),
+        modern(8, current(3), "m1", seconds=13),
+        modern(8, None, "m2", seconds=20),
+        modern(7, None, "m2", seconds=20),
+        modern(5, None, "m2", seconds=20),
+        modern(7, target(0, 1), "m1", seconds=21),
+        modern(6, json.dumps({"assignment_epoch": 4}), seconds=21),
+    )
+    told = [(s["generation"], s["kind"], s["cause"], s["n_members"], s["n_moved"], s["n_kept"], s["settle_ms"]) for s in seen]
+    assert told == [
+        (2, "rebalance", "join", 1, 0, 0, 250),
+        (3, "rebalance", "join", 2, 1, 1, 3000),
+        (4, "rebalance", "leave", 1, 0, 1, None),
+    ]
+    assert seen[1]["assignment"][0]["assigned"] == [{"topic": "t", "partitions": [0]}]
+    assert {step["protocol"] for step in seen} == {"uniform"}
+
+
+def test_a_group_that_goes_on_under_the_other_protocol_was_migrated() -> None:
+    up = steps(
+        created(),
+        generation(4, member("a-1", ALL)),
+        tombstone(seconds=5),
+        modern(5, member_848("m1", "t"), "m1", seconds=5),
+        modern(3, json.dumps({"epoch": 4}), seconds=5),
+        modern(7, target(0), "m1", seconds=5),
+        modern(6, json.dumps({"assignment_epoch": 4}), seconds=5),
+    )
+    assert [(s["kind"], s["cause"]) for s in up][2:] == [("migrated", "protocol"), ("rebalance", "join")]
+    down = steps(
+        modern(3, json.dumps({"epoch": 6})),
+        modern(6, json.dumps({"assignment_epoch": 6})),
+        modern(3, None, seconds=5),
+        generation(6, member("a-1", ALL), seconds=5),
+    )
+    assert [step["kind"] for step in down] == ["emptied", "migrated", "rebalance"]

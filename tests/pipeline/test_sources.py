@@ -1,0 +1,113 @@
+"""Broken captures: one clear line each, or a counted row in `decode_errors`."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline import decode
+from counterpoise.pipeline.sources import check_source, count_records, read_capture
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def rejected(spark: SparkSession, path: Path) -> str:
+    with pytest.raises(CaptureError) as caught:
+        read_capture(spark, path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_path_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="no such file or folder"):
+        check_source(tmp_path / "nowhere")
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match=re.escape("no consumer_offsets.parquet in this folder (it is empty)")):
+        check_source(tmp_path)
+
+
+def test_a_folder_with_something_else(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(CaptureError, match=r"it holds notes\.txt"):
+        check_source(tmp_path)
+
+
+def test_an_empty_folder_of_records(tmp_path: Path) -> None:
+    (tmp_path / "consumer_offsets.parquet").mkdir()
+    with pytest.raises(CaptureError, match="no Parquet files in this folder"):
+        check_source(tmp_path)
+
+
+@pytest.mark.parametrize("keep", [0, 3, 100, 100_000, -1])
+def test_a_truncated_file(tmp_path: Path, shop: Path, keep: int) -> None:
+    whole = (shop / "consumer_offsets.parquet").read_bytes()
+    (tmp_path / "consumer_offsets.parquet").write_bytes(whole[:keep])
+    with pytest.raises(CaptureError, match="not a whole Parquet file") as caught:
+        check_source(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert count_records(tmp_path) is None
+
+
+def test_a_missing_column_is_named(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
+    table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5).drop_columns(["offset", "value"])
+    pq.write_table(table, tmp_path / "consumer_offsets.parquet")
+    assert "columns value, offset missing" in rejected(spark, tmp_path)
+
+
+def test_a_column_of_the_wrong_type_is_named(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
+    table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5)
+    table = table.set_column(table.schema.get_field_index("key"), "key", pa.array(["x"] * 5))
+    pq.write_table(table, tmp_path / "consumer_offsets.parquet")
+    assert "column key is string; binary is wanted" in rejected(spark, tmp_path)
+
+
+def test_damaged_companions_are_named(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
+    shutil.copy(shop / "consumer_offsets.parquet", tmp_path)
+    (tmp_path / "topics.json").write_text('{"orders": ')
+    assert "topics.json: not JSON" in rejected(spark, tmp_path)
+    (tmp_path / "topics.json").write_text("[]")
+    assert "topics.json: a JSON object is wanted" in rejected(spark, tmp_path)
+
+
+def test_what_is_missing_is_noted(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
+    shutil.copy(shop / "consumer_offsets.parquet", tmp_path)
+    assert len(read_capture(spark, tmp_path).notes) == 3
+
+
+def test_damaged_records_are_counted_and_cost_only_themselves(spark: SparkSession, shop: Path) -> None:
+    """An unknown type, an unknown version, cut values, a null key and garbage inside a member: six rows, nothing else lost."""
+    whole = pq.read_table(shop / "consumer_offsets.parquet").to_pylist()
+    commit = next(row for row in whole if row["key"][:2] == b"\x00\x01" and row["value"])
+    subscription = b"\x00\x03\x00\x00\x00\x01\x00\x06orders"
+    group = next(row for row in whole if row["key"][:2] == b"\x00\x02" and subscription in (row["value"] or b""))
+    inside = group["value"].replace(subscription, b"\x00\x03\x7f\xff\xff\xff\x00\x06orders", 1)
+    bad = [
+        {**commit, "key": b"\x00\x63abc"},
+        {**commit, "value": b"\x00\x63" + commit["value"][2:]},
+        {**commit, "value": commit["value"][:-3]},
+        {**commit, "key": None},
+        {**group, "value": group["value"][:-1]},
+        {**group, "value": inside},
+    ]
+    schema = "key binary, value binary, partition int, offset long, timestamp timestamp"
+    rows = [(r["key"], r["value"], r["partition"], r["offset"], r["timestamp"]) for r in [*bad, commit, group]]
+    records = spark.createDataFrame(rows, schema)
+    errors = decode.decode_errors(records).collect()
+    assert len(errors) == 6
+    assert all(row["reason"] for row in errors)
+    assert sorted((row["record_type"] is None, row["record_type"]) for row in errors if row["record_type"] is not None) == [
+        (False, kind) for kind in (1, 1, 2, 2, 99)
+    ]
+    assert decode.offset_commits(records).count() == 1
+    assert decode.decoded_commits(records).where("group_id is null").count() == 2
+    assert decode.group_generations(records).count() == 2
