@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -318,3 +319,10 @@ def test_the_summary_is_not_changed_by_reading_it(tmp_path):
     before = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     write_report(out)
     assert json.loads((out / "summary.json").read_text(encoding="utf-8")) == before
+
+
+def test_importing_the_report_needs_no_extra():
+    """jinja2, pyarrow and rich are imported where they are used."""
+    absent = "jinja2", "markupsafe", "pyarrow", "rich", "pyspark"
+    code = f"import sys; sys.modules |= dict.fromkeys({absent}); import counterpoise.report"
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True).stderr == ""

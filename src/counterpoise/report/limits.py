@@ -39,7 +39,7 @@ class Limits:
     steps: int = 240
     listed: int = 80
     ribbons: int = 48
-    segments: int = 1200
+    segments: int = 2400
     page_segments: int = 15000
     members: int = 40
     open_findings: int = 5

@@ -152,9 +152,12 @@ def _pieces(scene: _Scene, span: Interval, y: float, height: float) -> list[Segm
 
 
 def _axis(axis: Axis) -> list[Label]:
+    """Ticks with the time of day, or the day too; a label that would not fit at the right end stays away."""
+    marks = ticks(axis)
     days = axis.stop - axis.start > 2 * _DAY
-    whole = all(at % 60_000_000 == 0 for _, at in ticks(axis))
-    return [Label(x, 12, instant(at)[5:16] if days else clock(at)[: 5 if whole else 8]) for x, at in ticks(axis)]
+    whole = all(at % 60_000_000 == 0 for _, at in marks)
+    texts = [instant(at)[5:16] if days else clock(at)[: 5 if whole else 8] for _, at in marks]
+    return [Label(x, 12, text if x + 3 * len(text) <= RIGHT + 6 else "") for (x, _), text in zip(marks, texts, strict=True)]
 
 
 def _mark(scene: _Scene, step: Row) -> Mark:
@@ -215,8 +218,8 @@ def _notes(history: GroupHistory, left_out: int) -> list[str]:
     notes = []
     if left_out:
         notes.append(
-            f"{plural(left_out, 'more partition')} not drawn: they changed hands least. The table `rebalances` has them all."
+            f"{plural(left_out, 'more partition')} not drawn: they changed hands least. The table of rebalances has them all."
         )
     if history.skipped:
-        notes.append(f"{plural(history.skipped, 'older step')} not drawn. The table `rebalances` has them all.")
+        notes.append(f"{plural(history.skipped, 'older step')} not drawn. The table of rebalances has them all.")
     return notes
