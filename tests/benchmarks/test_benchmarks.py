@@ -18,7 +18,7 @@ from counterpoise.model.problem import Problem
 from counterpoise.snapshot.join import JoinMember, join
 
 SOLVE = assignor("sticky")
-TINY = Case("tiny", "4 x 3-11 x 20", lambda random: Shape(random.integers(3, 12, size=4), random.random((20, 4)) < 0.7))
+TINY = Case("tiny", "120 x 1-4 x 20", lambda random: Shape(random.integers(1, 5, size=120), random.random((20, 120)) < 0.7))
 
 
 @pytest.mark.parametrize("dialect", ["sticky", "cooperative-sticky"])
