@@ -98,9 +98,10 @@ def headline(summary: Row, period: tuple[int, int]) -> str:
     found = summary["findings"]["by_severity"]
     serious = [plural(found[s], word) for s, word in (("critical", "critical finding"), ("warning", "warning")) if found.get(s)]
     outcome = f"{' and '.join(serious)} to look at" if serious else "nothing serious found"
+    lasted = duration((period[1] - period[0]) / 1000).replace(" ", "\u00a0")
     return (
         f"{plural(summary['groups']['total'], 'group')} made {plural(summary['rebalances']['total'], 'rebalance')} "
-        f"in {duration((period[1] - period[0]) / 1000)}: {outcome}."
+        f"in {lasted}: {outcome}."
     )
 
 
