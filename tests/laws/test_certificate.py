@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -94,6 +96,18 @@ def test_following_the_named_moves_leads_to_an_optimum() -> None:
         while violations := certify(problem, plan).violations:
             plan = applied(problem, plan, violations[0])
         assert score(problem, plan) == score(problem, flow_optimum(problem))
+
+
+def test_the_checker_loads_nothing_of_the_solver() -> None:
+    """In a fresh interpreter: the laws need NumPy, not the code they judge."""
+    script = (
+        "import sys, counterpoise.laws as laws, numpy as np; from counterpoise.model.problem import Problem; "
+        "p = Problem(2, [0, 3], [0, 2], [0, 1], [0, 0, 1]); o = np.array([0, 1, 1], np.int32); "
+        "laws.check(p, o, laws.certify(p, o)); "
+        "print([m for m in sys.modules if m.startswith(('counterpoise.solver', 'counterpoise.assignors', 'scipy'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_huge_capacities_that_differ_by_one_have_different_prices() -> None:
