@@ -12,7 +12,4 @@ if [ "$status" -gt 1 ] || [ ! -s out/demo/summary.json ]; then
     echo "the audit did not end as it should (exit code $status)" >&2
     exit 2
 fi
-echo
-echo "report:  $PWD/out/demo/report.html"
-echo "summary: $PWD/out/demo/summary.json"
-echo "tables:  $PWD/out/demo/tables/"
+echo "open $PWD/out/demo/report.html in a browser"
