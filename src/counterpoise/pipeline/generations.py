@@ -102,6 +102,7 @@ def _member(value: GroupMetadataValue, member: GroupMember) -> dict[str, Any]:
         "client_host": member.client_host,
         "rebalance_timeout_ms": member.rebalance_timeout,
         "session_timeout_ms": member.session_timeout,
+        "library": "unknown",
     }
     if value.protocol_type != "consumer":
         return {**row, "library": library_of(value.protocol_type, value.protocol, b"", -1, None)}
