@@ -28,8 +28,8 @@ lint: $(READY) ## style, types and import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
 
-bench: $(READY) ## time the parts whose speed is promised, each beside its yardstick in the same run
-	@for script in benchmarks/bench_*.py; do JAVA_HOME="$$(scripts/find_java.sh --install)" $(BIN)/python "$$script"; done
+bench: $(READY) ## time the decoder on a million real commits, its parts and a yardstick in the same run
+	@$(BIN)/python -m benchmarks.decode_kernel
 
 kafka: $(KAFKA) ## fetch the jars of the Kafka broker that tests start
 
