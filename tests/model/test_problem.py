@@ -108,6 +108,10 @@ def test_assemble_settles_claims() -> None:
     assert problem.previous_owner.tolist() == [0, UNOWNED, UNOWNED]
 
 
+def test_a_departed_holder_keeps_nobody_waiting() -> None:
+    assert withhold(build(holder=[7, 1, 0, 0]), np.array([1, 1, 0, 1], np.int32)).tolist() == [1, 1, 0, UNOWNED]
+
+
 def test_a_round_withholds_what_another_member_holds() -> None:
     problem = build(previous_owner=[0, 1, UNOWNED, CONTESTED], holder=[0, 1, UNOWNED, CONTESTED])
     assert withhold(problem, np.array([1, 1, 0, 1], np.int32)).tolist() == [UNOWNED, 1, 0, UNOWNED]
