@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from counterpoise.wire.columns import BinaryColumn, not_utf8, pack_slices
@@ -212,6 +212,8 @@ def column(array: pa.BinaryArray) -> BinaryColumn:
     return BinaryColumn(starts, np.frombuffer(data, np.uint8), valid)
 
 
+@example([b"\xc3", b"\xa9"])
+@example([b"ok", b"\xc3", b"", b"\xa9", "é".encode()])
 @given(st.lists(st.binary(max_size=6) | texts.map(str.encode), max_size=8))
 def test_slices_that_are_not_utf8_are_found_one_by_one(slices: list[bytes]) -> None:
     packed = BinaryColumn.from_list(list(slices))

@@ -126,6 +126,50 @@ def test_a_member_cut_at_any_byte_does_not_disturb_the_others(kind: Any) -> None
     assert_equals_member_by_member(metadata, decode_group(metadata, INDEX, kind), kind)
 
 
+GOOD = encode_subscription(Subscription(("topic-1",), encode_sticky((("a", (1, 2)), ("été", (3,))), 6), (("a", (1,)),), 6))
+V1 = encode_sticky((("topic-1", (4,)), ("a", (0, 2))), 5)
+TOPICS = "00000001 0001 61"
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("kind", ["eager", "cooperative"])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param(bytes.fromhex("ffff" + TOPICS + "ffffffff"), id="version -1"),
+        pytest.param(bytes.fromhex("0000 00000001 ffff ffffffff"), id="null topic name"),
+        pytest.param(bytes.fromhex("0000 00000002 0001 61 fffe 61 ffffffff"), id="topic name of length -2"),
+        pytest.param(bytes.fromhex("0000 ffffffff ffffffff"), id="null topics"),
+        pytest.param(bytes.fromhex("0000 00000003 0001 61 0001 61 ffff"), id="more topics than bytes"),
+        pytest.param(bytes.fromhex("0000" + TOPICS + "00000005 01"), id="user data longer than the rest"),
+        pytest.param(bytes.fromhex("0000" + TOPICS + "fffffffe"), id="user data of length -2 is null"),
+        pytest.param(bytes.fromhex("0001" + TOPICS + "ffffffff 00000001 ffff 00000000"), id="null owned topic"),
+        pytest.param(bytes.fromhex("0001" + TOPICS + "ffffffff 00000001 0001 61 ffffffff"), id="null owned partitions"),
+        pytest.param(bytes.fromhex("0001" + TOPICS + "ffffffff 00000001 0001 61 fffffffe" + "00" * 8), id="owned count -2"),
+        pytest.param(bytes.fromhex("0001" + TOPICS + "ffffffff 00000001 0001 61 7fffffff" + "00" * 8), id="owned count 2^31-1"),
+        pytest.param(bytes.fromhex("0001" + TOPICS + "ffffffff ffffffff"), id="null owned"),
+        pytest.param(bytes.fromhex("0003" + TOPICS + "ffffffff 00000000 00000001 fffe"), id="rack of length -2 is null"),
+        pytest.param(bytes.fromhex("0003" + TOPICS + "ffffffff 00000000 00000001 0004 72"), id="rack longer than the rest"),
+        pytest.param(bytes.fromhex("0003" + TOPICS + "ffffffff 00000000 fffffff0 ffff"), id="generation -16 is none"),
+        pytest.param(encode_subscription(Subscription(("a",), V1)), id="sticky v1"),
+        pytest.param(encode_subscription(Subscription(("a",), V1[:-4])), id="sticky v0"),
+        pytest.param(encode_subscription(Subscription(("a",), V1[:-1])), id="sticky v0 and three bytes"),
+        pytest.param(encode_subscription(Subscription(("a",), V1 + b"\0\0")), id="sticky v1 and two bytes"),
+        pytest.param(encode_subscription(Subscription(("a",), b"\0\1" + V1)), id="behind a stray 1"),
+        pytest.param(encode_subscription(Subscription(("a",), b"\0\1" + V1[:-4])), id="v0 behind a stray 1"),
+        pytest.param(encode_subscription(Subscription(("a",), b"\0\2" + V1)), id="behind a stray 2"),
+        pytest.param(encode_subscription(Subscription(("a",), b"\0\1" + V1 + b"\0")), id="behind a stray 1, and a byte"),
+        pytest.param(encode_subscription(Subscription(("a",), V1, version=0)), id="version 0 with a sticky list"),
+        pytest.param(
+            encode_subscription(Subscription(("a",), encode_sticky((("no", (1, 2)),), 5), version=0)), id="unknown topic"
+        ),
+    ],
+)
+def test_odd_members_among_good_ones(kind: Any, odd: bytes) -> None:
+    metadata = [GOOD, odd, GOOD, odd + b"\0\0\0\0\0\0\0", GOOD]
+    assert_equals_member_by_member(metadata, decode_group(metadata, INDEX, kind), kind)
+
+
 def test_more_distinct_topic_lists_than_are_remembered() -> None:
     metadata = [encode_subscription(Subscription((NAMES[at % 13], NAMES[at // 13]))) for at in range(169)]
     assert_equals_member_by_member(metadata, decode_group(metadata, INDEX, "eager"), "eager")

@@ -88,7 +88,6 @@ def scan(data: UInt8, at: Int64, limit: Int64, *, with_partitions: bool) -> Entr
     while active > _FEW:
         good = walker.step(order[:active], cursor, stop, active)
         if not good.all():
-            cursor[:active][~good] = -1
             keep = np.concatenate((good, np.ones(len(order) - active, np.bool_)))
             end[order[~keep]] = -1
             order, cursor, stop, left = order[keep], cursor[keep], stop[keep], left[keep]
