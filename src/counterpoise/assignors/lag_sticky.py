@@ -57,9 +57,10 @@ def balance_lag(
 
     Notes
     -----
-    Guarantee: valid and complete; counts as said; with equal lags and history the result is a fixed point (planning
-    again moves nothing). The largest lag is at most ``(1 + tolerance)`` times the bound wherever the search gets
-    there: `counterpoise.laws.lag_report` states bound, gap and moves for the plan at hand. Without `Problem.lag`, or
+    Guarantee: valid and complete; counts as said; once the largest lag is within its limit (``(1 + tolerance)`` times
+    the bound, rounded up to records), planning again moves nothing. The search for that is a heuristic; the bound is
+    proven: `counterpoise.laws.lag_bound.lag_report` states bound, gap and moves for the plan at hand. Where the limit is
+    out of reach, a plan that keeps little is taken only if it is better by more than the tolerance. Without `Problem.lag`, or
     where all is read, it is `sticky`. Cost: O((P + S) log P) in NumPy, a few max flows for unequal subscriptions, and
     a Python step per member over its limit.
     """

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.errors import ProblemError
+from counterpoise.laws.balance import prices
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
 Bools = npt.NDArray[np.bool_]
@@ -135,20 +136,20 @@ def _within_cycles(view: _View, owner: Int32, capacity: Int64) -> _View:
     """Who may own what in *some* balanced plan, given one of them.
 
     Balanced plans differ by exchanges along cycles: a topic class goes to a subscriber, who gives up a class it holds, or
-    whose load was one below that of another member of its capacity, who then gives. An arc without a way back is in none.
+    whose next partition has the price of another member's last one, who then gives. An arc without a way back is in none.
     """
     n_kinds, n = view.may.shape
     owned = np.flatnonzero(owner >= 0)
-    load = np.bincount(owner[owned], minlength=n)
-    step = load + capacity * (int(load.max(initial=0)) + 2)
-    level, place = np.unique(np.concatenate([step, step + 1]), return_inverse=True)
+    load = np.bincount(owner[owned], minlength=n).astype(np.int64)
+    price = prices(load, capacity)
+    level, place = np.unique(np.concatenate([price.last, price.following]), return_inverse=True)
     size = n_kinds + len(level)
     if n_kinds < 2 or size > _CLOSURE_NODES:
         return view
     member = np.arange(n)
     gives = np.zeros((n, size), np.float32)
     gives[owner[owned], view.kind[owned]] = 1
-    gives[member, n_kinds + place[n:]] = 1  # as the lower of two, it takes and the higher one gives
+    gives[member, n_kinds + place[n:]] = 1  # it takes, and one who gives at that price gives
     takes = np.zeros((size, n), np.float32)
     takes[:n_kinds] = view.may
     takes[n_kinds + place[:n], member] = 1

@@ -16,7 +16,7 @@ def exchangeable(may: Bools, camp: Int64, kind: Int32, owner: Int32, capacity: I
     """`may` without what no balanced plan uses, bool[topic classes, member classes].
 
     Balanced plans differ from each other by exchanges along cycles: a topic class goes to any subscriber, a member can
-    give what it holds, and a member one below another of its capacity can change places with it. An arc from a topic
+    give what it holds, and members for which one partition more or less counts alike can change places. An arc from a topic
     class to a member class is used by some balanced plan exactly when both lie in one strong component.
 
     Parameters
@@ -41,9 +41,9 @@ def exchangeable(may: Bools, camp: Int64, kind: Int32, owner: Int32, capacity: I
     cell = camp[owner[owned]] * kinds + kind[owned]
     holding, held = np.divmod(np.flatnonzero(np.bincount(cell, minlength=kinds * camps)), kinds)
     load = np.bincount(owner[owned], minlength=len(camp)).astype(np.int64)
-    step = load + capacity * (int(load.max(initial=0)) + 2)
-    level, place = np.unique(np.concatenate([step, step + 1]), return_inverse=True)
-    high, low = place[: len(camp)], place[len(camp) :]  # a member at load b gives at b, one at b - 1 receives at b
+    # A member gives its last partition at one price and takes another at the next: equal prices may change places.
+    level, place = np.unique(np.concatenate([_price(load, -1, capacity), _price(load, 1, capacity)]), return_inverse=True)
+    high, low = place[: len(camp)], place[len(camp) :]
     hub = kinds + camps
     takes = np.nonzero(may)
     tail = np.concatenate([takes[0], kinds + holding, kinds + camp, hub + high])
@@ -54,3 +54,10 @@ def exchangeable(may: Bools, camp: Int64, kind: Int32, owner: Int32, capacity: I
     component = connected_components(graph, directed=True, connection="strong")[1]
     together: Bools = may & (component[:kinds, None] == component[None, kinds:hub])
     return together
+
+
+def _price(load: Int64, way: int, capacity: Int64) -> Int64:
+    """(2 load + way) / capacity in lowest terms, as one number per value: what one partition changes in load**2 / capacity."""
+    top = 2 * load + way
+    common = np.gcd(top, capacity)
+    return (top // common) * (int(capacity.max(initial=1)) + 1) + capacity // common

@@ -51,15 +51,22 @@ def shed_lag(desk: Desk) -> None:
     """Members over their limit release the fewest partitions that bring them under it, worst first.
 
     As many as the least count and the moves left allow. Of all sets of that size, neighbours in weight with the
-    smallest sum that suffices: mid-sized partitions find a new owner more easily than the heaviest.
+    smallest sum that suffices: mid-sized partitions find a new owner more easily than the heaviest. What is heavier
+    than the room of any member stays where it is, unless nothing else suffices.
     """
+    room = int((desk.limit - desk.load).max(initial=0))
     over = np.flatnonzero(desk.load > desk.limit)
     ratio = -((desk.load[over] - desk.limit[over]) // desk.capacity[over])
     for member, mine in _holdings(desk, over[np.argsort(ratio, kind="stable")]):
         weights = desk.weight[mine]
         excess = int(desk.load[member] - desk.limit[member])
+        light = int(np.searchsorted(weights, room, side="right"))
+        if int(weights[:light].sum()) >= excess:
+            mine, weights = mine[:light], weights[:light]
         number = int(np.searchsorted(np.cumsum(weights[::-1]), excess)) + 1
-        number = min(number, len(mine) - 1, int(desk.count[member] - desk.least[member]), desk.moves_left)
+        number = min(
+            number, len(mine), int(desk.count[member]) - 1, int(desk.count[member] - desk.least[member]), desk.moves_left
+        )
         if number > 0:
             desk.release(window(weights, mine, number, excess))
 

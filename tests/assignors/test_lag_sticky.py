@@ -1,0 +1,232 @@
+"""`lag-sticky`: counts first, then lag near the proven bound, then few moves; hysteresis, caps, capacities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from counterpoise.assignors import assignor
+from counterpoise.errors import OptionError, ProblemError
+from counterpoise.laws.lag_bound import lag_report
+from counterpoise.model.problem import Int32, Int64, Problem
+from tests.strategies import problem_of, problems, random_problem, subscribers_of
+
+sticky = assignor("sticky")
+
+
+def lag_sticky(problem: Problem, **options: Any) -> Int32:
+    return assignor("lag-sticky", **options)(problem)
+
+
+def lags(shape: str, n: int, rng: np.random.Generator) -> Int64:
+    if shape == "zipf":
+        return rng.permutation((1e7 / np.arange(1, n + 1) ** 1.1).astype(np.int64))
+    if shape == "lognormal":
+        return rng.lognormal(8, 2, n).astype(np.int64)
+    if shape == "mostly zero":
+        return np.where(rng.random(n) < 0.05, rng.lognormal(8, 2, n), 0).astype(np.int64)
+    return rng.permutation(np.concatenate(([10**8], rng.integers(0, 1000, n - 1))))
+
+
+def group(subscriptions: str, n_topics: int, size: int, n_members: int, rng: np.random.Generator, **more: Any) -> Problem:
+    topic, member = np.arange(n_topics)[:, None], np.arange(n_members)[None, :]
+    wants = {
+        "equal": topic + member >= 0,
+        "four sets": (topic % 4 == member % 4) | (topic == 0),
+        "random": rng.random((n_topics, n_members)) < 0.5,
+    }[subscriptions]
+    return problem_of([size] * n_topics, [np.flatnonzero(row).tolist() for row in wants], n_members, **more)
+
+
+def member_lag(problem: Problem, owner: Int32) -> Int64:
+    load = np.zeros(problem.n_members + 1, np.int64)
+    np.add.at(load, owner + 1, problem.lag)
+    return load[1:]
+
+
+def cost(problem: Problem, owner: Int32) -> list[tuple[int, int]]:
+    """Counts with their capacities, the same for any two plans that are equally balanced in practice."""
+    load = np.bincount(owner[owner >= 0], minlength=problem.n_members)
+    return sorted(zip(load.tolist(), problem.capacity.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("shape", ["zipf", "lognormal", "mostly zero", "one giant"])
+@pytest.mark.parametrize("subscriptions", ["equal", "four sets", "random"])
+def test_with_free_counts_the_largest_lag_is_within_one_percent_of_the_bound(subscriptions: str, shape: str) -> None:
+    rng = np.random.default_rng(11)
+    problem = group(subscriptions, 20, 500, 100, rng, lag=lags(shape, 10_000, rng))
+    for tolerance in (0.0, 0.01):
+        owner = lag_sticky(problem, tolerance=tolerance, counts=10_000)
+        assert lag_report(problem, owner).gap <= 0.01
+
+
+@pytest.mark.parametrize("shape", ["zipf", "lognormal", "mostly zero", "one giant"])
+@pytest.mark.parametrize("subscriptions", ["equal", "four sets", "random"])
+def test_with_balanced_counts_it_comes_near_the_bound_of_such_counts(subscriptions: str, shape: str) -> None:
+    rng = np.random.default_rng(12)
+    problem = group(subscriptions, 20, 500, 100, rng, lag=lags(shape, 10_000, rng))
+    owner = lag_sticky(problem, tolerance=0.01)
+    assert cost(problem, owner) == cost(problem, sticky(problem))
+    assert lag_report(problem, owner, counts="balanced").gap <= 0.011
+
+
+@given(problems(lags=True, capacities=True))
+def test_any_group_gets_valid_owners_and_the_counts_of_sticky(problem: Problem) -> None:
+    owner = lag_sticky(problem)
+    assert all(o in (subscribers_of(problem, p) or [-1]) for p, o in enumerate(owner.tolist()))
+    assert cost(problem, owner) == cost(problem, sticky(problem))
+
+
+@given(problems(lags=True, capacities=True))
+def test_planning_again_changes_nothing(problem: Problem) -> None:
+    owner = lag_sticky(problem)
+    assert lag_sticky(problem.replace(previous_owner=owner)).tolist() == owner.tolist()
+
+
+@given(problems(lags=True, capacities=True))
+def test_planning_again_within_a_band_changes_nothing_once_the_limit_is_met(problem: Problem) -> None:
+    owner = lag_sticky(problem, counts=2)
+    if lag_report(problem, owner).gap <= 0.1:
+        assert lag_sticky(problem.replace(previous_owner=owner), counts=2).tolist() == owner.tolist()
+
+
+def test_two_hundred_larger_groups_get_valid_owners_balanced_counts_and_fixed_points() -> None:
+    rng = np.random.default_rng(7)
+    for number in range(200):
+        problem = random_problem(rng, capacities=number % 2 == 0)
+        problem = problem.replace(lag=rng.lognormal(5, 2, problem.n_partitions).astype(np.int64))
+        owner = lag_sticky(problem)
+        assert cost(problem, owner) == cost(problem, sticky(problem)), f"group {number}"
+        again = lag_sticky(problem.replace(previous_owner=owner))
+        assert again.tolist() == owner.tolist(), f"group {number}"
+
+
+def test_counts_stay_within_the_band() -> None:
+    rng = np.random.default_rng(3)
+    problem = group("equal", 4, 50, 10, rng, lag=lags("lognormal", 200, rng))
+    for band in (0, 1, 3):
+        count = np.bincount(lag_sticky(problem, counts=band), minlength=10)
+        assert np.abs(count - 20).max() <= band
+    assert np.bincount(lag_sticky(problem, counts=200), minlength=10).min() < 17
+
+
+def test_a_band_keeps_what_it_can_when_a_member_joins() -> None:
+    """Twelve members held 20 each; the thirteenth needs 18 (240 / 13 = 18.46) less the band of 2."""
+    problem = problem_of([240], [list(range(13))], 13, np.arange(240) % 12, lag=np.full(240, 5))
+    owner = lag_sticky(problem, counts=2, tolerance=1.0)
+    assert np.bincount(owner).tolist()[12] == 16
+    assert np.count_nonzero(owner != problem.previous_owner) == 16
+
+
+@pytest.mark.parametrize("counts", ["balanced", 0, 3])
+def test_without_lag_partitions_are_spread_by_count(counts: str | int) -> None:
+    problem = problem_of([30, 30], [[0, 1, 2], [0, 1, 2]], 3, lag=np.zeros(60, np.int64))
+    assert np.bincount(lag_sticky(problem, counts=counts)).tolist() == [20, 20, 20]
+    assert lag_sticky(problem.replace(lag=None)).tolist() == sticky(problem).tolist()
+
+
+def test_idle_partitions_do_not_pile_up_on_the_member_with_the_least_lag() -> None:
+    lag = np.zeros(100, np.int64)
+    lag[:3] = 1000, 900, 10
+    owner = lag_sticky(problem_of([100], [[0, 1, 2, 3]], 4, lag=lag), counts=100)
+    assert np.bincount(owner).tolist() == [25, 25, 25, 25]
+
+
+@pytest.mark.parametrize("subscriptions", ["equal", "random"])
+def test_fifty_rebalances_with_drifting_lags_move_at_most_a_fifth_more_than_proven_necessary(subscriptions: str) -> None:
+    rng = np.random.default_rng(50)
+    problem = group(subscriptions, 10, 400, 50, rng, lag=rng.lognormal(10, 1, 4000).astype(np.int64))
+    owner, by_rule = lag_sticky(problem, tolerance=0.02, counts=4000), assignor("lag")(problem)
+    moves = needed = moves_by_rule = 0
+    for _ in range(50):
+        assert problem.lag is not None
+        problem = problem.replace(previous_owner=owner, lag=(problem.lag * rng.uniform(0.8, 1.2, 4000)).astype(np.int64))
+        owner, before = lag_sticky(problem, tolerance=0.02, counts=4000), owner
+        report = lag_report(problem, owner)
+        assert report.gap <= 0.02 + 1e-4
+        moves += report.moves
+        needed += least_moves(problem, before, float(report.bound) * 1.02 + 1)
+        by_rule, rule_before = assignor("lag")(problem), by_rule
+        moves_by_rule += np.count_nonzero(by_rule != rule_before)
+    assert needed > 0
+    assert moves <= 1.2 * needed
+    assert moves_by_rule > 0.5 * 50 * 4000
+
+
+def least_moves(problem: Problem, owner: Int32, limit: float) -> int:
+    """No plan under the limit moves fewer: each member over it must give up so many of even its heaviest partitions."""
+    load, needed = member_lag(problem, owner), 0
+    for member in np.flatnonzero(load > limit):
+        heaviest = np.cumsum(np.sort(problem.lag[owner == member])[::-1])  # type: ignore[index]
+        needed += int(np.searchsorted(heaviest, load[member] - limit)) + 1
+    return needed
+
+
+def skewed() -> Problem:
+    """Ten members with ten partitions each; all lag is with members 0 and 1."""
+    owner = np.repeat(np.arange(10), 10)
+    return problem_of([100], [list(range(10))], 10, owner, lag=np.where(owner < 2, 100, 0))
+
+
+@pytest.mark.parametrize("cap", [0, 1, 5, 8])
+def test_no_more_moves_than_allowed_are_made_for_lag(cap: int) -> None:
+    problem = skewed()
+    for counts in ("balanced", 100):
+        report = lag_report(problem, lag_sticky(problem, max_moves=cap, counts=counts))
+        assert report.moves <= cap
+        assert report.largest <= 1000
+    assert lag_report(problem, lag_sticky(problem, counts=100)).moves > 8
+
+
+def test_moves_that_counts_demand_are_made_under_any_cap() -> None:
+    problem = problem_of([10], [[0, 1]], 2, [0] * 10, lag=[7] * 10)
+    assert np.bincount(lag_sticky(problem, max_moves=0)).tolist() == [5, 5]
+
+
+def test_nothing_moves_for_less_lag_than_is_worth_a_move() -> None:
+    problem = problem_of([4], [[0, 1]], 2, [0, 0, 1, 1], lag=[50, 50, 20, 20])
+    assert lag_sticky(problem, tolerance=0, min_lag_gain=30).tolist() == [0, 0, 1, 1]
+    assert member_lag(problem, lag_sticky(problem, tolerance=0, min_lag_gain=29)).tolist() == [70, 70]
+
+
+def test_nothing_moves_within_the_tolerance() -> None:
+    problem = problem_of([4], [[0, 1]], 2, [0, 0, 1, 1], lag=[45, 45, 35, 35])
+    assert lag_sticky(problem, tolerance=0.125).tolist() == [0, 0, 1, 1]
+    assert member_lag(problem, lag_sticky(problem, tolerance=0.1)).tolist() == [80, 80]
+
+
+def test_capacities_share_counts_exactly_and_lag_nearly() -> None:
+    rng = np.random.default_rng(9)
+    capacity = np.array([1, 1, 2, 4])
+    problem = problem_of([800], [[0, 1, 2, 3]], 4, lag=lags("lognormal", 800, rng), capacity=capacity)
+    owner = lag_sticky(problem, tolerance=0.01)
+    assert np.bincount(owner).tolist() == [100, 100, 200, 400]
+    assert lag_report(problem, owner, counts="balanced").gap <= 0.01
+
+
+def test_a_giant_goes_to_the_strongest_member() -> None:
+    problem = problem_of([5], [[0, 1, 2]], 3, lag=[900, 10, 10, 10, 10], capacity=[1, 3, 1])
+    assert lag_sticky(problem, counts=5)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tolerance": -0.1}, "'tolerance'"),
+        ({"min_lag_gain": -1}, "'min_lag_gain'"),
+        ({"max_moves": -1}, "'max_moves'"),
+        ({"counts": "free"}, "'counts'"),
+        ({"counts": -1}, "'counts'"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_by_name(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        lag_sticky(skewed(), **options)
+
+
+def test_lags_beyond_any_log_are_refused() -> None:
+    with pytest.raises(ProblemError, match="sum up to"):
+        lag_sticky(problem_of([2], [[0]], 1, lag=[2**61, 2**61]))

@@ -1,0 +1,108 @@
+"""The lag bound against every possible plan of small groups, and what a report says."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from counterpoise.assignors import assignor
+from counterpoise.errors import ProblemError
+from counterpoise.laws.lag_bound import lag_report
+from counterpoise.model.problem import Problem
+from tests.strategies import problem_of, subscribers_of
+
+
+def small_group(rng: np.random.Generator) -> Problem:
+    n_members, n_topics = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+    counts = rng.integers(1, 4, n_topics).tolist()
+    some = [rng.choice(n_members, int(rng.integers(1, n_members + 1)), replace=False).tolist() for _ in counts]
+    subscribers = [sorted(one) if rng.random() < 0.6 else list(range(n_members)) for one in some]
+    n = sum(counts)
+    lag = rng.choice([rng.integers(0, 5, n), rng.integers(0, 100, n), np.where(rng.random(n) < 0.4, rng.integers(0, 50, n), 0)])
+    capacity = rng.integers(1, 4, n_members) if rng.random() < 0.4 else None
+    return problem_of(counts, subscribers, n_members, rng.integers(-1, n_members, n), lag=lag, capacity=capacity)
+
+
+def largest_lag(problem: Problem, owner: tuple[int, ...]) -> Fraction:
+    load = [0] * problem.n_members
+    for member, behind in zip(owner, problem.lag.tolist(), strict=True):  # type: ignore[union-attr]
+        load[member] += behind
+    return max(Fraction(x, c) for x, c in zip(load, problem.capacity.tolist(), strict=True))
+
+
+def unbalance(problem: Problem, owner: tuple[int, ...]) -> Fraction:
+    counts = np.bincount(owner, minlength=problem.n_members).tolist()
+    return sum((Fraction(x * x, c) for x, c in zip(counts, problem.capacity.tolist(), strict=True)), Fraction(0))
+
+
+def test_no_plan_of_150_small_groups_undercuts_the_bound_and_the_bound_is_mostly_reached() -> None:
+    rng = np.random.default_rng(3)
+    reached = {"any": 0, "balanced": 0}
+    for number in range(150):
+        problem = small_group(rng)
+        everything = list(itertools.product(*(subscribers_of(problem, p) for p in range(problem.n_partitions))))
+        least = min(unbalance(problem, plan) for plan in everything)
+        best = min(largest_lag(problem, plan) for plan in everything)
+        best_balanced = min(largest_lag(problem, plan) for plan in everything if unbalance(problem, plan) == least)
+        balanced = assignor("sticky")(problem)
+        tight = lag_report(problem, balanced, counts="balanced").bound
+        free = lag_report(problem, balanced).bound
+        assert free <= best, f"group {number}"
+        assert tight <= best_balanced, f"group {number}"
+        even = len(set(problem.capacity.tolist())) == 1
+        reached["any"] += (-(-free // 1) if even else free) == best
+        reached["balanced"] += (-(-tight // 1) if even else tight) == best_balanced
+    assert reached["any"] > 120
+    assert reached["balanced"] > 120
+
+
+def test_a_report_names_the_heaviest_member_the_gap_and_the_moves() -> None:
+    problem = problem_of([4], [[0, 1]], 2, [0, 0, 1, 1], lag=[10, 20, 30, 40])
+    report = lag_report(problem, np.array([0, 1, 1, 1], np.int32))
+    assert (report.bound, report.largest, report.heaviest, report.moves) == (50, 90, 1, 1)
+    assert report.gap == pytest.approx(0.8)
+    assert (report.reason, report.topics) == ("topics", (0,))
+
+
+def test_topics_only_some_may_take_raise_the_bound() -> None:
+    problem = problem_of([2, 2], [[0], [0, 1]], 2, lag=[50, 50, 1, 1])
+    report = lag_report(problem, np.array([0, 0, 1, 1], np.int32))
+    assert (report.bound, report.gap, report.topics) == (100, 0.0, (0,))
+
+
+def test_more_heavy_partitions_than_members_share_one() -> None:
+    problem = problem_of([9], [[0, 1]], 2, lag=[60, 60, 60, 0, 0, 0, 0, 0, 0])
+    report = lag_report(problem, np.array([0, 0, 1, 0, 1, 0, 1, 0, 1], np.int32))
+    assert (report.bound, report.reason, report.gap) == (120, "crowding", 0.0)
+
+
+def test_fixed_counts_fill_up_the_owner_of_a_giant() -> None:
+    problem = problem_of([4], [[0, 1]], 2, lag=[100, 9, 8, 7])
+    owner = np.array([0, 1, 1, 0], np.int32)
+    assert lag_report(problem, owner).bound == 100
+    assert lag_report(problem, owner, counts="balanced").bound == 107
+    assert lag_report(problem, owner, counts=1).bound == 100
+
+
+def test_counts_can_bind_a_shared_topic_to_one_side() -> None:
+    """Members 0 and 1 must take all of topic 0 to have as many partitions as 2 and 3 have of topic 2."""
+    problem = problem_of([2, 2, 4], [[0, 1, 2, 3], [0, 1], [2, 3]], 4, lag=[50, 50, 10, 10, 1, 1, 1, 1])
+    owner = assignor("lag-sticky")(problem)
+    assert lag_report(problem, owner).bound == 50
+    report = lag_report(problem, owner, counts="balanced")
+    assert (report.bound, report.gap) == (60, 0.0)
+
+
+def test_a_claimed_set_of_topics_is_checked_not_believed() -> None:
+    problem = problem_of([2, 2], [[0], [0, 1]], 2, lag=[50, 50, 90, 90])
+    owner = np.array([0, 0, 1, 1], np.int32)
+    assert lag_report(problem, owner, topics=[1]).bound == lag_report(problem, owner).bound == 140
+
+
+def test_without_lag_there_is_no_report() -> None:
+    with pytest.raises(ProblemError, match=r"set Problem\.lag"):
+        lag_report(problem_of([1], [[0]], 1), np.zeros(1, np.int32))
+    assert lag_report(problem_of([1], [[]], 0, lag=[5]), np.array([-1], np.int32)).heaviest == -1
