@@ -31,14 +31,14 @@ from benchmarks.tables import details, page, promises, summary, sweep
 from counterpoise.assignors.registry import assignor
 from counterpoise.model.problem import Problem
 
-__all__ = ["main", "write_case"]
+__all__ = ["main", "read_runs", "write_case"]
 
 
 def main() -> None:
     """Run what the command line asks for."""
     wanted = _arguments()
     if wanted.source:
-        machine, lines = _read(wanted.source)
+        machine, lines = read_runs(wanted.source)
     else:
         machine, lines = _measure(wanted)
     print("\n" + summary(line for line in lines if line.case in CASES), promises(lines), sep="\n\n")
@@ -135,16 +135,20 @@ def _save(path: Path, machine: dict[str, Any], lines: list[Line]) -> None:
     path.write_text(json.dumps({"machine": machine, "lines": [line.as_json() for line in lines]}, indent=1))
 
 
-def _read(paths: list[Path]) -> tuple[dict[str, Any], list[Line]]:
-    """Earlier runs as one; a line that was measured twice counts as in the later file, the machine as in the last."""
+def read_runs(paths: list[Path]) -> tuple[dict[str, Any], list[Line]]:
+    """Earlier runs as one; of a line that was measured twice the later file counts."""
     line_of: dict[tuple[str, str], Line] = {}
     machine: dict[str, Any] = {}
     for path in paths:
         read = json.loads(path.read_text())
-        machine = read["machine"]
+        machine = {key: _both(machine.get(key, value), value) for key, value in read["machine"].items()}
         line_of |= {(value["case"], value["scenario"]): Line.from_json(value) for value in read["lines"]}
     place = {key: at for at, key in enumerate(CASES | SWEEP)}
     return machine, sorted(line_of.values(), key=lambda line: (place[line.case], list(SCENARIOS).index(line.scenario)))
+
+
+def _both(one: object, other: object) -> object:
+    return one if str(other) in str(one).split(" or ") else f"{one} or {other}"
 
 
 def _machine(wanted: argparse.Namespace) -> dict[str, Any]:

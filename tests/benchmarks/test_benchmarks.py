@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -94,3 +95,16 @@ def test_a_stopped_peer_gives_a_lower_bound_only() -> None:
     stopped = figures(Yardstick(problem, SOLVE(problem)), runs)
     line = Line("tiny", "", "fresh", 1, {"counterpoise": Figures(kernel_ms=2.0), "java-sticky": stopped})
     assert line.ratio("kernel", "java-sticky") == (2500.0, True)
+
+
+def test_of_a_line_measured_twice_the_later_file_counts(tmp_path: Path) -> None:
+    from benchmarks.assignors import read_runs
+
+    def written(name: str, cap: int, **ms: float) -> Path:
+        lines = [Line("chain", "", scenario, 9, {"counterpoise": Figures(kernel_ms=value)}) for scenario, value in ms.items()]
+        (tmp_path / name).write_text(json.dumps({"machine": {"cap": cap}, "lines": [line.as_json() for line in lines]}))
+        return tmp_path / name
+
+    machine, lines = read_runs([written("a", 20, leaves=1.0, fresh=2.0), written("b", 60, leaves=3.0), written("c", 60)])
+    assert machine == {"cap": "20 or 60"}
+    assert [(line.scenario, line.peers["counterpoise"].kernel_ms) for line in lines] == [("fresh", 2.0), ("leaves", 3.0)]
