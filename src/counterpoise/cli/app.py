@@ -18,6 +18,7 @@ _COMMANDS = {
     "audit": "Audit every rebalance a capture or a cluster has recorded (the main job).",
     "compare": "Measure several strategies on one group.",
     "explain": "Say why a partition is where a plan puts it.",
+    "lag": "Show the lag of a live group: who holds it, and whether another assignment would cut it.",
     "lead": "Act as a group leader: JSON lines of member metadata in, assignments out.",
     "plan": "Plan one group and show what moves.",
     "verify": "Check any plan: valid, complete, balanced, sticky.",

@@ -1,0 +1,225 @@
+"""A live group through an AdminClient: members, what they hold, and the lag of every partition, in a few batched requests.
+
+Read only. Every request has a time-out; what a broker refuses or does not answer is kept beside the result, by
+partition, and is never taken for a lag of zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from counterpoise.errors import MissingExtraError, SourceError
+from counterpoise.model.lag import PartitionLag, partition_lag
+from counterpoise.model.order import java_order
+from counterpoise.snapshot.group import Group, Member, Topic
+
+__all__ = ["LiveGroup", "PartitionState", "read_live_group"]
+
+BATCH = 5_000
+"""Partitions per ListOffsets request: brokers answer these in well under a second."""
+
+Answer = TypeVar("Answer")
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class PartitionState:
+    """One partition as the group sees it now. Offsets are -1 where unknown; `lag` is None where it cannot be told."""
+
+    topic: str
+    partition: int
+    owner: str | None
+    committed: int
+    begin: int
+    end: int
+    lag: int | None
+    quality: int | None
+
+
+@dataclass(frozen=True)
+class LiveGroup:
+    """A group now.
+
+    Attributes
+    ----------
+    group : Group
+        Members, topics and lag (unknown lags count as 0 there); every member is taken to subscribe to every topic that
+        a member holds: the protocol does not tell an admin client subscriptions.
+    state, strategy : str
+        As the coordinator says ("STABLE"; "" where no strategy is elected).
+    partitions : tuple of PartitionState
+        Sorted by topic, then index.
+    client_ids : mapping of member id to client id
+    faults : tuple of str
+        What could not be read, in words; empty when all was answered.
+    """
+
+    group: Group
+    state: str
+    strategy: str
+    partitions: tuple[PartitionState, ...]
+    client_ids: Mapping[str, str]
+    faults: tuple[str, ...] = field(default=())
+
+
+def read_live_group(
+    config: Mapping[str, Any], group_id: str, *, reset: str = "latest", timeout: float = 10.0, admin: Any = None
+) -> LiveGroup:
+    """Read one group.
+
+    Parameters
+    ----------
+    config : mapping
+        librdkafka settings, at least ``bootstrap.servers``.
+    group_id : str
+    reset : str
+        The group's ``auto.offset.reset``: decides the lag where nothing is committed (see `partition_lag`).
+    timeout : float
+        Seconds for each request.
+    admin : AdminClient, optional
+        Used instead of a new one.
+
+    Raises
+    ------
+    SourceError
+        The cluster does not answer, or refuses to describe the group (with what to do).
+    OptionError
+        `reset` is ``none`` and something is not committed.
+    MissingExtraError
+        confluent-kafka is not installed.
+    """
+    reader = _Reader(config, timeout, admin)
+    described = reader.describe(group_id)
+    members = [_member(each) for each in described.members]
+    owner = {at: member_id for member_id, _, held in members for at in held}
+    committed = reader.committed(group_id)
+    topics = reader.topics({topic for topic, _ in (*owner, *committed)})
+    wanted = [(name, index) for name in java_order(topics) for index in range(topics[name].partitions)]
+    begin, end = reader.offsets(wanted, latest=False), reader.offsets(wanted, latest=True)
+    known = [at for at in wanted if at in begin and at in end]
+    lags = _lags(known, committed, begin, end, reset)
+    states = tuple(_state(at, owner, committed, begin, end, lags) for at in wanted)
+    subscribed = java_order({topic for topic, _ in owner if topic in topics})
+    group = Group(
+        topics,
+        [Member(member_id, subscribed, _by_topic(held), 0) for member_id, _, held in members],
+        {name: [state.lag or 0 for state in states if state.topic == name] for name in topics},
+        group_id,
+    )
+    client_ids = {member_id: client for member_id, client, _ in members}
+    return LiveGroup(group, described.state.name, described.partition_assignor or "", states, client_ids, tuple(reader.faults))
+
+
+class _Reader:
+    """The requests, each in batches and with a time-out; partial failures become `faults`."""
+
+    def __init__(self, config: Mapping[str, Any], timeout: float, admin: Any) -> None:
+        try:
+            from confluent_kafka import KafkaException
+            from confluent_kafka import admin as library
+        except ImportError:
+            raise MissingExtraError("reading a live group needs confluent-kafka: pip install 'counterpoise[live]'") from None
+        self._specs: Any = library.OffsetSpec  # type: ignore[attr-defined]  # exported, but not in its stubs
+        self._refusals = (KafkaException, FutureTimeoutError)
+        self._admin = admin or library.AdminClient({"log_level": 0, **config})
+        self._timeout = timeout
+        self._where = str(config.get("bootstrap.servers", "the cluster"))
+        self.faults: list[str] = []
+
+    def describe(self, group_id: str) -> Any:
+        future = self._admin.describe_consumer_groups([group_id], request_timeout=self._timeout)[group_id]
+        return self._answer(future, f"group {group_id}: cannot be described (the ACL DESCRIBE on the group is needed)")
+
+    def committed(self, group_id: str) -> dict[Partition, int]:
+        from confluent_kafka import ConsumerGroupTopicPartitions
+
+        asked = [ConsumerGroupTopicPartitions(group_id)]
+        future = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout)[group_id]
+        found = self._answer(future, f"group {group_id}: committed offsets cannot be read")
+        for at in found.topic_partitions:
+            if at.error is not None:
+                self.faults.append(f"{at.topic}-{at.partition}: committed offset: {at.error.str()}")
+        return {(at.topic, at.partition): at.offset for at in found.topic_partitions if at.error is None and at.offset >= 0}
+
+    def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        from confluent_kafka import TopicCollection
+
+        asked = sorted(names)
+        if not asked:
+            return {}
+        found: dict[str, Topic] = {}
+        for name, future in self._admin.describe_topics(TopicCollection(asked), request_timeout=self._timeout).items():
+            described = self._try(future, f"topic {name}")
+            if described is not None:
+                racks = [[node.rack for node in part.replicas if node.rack] for part in described.partitions]
+                found[name] = Topic(len(described.partitions), racks if any(racks) else None)
+        return found
+
+    def offsets(self, partitions: Sequence[Partition], *, latest: bool) -> dict[Partition, int]:
+        from confluent_kafka import TopicPartition
+
+        spec = self._specs.latest() if latest else self._specs.earliest()
+        found: dict[Partition, int] = {}
+        for first in range(0, len(partitions), BATCH):
+            asked = {TopicPartition(topic, index): spec for topic, index in partitions[first : first + BATCH]}
+            for at, future in self._admin.list_offsets(asked, request_timeout=self._timeout).items():
+                answer = self._try(future, f"{at.topic}-{at.partition}: {'end' if latest else 'begin'} offset")
+                if answer is not None:
+                    found[at.topic, at.partition] = answer.offset
+        return found
+
+    def _answer(self, future: Future[Answer], what: str) -> Answer:
+        try:
+            return future.result(self._timeout + 5)
+        except self._refusals as error:
+            raise SourceError(f"{self._where}: {what}: {_words(error)}") from None
+
+    def _try(self, future: Future[Answer], what: str) -> Answer | None:
+        try:
+            return future.result(self._timeout + 5)
+        except self._refusals as error:
+            self.faults.append(f"{what}: {_words(error)}")
+            return None
+
+
+def _lags(
+    known: Sequence[Partition], committed: Mapping[Partition, int], begin: Mapping[Partition, int],
+    end: Mapping[Partition, int], reset: str,
+) -> dict[Partition, tuple[int, int]]:  # fmt: skip
+    found: PartitionLag = partition_lag(
+        [committed.get(at, -1) for at in known],
+        [begin[at] for at in known],
+        [max(end[at], begin[at]) for at in known],
+        reset=reset,
+        names=[f"{topic}-{index}" for topic, index in known],
+    )
+    return dict(zip(known, zip(found.lag.tolist(), found.quality.tolist(), strict=True), strict=True))
+
+
+def _state(
+    at: Partition, owner: Mapping[Partition, str], committed: Mapping[Partition, int], begin: Mapping[Partition, int],
+    end: Mapping[Partition, int], lags: Mapping[Partition, tuple[int, int]],
+) -> PartitionState:  # fmt: skip
+    lag, quality = lags.get(at, (None, None))
+    return PartitionState(*at, owner.get(at), committed.get(at, -1), begin.get(at, -1), end.get(at, -1), lag, quality)
+
+
+def _member(described: Any) -> tuple[str, str, list[Partition]]:
+    held = described.assignment.topic_partitions if described.assignment else []
+    return described.member_id, described.client_id, [(at.topic, at.partition) for at in held]
+
+
+def _by_topic(held: Iterable[Partition]) -> dict[str, list[int]]:
+    owned: dict[str, list[int]] = {}
+    for topic, index in held:
+        owned.setdefault(topic, []).append(index)
+    return owned
+
+
+def _words(error: Exception) -> str:
+    first = error.args[0] if error.args else error
+    return str(first.str() if hasattr(first, "str") else first or type(error).__name__)
