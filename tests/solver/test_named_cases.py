@@ -58,6 +58,48 @@ def test_kip_54_example_3_fresh_and_after_c2_joins():
     }
 
 
+# A bystander with a topic of its own: the same group goes through the general engine instead of the equal path.
+BYSTANDER = [pytest.param({}, {}, id="equal subscriptions"), pytest.param({"z": 3}, {"Z": ["z"]}, id="mixed subscriptions")]
+
+
+@pytest.mark.parametrize(("more_topics", "more_members"), BYSTANDER)
+def test_orphans_go_to_the_least_loaded_in_partition_order(more_topics, more_members):
+    """KIP-54's example 1 after C1 leaves, also where others subscribe to something else."""
+    members = {member: list(FOUR) for member in ["C0", "C2"]} | more_members
+    topics = FOUR | more_topics
+    owned = {"C0": ["t0p0", "t1p1", "t3p0"], "C2": ["t1p0", "t2p1"]}
+    plan = owners(topics, members, solve(group(topics, members, owned)))
+    assert plan["C0"] == ["t0p0", "t1p1", "t2p0", "t3p0"]
+    assert plan["C2"] == ["t0p1", "t1p0", "t2p1", "t3p1"]
+
+
+@pytest.mark.parametrize(("more_topics", "more_members"), BYSTANDER)
+def test_extras_go_to_the_most_claims_then_to_the_lowest_id(more_topics, more_members):
+    """Ten partitions on three members: one gets four. With 4, 5 and 1 claims it is the second; with 4, 4 and 2 the first."""
+    topics, members = {"t": 10} | more_topics, {member: ["t"] for member in "abc"} | more_members
+    first = {"a": [f"tp{i}" for i in range(4)], "b": [f"tp{i}" for i in range(4, 9)], "c": ["tp9"]}
+    assert loads(*_planned(topics, members, first))[-3:] == [3, 4, 3]
+    second = {"a": [f"tp{i}" for i in range(4)], "b": [f"tp{i}" for i in range(4, 8)], "c": ["tp8", "tp9"]}
+    assert loads(*_planned(topics, members, second))[-3:] == [4, 3, 3]
+
+
+@pytest.mark.parametrize(("more_topics", "more_members"), BYSTANDER)
+def test_extras_of_a_fresh_group_go_to_the_lowest_ids(more_topics, more_members):
+    topics, members = {"t": 8} | more_topics, {member: ["t"] for member in "abcde"} | more_members
+    assert loads(*_planned(topics, members, {}))[-5:] == [2, 2, 2, 1, 1]
+
+
+def test_extras_go_to_the_lowest_ids_across_camps():
+    """Two kinds of members that could both take them: ids decide, not the order of classes."""
+    members = {"a": ["t"], "b": ["t", "u"], "c": ["t"], "d": ["t", "u"]}
+    assert loads(*_planned({"t": 4, "u": 2}, members, {})) == [2, 2, 1, 1]
+
+
+def _planned(topics, members, owned):
+    problem = group(topics, members, owned)
+    return problem, solve(problem)
+
+
 CASES = {
     "balance": (
         {"t0": 2, "t1": 2, "t2": 2},

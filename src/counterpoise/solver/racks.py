@@ -68,8 +68,7 @@ def priced(classes: Classes, claims: Claims, match: Bools, rack_of_member: Int32
 def _inhabited(racks: Racks) -> tuple[Int64, Int32]:
     """Replica racks (as CSR) without those in which no member stands."""
     known = np.zeros(max(int(racks.replica_rack.max(initial=-1)), int(racks.rack_of_member.max(initial=-1))) + 2, np.bool_)
-    known[racks.rack_of_member] = True
-    known[-1] = False
+    known[racks.rack_of_member] = True  # rack -1 marks the spare last entry
     stays = known[racks.replica_rack]
     kept = np.concatenate([[0], np.cumsum(stays)])
     return kept[racks.replica_start], racks.replica_rack[stays]
