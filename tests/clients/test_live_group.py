@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
-from tests.kafka_broker import Broker
+from tests.java import java_home
+from tests.kafka_broker import LIBS, Broker
 
 from counterpoise.cli.app import app
 from counterpoise.clients.live_group import LiveGroup, read_live_group
 from counterpoise.errors import OptionError, SourceError
 from counterpoise.model.lag import EXACT, RESET_POLICY
+from counterpoise.snapshot.describe import read_describe
 
 GROUP, TOPIC = "lag-readers", "lag-orders"
 PRODUCED = [900, 700, 30, 0]
@@ -87,6 +90,21 @@ def test_the_command_shows_who_holds_the_lag_and_what_would_help(live: Broker) -
     value = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert sorted(member["lag"] for member in value["members"]) == [0, 1500]
     assert value["not_read"] == []
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("words", [[], ["--verbose"], ["--members", "--verbose"]], ids=["offsets", "verbose", "members"])
+def test_the_text_of_kafkas_own_tool_tells_the_same_group(live: Broker, words: list[str]) -> None:
+    command = [java_home() + "/bin/java", "-cp", f"{LIBS}/*", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"]
+    asked = ["--bootstrap-server", live.bootstrap, "--describe", "--group", GROUP, *words]
+    done = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=120, check=True)
+    (group,) = read_describe(done.stdout)
+    found = read(live).group
+    assert {member.id: sorted(member.owned[TOPIC]) for member in group.members} == {
+        member.id: sorted(member.owned[TOPIC]) for member in found.members
+    }
+    assert group.topics[TOPIC].partitions == 4
+    assert group.lag is None or list(group.lag[TOPIC]) == [800, 700, 0, 0]
 
 
 @pytest.mark.kafka
