@@ -38,10 +38,10 @@ def bound_of(desk: Desk, blocks: LagBlocks, least: Int64) -> Fraction:
         if len(items):
             bound = max(bound, Fraction(int(items.max()), int(desk.capacity[desk.may[kind]].max())))
     light = least[densest] if len(desk.may) == 1 else np.zeros(int(densest.sum()), np.int64)
-    return max(bound, crowding(desk.weight[block_of_item == 0], desk.capacity[densest], light))
+    return max(bound, _crowding(desk.weight[block_of_item == 0], desk.capacity[densest], light))
 
 
-def crowding(weights: Int64, capacity: Int64, least: Int64) -> Fraction:
+def _crowding(weights: Int64, capacity: Int64, least: Int64) -> Fraction:
     """What the heaviest partitions alone demand of the members that can own them.
 
     Two arguments: the j heaviest lie on at most j members, at best those of the largest capacities; and of the

@@ -1,0 +1,194 @@
+"""Lag-aware strategies side by side: gap to the proven bound, moves when lags drift, time; in one run.
+
+python -m benchmarks.lag --quick        # 10,000 partitions, a minute
+python -m benchmarks.lag                # also 100,000 partitions x 1,000 members
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from counterpoise.assignors import assignor
+from counterpoise.laws.lag_bound import lag_report
+from counterpoise.model.problem import Int32, Int64, Problem
+
+__all__ = ["drift", "gaps", "longest_first", "main"]
+
+SHAPES = ("zipf", "lognormal", "mostly zero", "one giant")
+SUBSCRIPTIONS = ("equal", "four sets", "random")
+TOLERANCE = 0.01
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A strategy, and what plans its gap is measured against."""
+
+    name: str
+    plan: Callable[[Problem], Int32]
+    counts: str | None
+
+
+def longest_first(problem: Problem) -> Int32:
+    """The textbook rule, one partition at a time: the largest lag first, to the subscriber with the least lag."""
+    assert problem.lag is not None
+    owner = np.full(problem.n_partitions, -1, np.int32)
+    load = [0] * problem.n_members
+    topic, start = problem.topic_of_partition(), problem.subscriber_start
+    if len(np.unique(np.diff(start))) == 1 and int(start[1]) == problem.n_members:
+        heap = [(0, member) for member in range(problem.n_members)]
+        for partition in np.argsort(-problem.lag, kind="stable").tolist():
+            behind, member = heap[0]
+            owner[partition] = member
+            heapq.heapreplace(heap, (behind + int(problem.lag[partition]), member))
+        return owner
+    subscribers = [problem.subscriber[a:b].tolist() for a, b in pairwise(start.tolist())]
+    for partition in np.argsort(-problem.lag, kind="stable").tolist():
+        member = min(subscribers[topic[partition]], key=load.__getitem__)
+        owner[partition] = member
+        load[member] += int(problem.lag[partition])
+    return owner
+
+
+def contenders(problem: Problem) -> list[Contender]:
+    """All of them, for a group of this size."""
+    free = problem.n_partitions
+    return [
+        Contender("lag-sticky, counts free", assignor("lag-sticky", tolerance=TOLERANCE, counts=free), None),
+        Contender("lag-sticky", assignor("lag-sticky", tolerance=TOLERANCE), "balanced"),
+        Contender("longest first", longest_first, None),
+        Contender("lag (KAFKA-5337)", assignor("lag"), None),
+        Contender("lag, scope total", assignor("lag", scope="total"), None),
+    ]
+
+
+def lags(shape: str, n: int, rng: np.random.Generator) -> Int64:
+    """Records behind, of a given distribution."""
+    if shape == "zipf":
+        return rng.permutation((1e7 / np.arange(1, n + 1) ** 1.1).astype(np.int64))
+    if shape == "lognormal":
+        return rng.lognormal(8, 2, n).astype(np.int64)
+    if shape == "mostly zero":
+        return np.where(rng.random(n) < 0.05, rng.lognormal(8, 2, n), 0).astype(np.int64)
+    return rng.permutation(np.concatenate(([10**8], rng.integers(0, 1000, n - 1))))
+
+
+def group(subscriptions: str, n_topics: int, size: int, n_members: int, lag: Int64, rng: np.random.Generator) -> Problem:
+    """Topics of one size; members subscribe to all of them, to those of one of four sets, or to half of them at random."""
+    topic, member = np.arange(n_topics)[:, None], np.arange(n_members)[None, :]
+    wants = {
+        "equal": topic + member >= 0,
+        "four sets": (topic % 4 == member % 4) | (topic == 0),
+        "random": rng.random((n_topics, n_members)) < 0.5,
+    }[subscriptions]
+    start = np.concatenate(([0], np.cumsum(wants.sum(axis=1))))
+    return Problem(n_members, np.arange(n_topics + 1) * size, start, np.nonzero(wants)[1], lag=lag)
+
+
+def gaps(sizes: list[tuple[int, int, int]]) -> Iterator[str]:
+    """Rows: gap to the bound of a first plan, moves after a drift of 20 %, median time of five."""
+    yield "| partitions x members | subscriptions | lags | strategy | gap | moves after 20 % drift | ms |"
+    yield "|---|---|---|---|---|---|---|"
+    for n_topics, size, n_members in sizes:
+        for subscriptions in SUBSCRIPTIONS:
+            for shape in SHAPES:
+                rng = np.random.default_rng(1)
+                n = n_topics * size
+                problem = group(subscriptions, n_topics, size, n_members, lags(shape, n, rng), rng)
+                drifted = (np.asarray(problem.lag) * rng.uniform(0.8, 1.2, n)).astype(np.int64)
+                for one in contenders(problem):
+                    owner, spent = _timed(one, problem)
+                    report = lag_report(problem, owner, counts=one.counts)
+                    later = problem.replace(previous_owner=owner, lag=drifted)
+                    moves = int(np.count_nonzero(one.plan(later) != owner))
+                    yield (
+                        f"| {n:,} x {n_members:,} | {subscriptions} | {shape} | {one.name} | {report.gap:.3%} "
+                        f"| {moves:,} | {spent:.1f} |"
+                    )
+
+
+def _timed(one: Contender, problem: Problem) -> tuple[Int32, float]:
+    """The plan and the median time in milliseconds; slow contenders run once."""
+    spent = []
+    owner = np.empty(0, np.int32)
+    for _ in range(5):
+        begin = time.perf_counter()
+        owner = one.plan(problem)
+        spent.append((time.perf_counter() - begin) * 1000)
+        if spent[0] > 1000:
+            break
+    return owner, statistics.median(spent)
+
+
+def drift(rebalances: int = 50) -> Iterator[str]:
+    """Rows: moves over many rebalances while every lag changes by up to 20 % each time."""
+    yield "| group | strategy | tolerance | moves | proven minimum | ratio | largest gap |"
+    yield "|---|---|---|---|---|---|---|"
+    for subscriptions in SUBSCRIPTIONS:
+        for tolerance in (0.02, 0.05):
+            for name, options, counts in (
+                ("lag-sticky", {"tolerance": tolerance, "counts": 20_000}, None),
+                ("lag-sticky", {"tolerance": tolerance}, "balanced"),
+                ("lag", {}, None),
+            ):
+                rng = np.random.default_rng(2)
+                problem = group(subscriptions, 20, 1000, 200, rng.lognormal(10, 1, 20_000).astype(np.int64), rng)
+                plan = assignor(name, **options)
+                moves, needed, worst = _drifted(problem, plan, tolerance, counts, rebalances, rng)
+                kind = f"{name}, {'counts balanced' if counts else 'counts free'}" if options else name
+                ratio = f"{moves / max(needed, 1):.2f}" if options else ""
+                yield (
+                    f"| 20,000 x 200, {subscriptions} | {kind} | {tolerance:.0%} | {moves:,} "
+                    f"| {f'{needed:,}' if options else ''} | {ratio} | {worst:.2%} |"
+                )
+
+
+def _drifted(
+    problem: Problem, plan: Callable[[Problem], Int32], tolerance: float, counts: str | None, n: int, rng: np.random.Generator
+) -> tuple[int, int, float]:
+    owner = plan(problem)
+    moves = needed = 0
+    worst = 0.0
+    for _ in range(n):
+        lag = (np.asarray(problem.lag) * rng.uniform(0.8, 1.2, problem.n_partitions)).astype(np.int64)
+        problem = problem.replace(previous_owner=owner, lag=lag)
+        before, owner = owner, plan(problem)
+        report = lag_report(problem, owner, counts=counts)
+        moves += report.moves
+        worst = max(worst, report.gap)
+        needed += _least_moves(problem, before, float(report.bound) * (1 + tolerance) + 1)
+    return moves, needed, worst
+
+
+def _least_moves(problem: Problem, owner: Int32, limit: float) -> int:
+    """A lower bound: each member over the limit gives up so many of even its heaviest partitions."""
+    lag = np.asarray(problem.lag)
+    load = np.zeros(problem.n_members, np.int64)
+    np.add.at(load, owner, lag)
+    return sum(
+        int(np.searchsorted(np.cumsum(np.sort(lag[owner == member])[::-1]), load[member] - limit)) + 1
+        for member in np.flatnonzero(load > limit).tolist()
+    )
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.lag", description="Lag-aware strategies side by side.")
+    parser.add_argument("--quick", action="store_true", help="only 10,000 partitions x 100 members")
+    wanted = parser.parse_args()
+    sizes = [(20, 500, 100)] if wanted.quick else [(20, 500, 100), (100, 1000, 1000)]
+    for table in (gaps(sizes), drift()):
+        for row in table:
+            print(row, flush=True)
+        print()
+
+
+if __name__ == "__main__":
+    main()
