@@ -87,9 +87,9 @@ def test_json_lines_give_one_plan_a_line(tmp_path: Path) -> None:
 
 
 def test_the_text_of_kafkas_tool_is_a_snapshot() -> None:
-    text = (Path(__file__).parent.parent / "data" / "describe" / "offsets-4.txt").read_text()
+    text = (Path(__file__).parent.parent / "data" / "describe" / "offsets-4.3.1.txt").read_text()
     result = run("plan", "-", "--json", stdin=text)
-    assert json.loads(result.stdout)["loads"] == {"c-1": 2, "c-2": 1}
+    assert sorted(json.loads(result.stdout)["loads"].values()) == [1, 1, 2, 2]
 
 
 def test_lead_answers_each_line_and_reports_the_bad_one() -> None:

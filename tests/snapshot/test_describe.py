@@ -1,4 +1,4 @@
-"""The text of kafka-consumer-groups --describe, 3.x and 4.x forms."""
+"""The text of kafka-consumer-groups --describe: as Kafka 3.9.1 and 4.3.1 really print it, and as 3.x up to 3.8 did."""
 
 from __future__ import annotations
 
@@ -10,52 +10,76 @@ from counterpoise.errors import SnapshotError
 from counterpoise.snapshot.describe import looks_like_describe, read_describe
 
 DATA = Path(__file__).parent.parent / "data" / "describe"
-OFFSETS_3, OFFSETS_4, MEMBERS_3, MEMBERS_4 = (
-    (DATA / f"{name}.txt").read_text() for name in ("offsets-3", "offsets-4", "members-3", "members-4")
-)
+TEXT = {path.stem: path.read_text() for path in DATA.glob("*.txt")}
 
 
-@pytest.mark.parametrize("text", [OFFSETS_3, OFFSETS_4], ids=["3.x", "4.x"])
-def test_the_offsets_table_gives_owners_and_lag(text: str) -> None:
-    assert looks_like_describe(text)
-    (group,) = read_describe(text)
-    assert group.name == "orders"
-    assert {name: topic.partitions for name, topic in group.topics.items()} == {"t": 3, "old": 1}
-    assert {member.id: (list(member.topics), dict(member.owned)) for member in group.members} == {
-        "c-1": (["t"], {"t": [0, 1]}),
-        "c-2": (["t"], {"t": [2]}),
+def client(member_id: str) -> str:
+    """The ids of a run without the random part."""
+    return member_id[:5]
+
+
+@pytest.mark.parametrize("name", ["offsets-3.9.1", "offsets-4.3.1"])
+def test_the_offsets_table_gives_owners_and_lag(name: str) -> None:
+    assert looks_like_describe(TEXT[name])
+    (group,) = read_describe(TEXT[name])
+    assert group.name == "order-service"
+    assert {topic: known.partitions for topic, known in group.topics.items()} == {"orders": 4, "returns": 2}
+    held = {client(member.id): {topic: sorted(at) for topic, at in member.owned.items()} for member in group.members}
+    assert held == {
+        "app-2": {"orders": [0], "returns": [0]},
+        "app-3": {"orders": [1], "returns": [1]},
+        "app-4": {"orders": [2]},
+        "app-5": {"orders": [3]},
     }
     assert group.lag is not None
-    assert dict(group.lag) == {"t": [2, 0, 0], "old": [6]}
+    assert {topic: list(lag) for topic, lag in group.lag.items()} == {"orders": [60, 60, 60, 0], "returns": [0, 0]}
+    assert all(list(member.topics) == ["orders", "returns"] for member in group.members)
 
 
-@pytest.mark.parametrize("text", [MEMBERS_3, MEMBERS_4], ids=["3.x", "4.x"])
-def test_the_members_table_gives_owners_and_instance_ids(text: str) -> None:
-    (group,) = read_describe(text)
+def test_the_members_table_of_4_x_gives_owners_idle_members_and_instance_ids() -> None:
+    (group,) = read_describe(TEXT["members-4.3.1"])
+    found = {client(member.id): (member.instance_id, sum(map(len, member.owned.values()))) for member in group.members}
+    assert found == {"app-2": (None, 2), "app-3": (None, 2), "app-4": (None, 1), "app-5": (None, 1), "pod-1": ("pod-1", 0)}
+    assert group.lag is None
+
+
+def test_the_members_table_of_older_3_x_gives_the_same() -> None:
+    (group,) = read_describe(TEXT["members-3.7"])
     assert [(member.id, member.instance_id, dict(member.owned)) for member in group.members] == [
         ("c-1", "i-1", {"t": [0, 1], "u": [2]}),
         ("c-2", None, {"t": [2]}),
         ("c-3", None, {}),
     ]
-    assert group.lag is None
+
+
+def test_the_members_table_of_3_9_names_no_topics_and_is_refused() -> None:
+    with pytest.raises(SnapshotError, match="names no topics; leave --members out"):
+        read_describe(TEXT["members-3.9.1"])
 
 
 def test_several_groups_stay_apart() -> None:
-    second = OFFSETS_3.replace("orders", "second")
-    assert [group.name for group in read_describe(OFFSETS_3 + second)] == ["orders", "second"]
+    second = TEXT["offsets-4.3.1"].replace("order-service", "other-service")
+    assert [group.name for group in read_describe(TEXT["offsets-4.3.1"] + second)] == ["order-service", "other-service"]
 
 
 def test_an_id_with_spaces_is_read_by_column() -> None:
-    (group,) = read_describe(OFFSETS_3.replace("/127.0.0.1      c\n", "/127.0.0.1      my app\n"))
-    assert [member.id for member in group.members] == ["c-1", "c-2"]
+    *rows, last = lines()
+    assert last.endswith("app-5")
+    (group,) = read_describe("\n".join([*rows, last.removesuffix("app-5") + "my app"]))
+    assert sorted(client(member.id) for member in group.members) == ["app-2", "app-3", "app-4", "app-5"]
 
 
+def lines() -> list[str]:
+    return [line.rstrip() for line in TEXT["offsets-3.9.1"].splitlines()]
+
+
+HEADER = "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS\n"
 WRONG = [
-    ("a row with words missing", OFFSETS_3.replace("old             0 ", "old"), r"line 7: 8 words under a header of 9"),
-    ("members without their partitions", "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS\n", "line 1: this table holds no owners"),
-    ("a header alone", OFFSETS_3.split("orders   ")[0], "the table has no rows"),
-    ("a partition that is a word", OFFSETS_3.replace("old             0 ", "old             x "), "line 7: invalid literal"),
-    ("an assignment of another form", MEMBERS_3.replace("t(2)", "t-2"), "line 4: assignment 't-2' is neither"),
+    ("a row cut short", "\n".join([*lines()[:2], lines()[2][:50]]), r"line 3: 4 words under a header of 9"),
+    ("members without their partitions", HEADER, "line 1: this table holds no owners; add --verbose"),
+    ("a header alone", "\n".join(lines()[:2]), "the table has no rows"),
+    ("a partition that is a word", TEXT["offsets-3.9.1"].replace(" 1          4", " x          4"), "invalid literal"),
+    ("an assignment of another form", TEXT["members-3.7"].replace("t(2)", "t-2"), "line 4: assignment 't-2' is neither"),
 ]
 
 

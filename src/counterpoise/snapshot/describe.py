@@ -2,7 +2,8 @@
 
 Two of its tables hold owners: offsets (the default) and `--members --verbose`. Columns are found by the words of the
 header, so the columns that 4.x adds (LEADER-EPOCH, CURRENT-EPOCH, TARGET-ASSIGNMENT, ...) do not matter; a members'
-assignment is written ``t(0,1), u(2)`` by 3.x and ``t:0,1;u:2`` by 4.x. `--state` holds no owners.
+assignment is written ``t(0,1), u(2)`` by 3.x and ``t:0,1;u:2`` by 4.x; 3.9 leaves the topics out, ``(0,1), (2)``, so
+there only the offsets table tells owners. `--state` holds none.
 
 The text does not tell subscriptions: every member is taken to subscribe to every topic of the table that has an owner.
 """
@@ -19,6 +20,7 @@ from counterpoise.snapshot.group import Group, Member
 __all__ = ["looks_like_describe", "read_describe"]
 
 _NONE = {"-", ""}
+_MAY_BE_BLANK = {"GROUP-INSTANCE-ID", "TARGET-ASSIGNMENT"}
 
 
 @dataclass
@@ -75,17 +77,20 @@ def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _cells(number: int, line: str, header: list[str], starts: list[int]) -> dict[str, str]:
-    """Cells by words; where ids hold spaces, or an assignment does, by the columns of the header."""
+    """Cells by words; where an id holds spaces, an assignment does, or a cell is blank, by the columns of the header."""
     words = line.split()
     if len(words) == len(header):
         return dict(zip(header, words, strict=True))
-    last = _assignment_column(header)
-    if last == header[-1] and len(words) > len(header):
-        words[len(header) - 1 :] = [" ".join(words[len(header) - 1 :])]
-        return dict(zip(header, words, strict=True))
-    if len(words) > len(header) and all(line[start - 1 : start] in {" ", ""} for start in starts[1:]):
-        ends = [*starts[1:], len(line)]
-        return {name: line[start:end].strip() for name, start, end in zip(header, starts, ends, strict=True)}
+    ends = [*starts[1:], len(line)]
+    cells = [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+    aligned = all(
+        line[start - 1 : start] == " " and line[start : start + 1].strip()
+        for start, cell in zip(starts[1:], cells[1:], strict=True)
+        if cell
+    )
+    blank = {name for name, cell in zip(header, cells, strict=True) if not cell}
+    if aligned and blank <= _MAY_BE_BLANK:
+        return dict(zip(header, cells, strict=True))
     raise SnapshotError(f"line {number}: {len(words)} words under a header of {len(header)}: {line.strip()[:80]!r}")
 
 
@@ -114,6 +119,8 @@ def _read_row(seen: _Seen, row: dict[str, str]) -> None:
 def _assigned(text: str) -> Iterable[tuple[str, int]]:
     if text in _NONE:
         return
+    if text.startswith("("):
+        raise ValueError(f"assignment {text[:60]!r} names no topics; leave --members out (a fault of this tool's version)")
     found = re.findall(r"([^\s,;:()]+)(?:\(([\d,]*)\)|:([\d,]*))", text)
     if not found:
         raise ValueError(f"assignment {text[:60]!r} is neither t(0,1), u(2) nor t:0,1;u:2")
