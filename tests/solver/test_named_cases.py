@@ -90,9 +90,15 @@ def test_extras_of_a_fresh_group_go_to_the_lowest_ids(more_topics, more_members)
 
 
 def test_extras_go_to_the_lowest_ids_across_camps():
-    """Two kinds of members that could both take them: ids decide, not the order of classes."""
+    """Two kinds of members that could take three extras either way: ids decide, not the order of classes."""
+    members = {"a": ["t", "v"], "b": ["t", "u"], "c": ["t", "u"], "d": ["t", "v"]}
+    assert loads(*_planned({"t": 7, "u": 2, "v": 2}, members, {})) == [3, 3, 3, 2]
+
+
+def test_even_topics_come_before_low_ids():
+    """Extras for a and b would put two of t on one member; one of t each is possible, so it is done."""
     members = {"a": ["t"], "b": ["t", "u"], "c": ["t"], "d": ["t", "u"]}
-    assert loads(*_planned({"t": 4, "u": 2}, members, {})) == [2, 2, 1, 1]
+    assert loads(*_planned({"t": 4, "u": 2}, members, {})) == [1, 2, 1, 2]
 
 
 def _planned(topics, members, owned):

@@ -93,8 +93,8 @@ def closed_form(classes: Classes, claims: Claims, units: Int64, blocks: Blocks, 
 def transport(classes: Classes, claims: Claims, blocks: Blocks, start: Start) -> Deal:
     """Route all free and given-up units at once by max flow.
 
-    Links are capped near their proportional share at first, which keeps topics even, and extras are open to the first ids
-    only; both bounds fall when they keep units from fitting.
+    At first links are capped near their proportional share, which keeps topics even, and extras are open to the first ids
+    only. If not everything fits so, extras open to all; if still not, the caps fall.
     """
     givers = np.flatnonzero(start.excess)
     rank = np.zeros(len(start.excess), np.int64)
@@ -120,9 +120,12 @@ def transport(classes: Classes, claims: Claims, blocks: Blocks, start: Start) ->
     arcs.add("spare", ("camp", spares), ("hub", blocks.of_camp[spares]), favoured[spares])
     arcs.add("extras", ("hub", hubs), "sink", start.extras[hubs])
     network = arcs.build()
-    if network.push() < int(start.free.sum() + start.excess.sum()):
-        network.widen("links", supply[kind])
+    left = int(start.free.sum() + start.excess.sum()) - network.push()
+    if left and len(spares):
         network.widen("spare", spare[spares])
+        left -= network.push()
+    if left:
+        network.widen("links", supply[kind])
         network.push()
     shed = np.zeros(len(claims.count), np.int64)
     shed[cells] = network.of("shed")
