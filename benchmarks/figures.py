@@ -60,11 +60,11 @@ class Figures:
     error: str = ""
 
     def time(self, surface: str, *, cpu: bool = False) -> tuple[float, bool] | None:
-        """Milliseconds, and whether they are only a lower bound."""
+        """Milliseconds, and whether they are only a lower bound (wall clock only: of processor time none is known)."""
         counted: float | None = getattr(self, f"{surface}_cpu_ms" if cpu else f"{surface}_ms")
         if counted is not None:
             return counted, False
-        if self.pending == surface and self.at_least_ms is not None:
+        if self.pending == surface and self.at_least_ms is not None and not cpu:
             return self.at_least_ms, True
         return None
 

@@ -62,7 +62,7 @@ def _cells(line: Line, peer: str, figures: Figures) -> list[str]:
 
 
 def summary(lines: Iterable[Line], *, cpu: bool = False) -> str:
-    """One row per line: our times, and how many times as long each peer takes."""
+    """One row per line: our times, and how many times as long each peer takes; starred where its plan is not optimal."""
     head = [
         "case",
         "scenario",
@@ -81,7 +81,7 @@ def summary(lines: Iterable[Line], *, cpu: bool = False) -> str:
                 line.title,
                 line.scenario,
                 _time(ours.time("kernel", cpu=cpu)),
-                *(_ratio(line.ratio("kernel", peer, cpu=cpu)) for peer in _RATIOS),
+                *(_starred(line, peer, cpu=cpu) for peer in _RATIOS),
                 _time(ours.time("leader", cpu=cpu)),
                 _ratio(line.ratio("leader", "java-sticky", cpu=cpu)),
                 _count(ours.moves),
@@ -89,6 +89,12 @@ def summary(lines: Iterable[Line], *, cpu: bool = False) -> str:
             ]
         )
     return _table(head, rows)
+
+
+def _starred(line: Line, peer: str, *, cpu: bool) -> str:
+    not_optimal = line.peers.get(peer, Figures()).optimal is False
+    ratio = _ratio(line.ratio("kernel", peer, cpu=cpu))
+    return f"{ratio} *" if ratio and not_optimal else ratio
 
 
 def promises(lines: Iterable[Line]) -> str:
@@ -121,7 +127,10 @@ def page(machine: dict[str, Any], lines: Sequence[Line]) -> str:
     sizes = [line for line in lines if line.case in SWEEP]
     parts = [_INTRODUCTION.format(warm_up=WARM_UP, **machine)]
     if grid:
-        parts += ["## Times as long as ours: wall clock\n\n" + summary(grid), "## Promises\n\n" + promises(grid)]
+        parts += [
+            "## Times as long as ours: wall clock\n\nA star: the peer's plan is not optimal.\n\n" + summary(grid),
+            "## Promises\n\n" + promises(grid),
+        ]
         parts += ["## Times as long as ours: processor time of the calling thread\n\n" + summary(grid, cpu=True)]
         parts += ["## Every figure\n\n" + details(grid)]
     if sizes:
@@ -138,7 +147,8 @@ Written by `python -m benchmarks.assignors --page docs/benchmarks.md`; every fig
 
 - Machine: {cpu}, {cores} cores, {memory_gb} GB; load average while running {load}. Other work shares its cores: trust ratios,
   not milliseconds. Such work stretches a long call more than a short one, so ratios of processor time stand beside those of
-  the wall clock. Processor time is that of the calling thread: a JVM's compiler and collector threads are not in it.
+  the wall clock. Processor time is that of the calling thread: a JVM's compiler and collector threads are not in it,
+  and of a call that was stopped none is known.
 - Versions: {versions}.
 - Protocol: {seconds} s or {runs} runs per peer and surface, whichever ends first, and at least three runs; {rounds} round(s);
   each peer in a process of its own, one straight after another on each line. The first {warm_up} runs are warm-up (of fewer than

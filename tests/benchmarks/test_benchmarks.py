@@ -95,6 +95,7 @@ def test_a_stopped_peer_gives_a_lower_bound_only() -> None:
     stopped = figures(Yardstick(problem, SOLVE(problem)), runs)
     line = Line("tiny", "", "fresh", 1, {"counterpoise": Figures(kernel_ms=2.0), "java-sticky": stopped})
     assert line.ratio("kernel", "java-sticky") == (2500.0, True)
+    assert line.ratio("kernel", "java-sticky", cpu=True) is None
 
 
 def test_of_a_line_measured_twice_the_later_file_counts(tmp_path: Path) -> None:
