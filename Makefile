@@ -30,6 +30,7 @@ lint: $(READY) ## style, types and import contracts
 
 bench: $(READY) ## time the decoder on a million real commits, its parts and a yardstick in the same run
 	@$(BIN)/python -m benchmarks.decode_kernel
+	@JAVA_HOME="$$(scripts/find_java.sh --install)" $(BIN)/python -m benchmarks.decode_pipeline
 
 kafka: $(KAFKA) ## fetch the jars of the Kafka broker that tests start
 

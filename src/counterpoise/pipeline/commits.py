@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from counterpoise.wire.columns import BinaryColumn, pack_slices
 from counterpoise.wire.offsets_topic import uuid_text
 from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
 
-__all__ = ["COMMIT_COLUMNS", "binary_column", "commit_batch", "commit_batches", "undecided"]
+__all__ = ["COMMIT_COLUMNS", "binary_column", "commit_batch", "commit_batches", "constant", "undecided"]
+
+Kernel = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _UTC_US = pa.timestamp("us", tz="UTC")
 _LATEST_MS = 253_402_300_799_999
@@ -25,28 +27,49 @@ _LATEST_MS = 253_402_300_799_999
 
 COMMIT_COLUMNS = arrow_schema(StructType(OFFSET_COMMITS.fields[1:]))
 """`OFFSET_COMMITS` without the cluster."""
+_WITH_CLUSTER = arrow_schema(OFFSET_COMMITS)
 
 
-def commit_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: rows ``key, value, partition, offset, timestamp`` -> rows of `COMMIT_COLUMNS`."""
-    for batch in batches:
-        yield commit_batch(batch)
+def commit_batches(cluster: str = "default", *, damaged: bool = False) -> Kernel:
+    """For ``mapInArrow``: rows ``key, value, partition, offset, timestamp`` -> rows of `OFFSET_COMMITS`.
+
+    Parameters
+    ----------
+    cluster : str
+        What goes into the column of that name. It is written here: adding it in the JVM would copy every row once more.
+    damaged : bool
+        Whether commits that cannot be decoded come out too, as `commit_batch` gives them.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            decoded = commit_batch(batch, damaged=damaged)
+            yield pa.RecordBatch.from_arrays([constant(cluster, decoded.num_rows), *decoded.columns], schema=_WITH_CLUSTER)
+
+    return run
 
 
-def commit_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+def commit_batch(batch: pa.RecordBatch, *, damaged: bool = True) -> pa.RecordBatch:
     """One batch of raw commit records as columns.
 
     A row that cannot be decoded comes out at the end with its place in the log and nulls (`group_id` is null in no
-    other row), so that whoever counts rows sees it.
+    other row), so that whoever counts rows sees it; or not at all, if `damaged` is not set.
     """
     keys, values, decoded = _decode(batch)
     good = _columns(batch, keys, values, decoded)
-    if not len(decoded.rest):
+    if not len(decoded.rest) or not damaged:
         return good
     lost = _take_place(batch, decoded.rest)
     nulls = [pa.nulls(len(decoded.rest), field.type) for field in COMMIT_COLUMNS][3:]
     bad = pa.RecordBatch.from_arrays([*lost, *nulls], schema=COMMIT_COLUMNS)
     return pa.concat_batches([good, bad])
+
+
+def constant(text: str, n: int) -> pa.Array:
+    """The same string n times."""
+    data = text.encode()
+    offsets = np.arange(n + 1, dtype=np.int32) * np.int32(len(data))
+    return pa.StringArray.from_buffers(n, pa.py_buffer(offsets), pa.py_buffer(data * n))
 
 
 def _starts(offsets: Any, n: int, first: int, *, wide: bool) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
