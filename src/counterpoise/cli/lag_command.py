@@ -1,0 +1,148 @@
+"""`counterpoise lag`: lag per member, topic and partition, now, and whether another assignment would cut the maximum."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from counterpoise.cli.inputs import read_text
+from counterpoise.cli.render import console, partition_list, table_of
+from counterpoise.clients.live_group import LiveGroup, PartitionState, read_live_group
+from counterpoise.errors import OptionError
+from counterpoise.model.lag import BELOW_BEGIN, BEYOND_END, EXACT, RESET_POLICY
+from counterpoise.planning.assign import assign
+
+__all__ = ["command", "hint", "read_properties"]
+
+_NOTES = {
+    EXACT: "",
+    RESET_POLICY: "nothing committed",
+    BEYOND_END: "committed beyond the end",
+    BELOW_BEGIN: "committed before the first offset",
+    None: "unknown",
+}
+
+
+@click.command("lag")
+@click.option("--bootstrap-server", required=True, metavar="HOST:PORT", help="Where the cluster is.")
+@click.option("--group", "group_id", required=True, help="The consumer group.")
+@click.option("--command-config", type=click.Path(), help="Client settings (key=value lines), as Kafka's own tools take.")
+@click.option(
+    "--reset", default="latest", show_default=True, type=click.Choice(["latest", "earliest", "none"]),
+    help="auto.offset.reset of the group: decides the lag where nothing is committed.",
+)  # fmt: skip
+@click.option("--timeout", default=10.0, show_default=True, help="Seconds for each request.")
+@click.option("--partitions", "each", is_flag=True, help="Also a row per partition.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+def command(
+    bootstrap_server: str, group_id: str, command_config: str | None, reset: str, timeout: float, each: bool, as_json: bool
+) -> None:
+    """Show the lag of a group now: who holds it, and whether another assignment would cut the largest share.
+
+    Exit code 0: fine. 1: some offsets could not be read, or another assignment would cut the largest lag by a tenth or more.
+
+    \b
+    Example:
+      counterpoise lag --bootstrap-server localhost:9092 --group orders
+    """
+    settings = read_properties(command_config) if command_config else {}
+    live = read_live_group({**settings, "bootstrap.servers": bootstrap_server}, group_id, reset=reset, timeout=timeout)
+    advice = hint(live)
+    if as_json:
+        click.echo(json.dumps(_as_object(live, advice)))
+    else:
+        _print(live, advice, each=each)
+    sys.exit(1 if live.faults or advice else 0)
+
+
+def hint(live: LiveGroup) -> str | None:
+    """What another assignment would gain, in a sentence; None below a tenth of the largest lag."""
+    if len(live.group.members) < 2:
+        return None
+    held = _lag_by_member(live)
+    now = max(held.values())
+    plan = assign(live.group, "lag-sticky", protocol="eager")
+    lag = plan.problem.lag
+    if lag is None or not now:
+        return None
+    loads = dict.fromkeys(plan.member_ids, 0)
+    for code, records in zip(plan.target_owner.tolist(), lag.tolist(), strict=True):
+        if code >= 0:
+            loads[plan.member_ids[code]] += records
+    best = max(loads.values())
+    if best > 0.9 * now:
+        return None
+    return (
+        f"lag-sticky would cut the largest lag of a member from {now} to {best} by moving {plan.moved} "
+        f"{'partition' if plan.moved == 1 else 'partitions'}"
+    )
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """A file of key=value lines, as Kafka's tools take; lines that begin with # or ! are comments."""
+    settings: dict[str, str] = {}
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        text = line.strip()
+        if not text or text[0] in "#!":
+            continue
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise OptionError(f"{path}, line {number}: key=value is wanted")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def _print(live: LiveGroup, advice: str | None, *, each: bool) -> None:
+    out = console()
+    held = _lag_by_member(live)
+    rows = [
+        (member.id, live.client_ids.get(member.id, ""), sum(map(len, member.owned.values())), held[member.id],
+         partition_list({topic: sorted(member.owned[topic]) for topic in sorted(member.owned)}))
+        for member in sorted(live.group.members, key=lambda member: -held[member.id])
+    ]  # fmt: skip
+    title = f"{live.group.name}: {live.state.lower()}" + (f", {live.strategy}" if live.strategy else "")
+    columns = ["member", "client", "partitions", "lag", "holds"]
+    out.print(table_of(title, columns, rows, numeric=columns[2:4]))
+    if each:
+        columns = ["topic", "partition", "lag", "committed", "begin", "end", "member", "note"]
+        out.print(table_of("", columns, [_row(state) for state in live.partitions], numeric=columns[1:6]))
+    nobody = sum(state.lag or 0 for state in live.partitions if state.owner is None)
+    out.print(
+        f"\nin all {sum(state.lag or 0 for state in live.partitions)} behind" + (f", {nobody} with nobody" if nobody else "")
+    )
+    for fault in live.faults:
+        out.print(f"not read: {fault}", markup=False)
+    if advice:
+        out.print(advice, markup=False)
+
+
+def _row(state: PartitionState) -> tuple[object, ...]:
+    offsets = ("" if value < 0 else value for value in (state.committed, state.begin, state.end))
+    return state.topic, state.partition, "?" if state.lag is None else state.lag, *offsets, state.owner, _NOTES[state.quality]
+
+
+def _lag_by_member(live: LiveGroup) -> dict[str, int]:
+    held = {member.id: 0 for member in live.group.members}
+    for state in live.partitions:
+        if state.owner is not None:
+            held[state.owner] += state.lag or 0
+    return held
+
+
+def _as_object(live: LiveGroup, advice: str | None) -> dict[str, Any]:
+    return {
+        "group": live.group.name,
+        "state": live.state,
+        "strategy": live.strategy,
+        "members": [
+            {"id": member, "client_id": live.client_ids.get(member, ""), "lag": lag}
+            for member, lag in _lag_by_member(live).items()
+        ],
+        "partitions": [asdict(state) | {"note": _NOTES[state.quality]} for state in live.partitions],
+        "not_read": list(live.faults),
+        "hint": advice,
+    }
