@@ -220,6 +220,10 @@ def test_a_giant_goes_to_the_strongest_member() -> None:
         ({"max_moves": -1}, "'max_moves'"),
         ({"counts": "free"}, "'counts'"),
         ({"counts": -1}, "'counts'"),
+        ({"tolerance": float("nan")}, "'tolerance'"),
+        ({"tolerance": "0.1"}, "'tolerance'"),
+        ({"max_moves": 1.5}, "'max_moves'"),
+        ({"counts": 2.0}, "'counts'"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_by_name(options: dict[str, Any], message: str) -> None:

@@ -82,7 +82,7 @@ class _Planner:
     def __init__(self, problem: Problem, lag: Int64, share: Fraction, gain: int, budget: int, counts: str | int) -> None:
         self.problem, self.lag, self.budget = problem, lag, budget
         self.share, self.gain, self.slack = share, gain, Fraction(0)
-        self.band = 0 if isinstance(counts, str) else counts
+        self.band = 0 if isinstance(counts, str) else min(counts, problem.n_partitions)
         self.trade = isinstance(counts, str)
         self.target = solve(problem, racks="ignore")
         n = problem.n_members
@@ -155,17 +155,24 @@ def _worst(desk: Desk) -> Fraction:
 
 def _checked(tolerance: float, min_lag_gain: int, max_moves: int | None, counts: str | int) -> Fraction:
     """The tolerance as an exact fraction; raises OptionError for what does not fit."""
-    if not 0 <= tolerance < 1000:
-        raise OptionError(
-            f"strategy 'lag-sticky', option 'tolerance': {tolerance!r} does not fit; 0 or more is wanted (0.1: 10 %)"
-        )
-    if min_lag_gain < 0:
-        raise OptionError(f"strategy 'lag-sticky', option 'min_lag_gain': {min_lag_gain!r} does not fit; 0 or more is wanted")
-    if max_moves is not None and max_moves < 0:
-        raise OptionError(f"strategy 'lag-sticky', option 'max_moves': {max_moves!r} does not fit; 0 or more is wanted")
-    if (isinstance(counts, str) and counts != "balanced") or (not isinstance(counts, str) and counts < 0):
-        raise OptionError(f"strategy 'lag-sticky', option 'counts': {counts!r} does not fit; 'balanced' or a number is wanted")
+    whole = "a whole number, 0 or more, is wanted"
+    if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 0 <= tolerance < 1000:
+        raise _misfit("tolerance", tolerance, "0 or more is wanted (0.1 means 10 %)")
+    if not _is_count(min_lag_gain):
+        raise _misfit("min_lag_gain", min_lag_gain, whole)
+    if max_moves is not None and not _is_count(max_moves):
+        raise _misfit("max_moves", max_moves, f"{whole}, or None for no cap")
+    if counts != "balanced" and not _is_count(counts):
+        raise _misfit("counts", counts, f"'balanced' or {whole}")
     return Fraction(str(tolerance))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _misfit(option: str, value: object, wanted: str) -> OptionError:
+    return OptionError(f"strategy 'lag-sticky', option {option!r}: {value!r} does not fit; {wanted}")
 
 
 LAG_STICKY = Strategy(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,8 @@ class Desk:
         A member may give a partition to one that has one fewer: the loads only change names.
     moves_left : int
         Moves that may still be made for the sake of lag.
+    held : dict of member to intp[..]
+        What `items_of` has found so far.
     """
 
     weight: Int64
@@ -66,11 +68,14 @@ class Desk:
     limit: Int64
     trade_counts: bool
     moves_left: int
+    held: dict[int, Index] = field(default_factory=dict)
 
     def items_of(self, member: int) -> Index:
-        """The member's partitions, lightest first; O(P)."""
-        mine = np.flatnonzero(self.owner == member)
-        return mine[np.argsort(self.weight[mine], kind="stable")]
+        """The member's partitions, lightest first; O(P) the first time, then kept up to date."""
+        if member not in self.held:
+            mine = np.flatnonzero(self.owner == member)
+            self.held[member] = mine[np.argsort(self.weight[mine], kind="stable")]
+        return self.held[member]
 
     def price(self, partitions: Index, member: int) -> Int64:
         """What giving each partition to `member` adds to the moves: -1 (back home), 0, or 1 (leaves home)."""
@@ -88,10 +93,17 @@ class Desk:
         self.load[member] += weight
         self.count[giver] -= 1
         self.count[member] += 1
+        if giver in self.held:
+            left = self.held[giver]
+            self.held[giver] = left[left != partition]
+        if member in self.held:
+            more = self.held[member]
+            self.held[member] = np.insert(more, np.searchsorted(self.weight[more], weight), partition)
 
     def place(self, partitions: Index, members: npt.NDArray[np.integer]) -> None:
         """Hand waiting partitions to members, all at once; those that come home are no moves after all."""
         self.moves_left += int(np.count_nonzero(self.previous[partitions] == members))
+        self.held.clear()
         self.owner[partitions] = members
         np.add.at(self.load, members, self.weight[partitions])
         np.add.at(self.count, members, 1)
@@ -99,6 +111,7 @@ class Desk:
     def release(self, partitions: Index) -> None:
         """Take partitions back from their owners; they wait to be placed. Those at home count as moves."""
         members = self.owner[partitions]
+        self.held.clear()
         self.moves_left -= int(np.count_nonzero(self.previous[partitions] == members))
         np.subtract.at(self.load, members, self.weight[partitions])
         np.subtract.at(self.count, members, 1)
@@ -111,12 +124,13 @@ class Desk:
     def saved(self) -> Desk:
         """A copy to come back to."""
         arrays = {name: getattr(self, name).copy() for name in _CHANGING}
-        return replace(self, **arrays)
+        return replace(self, held={}, **arrays)
 
     def restore(self, saved: Desk) -> None:
         """Back to what `saved` was made of."""
         for name in (*_CHANGING, "moves_left"):
             setattr(self, name, getattr(saved, name))
+        self.held.clear()
 
     def waiting(self) -> Index:
         """Partitions without an owner that somebody may have, heaviest first, ties by partition."""

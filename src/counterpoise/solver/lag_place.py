@@ -79,6 +79,7 @@ def _by_flow(desk: Desk, blocks: LagBlocks, items: Index, goal: Int64) -> None:
     same_block = blocks.block_of_topic_class[:, None] == blocks.block_of_member_class[None, :]
     may = desk.may_camp & same_block
     members_of = [np.flatnonzero(member_class == number) for number in range(n_classes[1])]
+    alone = np.array([int(members[0]) if len(members) == 1 else UNOWNED for members in members_of])
     for part in _parts(desk, items):
         left = items[desk.owner[items] == UNOWNED]
         supply = np.zeros(n_classes[0], np.int64)
@@ -97,6 +98,9 @@ def _by_flow(desk: Desk, blocks: LagBlocks, items: Index, goal: Int64) -> None:
             taker = deal_longest_first(desk.weight[part[at]], level, open_slots)
             chosen[at] = columns[taker]
             slots -= np.bincount(chosen[at], minlength=n_classes[1])
+        settled = np.flatnonzero(alone[chosen] != UNOWNED)
+        desk.place(part[settled], alone[chosen[settled]])
+        chosen[settled] = UNOWNED
         order = np.argsort(chosen, kind="stable")
         start = np.searchsorted(chosen[order], np.arange(n_classes[1] + 1))
         for number in np.flatnonzero(np.diff(start)).tolist():

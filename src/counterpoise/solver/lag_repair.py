@@ -1,6 +1,7 @@
 """Repair: while a member is over its lag limit, the cheapest step that helps: one move, or an exchange of two.
 
-Python steps, one per step of the repair, each O(P) in NumPy: what helps next depends on the step before.
+Python steps, one per step of the repair, over the partitions of a few members in NumPy: what helps next depends on the
+step before.
 """
 
 from __future__ import annotations
