@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from counterpoise.assignors.registry import assignor
-from counterpoise.model.problem import Problem
+from counterpoise.errors import OptionError
+from counterpoise.model.problem import Problem, Racks
 from counterpoise.solver.engine import solve
 from tests.solver.build import group, loads
 from tests.solver.oracle import options_of, random_problem
@@ -112,6 +113,14 @@ def test_shares_of_mixed_groups_stay_near_proportion():
     counts = np.bincount(np.repeat(np.arange(40), 25) * 60 + owner, minlength=2400).reshape(40, 60)
     even_share = -(-25 // may.sum(1))
     assert int((counts > even_share[:, None] + 1).sum()) <= 4
+
+
+def test_exact_evenness_says_when_a_group_is_too_large_for_it():
+    """Rather than rounding: with racks the weights of 200,000 partitions of one topic leave exact arithmetic."""
+    racks = Racks(np.array([0, 1], np.int32), np.arange(200_001), np.arange(200_000, dtype=np.int32) % 2)
+    problem = Problem(2, [0, 200_000], [0, 2], [0, 1], racks=racks)
+    with pytest.raises(OptionError, match="too large for 'exact'"):
+        assignor("sticky", evenness="exact")(problem)
 
 
 SCRIPT = """

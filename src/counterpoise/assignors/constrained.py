@@ -7,7 +7,7 @@ from counterpoise.model.problem import Int32, Problem
 from counterpoise.solver.engine import solve
 from counterpoise.solver.equal import common_subscribers, deal_equal
 
-__all__ = ["CONSTRAINED"]
+__all__ = ["CONSTRAINED", "constrained"]
 
 
 def constrained(problem: Problem) -> Int32:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from counterpoise.errors import OptionError
 from counterpoise.model.problem import Int64, Problem
 from counterpoise.solver.balance import Blocks
 from counterpoise.solver.classes import Classes, first_seen, ranges, sum_by
@@ -71,6 +72,11 @@ def deal_evenly(
         `claims`, `units` and `costs` speak of its classes; `blocks` of the coarser ones.
     claims, pinned : Claims
         Claims that may be kept, and claims that stay whatever happens (they count for the spread); one of them is empty.
+
+    Raises
+    ------
+    OptionError
+        The group is so large that moves, mismatches and rungs together would leave exact arithmetic.
     """
     classes = view.classes
     block_of_kind = blocks.of_kind[view.old_kind]
@@ -86,6 +92,9 @@ def deal_evenly(
     sharing = np.bincount(topic_of_pair, minlength=len(most))
     rungs = np.minimum(most // np.maximum(sharing, 1) + 2, most)[topic_of_pair]
     scale = 1 + int((sum_by(view.topic, classes.size, len(most)) ** 2).sum())
+    heaviest = max(int(costs.kept.max(initial=0)), int(costs.moved.max(initial=0))) * scale
+    if heaviest >= 2**46:  # a path adds up a few of these, and must stay below 2**53
+        raise OptionError("option 'evenness': this group is too large for 'exact'; use 'near', or ignore racks")
     while True:
         tower = _Tower(pair, member_of_pair, held, rungs, most[topic_of_pair])
         network, cells = _network(view, claims, units, blocks, shares, costs, links, tower, scale)

@@ -1,4 +1,4 @@
-"""Max flow on one fixed pattern of arcs, pushed again and again: the only module that imports SciPy, and only when it is used.
+"""Max flow on one fixed pattern of arcs, pushed again and again: the exact engine's only use of SciPy, imported when needed.
 
 SciPy's `maximum_flow` wants int32 capacities in a CSR matrix with sorted rows and without parallel arcs, and returns the
 *net* flow on the union of arcs and reverse arcs. Two choices make that cheap here. Nodes are numbered in layers, so every
@@ -81,27 +81,26 @@ class Network:
         parts: dict[str, slice],
         layers: dict[str, slice],
     ) -> None:
-        from scipy.sparse import coo_matrix, csr_matrix
+        from scipy.sparse import csr_matrix
 
         self._csr: Any = csr_matrix
         self._parts, self._layers = parts, layers
         self._tail, self._head, self._cost = tail, head, cost
         self.capacity, self.flow = capacity, np.zeros(len(tail), np.int64)
         self._n = layers["sink"].stop
-        listed: Any = coo_matrix((np.arange(len(tail)), (tail, head)), shape=(self._n, self._n))
-        listed.has_canonical_format = True  # there are no parallel arcs: nothing to add up
-        back = listed.tocsr().tocsc()  # converting to and fro is a linear sort
-        forth = back.tocsr()
-        back = forth.tocsc()
+        # Arcs come in sorted parts, so a merge sort of their runs is nearly linear.
+        forth = np.argsort(tail * self._n + head, kind="stable")
+        back = np.argsort(head * self._n + tail, kind="stable")
+        out = np.concatenate([[0], np.cumsum(np.bincount(tail, minlength=self._n))])
+        into = np.concatenate([[0], np.cumsum(np.bincount(head, minlength=self._n))])
         # A row of the union holds the reverse arcs (to lower nodes), then the arcs (to higher ones), both ascending.
-        self._indptr = (forth.indptr + back.indptr).astype(np.int32)
-        spot_of_arc = np.arange(len(tail)) + np.repeat(back.indptr[1:], np.diff(forth.indptr))
-        spot_of_reverse = np.arange(len(tail)) + np.repeat(forth.indptr[:-1], np.diff(back.indptr))
-        self._indices = np.empty(2 * len(tail), np.int32)
-        self._indices[spot_of_arc], self._indices[spot_of_reverse] = forth.indices, back.indices
+        self._indptr = (out + into).astype(np.int32)
+        place = np.arange(len(tail))
         self._spot = np.empty(len(tail), np.int64)
         self._spot_back = np.empty(len(tail), np.int64)
-        self._spot[forth.data], self._spot_back[back.data] = spot_of_arc, spot_of_reverse
+        self._spot[forth] = place + into[tail[forth] + 1]
+        self._spot_back[back] = place + out[head[back]]
+        self._indices = self._paired(head, tail, np.int32)
 
     def of(self, part: str) -> Int64:
         """Flow on the arcs of one part; a view."""
@@ -187,7 +186,7 @@ class Network:
 
     def _paired(self, forth: npt.NDArray[Any], back: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
         """Values of arcs and of reverse arcs, in the order of the CSR pattern."""
-        values: npt.NDArray[Any] = np.empty(len(self._indices), dtype)
+        values: npt.NDArray[Any] = np.empty(2 * len(self._spot), dtype)
         values[self._spot], values[self._spot_back] = forth, back
         return values
 
