@@ -1,0 +1,155 @@
+"""Connection settings: Java's names and librdkafka's, from options or a properties file, with secrets that are never shown.
+
+People have the settings of Kafka's own tools at hand (`--command-config`, Spark's ``kafka.*``). Where librdkafka calls a thing
+by another name it is translated here; where it has no such thing (a JKS store) the error says what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from counterpoise.errors import OptionError
+
+__all__ = ["Settings", "read_properties"]
+
+_SECRET = re.compile(r"password|secret|token|jaas|key\.pem|\.pem$|passphrase|sasl\.oauthbearer\.config|assertion", re.IGNORECASE)
+_JAAS = re.compile(r'(username|password|clientId|clientSecret)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([^\s;]+))')
+_JAVA_ONLY = re.compile(
+    r"^((key|value)\.(de)?serializer|max\.poll\.records|request\.timeout\.ms|default\.api\.timeout\.ms|acks|retries|linger\.ms"
+    r"|ssl\.truststore\.(type|password)|ssl\.keystore\.type|ssl\.protocol|ssl\.enabled\.protocols"
+    r"|sasl\.login\.callback\.handler\.class|bootstrap\.controllers|interceptor\.classes|exclude\.internal\.topics)$"
+)
+"""What a Java client reads and a librdkafka consumer has no use for."""
+
+
+class Settings(Mapping[str, str]):
+    """librdkafka settings of one cluster; printing them, or an error about them, shows no secret.
+
+    Parameters
+    ----------
+    given : mapping
+        Java's or librdkafka's names; ``bootstrap.servers`` must be among them.
+
+    Raises
+    ------
+    OptionError
+        No bootstrap servers, or a setting that librdkafka cannot follow.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._secrets = tuple(sorted({str(v) for k, v in given.items() if _SECRET.search(k) and v}, key=len, reverse=True))
+        self._values = _translated(given)
+        more = {v for k, v in self._values.items() if _SECRET.search(k) and v}
+        self._secrets = tuple(sorted({*self._secrets, *more}, key=len, reverse=True))
+        if not self._values.get("bootstrap.servers"):
+            raise OptionError("no bootstrap servers: give --bootstrap-server HOST:PORT, or the option kafka.bootstrap.servers")
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        shown = {k: "***" if _SECRET.search(k) else v for k, v in sorted(self._values.items())}
+        return f"Settings({shown})"
+
+    def hidden(self, text: object) -> str:
+        """`text` with every secret replaced by ``***``, in one line."""
+        shown = " ".join(str(text).split())
+        for secret in self._secrets:
+            shown = shown.replace(secret, "***")
+        return shown
+
+
+def read_properties(file: Path) -> dict[str, str]:
+    """The settings in a Java properties file, as Kafka's tools take by ``--command-config``.
+
+    Raises
+    ------
+    OptionError
+        The file cannot be read, or a line is no setting; the line is named, its content is not shown.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise OptionError(f"{file}: {why}; give a readable properties file") from None
+    found: dict[str, str] = {}
+    pending, began = "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if not pending:
+            began = number
+            if line.lstrip()[:1] in ("", "#", "!"):
+                continue
+        pending += line.lstrip()
+        if (len(pending) - len(pending.rstrip("\\"))) % 2:
+            pending = pending[:-1]
+            continue
+        matched = re.fullmatch(r"([^=:\s]+)\s*[=:\s]\s*(.*)", pending)
+        if matched is None:
+            raise OptionError(f"{file}, line {began}: NAME=VALUE is wanted")
+        found[matched[1]] = re.sub(r"\\(.)", r"\1", matched[2])
+        pending = ""
+    return found
+
+
+def _translated(given: Mapping[str, str]) -> dict[str, str]:
+    values = {name: str(value) for name, value in given.items() if not _JAVA_ONLY.match(name)}
+    jaas = values.pop("sasl.jaas.config", None)
+    if jaas is not None:
+        values.update(_from_jaas(jaas))
+    if values.get("ssl.endpoint.identification.algorithm") == "":
+        values["ssl.endpoint.identification.algorithm"] = "none"
+    trusted = values.pop("ssl.truststore.location", None)
+    if trusted is not None:
+        values["ssl.ca.location"] = _pem("ssl.truststore.location", trusted, given.get("ssl.truststore.type", ""))
+    trusted = values.pop("ssl.truststore.certificates", None)
+    if trusted is not None:
+        values["ssl.ca.pem"] = trusted
+    _keystore(values, given.get("ssl.keystore.type", ""))
+    return values
+
+
+def _from_jaas(jaas: str) -> dict[str, str]:
+    found = {m[1]: re.sub(r"\\(.)", r"\1", m[2]) if m[2] is not None else m[3] or m[4] or "" for m in _JAAS.finditer(jaas)}
+    if "PlainLoginModule" in jaas or "ScramLoginModule" in jaas:
+        if {"username", "password"} <= set(found):
+            return {"sasl.username": found["username"], "sasl.password": found["password"]}
+        raise OptionError("sasl.jaas.config: username and password are wanted")
+    if "OAuthBearerLoginModule" in jaas and {"clientId", "clientSecret"} <= set(found):
+        return {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": found["clientId"],
+            "sasl.oauthbearer.client.secret": found["clientSecret"],
+        }
+    raise OptionError(
+        "sasl.jaas.config: this login module is Java's own; PLAIN, SCRAM and OAUTHBEARER by client id are understood"
+    )
+
+
+def _pem(name: str, file: str, kind: str) -> str:
+    if kind.upper() != "PEM" and not file.lower().endswith((".pem", ".crt", ".cer")):
+        raise OptionError(
+            f"{name}: a Java key store cannot be read here; export it (keytool -exportcert -rfc) and give ssl.ca.location"
+        )
+    return file
+
+
+def _keystore(values: dict[str, str], kind: str) -> None:
+    file = values.get("ssl.keystore.location")
+    if file is None:
+        return
+    if kind.upper() == "PEM" or file.lower().endswith(".pem"):
+        del values["ssl.keystore.location"]
+        values["ssl.certificate.location"] = values["ssl.key.location"] = file
+        values.pop("ssl.keystore.password", None)
+    elif not (kind.upper() == "PKCS12" or file.lower().endswith((".p12", ".pfx"))):
+        raise OptionError(
+            "ssl.keystore.location: PKCS12 or PEM is wanted; convert it (keytool -importkeystore -deststoretype pkcs12)"
+        )

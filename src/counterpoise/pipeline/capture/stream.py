@@ -1,0 +1,103 @@
+"""The streaming reader of ``kafka-offsets``: offsets per partition as JSON, limits, and ``trigger(availableNow=True)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from counterpoise.errors import SourceError
+from counterpoise.pipeline.capture.cluster import Place
+from counterpoise.pipeline.capture.datasource import Options, Range, warn_of_tails
+from counterpoise.pipeline.capture.positions import from_json, resolve, share_out, to_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Stream"]
+
+
+class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One streaming query's reader; lives in a process of the driver, its `read` in tasks.
+
+    Parameters
+    ----------
+    options : Options
+
+    Notes
+    -----
+    The stream's offset is ``{topic: {partition: next offset}}``, as Spark's own source writes it. It is a position, not a last
+    record: markers and aborted records are passed without being delivered.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._target: dict[Place, int] | None = None
+        self._told: set[str] = set()
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a new query starts."""
+        options = self._options
+        places = options.cluster.partitions(options.topics)
+        return to_json(resolve(options.cluster, places, options.start, options.latest, "startingOffsets"))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """``maxOffsetsPerTrigger``, or everything."""
+        return ReadAllAvailable() if self._options.limit is None else ReadMaxRows(self._options.limit)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """The end of the next batch: what may be read now, at most `limit` offsets beyond `start`."""
+        end = self._now() if self._target is None else self._target
+        begin = self._begin(from_json(start), end)
+        end = {place: max(end.get(place, at), at) for place, at in begin.items()}
+        if isinstance(limit, ReadMaxRows):
+            end = share_out(begin, end, limit.max_rows)
+        return to_json(end)
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """What the topic holds, for the query's progress."""
+        return to_json(self._options.cluster.offsets(self._options.cluster.partitions(self._options.topics), "end"))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix the end: what is there now is read, whatever comes later is not."""
+        self._target = self._now()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """One range per partition that has anything new; a partition that was added is read from its first offset."""
+        ends = from_json(end)
+        begin = self._begin(from_json(start), ends)
+        return [Range(place, begin[place], ends[place]) for place in sorted(ends) if begin[place] < ends[place]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one range."""
+        from counterpoise.pipeline.capture.fetch import read_range
+
+        assert isinstance(partition, Range)
+        options = self._options
+        return read_range(options.settings, partition.place, partition.start, partition.end, lenient=not options.strict)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark's checkpoint keeps the position; nothing is written to the cluster."""
+
+    def stop(self) -> None:
+        """Nothing is held between calls."""
+
+    def _now(self) -> dict[Place, int]:
+        cluster = self._options.cluster
+        found = cluster.offsets(cluster.partitions(self._options.topics), self._options.latest)
+        warn_of_tails(self._options, found, self._told)
+        return found
+
+    def _begin(self, start: dict[Place, int], end: dict[Place, int]) -> dict[Place, int]:
+        fresh = [place for place in end if place not in start]
+        back = sorted(place for place, at in end.items() if at < start.get(place, 0))
+        if back and self._options.strict:
+            topic, partition = back[0]
+            raise SourceError(
+                f"{topic} partition {partition} ends at {end[back[0]]}, before the position {start[back[0]]}: it was made anew "
+                "or cut; start a new checkpoint, or set failOnDataLoss=false"
+            )
+        # From 0, not from the first offset of now: a query that is restarted must plan the same ranges again.
+        return {**start, **dict.fromkeys(fresh, 0)}

@@ -1,0 +1,107 @@
+"""Connection settings: Java's names are translated, secrets are never shown, wrong ones get one line."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from counterpoise.errors import OptionError
+from counterpoise.pipeline.capture.positions import from_json, parse_positions, share_out, to_json
+from counterpoise.pipeline.capture.settings import Settings, read_properties
+
+AT = {"bootstrap.servers": "a:9092"}
+PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="jo" password="p\\"w;d";'
+OIDC = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required clientId='c' clientSecret='s3cret' ;"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"sasl.jaas.config": PLAIN}, {"sasl.username": "jo", "sasl.password": 'p"w;d'}),
+        (
+            {"sasl.jaas.config": OIDC},
+            {
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.client.id": "c",
+                "sasl.oauthbearer.client.secret": "s3cret",
+            },
+        ),
+        ({"ssl.truststore.location": "ca.pem"}, {"ssl.ca.location": "ca.pem"}),
+        ({"ssl.truststore.location": "ca", "ssl.truststore.type": "PEM"}, {"ssl.ca.location": "ca"}),
+        ({"ssl.keystore.location": "me.p12"}, {"ssl.keystore.location": "me.p12"}),
+        (
+            {"ssl.keystore.location": "me.pem", "ssl.key.password": "x"},
+            {"ssl.certificate.location": "me.pem", "ssl.key.location": "me.pem", "ssl.key.password": "x"},
+        ),
+        ({"ssl.endpoint.identification.algorithm": ""}, {"ssl.endpoint.identification.algorithm": "none"}),
+        ({"key.deserializer": "org.x.Y", "max.poll.records": "5", "client.id": "me"}, {"client.id": "me"}),
+    ],
+)
+def test_java_names_become_those_of_librdkafka(given: dict[str, str], wanted: dict[str, str]) -> None:
+    assert dict(Settings({**AT, **given})) == {**AT, **wanted}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "no bootstrap servers"),
+        ({**AT, "ssl.truststore.location": "trust.jks"}, "keytool -exportcert"),
+        ({**AT, "ssl.keystore.location": "me.jks"}, "PKCS12 or PEM is wanted"),
+        ({**AT, "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required;"}, "Java's own"),
+        ({**AT, "sasl.jaas.config": "x.ScramLoginModule required password='hunter2';"}, "username and password"),
+    ],
+)
+def test_what_cannot_be_followed_is_one_line(given: dict[str, str], words: str) -> None:
+    with pytest.raises(OptionError, match=words) as caught:
+        Settings(given)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_secrets_are_hidden_even_after_pickling() -> None:
+    settings = Settings({**AT, "sasl.jaas.config": PLAIN, "ssl.key.password": "keypw"})
+    for each in (settings, pickle.loads(pickle.dumps(settings))):
+        assert 'p"w;d' not in repr(each)
+        assert "keypw" not in repr(each)
+        assert each.hidden(f'Invalid value "keypw" or p"w;d in {PLAIN}\nnext') == 'Invalid value "***" or *** in *** next'
+
+
+def test_a_properties_file_is_read_as_java_does(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# security\n! note\n\nsecurity.protocol=SASL_SSL\nsasl.mechanism : PLAIN\nclient.id me\nsasl.username=j\\\n   o\\=1\n"
+    )
+    assert read_properties(file) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "client.id": "me",
+        "sasl.username": "jo=1",
+    }
+    file.write_text("client.id=x\nhunter2\n")
+    with pytest.raises(OptionError, match=r"client\.properties, line 2: NAME=VALUE is wanted") as caught:
+        read_properties(file)
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(OptionError, match="No such file"):
+        read_properties(tmp_path / "none")
+
+
+def test_positions_as_json() -> None:
+    places = {("t", 0): 23, ("t", 10): 5, ("t", 2): -2}
+    assert to_json(places) == {"t": {"0": 23, "2": -2, "10": 5}}
+    assert from_json(to_json(places)) == places
+    assert parse_positions("startingOffsets", '{"t":{"0":23,"10":5,"2":-2}}') == places
+    for option, text in (("startingOffsets", "soon"), ("startingOffsets", '["t"]'), ("endingOffsets", "earliest")):
+        with pytest.raises(OptionError, match=option):
+            parse_positions(option, text)
+    with pytest.raises(OptionError, match="an offset, -1"):
+        parse_positions("endingOffsets", '{"t":{"0":-2}}')
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7, 30, 10_000])
+def test_a_limit_is_shared_in_proportion(limit: int) -> None:
+    start = {("t", n): 100 * n for n in range(5)}
+    end = {("t", n): 100 * n + size for n, size in enumerate((0, 1, 60, 3, 40))}
+    shared = share_out(start, end, limit)
+    assert sum(shared[p] - start[p] for p in start) == min(limit, 104)
+    assert all(start[p] <= shared[p] <= end[p] for p in start)
