@@ -153,7 +153,7 @@ def _worst(desk: Desk) -> Fraction:
     return max(Fraction(lag, c) for lag, c in zip(desk.load.tolist(), desk.capacity.tolist(), strict=True))
 
 
-def _checked(tolerance: float, min_lag_gain: int, max_moves: int | None, counts: str | int) -> Fraction:
+def _checked(tolerance: object, min_lag_gain: object, max_moves: object, counts: object) -> Fraction:
     """The tolerance as an exact fraction; raises OptionError for what does not fit."""
     whole = "a whole number, 0 or more, is wanted"
     if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 0 <= tolerance < 1000:
