@@ -19,7 +19,7 @@ from counterpoise.pipeline.ranking import findings
 from counterpoise.pipeline.rebalances import rebalances, topic_names
 from counterpoise.pipeline.replays import measured_replays, metrics, replays
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.session import local_session
+from counterpoise.pipeline.session import local_session, portable_timestamps
 from counterpoise.pipeline.sources import Capture, check_columns, check_source, count_records, read_capture, reading
 from counterpoise.pipeline.stops import stops
 from counterpoise.pipeline.summary import Counted, summarize
@@ -110,7 +110,7 @@ def audit(
     """
     capture = _capture(spark, source)
     where = str(source) if isinstance(source, str | Path) else "records"
-    with reading(where):
+    with reading(where), portable_timestamps(spark):
         return _Run(spark, capture, Path(out), cluster, progress).run(where, strategies)
 
 

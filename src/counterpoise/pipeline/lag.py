@@ -107,7 +107,7 @@ def _columns(rows: DataFrame, reset: Reset | None) -> DataFrame:
         offset.alias("committed"),
         "log_start",
         "log_end",
-        fn.greatest(behind, fn.lit(0)).alias("lag"),
+        fn.when(behind >= 0, behind).when(behind < 0, 0).cast("bigint").alias("lag"),
         "owner",
         fn.when(offset.isNotNull(), "exact").otherwise(by_policy).alias("quality"),
         fn.coalesce(behind < 0, fn.lit(False)).alias("clamped"),

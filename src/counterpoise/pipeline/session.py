@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-__all__ = ["LOCAL_SETTINGS", "local_session"]
+__all__ = ["LOCAL_SETTINGS", "local_session", "portable_timestamps"]
 
 LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -24,6 +25,21 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 """What a session of our own sets; the batch limits bound what a Python worker holds at once (32 MB of Arrow)."""
+
+
+@contextmanager
+def portable_timestamps(spark: SparkSession) -> Iterator[None]:
+    """While tables are written: timestamps as every reader knows them (microseconds, UTC), not as Spark's old INT96."""
+    name = "spark.sql.parquet.outputTimestampType"
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)
 
 
 SMALL = 2_000_000

@@ -1,0 +1,187 @@
+"""Every rule finds what it is for in a group that has it, and nothing in one that has not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from counterpoise.pipeline.advice import advice, config_lines, fidelity_note, migration_note
+from counterpoise.pipeline.findings import RULES, findings_of
+from counterpoise.pipeline.findings.finding import Finding
+from counterpoise.pipeline.schemas import GROUP_REPORT
+
+AT = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
+
+
+def run(strategy: str, mode: str, *, moved: int = 4, revoked: int = 4, spread: int = 1) -> dict[str, Any]:
+    figures = {"moved": moved, "revoked": revoked, "spread_peak": spread, "topic_spread_peak": 1}
+    return {"strategy": strategy, "mode": mode, **figures, "balanced": 5, "generations": 5}
+
+
+def healthy(**changes: Any) -> dict[str, Any]:
+    """A row of `group_report` in which nothing is to be found."""
+    row: dict[str, Any] = dict.fromkeys(GROUP_REPORT.names)
+    row |= {
+        "cluster": "default",
+        "group_id": "g",
+        "group_type": "classic",
+        "protocol_type": "consumer",
+        "protocol": "cooperative-sticky",
+        "protocol_kind": "cooperative",
+        "libraries": ["java"],
+        "leader_libraries": ["java"],
+        "first_ts": AT,
+        "last_ts": AT,
+        "state": "stable",
+        "complete": True,
+        "members_now": 3,
+        "members_peak": 3,
+        "idle_now": 0,
+        "idle_clients": [],
+        "partitions_now": 12,
+        "topics": ["orders"],
+        "rebalances": 5,
+        "generations": 7,
+        "failed_generations": 0,
+        "joins": 4,
+        "leaves": 1,
+        "restarts": 0,
+        "static_now": 0,
+        "distinct_members": 4,
+        "storm_rebalances": 2,
+        "storm_seconds": 30.0,
+        "storm_start": AT,
+        "storm_clients": [],
+        "sync_latency_ms_max": 40,
+        "sync_latency_ms_p50": 4.0,
+        "commits": 1000,
+        "commits_without_owner": 0,
+        "committed_partitions": 12,
+        "lag_now": 10,
+        "lag_owner_share": 0.4,
+        "spread_now": 1,
+        "topic_spread_now": 1,
+        "judged_generations": 7,
+        "replay_fidelity": 1.0,
+        "observed_moved": 4,
+        "observed_revoked": 4,
+        "needless_moves": 0,
+        "strategies": [run("observed", "replay"), run("cooperative-sticky", "closed_loop")],
+    }
+    return row | changes
+
+
+EAGER = {
+    "protocol": "range",
+    "protocol_kind": "eager",
+    "observed_revoked": 60,
+    "strategies": [
+        run("observed", "replay", revoked=60, moved=30, spread=4),
+        run("cooperative-sticky", "closed_loop", moved=8, revoked=8),
+    ],
+}
+
+CASES: dict[str, dict[str, Any]] = {
+    "idle_members": {"idle_now": 2, "idle_clients": ["c-4", "c-5"], "members_now": 6, "partitions_now": 4},
+    "unbalanced": {"protocol": "range", "spread_now": 9, "topic_spread_now": 3},
+    "needless_moves": {"needless_moves": 12, "observed_moved": 30, "needless_generation": 4},
+    "better_strategy": {"suggested_strategy": "cooperative-sticky", "suggestion": "fewer moves", "migration_note": "do this"},
+    "lag_on_one_owner": {"lag_now": 5000, "lag_owner_share": 0.95, "lag_owner": "c-1"},
+    "storm": {"storm_rebalances": 7, "storm_clients": ["c-1"]},
+    "eager_stops": EAGER,
+    "failed_generations": {"failed_generations": 3},
+    "slow_leader": {"sync_latency_ms_max": 1500, "sync_latency_generation": 6, "slow_leader": "c-1"},
+    "static_membership": {"restarts": 5, "leaves": 5},
+    "flapping": {"leaves": 9, "members_peak": 3},
+    "dead_group": {"state": "empty", "lag_now": 46038},
+    "simple_consumer": {"group_type": "simple"},
+    "commits_by_nobody": {"commits_without_owner": 6},
+    "low_fidelity": {"replay_fidelity": 0.5, "fidelity_note": "ties"},
+    "incomplete_history": {"complete": False},
+}
+
+
+def test_a_healthy_group_has_no_findings() -> None:
+    assert list(findings_of(healthy())) == []
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {rule.__name__ for rule in RULES} == set(CASES)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_rule_finds_its_case(kind: str) -> None:
+    """With the group, words, numbers that the words hold, and something to do."""
+    row = healthy(**CASES[kind])
+    found = {finding.kind: finding for finding in findings_of(row)}
+    assert kind in found
+    finding = found[kind]
+    assert (finding.group_id, finding.cluster) == ("g", "default")
+    assert all((finding.title, finding.evidence, finding.cost, finding.action))
+    assert finding.numbers
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("idle_members", {"idle_now": 2, "partitions_now": 0}),
+        ("unbalanced", {"spread_now": 9, "state": "empty"}),
+        ("unbalanced", {"spread_now": 2}),
+        ("needless_moves", {"needless_moves": 1}),
+        ("better_strategy", EAGER | {"suggested_strategy": "cooperative-sticky", "suggestion": "x", "migration_note": "y"}),
+        ("lag_on_one_owner", {"lag_now": 5000, "lag_owner_share": 0.95, "members_now": 1}),
+        ("lag_on_one_owner", {"lag_now": 5000, "lag_owner_share": 0.5, "members_now": 2}),
+        ("storm", {"storm_rebalances": 4}),
+        ("eager_stops", EAGER | {"rebalances": 2}),
+        ("eager_stops", EAGER | {"observed_revoked": 9}),
+        ("slow_leader", {"sync_latency_ms_max": 199}),
+        ("static_membership", {"restarts": 5, "static_now": 3}),
+        ("flapping", {"leaves": 5, "members_peak": 3}),
+        ("dead_group", {"state": "deleted"}),
+        ("commits_by_nobody", {"commits_without_owner": 6, "group_type": "simple", "commits": 0}),
+        ("low_fidelity", {"replay_fidelity": None}),
+        ("incomplete_history", {"complete": None}),
+    ],
+)
+def test_a_rule_keeps_quiet_just_short_of_its_case(kind: str, changes: dict[str, Any]) -> None:
+    assert kind not in {finding.kind for finding in findings_of(healthy(**changes))}
+
+
+def test_severity_comes_before_weight() -> None:
+    def scored(severity: str, weight: float) -> float:
+        return Finding("k", severity, "t", "e", "c", "a", weight, {"n": 1.0}).score
+
+    assert scored("critical", 0) > scored("warning", 1e9) > scored("warning", 1) > scored("notice", 1e9) > scored("notice", 0)
+
+
+def test_advice_names_what_would_have_been_saved() -> None:
+    told = advice(healthy(**EAGER))
+    assert told["suggested_strategy"] == "cooperative-sticky"
+    assert "8 partitions stopped instead of 60" in told["suggestion"]
+    assert "at most 1 partitions apart instead of 4" in told["suggestion"]
+    assert "CooperativeStickyAssignor,org.apache.kafka.clients.consumer.RangeAssignor" in told["migration_note"]
+
+
+@pytest.mark.parametrize("changes", [{}, {"group_type": "simple"}, EAGER | {"libraries": ["aiokafka"]}, {"strategies": None}])
+def test_no_advice_where_nothing_is_gained_or_known(changes: dict[str, Any]) -> None:
+    assert advice(healthy(**changes)) == {}
+
+
+def test_migration_is_told_per_library() -> None:
+    assert "cannot be mixed" in migration_note("range", "cooperative-sticky", ["librdkafka"])
+    assert "one rolling restart" in migration_note("range", "roundrobin", ["librdkafka"])
+    assert "aiokafka (eager only)" in migration_note("range", "sticky", ["aiokafka"])
+    assert config_lines("librdkafka", ["roundrobin"]) == "partition.assignment.strategy=roundrobin"
+
+
+def test_a_low_fidelity_is_taken_apart() -> None:
+    assert fidelity_note(5, 5, 0, 0, ["java"]) is None
+    assert fidelity_note(0, 0, 0, 0, []) is None
+    note = fidelity_note(9, 3, 4, 1, ["java"])
+    assert note is not None
+    assert "3 of 9" in note
+    assert "4 differ by ties only" in note
+    assert "in 1 the leader (java)" in note
+    assert "1 differ otherwise" in note

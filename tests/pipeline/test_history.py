@@ -1,0 +1,85 @@
+"""A group's steps summed up: storms, restarts, idle members, peaks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from counterpoise.pipeline.history import history_of
+from counterpoise.pipeline.rebalances import steps_of_group
+from tests.pipeline.rows import created, generation, member, tombstone
+
+ALL = {"t": [0, 1]}
+
+
+def summed(*rows: dict[str, Any]) -> dict[str, Any]:
+    keys = ("missed_generations", "sync_latency_ms", "n_moved", "leader", "leader_library", "protocol_kind", "protocol")
+    return history_of(dict.fromkeys(keys) | step for step in steps_of_group(rows))
+
+
+def flapping(n: int, gap_s: float) -> list[dict[str, Any]]:
+    """A group whose second member comes and goes n times."""
+    a = member("a-1", ALL)
+    rows = [created(), generation(1, a)]
+    for turn in range(n):
+        at = gap_s * (2 * turn + 1)
+        rows.append(generation(2 * turn + 2, member("a-1", {"t": [0]}), member(f"b-{turn}", {"t": [1]}), seconds=at))
+        rows.append(generation(2 * turn + 3, a, seconds=at + gap_s))
+    return rows
+
+
+def test_rebalances_close_together_are_a_storm() -> None:
+    quick = summed(*flapping(5, 3.0))
+    assert (quick["storm_rebalances"], quick["storm_seconds"], quick["storm_clients"]) == (11, 30.0, ["b", "a"])
+    slow = summed(*flapping(5, 40.0))
+    assert slow["storm_rebalances"] == 2
+
+
+def test_a_client_that_is_back_within_a_minute_was_restarted() -> None:
+    assert summed(*flapping(5, 3.0))["restarts"] == 4
+    assert summed(*flapping(5, 70.0))["restarts"] == 0
+
+
+def test_idle_members_count_when_the_pair_is_done() -> None:
+    """The newcomer of a cooperative first round is not idle: its partitions are on their way."""
+    coop = "cooperative-sticky"
+    rows = [
+        created(),
+        generation(1, member("a-1", ALL), protocol=coop),
+        generation(2, member("a-1", {"t": [0]}, owned=ALL), member("b-1", {}), protocol=coop),
+        generation(3, member("a-1", {"t": [0]}, owned={"t": [0]}), member("b-1", {"t": [1]}), protocol=coop),
+    ]
+    assert summed(*rows)["idle_peak"] == 0
+    idle = summed(created(), generation(1, member("a-1", {"t": [0]}), member("b-1", {"t": [1]}), member("c-1", {})))
+    assert (idle["idle_peak"], idle["idle_now"], idle["idle_clients"]) == (1, 1, ["c"])
+
+
+def test_the_slowest_leader_is_named() -> None:
+    told = summed(created(), generation(1, member("a-1", ALL), latency_ms=3), generation(2, member("a-1", ALL), latency_ms=282))
+    assert (told["sync_latency_ms_max"], told["sync_latency_generation"], told["slow_leader"]) == (282, 2, "a")
+    assert told["sync_latency_ms_p50"] == 142.5
+
+
+def test_states() -> None:
+    alive = [created(), generation(1, member("a-1", ALL))]
+    assert summed(*alive)["state"] == "stable"
+    assert summed(*alive, generation(2))["state"] == "empty"
+    gone = summed(*alive, generation(2), tombstone())
+    assert (gone["state"], gone["deletions"], gone["emptied"], gone["protocol"], gone["topics"]) == (
+        "deleted",
+        1,
+        1,
+        "range",
+        ["t"],
+    )
+
+
+def test_counts() -> None:
+    told = summed(
+        created(), generation(1, member("a-1", ALL)), generation(4, member("a-1", {"t": [0]}), member("b-1", {"t": [1]}))
+    )
+    assert (told["generations"], told["rebalances"], told["failed_generations"], told["moved"]) == (2, 2, 2, 1)
+    assert (told["members_now"], told["members_peak"], told["distinct_members"], told["causes"]) == (2, 2, 2, {"join": 2})
+
+
+def test_a_connect_group_is_told_apart() -> None:
+    assert summed(generation(1, member("w-1", {}), protocol="sessioned", protocol_type="connect"))["group_type"] == "connect"

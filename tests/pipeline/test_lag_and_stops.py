@@ -1,0 +1,134 @@
+"""Lag as of each sample, and the silence of partitions around a rebalance."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import defaultdict
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from counterpoise.pipeline.lag import partition_lag
+from counterpoise.pipeline.stops import stops
+from tests.pipeline.conftest import Audited
+from tests.pipeline.rows import START
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def test_exact_rows_equal_the_last_commit_and_the_log_end_of_every_sample(audited: Audited, shop: Path) -> None:
+    """Looked up one by one, without Spark, in the capture's own files."""
+    aborted = {tuple(pair) for pair in json.loads((shop / "aborted_offsets.json").read_text())}
+    columns = ("log_partition", "log_offset", "log_ts", "group_id", "topic", "partition", "committed_offset")
+    past: dict[tuple[str, str, int], list[tuple[datetime, int | None]]] = defaultdict(list)
+    for row in sorted(audited.table("offset_commits", *columns), key=lambda row: (row["log_partition"], row["log_offset"])):
+        if (row["log_partition"], row["log_offset"]) not in aborted:
+            past[row["group_id"], row["topic"], row["partition"]].append((row["log_ts"], row["committed_offset"]))
+    ends = {
+        (row["topic"], row["partition"], row["sampled_at"]): row["log_end"]
+        for row in pq.read_table(shop / "log_offsets.parquet").to_pylist()
+    }
+    rows = audited.table("partition_lag")
+    assert len(rows) > 50_000
+    for row in rows:
+        key = (row["group_id"], row["topic"], row["partition"])
+        before = bisect_right(past[key], row["at"], key=lambda commit: commit[0])
+        committed = past[key][before - 1][1] if before else None
+        end = ends[row["topic"], row["partition"], row["at"]]
+        assert (row["committed"], row["log_end"]) == (committed, end), row
+        assert row["quality"] == ("unknown" if committed is None else "exact")
+        assert row["lag"] == (None if committed is None else max(0, end - committed))
+        assert row["clamped"] == (committed is not None and committed > end)
+
+
+def test_every_member_that_owned_a_partition_is_known_by_the_steps(audited: Audited) -> None:
+    members = {m["member_id"] for step in audited.table("rebalances", "assignment") for m in step["assignment"]}
+    owners = {row["owner"] for row in audited.table("partition_lag", "owner")} - {None}
+    assert owners
+    assert owners <= members
+
+
+def commits(spark: SparkSession, *rows: tuple[int, float, int | None]) -> DataFrame:
+    """Commits of group g: (partition, seconds, offset); a null offset is a tombstone."""
+    data = [("default", 0, place, at(s), "g", "t", p, offset, offset is None) for place, (p, s, offset) in enumerate(rows)]
+    columns = "cluster string, log_partition int, log_offset long, log_ts timestamp, group_id string, topic string, partition int"
+    return spark.createDataFrame(data, f"{columns}, committed_offset long, deleted boolean")
+
+
+def steps(spark: SparkSession, *rows: tuple[float, str, str, dict[str, list[int]]]) -> DataFrame:
+    """Steps of group g: (seconds, protocol kind, kind, {member: partitions})."""
+    data = [
+        ("default", "g", at(s), 0, 1000 + number, number, how, kind, [(name, [("t", held)]) for name, held in owned.items()])
+        for number, (s, how, kind, owned) in enumerate(rows, 1)
+    ]
+    columns = "cluster string, group_id string, log_ts timestamp, log_partition int, log_offset long, generation int"
+    nested = "array<struct<member_id: string, assigned: array<struct<topic: string, partitions: array<int>>>>>"
+    return spark.createDataFrame(data, f"{columns}, protocol_kind string, kind string, assignment {nested}")
+
+
+def ends(spark: SparkSession, *rows: tuple[int, float, int]) -> DataFrame:
+    """Samples: (partition, seconds, log end); every log starts at 0."""
+    data = [("t", p, 0, end, at(s)) for p, s, end in rows]
+    return spark.createDataFrame(data, "topic string, partition int, log_start long, log_end long, sampled_at timestamp")
+
+
+def test_qualities_owners_and_clamping(spark: SparkSession) -> None:
+    told = commits(spark, (0, 10, 5), (0, 20, 90), (1, 10, 7), (1, 25, None))
+    life = steps(spark, (5, "eager", "rebalance", {"a": [0, 1, 2]}), (22, "eager", "emptied", {}))
+    samples = ends(spark, *((p, s, 40) for p in (0, 1, 2) for s in (0, 15, 30)))
+    rows = {(r["partition"], r["at"].timestamp() - START.timestamp()): r for r in partition_lag(told, life, samples).collect()}
+
+    def seen(partition: int, seconds: float) -> tuple[Any, ...]:
+        row = rows[partition, seconds]
+        return row["committed"], row["lag"], row["owner"], row["quality"], row["clamped"]
+
+    assert set(rows) == {(0, 15), (1, 15), (2, 15), (0, 30)}
+    assert seen(0, 15) == (5, 35, "a", "exact", False)
+    assert seen(0, 30) == (90, 0, None, "exact", True)
+    assert seen(2, 15) == (None, None, "a", "unknown", False)
+    by_policy = partition_lag(told, life, samples, reset="earliest").where("partition = 2").collect()
+    assert [(r["lag"], r["quality"]) for r in by_policy] == [(40, "reset_policy")]
+
+
+def test_without_log_ends_there_is_one_row_of_unknown_lag_per_partition(spark: SparkSession) -> None:
+    rows = partition_lag(commits(spark, (0, 10, 5), (0, 20, 9), (1, 5, 3), (1, 6, None)), steps(spark), None).collect()
+    assert [(r["partition"], r["committed"], r["lag"], r["quality"]) for r in rows] == [(0, 9, None, "unknown")]
+
+
+def test_a_stop_is_the_silence_between_two_owners_less_the_usual_gap(spark: SparkSession) -> None:
+    """Commits every 2 s; the rebalance at 10 s costs partition 0 six seconds of silence, four of them more than usual."""
+    told = commits(spark, *((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18) for p in (0, 1)), (0, 40, 1))
+    life = steps(
+        spark,
+        (1, "eager", "rebalance", {"a": [0, 1]}),
+        (10, "eager", "rebalance", {"a": [0], "b": [1]}),
+        (30, "eager", "emptied", {}),
+    )
+    rows = {(r["partition"], r["generation"]): r for r in stops(told, life).collect()}
+    assert [rows[p, 2]["stop_s"] for p in (0, 1)] == [4.0, 4.0]
+    assert [(rows[p, 2]["owner_before"], rows[p, 2]["owner"]) for p in (0, 1)] == [("a", "a"), ("a", "b")]
+    assert rows[0, 1]["stop_s"] is None
+    assert sum(row["commits_by_nobody"] for row in rows.values()) == 1
+
+
+def test_a_cooperative_member_does_not_stop_what_it_keeps(spark: SparkSession) -> None:
+    """Partition 1 is withheld in the first round: its old owner goes on, and its commits are not nobody's."""
+    told = commits(spark, *((p, s, 1) for s in (2, 4, 6, 8, 10, 12, 14, 16) for p in (0, 1)))
+    life = steps(
+        spark,
+        (1, "cooperative", "rebalance", {"a": [0, 1]}),
+        (5, "cooperative", "rebalance", {"a": [0], "b": []}),
+        (9, "cooperative", "cooperative_followup", {"a": [0], "b": [1]}),
+    )
+    rows = {(r["partition"], r["generation"]): r for r in stops(told, life).collect()}
+    assert {key: row["stop_s"] for key, row in rows.items() if key[0] == 0} == {(0, 1): None, (0, 2): None, (0, 3): None}
+    assert rows[1, 3]["stop_s"] == 0.0
+    assert sum(row["commits_by_nobody"] for row in rows.values()) == 0
