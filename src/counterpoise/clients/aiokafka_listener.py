@@ -1,0 +1,58 @@
+"""The rebalance listener for aiokafka; made by `rebalance_listener`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from counterpoise.clients.ownership import Membership, Partition
+from counterpoise.clients.rebalance_listener import ListenerCore
+from counterpoise.errors import MissingExtraError
+
+try:
+    from aiokafka.abc import ConsumerRebalanceListener
+    from aiokafka.errors import KafkaError
+    from aiokafka.structs import TopicPartition
+except ImportError as error:
+    raise MissingExtraError("this listener needs aiokafka: pip install 'counterpoise[aiokafka]'") from error
+
+__all__ = ["AioKafkaListener"]
+
+
+class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore[misc]
+    """See `rebalance_listener`. aiokafka reports no lost membership: it shows in the coordinator's generation."""
+
+    async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        """Called by the client before it joins again."""
+        await self._revoked(revoked)
+
+    async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        """Called by the client with everything it now has."""
+        await self._assigned(assigned)
+
+    async def close(self) -> None:
+        """Report what is still owned as lost; call it after the consumer has stopped."""
+        await self._lost()
+
+    def _host_partitions(self, partitions: Iterable[Partition]) -> list[Any]:
+        return [TopicPartition(*each) for each in partitions]
+
+    def _host_offsets(self, offsets: dict[Partition, int]) -> dict[Any, Any]:
+        return {TopicPartition(*each): offset for each, offset in offsets.items()}
+
+    def _errors(self) -> type[Exception]:
+        return KafkaError  # type: ignore[no-any-return]
+
+    async def _commit(self, offsets: dict[Any, Any]) -> None:
+        await self._consumer.commit(offsets)
+
+    def _membership(self) -> Membership | None:
+        coordinator = getattr(self._consumer, "_coordinator", None)
+        generation, member = getattr(coordinator, "generation", None), getattr(coordinator, "member_id", None)
+        return Membership(member, generation) if isinstance(generation, int) and member else None
+
+    def _forgotten(self) -> bool:
+        return self._membership() is None or self._consumer._coordinator.generation < 0  # noqa: SLF001
+
+    def _cooperates(self) -> bool:
+        return False

@@ -1,0 +1,141 @@
+"""Assignors for kafka-python (2.2 and newer): `partition_assignment_strategy=[CooperativeStickyAssignor]`.
+
+Classes or instances, whatever the version. kafka-python 3 cooperates (KIP-429) when every listed strategy can; with an
+eager one beside it, as in the first step of a migration, the same class runs eagerly. kafka-python 2 is eager.
+What differs between the versions is read from the calling coordinator (see `calling_host`) and stays in this module.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from counterpoise.clients.calling_host import calling_object, calling_variable
+from counterpoise.clients.host_assignor import HostAssignor
+from counterpoise.clients.member_side import by_topic
+from counterpoise.clients.weights import generation_handed_out
+from counterpoise.errors import MissingExtraError, SnapshotError
+from counterpoise.snapshot.join import JoinMember
+from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
+
+try:
+    from kafka.coordinator.assignors import abstract
+    from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+    from kafka.coordinator.consumer import ConsumerCoordinator
+except ImportError as error:
+    raise MissingExtraError("these assignors need kafka-python: pip install 'counterpoise[kafka-python]'") from error
+
+__all__ = [
+    "ConstrainedCooperativeStickyAssignor",
+    "CooperativeStickyAssignor",
+    "RangeAssignor",
+    "RoundRobinAssignor",
+    "StickyAssignor",
+]
+
+log = logging.getLogger("counterpoise.clients")
+
+_Protocol = getattr(abstract, "RebalanceProtocol", None)
+"""kafka-python 3 alone has protocols."""
+
+
+class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignore[misc]
+    """What all assignors for kafka-python share; parameters as in `HostAssignor`."""
+
+    name = "abstract"
+
+    def supported_protocols(self) -> list[Any]:
+        """The protocols this strategy can run under (kafka-python 3 takes the highest that all listed ones share)."""
+        if _Protocol is None:
+            return []
+        return [_Protocol.EAGER, _Protocol.COOPERATIVE] if self._member.cooperates else [_Protocol.EAGER]
+
+    @classmethod
+    def _coordinator(cls) -> Any:
+        return calling_object((ConsumerCoordinator,))
+
+    def _held(self) -> tuple[TopicPartitions, ...] | None:
+        if _Protocol is None or not self._member.cooperates:
+            return None
+        coordinator = self._coordinator()
+        try:
+            if coordinator._rebalance_protocol != _Protocol.COOPERATIVE:  # noqa: SLF001
+                return None
+            return by_topic(coordinator._subscription.assigned_partitions())  # noqa: SLF001
+        except AttributeError:
+            # Claiming too much can leave a partition idle until the next rebalance; claiming too little gives it two owners.
+            log.warning("%s: this kafka-python does not show what the consumer owns; claiming its last assignment", self.name)
+            return self._member.assigned
+
+    def _joined(self, members: Any) -> list[JoinMember]:
+        if not isinstance(members, dict):
+            return [JoinMember(each.member_id, _encoded(each.metadata), each.group_instance_id) for each in members]
+        raw = calling_variable("_perform_assignment", "members") or ()
+        joined = [_from_raw(each) for each in raw]
+        if {each.id for each in joined} == set(members):
+            return joined
+        return [_cut_down(self.name, self._member.cooperates, each, members[each]) for each in members]
+
+    def _group_generation(self) -> int:
+        return int(getattr(getattr(self._coordinator(), "_generation", None), "generation_id", -1))
+
+    def _assigned_generation(self, assignment: Any) -> int:
+        told = calling_variable("_on_join_complete", "generation")
+        return told if isinstance(told, int) else generation_handed_out(assignment.user_data)
+
+
+def _encoded(metadata: Any) -> bytes:
+    """The subscription kafka-python 3 decoded, as bytes again."""
+    owned = tuple((entry.topic, tuple(entry.partitions)) for entry in metadata.owned_partitions or ())
+    return encode_subscription(
+        Subscription(
+            tuple(metadata.topics), metadata.user_data, owned, metadata.generation_id, metadata.rack_id, metadata.version
+        )
+    )
+
+
+def _from_raw(member: Any) -> JoinMember:
+    """A member as kafka-python 2 got it: (id, metadata) in 2.2, (id, instance id, metadata) in 2.3."""
+    return JoinMember(member[0], bytes(member[-1]), member[1] if len(member) == 3 else None)
+
+
+def _cut_down(name: str, cooperates: bool, member: str, metadata: Any) -> JoinMember:
+    """A member of which only version 0 is left; safe where claims are in user data."""
+    if cooperates and metadata.version >= 1:
+        raise SnapshotError(
+            f"member {member!r}: kafka-python hides what it owns, so leading {name!r} could give a partition two owners; "
+            "use kafka-python 2.2 to 2.3 or 3, or the strategy 'sticky'"
+        )
+    topics = getattr(metadata, "topics", None) or metadata.subscription
+    bare = Subscription(tuple(topics), metadata.user_data, version=0)
+    return JoinMember(member, encode_subscription(bare), getattr(metadata, "group_instance_id", None))
+
+
+class RangeAssignor(_KafkaPythonAssignor):
+    """`range`: exactly Kafka's, static members first, racks included."""
+
+    name = "range"
+
+
+class RoundRobinAssignor(_KafkaPythonAssignor):
+    """`roundrobin`: exactly Kafka's."""
+
+    name = "roundrobin"
+
+
+class StickyAssignor(_KafkaPythonAssignor):
+    """`sticky`: optimal balance, then as few moves as such balance allows; eager."""
+
+    name = "sticky"
+
+
+class CooperativeStickyAssignor(_KafkaPythonAssignor):
+    """`cooperative-sticky`: the same targets; only what moves stops (KIP-429)."""
+
+    name = "cooperative-sticky"
+
+
+class ConstrainedCooperativeStickyAssignor(_KafkaPythonAssignor):
+    """`constrained-cooperative-sticky`: KAFKA-9987 and KAFKA-12464; counterpoise members only."""
+
+    name = "constrained-cooperative-sticky"

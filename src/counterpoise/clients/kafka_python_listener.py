@@ -1,0 +1,107 @@
+"""The rebalance listener for kafka-python, 2.2 and newer; made by `rebalance_listener`.
+
+Version 3 calls listeners on its network thread, where the blocking API raises: the listener is a coroutine there. In
+version 2 it runs in the thread that polls, and may block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from counterpoise.clients.ownership import Membership, Partition
+from counterpoise.clients.rebalance_listener import ListenerCore
+from counterpoise.errors import MissingExtraError, OptionError
+
+try:
+    import kafka
+    from kafka.errors import KafkaError
+    from kafka.structs import OffsetAndMetadata, TopicPartition
+except ImportError as error:
+    raise MissingExtraError("this listener needs kafka-python: pip install 'counterpoise[kafka-python]'") from error
+
+__all__ = ["KafkaPythonListener"]
+
+_ASYNC_BASE = getattr(kafka, "AsyncConsumerRebalanceListener", None)
+"""kafka-python 3 alone has it."""
+
+
+class _Common(ListenerCore):
+    def _host_partitions(self, partitions: Iterable[Partition]) -> list[Any]:
+        return [TopicPartition(*each) for each in partitions]
+
+    def _host_offsets(self, offsets: dict[Partition, int]) -> dict[Any, Any]:
+        return {TopicPartition(*each): OffsetAndMetadata(offset, "", -1) for each, offset in offsets.items()}
+
+    def _errors(self) -> type[Exception]:
+        return KafkaError  # type: ignore[no-any-return]
+
+    def _generation(self) -> Any:
+        return getattr(getattr(self._consumer, "_coordinator", None), "_generation", None)
+
+    def _membership(self) -> Membership | None:
+        known = self._generation()
+        return Membership(known.member_id, known.generation_id) if getattr(known, "member_id", "") else None
+
+    def _forgotten(self) -> bool:
+        known = self._membership()
+        return known is None or known.generation < 0
+
+    def _cooperates(self) -> bool:
+        chosen = getattr(getattr(self._consumer, "_coordinator", None), "_rebalance_protocol", None)
+        return getattr(chosen, "name", "EAGER") == "COOPERATIVE"
+
+
+if _ASYNC_BASE is not None:
+
+    class KafkaPythonListener(_Common, _ASYNC_BASE):  # type: ignore[misc, valid-type]
+        """See `rebalance_listener`."""
+
+        async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+            """Called by the client: eager, before it joins, with everything; cooperative, with what it gives up."""
+            await self._revoked(revoked)
+
+        async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+            """Called by the client: eager, with everything; cooperative, with what is new."""
+            await self._assigned(assigned)
+
+        async def on_partitions_lost(self, lost: Iterable[Any]) -> None:  # noqa: ARG002 - all of it is lost
+            """Called by the client when its membership is gone."""
+            await self._lost()
+
+        def close(self) -> None:
+            """Report what is still owned as lost; call it after the consumer has been closed."""
+            _run(self._lost())
+
+        async def _commit(self, offsets: dict[Any, Any]) -> None:
+            await self._consumer.commit_async(offsets)
+
+else:
+
+    class KafkaPythonListener(_Common, kafka.ConsumerRebalanceListener):  # type: ignore[misc, no-redef]
+        """See `rebalance_listener`."""
+
+        def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+            """Called by the client before it joins, with everything."""
+            _run(self._revoked(revoked))
+
+        def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+            """Called by the client, with everything."""
+            _run(self._assigned(assigned))
+
+        def close(self) -> None:
+            """Report what is still owned as lost; call it after the consumer has been closed."""
+            _run(self._lost())
+
+        async def _commit(self, offsets: dict[Any, Any]) -> None:
+            self._consumer.commit(offsets)
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Run to the end what never waits; OptionError when a callback does."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    work.close()
+    raise OptionError("on_lost, on_gained: nothing awaits a coroutine here; give plain functions")

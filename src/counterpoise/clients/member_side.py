@@ -1,0 +1,87 @@
+"""What a member sends when it joins, by strategy: its subscription, its claims, its rack and its weight.
+
+Three ways of claiming, and who may use which:
+
+- cooperative host: what it owns at this moment, in the owned partitions, with the generation it got them in;
+- eager host under `sticky` (and the strategies only counterpoise has): in the user data, as everything is revoked;
+- eager host under `cooperative-sticky`: nothing. A leader withholds what is claimed until its holder revokes it and
+  joins again, which a host that has revoked everything never does: the partition would stay without an owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from counterpoise.assignors.registry import strategy
+from counterpoise.assignors.strategy import COOPERATIVE
+from counterpoise.clients.weights import with_weight
+from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
+from counterpoise.wire.user_data import encode_cooperative, encode_sticky
+
+__all__ = ["MemberSide", "by_topic"]
+
+_FOREIGN_COOPERATIVE = "cooperative-sticky"
+_WITHOUT_HISTORY = ("range", "roundrobin", "lag")
+
+
+@dataclass
+class MemberSide:
+    """One member's memory between rebalances, and how it is written.
+
+    Attributes
+    ----------
+    strategy : str
+    rack : str or None
+    capacity : int
+    assigned : tuple of TopicPartitions
+        What the last assignment gave, sorted.
+    generation : int
+        The generation of that assignment, -1 when unknown.
+    """
+
+    strategy: str
+    rack: str | None = None
+    capacity: int = 1
+    assigned: tuple[TopicPartitions, ...] = field(default=())
+    generation: int = -1
+
+    def received(self, partitions: Iterable[tuple[str, int]], generation: int) -> None:
+        """Remember an assignment."""
+        self.assigned = by_topic(partitions)
+        self.generation = generation
+
+    def subscription(self, topics: Iterable[str], held: tuple[TopicPartitions, ...] | None) -> bytes:
+        """The JoinGroup metadata, version 3.
+
+        Parameters
+        ----------
+        topics : names
+        held : tuple of TopicPartitions, or None
+            What the member holds while it joins, or None when its host has revoked everything (eager).
+        """
+        owned: tuple[TopicPartitions, ...] = ()
+        user_data: bytes | None = None
+        generation = -1
+        if held is not None:
+            owned, generation = held, self.generation if held else -1
+            user_data = encode_cooperative(generation)
+        elif self.strategy == _FOREIGN_COOPERATIVE:
+            user_data = encode_cooperative(-1)
+        elif self.strategy not in _WITHOUT_HISTORY:
+            user_data = encode_sticky(self.assigned, self.generation)
+        data = with_weight(user_data, self.capacity)
+        return encode_subscription(Subscription(tuple(topics), data, owned, generation, self.rack))
+
+    @property
+    def cooperates(self) -> bool:
+        """Whether the strategy can run cooperatively, on a host that can."""
+        return COOPERATIVE in strategy(self.strategy).protocols
+
+
+def by_topic(partitions: Iterable[tuple[str, int]]) -> tuple[TopicPartitions, ...]:
+    """(topic, partition) pairs grouped by topic, both sorted: equal sets give equal bytes."""
+    grouped: dict[str, list[int]] = {}
+    for topic, partition in sorted(set(partitions)):
+        grouped.setdefault(topic, []).append(partition)
+    return tuple((topic, tuple(indices)) for topic, indices in grouped.items())

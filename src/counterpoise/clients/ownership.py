@@ -1,0 +1,104 @@
+"""Ownership: which partitions a consumer really lost and really gained, whatever its host reports. No I/O, no host.
+
+An eager host reports everything as revoked and then everything as assigned. What lies between was kept only if the
+member stayed in the group and missed no generation: a forgotten member, or one that slept through a generation, may
+have had its partitions processed by somebody else meanwhile, so for it everything was lost and gained again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from threading import Lock
+from typing import NamedTuple, TypeAlias
+
+__all__ = ["Membership", "Ownership", "Partition", "Partitions"]
+
+Partition: TypeAlias = tuple[str, int]
+"""The hosts' TopicPartition is one of these."""
+
+Partitions: TypeAlias = frozenset[Partition]
+
+
+class Membership(NamedTuple):
+    """Who the member is to its coordinator, and since which generation."""
+
+    member_id: str
+    generation: int
+
+
+class Ownership:
+    """What is owned, what has been processed of it, and what each report of the host changes.
+
+    Safe to use from the thread that polls and the thread that rebalances.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._owned: Partitions = frozenset()
+        self._suspended: Partitions = frozenset()
+        self._since: Membership | None = None
+        self._next: dict[Partition, int] = {}
+
+    @property
+    def owned(self) -> Partitions:
+        """What may be processed now: nothing while an eager rebalance is on."""
+        return self._owned
+
+    def processed(self, partition: Partition, offset: int) -> None:
+        """The record at this offset is done. Ignored for partitions that are not owned (any more)."""
+        with self._lock:
+            if partition in self._owned:
+                self._next[partition] = offset + 1
+
+    def to_commit(self, partitions: Iterable[Partition] | None = None) -> dict[Partition, int]:
+        """Offset of the next record for every partition with something processed since it was assigned, sorted."""
+        with self._lock:
+            wanted = self._owned if partitions is None else frozenset(partitions)
+            return {each: self._next[each] for each in sorted(wanted & self._next.keys())}
+
+    def revoked(self, partitions: Iterable[Partition], *, cooperative: bool) -> Partitions:
+        """The host takes these away; returns what is lost for sure (eager: nothing yet)."""
+        with self._lock:
+            gone = frozenset(partitions) & self._owned
+            self._owned -= gone
+            self._forget(gone)
+            if cooperative:
+                return gone
+            self._suspended |= gone
+            return frozenset()
+
+    def lost(self) -> Partitions:
+        """The membership is gone; returns everything that was owned."""
+        with self._lock:
+            gone = self._owned | self._suspended
+            self._owned = self._suspended = frozenset()
+            self._forget(gone)
+            self._since = None
+            return gone
+
+    def assigned(
+        self, partitions: Iterable[Partition], membership: Membership | None, *, cooperative: bool
+    ) -> tuple[Partitions, Partitions]:
+        """The host hands these out (cooperative: only what is new); returns what was really lost and really gained."""
+        with self._lock:
+            # A cooperative host keeps what it owns without a word, also when it had to join as somebody new.
+            continues = self._continues(membership, cooperative=cooperative)
+            kept = self._owned if cooperative and continues else frozenset()
+            now = frozenset(partitions) | (self._owned if cooperative else frozenset())
+            before = self._suspended | self._owned
+            if continues:
+                kept |= self._suspended & now
+            self._forget(now - kept if cooperative else now)
+            self._owned, self._suspended, self._since = now, frozenset(), membership
+            return before - kept, now - kept
+
+    def _continues(self, now: Membership | None, *, cooperative: bool) -> bool:
+        before = self._since
+        if before is None or now is None or now.member_id != before.member_id:
+            return False
+        return cooperative or 0 <= now.generation - before.generation <= 1
+
+    def _forget(self, partitions: Partitions) -> None:
+        # Offsets of an earlier ownership must never be committed over those of whoever owned it since.
+        for each in partitions:
+            self._next.pop(each, None)

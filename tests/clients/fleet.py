@@ -1,0 +1,177 @@
+"""Members of one group as processes: started, paused, killed and read from their journals; gone for sure at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.java import java_home
+from tests.kafka_broker import LIBS, SETTINGS, Broker
+
+__all__ = ["JAVA_ASSIGNORS", "Fleet", "fleet"]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+WITHIN_S = 120.0
+JAVA_ASSIGNORS = {
+    "StickyAssignor": "org.apache.kafka.clients.consumer.StickyAssignor",
+    "CooperativeStickyAssignor": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+    "RangeAssignor": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "RoundRobinAssignor": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+}
+LIBRDKAFKA_ASSIGNORS = {
+    "CooperativeStickyAssignor": "cooperative-sticky",
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+}
+
+
+class Fleet:
+    """The members of one group; names are the callers' own."""
+
+    def __init__(self, broker: Broker, folder: Path, group: str, session_ms: int = 6000) -> None:
+        self.broker, self.folder, self.group, self.session_ms = broker, folder, group, session_ms
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.journals: dict[str, Path] = {}
+        self.kinds: dict[str, str] = {}
+
+    def start(
+        self, name: str, kind: str, assignors: list[str], topics: list[str], *, python: Path | None = None, **settings: Any
+    ) -> None:
+        """Start a member of a kind: kafka_python, aiokafka, confluent or java."""
+        self.journals[name] = self.folder / f"{name}.jsonl"
+        self.kinds[name] = kind
+        if kind == "java":
+            command = self._java(name, assignors, topics, settings.get("config", {}).get("group_instance_id"))
+        else:
+            if kind == "confluent":
+                assignors = [LIBRDKAFKA_ASSIGNORS[each] for each in assignors]
+            given = {
+                "bootstrap": self.broker.bootstrap,
+                "group": self.group,
+                "name": name,
+                "assignors": assignors,
+                "topics": topics,
+                "session_ms": self.session_ms,
+                "journal": str(self.journals[name]),
+                **settings,
+            }
+            command = [str(python or sys.executable), "-m", f"tests.clients.programs.{kind}_member", json.dumps(given)]
+        with (self.folder / f"{name}.log").open("ab") as output:
+            self.processes[name] = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+            )
+
+    def _java(self, name: str, assignors: list[str], topics: list[str], instance: str | None) -> list[str]:
+        return [
+            *(str(Path(java_home()) / "bin" / "java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            f"-Dlog4j2.configurationFile={SETTINGS / 'log4j2.properties'}",
+            *("-cp", f"{LIBS}/*", str(PROGRAMS / "Member.java"), self.broker.bootstrap, self.group, name, ",".join(topics)),
+            *(",".join(JAVA_ASSIGNORS[each] for each in assignors), str(self.session_ms), str(self.journals[name])),
+            *([instance] if instance else []),
+        ]
+
+    def stop(self, name: str) -> None:
+        """Ask a member to end in good order, and wait until it has."""
+        process = self.processes.pop(name)
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise AssertionError(f"{name} did not end on SIGTERM:\n{self.log_end(name)}") from None
+
+    def kill(self, name: str) -> None:
+        """End a member as a crash would."""
+        process = self.processes.pop(name)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def pause(self, name: str) -> None:
+        """Let a member sleep: its session runs out."""
+        os.killpg(self.processes[name].pid, signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """Wake a sleeping member."""
+        os.killpg(self.processes[name].pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        """Kill whatever still runs."""
+        for process in self.processes.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self.processes.clear()
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """A member's journal so far; a last line cut off by a crash is left out."""
+        path = self.journals[name]
+        if not path.exists():
+            return []
+        lines = path.read_bytes().split(b"\n")[:-1]
+        return [{"member": name, **json.loads(line)} for line in lines if line]
+
+    def all_events(self) -> list[dict[str, Any]]:
+        """All journals as one, in the order of the machine's clock."""
+        return sorted((event for name in self.journals for event in self.events(name)), key=lambda event: event["time"])
+
+    def owned(self, name: str) -> set[str]:
+        """What a member last said it owns."""
+        return set(next((event["partitions"] for event in reversed(self.events(name)) if event["event"] == "owns"), ()))
+
+    def log_end(self, name: str) -> str:
+        """The last lines a member printed."""
+        return "\n".join((self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-30:])
+
+    def settled(self, partitions: set[str]) -> bool:
+        """Whether the running members own exactly these partitions, each once, as evenly as can be."""
+        held = [self.owned(name) for name in self.processes]
+        even = max(map(len, held)) - min(map(len, held)) <= 1
+        return even and sum(map(len, held)) == len(partitions) and set().union(*held) == partitions
+
+    def wait_settled(self, topic: str, count: int, within_s: float = WITHIN_S) -> None:
+        """Wait until the running members own the topic evenly."""
+        wanted = {f"{topic}-{index}" for index in range(count)}
+        self.wait(lambda: self.settled(wanted), f"{topic} with {count} partitions to be owned evenly", within_s)
+
+    def wait(self, condition: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
+        """Wait for a condition; on the way, no member may end by itself."""
+        deadline = time.monotonic() + within_s
+        while not condition():
+            for name, process in self.processes.items():
+                if process.poll() is not None:
+                    raise AssertionError(f"{name} ended by itself while waiting for {what}:\n{self.log_end(name)}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited {within_s:.0f} s in vain for {what}; {self.picture()}")
+            time.sleep(0.1)
+
+    def picture(self) -> str:
+        """Who owns what, with the ends of the members' logs, for a failing test."""
+        held = "\n".join(f"{name} owns {sorted(self.owned(name))}" for name in self.processes)
+        logs = "\n".join(f"--- {name}\n{self.log_end(name)}" for name in self.processes)
+        return f"members:\n{held}\n{logs}"
+
+
+@contextlib.contextmanager
+def fleet(broker: Broker, folder: Path, group: str, session_ms: int = 6000) -> Iterator[Fleet]:
+    """A fleet that is gone at the end, whatever happens."""
+    made = Fleet(broker, folder, group, session_ms)
+    try:
+        yield made
+    finally:
+        made.close()

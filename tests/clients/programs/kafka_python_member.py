@@ -1,0 +1,81 @@
+"""A kafka-python member with counterpoise's assignors and listener; ends on SIGTERM. Arguments: one JSON object."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from typing import Any
+
+from kafka import KafkaConsumer
+
+from counterpoise.clients import kafka_python
+from counterpoise.clients.rebalance_listener import rebalance_listener
+from tests.clients.programs.journal import Journal, names
+from tests.clients.programs.lead_journal import lead_event
+
+
+def main(settings: dict[str, Any]) -> None:
+    journal = Journal(settings["journal"])
+
+    def led(lead: Any) -> None:
+        journal.write("lead", **lead_event(lead))
+
+    options = dict(settings.get("options", {}))
+    config = dict(settings.get("config", {}))
+    consumer = KafkaConsumer(
+        bootstrap_servers=settings["bootstrap"],
+        group_id=settings["group"],
+        client_id=settings["name"],
+        partition_assignment_strategy=[getattr(kafka_python, each)(on_lead=led, **options) for each in settings["assignors"]],
+        session_timeout_ms=settings["session_ms"],
+        heartbeat_interval_ms=500,
+        metadata_max_age_ms=1000,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        retry_backoff_ms=200,
+        **config,
+    )
+
+    def membership() -> dict[str, Any]:
+        generation = consumer._coordinator._generation
+        return {"generation": generation.generation_id, "member_id": generation.member_id}
+
+    def lost(partitions: Any) -> None:
+        journal.write("lost", partitions=names(partitions))
+
+    def gained(partitions: Any) -> None:
+        journal.write("gained", partitions=names(partitions))
+
+    listener = rebalance_listener(consumer, on_lost=lost, on_gained=gained)
+    if settings.get("pattern"):
+        consumer.subscribe(pattern=settings["pattern"], listener=listener)
+    else:
+        consumer.subscribe(settings["topics"], listener=listener)
+    ending = []
+    signal.signal(signal.SIGTERM, lambda *_: ending.append(1))
+    journal.write("started")
+    before: Any = None
+    while not ending:
+        batch = consumer.poll(timeout_ms=200)
+        now = (names(consumer.assignment()), membership())
+        if now != before:
+            journal.write("owns", partitions=now[0], **now[1])
+            before = now
+        for partition, records in batch.items():
+            for record in records:
+                listener.processed(record)
+            journal.write("records", partition=f"{partition[0]}-{partition[1]}", values=[int(each.value) for each in records])
+        offsets = listener.offsets()
+        if batch and offsets:
+            try:
+                consumer.commit(offsets)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it belongs into the journal
+                journal.write("commit failed", error=repr(error))
+    consumer.close()
+    listener.close()
+    journal.write("ended")
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
