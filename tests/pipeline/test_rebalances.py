@@ -170,16 +170,19 @@ def test_a_group_that_goes_on_under_the_other_protocol_was_migrated() -> None:
         created(),
         generation(4, member("a-1", ALL)),
         tombstone(seconds=5),
-        modern(5, member_848("m1", "t"), "m1", seconds=5),
+        modern(5, member_848("a", "t"), "a-1", seconds=5),
         modern(3, json.dumps({"epoch": 4}), seconds=5),
-        modern(7, target(0), "m1", seconds=5),
+        modern(7, target(0), "a-1", seconds=5),
         modern(6, json.dumps({"assignment_epoch": 4}), seconds=5),
     )
-    assert [(s["kind"], s["cause"]) for s in up][2:] == [("migrated", "protocol"), ("rebalance", "join")]
+    assert [(s["kind"], s["cause"]) for s in up][2:] == [("migrated", "protocol"), ("rebalance", "protocol")]
+    assert [step["complete"] for step in up] == [True, True, True, True]
     down = steps(
+        modern(5, member_848("a", "t"), "a-1"),
         modern(3, json.dumps({"epoch": 6})),
         modern(6, json.dumps({"assignment_epoch": 6})),
         modern(3, None, seconds=5),
         generation(6, member("a-1", ALL), seconds=5),
     )
-    assert [step["kind"] for step in down] == ["emptied", "migrated", "rebalance"]
+    assert [(s["kind"], s["cause"]) for s in down] == [("rebalance", "join"), ("migrated", "protocol"), ("rebalance", "protocol")]
+    assert [step["missed_generations"] for step in down[2:]] == [0]

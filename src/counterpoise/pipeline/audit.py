@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from counterpoise.pipeline.group_report import group_report
 from counterpoise.pipeline.lag import partition_lag
 from counterpoise.pipeline.ranking import findings
 from counterpoise.pipeline.rebalances import rebalances, topic_names
+from counterpoise.pipeline.replay_fold import comparable
 from counterpoise.pipeline.replays import measured_replays, metrics, replays
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import local_session, portable_timestamps
@@ -102,12 +104,14 @@ def audit(
     ------
     CaptureError
         The source cannot be read.
+    UnknownStrategyError
 
     Notes
     -----
     Every table is written once and read back, so nothing is computed twice; raw records are read twice (commits, the rest).
     Only sums and the top findings come to the driver.
     """
+    comparable(strategies)
     capture = _capture(spark, source)
     where = str(source) if isinstance(source, str | Path) else "records"
     with reading(where), portable_timestamps(spark):
@@ -120,6 +124,11 @@ def _capture(spark: SparkSession, source: str | Path | DataFrame | Capture) -> C
     if isinstance(source, DataFrame):
         return Capture(check_columns(source, "records"), notes=("only records were given: lag is unknown",))
     return read_capture(spark, source)
+
+
+def _finding(row: Mapping[str, Any]) -> Finding:
+    moment = None if row["at"] is None else datetime.fromisoformat(row["at"])
+    return Finding(**{name: value for name, value in row.items() if name not in ("score", "at")}, at=moment)
 
 
 class _Run:
@@ -162,8 +171,7 @@ class _Run:
         summary = {"source": where, "cluster": self._cluster, **summary, "tables": self._tables(), "notes": list(capture.notes)}
         summary = {"format": 1, **summary}
         (self._out / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        top = tuple(Finding(**{k: v for k, v in one.items() if k != "score"}) for one in summary["findings"]["top"])
-        return AuditResult(self._out, summary, top)
+        return AuditResult(self._out, summary, tuple(map(_finding, summary["findings"]["top"])))
 
     def _commits(self, rest: DataFrame) -> Counted:
         seen = Observation()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -40,7 +41,18 @@ class ClassicFold:
         self._codes: dict[str, int] = {}
         self._revoking = 0
         self._cause = _NOTHING
+        self._inherited = False
         self._sizes: dict[str, int] = {}
+
+    @property
+    def members(self) -> list[Row]:
+        """The members of the last generation."""
+        return self._members
+
+    def inherit(self, members: list[Row], generation: int | None) -> None:
+        """Go on where the group's life under the other protocol ended, at epoch `generation`."""
+        self._members, self._seen, self._inherited, self._ended = members, True, True, False
+        self._generation = None if generation is None else generation - 1
 
     def feed(self, row: Row) -> dict[str, Any]:
         """The step that this record makes."""
@@ -124,6 +136,9 @@ class ClassicFold:
         )
         if not self._members:
             why = Difference("join", why.joined, [], [], why.detail.split(";")[0])
+        if self._inherited and why.cause in ("unknown", "partition_count"):
+            why = replace(why, cause="protocol")
+        self._inherited = False
         followup = bool(self._revoking) and not why.joined and not why.left and why.cause in ("unknown", "partition_count")
         if followup:
             why = Difference(self._cause.cause, [], [], [], "second round: what was revoked is handed out")

@@ -22,7 +22,15 @@ from counterpoise.pipeline.schemas import DECODE_ERRORS, GROUP_GENERATIONS, MODE
 from counterpoise.pipeline.sources import check_columns
 from counterpoise.wire.offsets_topic import Record, RecordType, Undecodable, decode_record
 
-__all__ = ["decode_errors", "decoded_commits", "group_generations", "is_commit", "modern_group_records", "offset_commits"]
+__all__ = [
+    "decode_errors",
+    "decoded_commits",
+    "error_batches",
+    "group_generations",
+    "is_commit",
+    "modern_group_records",
+    "offset_commits",
+]
 
 _AFTER_COMMITS, _AFTER_METADATA = b"\x00\x02", b"\x00\x03"
 ERROR_COLUMNS = arrow_schema(StructType(DECODE_ERRORS.fields[1:]))

@@ -19,7 +19,17 @@ from counterpoise.pipeline.lag import lag_now
 from counterpoise.pipeline.schemas import GROUP_REPORT
 from counterpoise.pipeline.stops import stops_by_group
 
-__all__ = ["fidelity", "group_report", "strategy_runs"]
+__all__ = [
+    "advise_batches",
+    "commit_counts",
+    "fidelity",
+    "group_report",
+    "histories",
+    "lag_by_group",
+    "latest_figures",
+    "libraries",
+    "strategy_runs",
+]
 
 _KEY = ["cluster", "group_id"]
 _BEFORE_COMMITS = GROUP_REPORT.fields[: GROUP_REPORT.names.index("commits")]

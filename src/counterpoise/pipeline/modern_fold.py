@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -70,7 +71,17 @@ class ModernFold:
         self._owners: Owners = {}
         self._codes: dict[str, int] = {}
         self._target_epoch: int | None = None
-        self._seen_first = False
+        self._inherited = False
+
+    @property
+    def members(self) -> Sequence[Row]:
+        """The members at the last target."""
+        return self._was
+
+    def inherit(self, members: Sequence[Row], generation: int | None) -> None:
+        """Go on where the group's life under the other protocol ended, in `generation`."""
+        self._was, self._inherited, self._ended = members, True, False
+        self._target_epoch = None if generation is None else generation - 1
 
     def feed(self, row: Row) -> list[dict[str, Any]]:
         """The steps that this record finishes; each holds its own ``log_*`` columns."""
@@ -157,6 +168,9 @@ class ModernFold:
         why = difference(self._was, members, sizes_before, sizes_now, (None, None))
         if why.cause == "partition_count" and not (self._was and members):
             why = Difference("unknown", [], [], [], "")
+        if self._inherited and why.cause in ("unknown", "partition_count"):
+            why = replace(why, cause="protocol")
+        self._inherited = False
         alive = np.zeros(len(code), np.bool_)
         alive[[code[identity(member)] for member in members]] = True
         moved, kept = changes(self._owners, now, alive)

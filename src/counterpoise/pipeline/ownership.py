@@ -8,7 +8,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NOBODY", "Owners", "changes", "owners_of", "pending", "sizes_of"]
+__all__ = [
+    "NOBODY",
+    "Owners",
+    "carried",
+    "changes",
+    "owners_of",
+    "pending",
+    "sizes_of",
+]
 
 Owners: TypeAlias = dict[str, npt.NDArray[np.int32]]
 """Topic -> code of the owner per partition index, NOBODY where there is none."""

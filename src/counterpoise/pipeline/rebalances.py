@@ -80,12 +80,18 @@ def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]
     """
     classic, modern = ClassicFold(), ModernFold()
     held: dict[str, Any] | None = None
+    left: list[Mapping[str, Any]] = []
     for row in rows:
         is_modern = row["record_type"] is not None
-        steps = modern.feed(row) if is_modern else [{**{name: row[name] for name in _PLACE}, **classic.feed(row)}]
-        if held is not None and not (is_modern and int(row["record_type"]) == NAMES):
-            yield _migrated(held, row, is_modern)
+        if held is not None:
+            if _crosses(held, row, is_modern):
+                held |= _MIGRATED[is_modern]
+                (modern if is_modern else classic).inherit(left, held["generation"])
+            yield held
             held = None
+        if row["deleted"]:
+            left = list((modern if is_modern else classic).members)
+        steps = modern.feed(row) if is_modern else [{**{name: row[name] for name in _PLACE}, **classic.feed(row)}]
         if steps and steps[-1]["kind"] == "deleted":
             held = steps.pop()
         yield from steps
@@ -94,12 +100,15 @@ def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]
         yield held
 
 
-def _migrated(step: dict[str, Any], following: Mapping[str, Any], to_modern: bool) -> dict[str, Any]:
-    crossed = to_modern != (step["group_type"] != "classic")
-    if not crossed or following["deleted"] or following["log_ts"] != step["log_ts"]:
-        return step
-    words = "upgraded to the consumer protocol" if to_modern else "downgraded to the classic protocol"
-    return step | {"kind": "migrated", "cause": "protocol", "left": [], "detail": f"the group was {words}"}
+_MIGRATED: dict[bool, dict[str, Any]] = {
+    to_modern: {"kind": "migrated", "cause": "protocol", "left": [], "detail": f"the group was {words}"}
+    for to_modern, words in ((True, "upgraded to the consumer protocol"), (False, "downgraded to the classic protocol"))
+}
+
+
+def _crosses(step: Mapping[str, Any], following: Mapping[str, Any], to_modern: bool) -> bool:
+    other = to_modern != (step["group_type"] != "classic")
+    return other and not following["deleted"] and following["log_ts"] == step["log_ts"]
 
 
 def _classic_side(generations: DataFrame) -> DataFrame:

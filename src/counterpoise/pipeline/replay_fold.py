@@ -64,8 +64,15 @@ class Replay:
 
 
 def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The strategies to compare: `names`, or all that need nothing but a group (those by lag need lag)."""
-    return tuple(names) if names is not None else tuple(name for name in strategies() if not name.startswith("lag"))
+    """The strategies to compare: `names`, or all that need nothing but a group (those by lag need lag).
+
+    Raises
+    ------
+    UnknownStrategyError
+    """
+    if names is not None:
+        return tuple(strategy(name).name for name in names)
+    return tuple(name for name in strategies() if not name.startswith("lag"))
 
 
 def replays_of_group(rows: Iterable[Row], names: Sequence[str]) -> Iterator[Replay]:

@@ -18,7 +18,12 @@ from counterpoise.pipeline.grouped import by_group
 from counterpoise.pipeline.replay_fold import Replay, comparable, replays_of_group
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS, METRICS, REPLAYS
 
-__all__ = ["measured_replays", "metrics", "replays"]
+__all__ = [
+    "measured_replays",
+    "metrics",
+    "replay_batches",
+    "replays",
+]
 
 _BATCH = 512
 _FIGURES = tuple(field.name for field in fields(Metrics))
@@ -38,7 +43,6 @@ def measured_replays(generations: DataFrame, names: Sequence[str] | None = None)
     Raises
     ------
     UnknownStrategyError
-        When the stage runs.
     """
     needed = ["cluster", "group_id", "log_partition", "log_offset", "log_ts", "protocol_type", "protocol", "generation"]
     rows = generations.select(*needed, "leader", "state_ts", "deleted", "members", "leader_library")

@@ -140,7 +140,8 @@ def _findings(found: DataFrame) -> dict[str, Any]:
     for row in found.orderBy("rank", "cluster").limit(MOST_FINDINGS).collect():
         one = row.asDict()
         one["at"] = _iso(one["at"])
-        one["weight"] = one.pop("score")
+        weight = {"critical": 1e6, "warning": 1e3, "notice": 1.0}[one["severity"]]
+        one["weight"] = one["score"] / weight - 1
         top.append(one)
     return {"total": sum(by_kind.values()), "by_severity": by_severity, "by_kind": by_kind, "top": top}
 
