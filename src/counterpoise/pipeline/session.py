@@ -83,7 +83,7 @@ def _alone(cores: int, records: int | None) -> dict[str, str]:
     small = records is not None and records <= SMALL
     settings = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(cores if small else 2 * cores)}
     if small:
-        settings["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        settings["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
     if "SPARK_DRIVER_MEMORY" not in os.environ:
         settings["spark.driver.memory"] = "2g"
     # Workers must find this package, and Spark would take the first python3 in the PATH.
