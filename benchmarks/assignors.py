@@ -141,7 +141,9 @@ def read_runs(paths: list[Path]) -> tuple[dict[str, Any], list[Line]]:
     machine: dict[str, Any] = {}
     for path in paths:
         read = json.loads(path.read_text())
+        load = [*machine.get("load", []), *read["machine"]["load"]]
         machine = {key: _both(machine.get(key, value), value) for key, value in read["machine"].items()}
+        machine["load"] = [min(load), max(load)]
         line_of |= {(value["case"], value["scenario"]): Line.from_json(value) for value in read["lines"]}
     place = {key: at for at, key in enumerate(CASES | SWEEP)}
     return machine, sorted(line_of.values(), key=lambda line: (place[line.case], list(SCENARIOS).index(line.scenario)))
@@ -158,21 +160,22 @@ def _machine(wanted: argparse.Namespace) -> dict[str, Any]:
         "cpu": cpu[0] if cpu else platform.machine(),
         "cores": os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
-        "load": _load("never measured"),
+        "load": _load([]),
         "versions": ", ".join(
             [f"Python {platform.python_version()}", *packages, "Kafka 4.3.1", _first_line(["go", "version"]), _java_version()]
         ),
-        "seconds": wanted.seconds,
+        "seconds": f"{wanted.seconds:g}",
         "runs": wanted.runs,
         "rounds": wanted.rounds,
-        "cap": wanted.cap,
+        "cap": f"{wanted.cap:g}",
         "twice": 2 * WARM_UP,
     }
 
 
-def _load(before: str) -> str:
-    now = f"{os.getloadavg()[0]:.1f}"
-    return now if not before[0].isdigit() else f"{before.partition(' to ')[0]} to {now}"
+def _load(before: list[float]) -> list[float]:
+    """Lowest and highest load average so far."""
+    seen = [*before, round(os.getloadavg()[0], 1)]
+    return [min(seen), max(seen)]
 
 
 def _java_version() -> str:

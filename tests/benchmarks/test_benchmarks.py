@@ -103,9 +103,11 @@ def test_of_a_line_measured_twice_the_later_file_counts(tmp_path: Path) -> None:
 
     def written(name: str, cap: int, **ms: float) -> Path:
         lines = [Line("chain", "", scenario, 9, {"counterpoise": Figures(kernel_ms=value)}) for scenario, value in ms.items()]
-        (tmp_path / name).write_text(json.dumps({"machine": {"cap": cap}, "lines": [line.as_json() for line in lines]}))
+        (tmp_path / name).write_text(
+            json.dumps({"machine": {"cap": cap, "load": [cap / 10]}, "lines": [line.as_json() for line in lines]})
+        )
         return tmp_path / name
 
     machine, lines = read_runs([written("a", 20, leaves=1.0, fresh=2.0), written("b", 60, leaves=3.0), written("c", 60)])
-    assert machine == {"cap": "20 or 60"}
+    assert machine == {"cap": "20 or 60", "load": [2.0, 6.0]}
     assert [(line.scenario, line.peers["counterpoise"].kernel_ms) for line in lines] == [("fresh", 2.0), ("leaves", 3.0)]
