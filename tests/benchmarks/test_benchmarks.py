@@ -85,7 +85,7 @@ def test_a_broken_promise_is_named_and_reaches_the_page() -> None:
     line = Line("random-40", CASES["random-40"].title, "fresh", 1000, {"counterpoise": ours, "java-sticky": java})
     assert missed(CASES["random-40"], line) == ["java-sticky kernel 9.0x, wanted 10x"]
     assert missed(CASES["random-40"], line, cpu=True) == []
-    machine = dict.fromkeys(("cpu", "cores", "memory_gb", "load", "versions", "seconds", "runs", "rounds", "cap", "twice"), "?")
+    machine = dict.fromkeys(("cpu", "cores", "memory_gb", "load", "versions", "seconds", "runs", "rounds", "cap", "twice"), "12")
     assert "java-sticky kernel 9.0x, wanted 10x" in page(machine, [Line.from_json(line.as_json())])
 
 
