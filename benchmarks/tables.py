@@ -146,9 +146,9 @@ _INTRODUCTION = """\
 Written by `python -m benchmarks.assignors --page docs/benchmarks.md`; every figure here was measured in the runs it names.
 
 - Machine: {cpu}, {cores} cores, {memory_gb} GB; load average while running {load[0]} to {load[1]}.
-  Other work shares its cores: trust ratios, not milliseconds. Such work stretches a long call more than a short one, so ratios of processor time stand beside those of
-  the wall clock. Processor time is that of the calling thread: a JVM's compiler and collector threads are not in it,
-  and of a call that was stopped none is known.
+  Other work shares its cores: trust ratios, not milliseconds. Such work stretches a long call more than a short one, so
+  ratios of processor time stand beside those of the wall clock. Processor time is that of the calling thread: a JVM's
+  compiler and collector threads are not in it, and of a call that was stopped none is known.
 - Versions: {versions}.
 - Protocol: {seconds} s or {runs} runs per peer and surface, whichever ends first, and at least three runs; {rounds} round(s);
   each peer in a process of its own, one straight after another on each line. The first {warm_up} runs are warm-up (of fewer than
