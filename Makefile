@@ -2,12 +2,13 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint bench kafka wheel lock clean distclean
+.PHONY: help demo test test-long soak lint bench kafka wheel lock clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 KAFKA := .kafka/.ready
+OLDEST := .oldest/.ready
 PYTEST := $(BIN)/pytest
 
 help: ## list the targets
@@ -16,11 +17,14 @@ help: ## list the targets
 demo: $(READY) ## audit the recorded cluster in examples/shop; the report lands in out/demo
 	@scripts/demo.sh
 
-test: lint $(KAFKA) ## everything that must hold: lint, types, import contracts, unit, property, Spark and broker tests
+test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import contracts, unit, property, Spark and broker tests
 	@JAVA_HOME="$$(scripts/find_java.sh --install)" $(PYTEST)
 
-test-long: $(READY) $(KAFKA) ## the same tests with a hundred times the generated cases (hours; the seed of a failure is printed)
+test-long: $(READY) $(KAFKA) $(OLDEST) ## the same tests with a hundred times the generated cases (hours; the seed of a failure is printed)
 	@JAVA_HOME="$$(scripts/find_java.sh --install)" COUNTERPOISE_PROFILE=long $(PYTEST)
+
+soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, everything done to each of them (half an hour)
+	@JAVA_HOME="$$(scripts/find_java.sh --install jdk)" COUNTERPOISE_PROFILE=long $(PYTEST) tests/clients -m kafka
 
 lint: $(READY) ## style, types and import contracts
 	@$(BIN)/ruff check .
@@ -45,10 +49,13 @@ clean: ## remove what the other targets made, except the environment and the bro
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove those too
-	rm -rf $(VENV) .kafka
+	rm -rf $(VENV) .kafka .oldest
 
 $(READY): requirements.lock pyproject.toml
 	@scripts/make_env.sh $(VENV)
 
 $(KAFKA): tests/kafka/pom.xml
 	@scripts/fetch_kafka.sh .kafka
+
+$(OLDEST): $(READY) $(wildcard tests/clients/oldest/*.txt)
+	@scripts/fetch_oldest.sh .oldest

@@ -65,7 +65,7 @@ class MemberSide:
         generation = -1
         if held is not None:
             owned, generation = held, self.generation if held else -1
-            user_data = encode_cooperative(generation)
+            user_data = encode_cooperative(generation) if self.strategy == _FOREIGN_COOPERATIVE else encode_sticky((), generation)
         elif self.strategy == _FOREIGN_COOPERATIVE:
             user_data = encode_cooperative(-1)
         elif self.strategy not in _WITHOUT_HISTORY:

@@ -1,0 +1,83 @@
+"""Random groups through the hosts' real classes, the newest and the oldest supported versions, obey the laws."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterpoise.clients import aiokafka, kafka_python
+from tests.clients.rounds import STRATEGIES, play
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+OLDEST = ROOT / ".oldest"
+LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
+NEWEST_SEEDS = 2_000 if LONG else 60
+OLDEST_GROUPS = 10_000 if LONG else 100
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("host", ["kafka_python", "aiokafka"])
+def test_groups_of_the_newest_version_obey_the_laws(host: str, strategy: str) -> None:
+    for seed in range(NEWEST_SEEDS):
+        play(host, strategy, seed)
+
+
+@pytest.mark.parametrize(
+    ("version", "host"),
+    [
+        ("kafka-python-2.2.0", "kafka_python"),
+        ("kafka-python-2.3.0", "kafka_python"),
+        ("kafka-python-3.0.0", "kafka_python"),
+        ("aiokafka-0.12.0", "aiokafka"),
+    ],
+)
+def test_groups_of_the_oldest_versions_obey_the_laws(version: str, host: str) -> None:
+    folder = OLDEST / version
+    assert folder.is_dir(), "older Kafka clients are missing: run `make .oldest/.ready`"
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.clients.rounds", host, str(OLDEST_GROUPS)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT / "src"), str(ROOT)))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout == f"{host} {version.rpartition('-')[2]}: {OLDEST_GROUPS} groups obey the laws\n"
+
+
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "constrained-cooperative-sticky"])
+def test_a_member_that_claims_nothing_while_it_owns_is_found_out(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_python._KafkaPythonAssignor, "_held", lambda self: ())
+    with pytest.raises(AssertionError, match="while it holds"):
+        for seed in range(30):
+            play("kafka_python", strategy, seed)
+
+
+def test_a_member_that_still_claims_what_it_has_lost_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_python._KafkaPythonAssignor, "_held", lambda self: self._member.assigned)
+    with pytest.raises(AssertionError, match="while it holds"):
+        for seed in range(30):
+            play("kafka_python", "cooperative-sticky", seed)
+
+
+def test_an_eager_member_that_claims_under_cooperative_sticky_leaves_partitions_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiokafka._AioKafkaAssignor, "_held", lambda self: self._member.assigned)
+    with pytest.raises(AssertionError, match="while it holds"):
+        for seed in range(30):
+            play("aiokafka", "cooperative-sticky", seed)
+
+
+def test_a_leader_that_forgets_claims_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(self: Any, assignment: Any, generation: int | None = None) -> None:
+        self._member.received((), -1)
+
+    monkeypatch.setattr(aiokafka._AioKafkaAssignor, "on_assignment", forgetful)
+    with pytest.raises(AssertionError, match="the leader does not know"):
+        for seed in range(60):
+            play("aiokafka", "sticky", seed)
