@@ -42,7 +42,7 @@ def portable_timestamps(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(name, before)
 
 
-SMALL = 2_000_000
+SMALL = 500_000
 """Up to so many records the JVM's quick compiler alone is faster: a short job ends before the slow one pays off."""
 
 

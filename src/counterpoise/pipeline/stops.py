@@ -28,7 +28,8 @@ def stops(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
 
     Notes
     -----
-    One sort of the commits by partition; all the rest is over what is left of them per partition and step.
+    One sort of the commits by partition, only those of groups that have steps; all the rest is over what is left of them
+    per partition and step.
     """
     spans = _spans(commits, rebalances)
     of_owner = Window.partitionBy("cluster", "group_id", "owner", "at")
@@ -66,7 +67,8 @@ def stops(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
 
 def _spans(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
     """Commits summed between two steps, per partition: ``at, generation, owner, eager, first, last, gap, commits, ...``."""
-    live = commits.where(~fn.col("deleted"))
+    with_steps = fn.broadcast(rebalances.select("cluster", "group_id").distinct())
+    live = commits.where(~fn.col("deleted")).join(with_steps, ["cluster", "group_id"], "left_semi")
     said = live.select(*KEY, fn.col("log_ts").alias("time"), "log_offset", fn.lit(0).alias("step"))
     held = fn.struct("generation", "owner", "until", "eager").alias("held")
     owners = ownership(rebalances).select(*KEY, fn.col("log_ts").alias("time"), "log_offset", fn.lit(1).alias("step"), held)
