@@ -1,10 +1,19 @@
 #!/bin/sh
 # Prints the JAVA_HOME of a Java 17 or newer: from $JAVA_HOME, then from PATH, then from the usual folders.
 # With --install, and only as root on Debian, installs one when there is none. Otherwise one line on stderr and exit 2.
+# With --jdk only a Java with its compiler will do.
 set -u
 
+install= package=openjdk-17-jre-headless what="Java 17 or newer" program=java
+for argument in "$@"; do
+    case $argument in
+    --install) install=yes ;;
+    --jdk) package=openjdk-17-jdk-headless what="Java development kit 17 or newer" program=javac ;;
+    esac
+done
+
 usable() { # usable HOME: does HOME hold a Java of version 17 or newer?
-    [ -x "$1/bin/java" ] || return 1
+    [ -x "$1/bin/java" ] && [ -x "$1/bin/$program" ] || return 1
     version=$("$1/bin/java" -version 2>&1 </dev/null | sed -n 's/.* version "\([0-9][0-9]*\).*/\1/p' | head -n 1)
     [ -n "$version" ] && [ "$version" -ge 17 ]
 }
@@ -45,8 +54,8 @@ find_home() {
 
 HOME=${HOME:-/root}
 find_home && exit 0
-if [ "${1:-}" = --install ] && "$(dirname "$0")/apt_install.sh" openjdk-17-jre-headless >&2; then
+if [ -n "$install" ] && "$(dirname "$0")/apt_install.sh" "$package" >&2; then
     find_home && exit 0
 fi
-echo "no Java 17 or newer found in JAVA_HOME, PATH or the usual folders: install one (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME" >&2
+echo "no $what found in JAVA_HOME, PATH or the usual folders: install one (Debian: apt-get install $package) or set JAVA_HOME" >&2
 exit 2

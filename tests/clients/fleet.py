@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.java import java_home
+from tests.java import jdk_home
 from tests.kafka_broker import LIBS, SETTINGS, Broker
 
 __all__ = ["JAVA_ASSIGNORS", "Fleet", "fleet"]
@@ -78,7 +78,7 @@ class Fleet:
 
     def _java(self, name: str, assignors: list[str], topics: list[str], instance: str | None) -> list[str]:
         return [
-            *(str(Path(java_home()) / "bin" / "java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *(str(Path(jdk_home()) / "bin" / "java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
             f"-Dlog4j2.configurationFile={SETTINGS / 'log4j2.properties'}",
             *("-cp", f"{LIBS}/*", str(PROGRAMS / "Member.java"), self.broker.bootstrap, self.group, name, ",".join(topics)),
             *(",".join(JAVA_ASSIGNORS[each] for each in assignors), str(self.session_ms), str(self.journals[name])),

@@ -98,6 +98,10 @@ class _Cluster:
         pass
 
 
+def _nothing(_: Any) -> None:
+    pass
+
+
 def _now(work: Any) -> Any:
     """The result of a coroutine that never waits."""
     try:
@@ -132,7 +136,7 @@ class _KafkaPythonMember(HostMember):
         coordinator = self.coordinator = Coordinator()
         coordinator._subscription = SubscriptionState("earliest")
         coordinator._cluster = _Cluster(self.answer)
-        coordinator._client = SimpleNamespace(set_topics=lambda topics: None, cluster=coordinator._cluster)
+        coordinator._client = SimpleNamespace(set_topics=_nothing, cluster=coordinator._cluster)
         coordinator.config = {
             "group_id": "g", "enable_auto_commit": False, "assignors": self.assignors, "exclude_internal_topics": True,
             "api_version": (4, 0), "default_offset_commit_callback": None, "group_instance_id": None,
@@ -238,7 +242,7 @@ class _AioKafkaMember(HostMember):
         coordinator = self.coordinator = Coordinator()
         coordinator._subscription = SubscriptionState(loop=self._loop)
         coordinator._cluster = _Cluster(self.answer)
-        coordinator._client = SimpleNamespace(set_topics=lambda topics: None, _maybe_wait_metadata=waited, api_version=(2, 6))
+        coordinator._client = SimpleNamespace(set_topics=_nothing, _maybe_wait_metadata=waited, api_version=(2, 6))
         coordinator._assignors = self.assignors
         coordinator.generation, coordinator.member_id = -1, ""
         coordinator._rebalance_timeout_ms, coordinator._group_instance_id = 60_000, None

@@ -20,11 +20,15 @@ NEWEST_SEEDS = 2_000 if LONG else 60
 OLDEST_GROUPS = 10_000 if LONG else 100
 
 
+def play_all(host: str, strategy: str, seeds: int) -> None:
+    for seed in range(seeds):
+        play(host, strategy, seed)
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("host", ["kafka_python", "aiokafka"])
 def test_groups_of_the_newest_version_obey_the_laws(host: str, strategy: str) -> None:
-    for seed in range(NEWEST_SEEDS):
-        play(host, strategy, seed)
+    play_all(host, strategy, NEWEST_SEEDS)
 
 
 @pytest.mark.parametrize(
@@ -53,31 +57,27 @@ def test_groups_of_the_oldest_versions_obey_the_laws(version: str, host: str) ->
 
 @pytest.mark.parametrize("strategy", ["cooperative-sticky", "constrained-cooperative-sticky"])
 def test_a_member_that_claims_nothing_while_it_owns_is_found_out(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_python._KafkaPythonAssignor, "_held", lambda self: ())
+    monkeypatch.setattr(kafka_python._KafkaPythonAssignor, "_held", lambda _: ())
     with pytest.raises(AssertionError, match="while it holds"):
-        for seed in range(30):
-            play("kafka_python", strategy, seed)
+        play_all("kafka_python", strategy, 30)
 
 
 def test_a_member_that_still_claims_what_it_has_lost_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_python._KafkaPythonAssignor, "_held", lambda self: self._member.assigned)
     with pytest.raises(AssertionError, match="while it holds"):
-        for seed in range(30):
-            play("kafka_python", "cooperative-sticky", seed)
+        play_all("kafka_python", "cooperative-sticky", 30)
 
 
 def test_an_eager_member_that_claims_under_cooperative_sticky_leaves_partitions_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiokafka._AioKafkaAssignor, "_held", lambda self: self._member.assigned)
     with pytest.raises(AssertionError, match="while it holds"):
-        for seed in range(30):
-            play("aiokafka", "cooperative-sticky", seed)
+        play_all("aiokafka", "cooperative-sticky", 30)
 
 
 def test_a_leader_that_forgets_claims_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgetful(self: Any, assignment: Any, generation: int | None = None) -> None:
+    def forgetful(self: Any, *_: Any) -> None:
         self._member.received((), -1)
 
     monkeypatch.setattr(aiokafka._AioKafkaAssignor, "on_assignment", forgetful)
     with pytest.raises(AssertionError, match="the leader does not know"):
-        for seed in range(60):
-            play("aiokafka", "sticky", seed)
+        play_all("aiokafka", "sticky", 60)

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
-from tests.java import java_home
-from tests.kafka_broker import LIBS, Broker
 
 from counterpoise.cli.app import app
 from counterpoise.clients.live_group import LiveGroup, read_live_group
 from counterpoise.errors import OptionError, SourceError
 from counterpoise.model.lag import EXACT, RESET_POLICY
 from counterpoise.snapshot.describe import read_describe
+from tests.java import java_home
+from tests.kafka_broker import LIBS, Broker
 
 GROUP, TOPIC = "lag-readers", "lag-orders"
 PRODUCED = [900, 700, 30, 0]

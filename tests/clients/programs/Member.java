@@ -74,6 +74,8 @@ public class Member {
             @Override
             public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
                 done.keySet().removeAll(partitions);
+                write("assigned", ", \"partitions\": " + names(consumer.assignment()) + ", \"generation\": "
+                    + consumer.groupMetadata().generationId());
             }
 
             @Override
@@ -87,8 +89,7 @@ public class Member {
         try {
             while (!ending[0]) {
                 ConsumerRecords<String, String> batch = consumer.poll(Duration.ofMillis(200));
-                String now = ", \"partitions\": " + names(consumer.assignment()) + ", \"member_id\": \"" + consumer.groupMetadata().memberId()
-                    + "\", \"generation\": " + consumer.groupMetadata().generationId();
+                String now = ", \"partitions\": " + names(consumer.assignment());
                 if (!now.equals(before)) {
                     write("owns", now);
                     before = now;

@@ -13,28 +13,25 @@ from aiokafka import AIOKafkaConsumer
 from counterpoise.clients import aiokafka
 from counterpoise.clients.rebalance_listener import rebalance_listener
 from tests.clients.programs.journal import Journal, names
-from tests.clients.programs.lead_journal import lead_event
+from tests.clients.programs.watched import watched
 
 
 async def main(settings: dict[str, Any]) -> None:
     journal = Journal(settings["journal"])
 
-    def led(lead: Any) -> None:
-        journal.write("lead", **lead_event(lead))
-
-    options = dict(settings.get("options", {}))
+    assignors = watched(aiokafka, settings, journal)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=settings["bootstrap"],
         group_id=settings["group"],
         client_id=settings["name"],
-        partition_assignment_strategy=[getattr(aiokafka, each)(on_lead=led, **options) for each in settings["assignors"]],
+        partition_assignment_strategy=assignors,
         session_timeout_ms=settings["session_ms"],
         heartbeat_interval_ms=500,
         metadata_max_age_ms=1000,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         retry_backoff_ms=200,
-        **dict(settings.get("config", {})),
+        **settings.get("config", {}),
     )
 
     def lost(partitions: Any) -> None:
@@ -55,10 +52,9 @@ async def main(settings: dict[str, Any]) -> None:
     before: Any = None
     while not ending.is_set():
         batch = await consumer.getmany(timeout_ms=200)
-        coordinator = consumer._coordinator
-        now = (names(consumer.assignment()), {"generation": coordinator.generation, "member_id": coordinator.member_id})
+        now = names(listener.owned)
         if now != before:
-            journal.write("owns", partitions=now[0], **now[1])
+            journal.write("owns", partitions=now)
             before = now
         for partition, records in batch.items():
             for record in records:

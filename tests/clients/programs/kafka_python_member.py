@@ -12,34 +12,26 @@ from kafka import KafkaConsumer
 from counterpoise.clients import kafka_python
 from counterpoise.clients.rebalance_listener import rebalance_listener
 from tests.clients.programs.journal import Journal, names
-from tests.clients.programs.lead_journal import lead_event
+from tests.clients.programs.watched import watched
 
 
 def main(settings: dict[str, Any]) -> None:
     journal = Journal(settings["journal"])
 
-    def led(lead: Any) -> None:
-        journal.write("lead", **lead_event(lead))
-
-    options = dict(settings.get("options", {}))
-    config = dict(settings.get("config", {}))
+    assignors = watched(kafka_python, settings, journal)
     consumer = KafkaConsumer(
         bootstrap_servers=settings["bootstrap"],
         group_id=settings["group"],
         client_id=settings["name"],
-        partition_assignment_strategy=[getattr(kafka_python, each)(on_lead=led, **options) for each in settings["assignors"]],
+        partition_assignment_strategy=assignors,
         session_timeout_ms=settings["session_ms"],
         heartbeat_interval_ms=500,
         metadata_max_age_ms=1000,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         retry_backoff_ms=200,
-        **config,
+        **settings.get("config", {}),
     )
-
-    def membership() -> dict[str, Any]:
-        generation = consumer._coordinator._generation
-        return {"generation": generation.generation_id, "member_id": generation.member_id}
 
     def lost(partitions: Any) -> None:
         journal.write("lost", partitions=names(partitions))
@@ -58,9 +50,9 @@ def main(settings: dict[str, Any]) -> None:
     before: Any = None
     while not ending:
         batch = consumer.poll(timeout_ms=200)
-        now = (names(consumer.assignment()), membership())
+        now = names(listener.owned)
         if now != before:
-            journal.write("owns", partitions=now[0], **now[1])
+            journal.write("owns", partitions=now)
             before = now
         for partition, records in batch.items():
             for record in records:

@@ -1,0 +1,54 @@
+"""Assignors that write into the journal what they lead and what they are given, and can die while they lead."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from tests.clients.programs.journal import Journal, names
+
+__all__ = ["watched"]
+
+
+def watched(module: Any, settings: dict[str, Any], journal: Journal) -> list[Any]:
+    """Instances of the named assignors of a module.
+
+    With a file at `settings["deadly"]` the process dies by a kill -9 of its own between JoinGroup and SyncGroup.
+    """
+    deadly = settings.get("deadly")
+
+    def led(lead: Any) -> None:
+        journal.write("lead", **lead_event(lead))
+        if deadly and Path(deadly).exists():
+            Path(deadly).unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch(name: str) -> Any:
+        class Watched(getattr(module, name)):  # type: ignore[misc]
+            """The assignor, seen."""
+
+            def on_assignment(self, assignment: Any, *generation: int) -> None:
+                super().on_assignment(assignment, *generation)
+                journal.write("assigned", partitions=names(assignment.partitions()), generation=self._member.generation)
+
+        return Watched(on_lead=led, **settings.get("options", {}))
+
+    return [watch(name) for name in settings["assignors"]]
+
+
+def lead_event(led: Any) -> dict[str, Any]:
+    """Enough to plan again and to verify: topics with counts, members with metadata, target and assignments."""
+    problem = led.joined.problem
+    return {
+        "topics": {
+            name: int(problem.topic_start[at + 1] - problem.topic_start[at]) for at, name in enumerate(led.joined.topics.names)
+        },
+        "members": [
+            {"id": member.id, "metadata": member.metadata.hex(), "instance_id": member.instance_id}
+            for member in led.joined.members
+        ],
+        "target": led.target.tolist(),
+        "assignments": {member: data.hex() for member, data in led.assignments.items()},
+    }

@@ -1,0 +1,106 @@
+"""What went into a topic and what the coordinator recorded: the witnesses beside the members' own journals."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from counterpoise.wire.consumer_protocol import decode_assignment
+from counterpoise.wire.offsets_topic.keys import OffsetKey
+from counterpoise.wire.offsets_topic.records import Record, decode_record
+from counterpoise.wire.offsets_topic.values import GroupMetadataValue, OffsetCommitValue
+from tests.kafka_broker import Broker
+
+__all__ = ["Feeder", "Generation", "GroupHistory", "group_history"]
+
+
+class Feeder:
+    """Writes rising numbers into every partition of a topic until stopped; knows which of them the broker has."""
+
+    def __init__(self, broker: Broker, topic: str, partitions: int) -> None:
+        self.topic, self.partitions = topic, partitions
+        self.delivered: dict[str, set[int]] = defaultdict(set)
+        self._producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5, "message.timeout.ms": 120_000})
+        self._end = threading.Event()
+        self._next = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._end.wait(0.05):
+            for partition in range(self.partitions):
+                self._producer.produce(self.topic, str(self._next).encode(), partition=partition, on_delivery=self._sent)
+                self._next += 1
+            self._producer.poll(0)
+
+    def _sent(self, error: Any, record: Any) -> None:
+        if error is None:
+            self.delivered[f"{record.topic()}-{record.partition()}"].add(int(record.value()))
+
+    def stop(self) -> dict[str, set[int]]:
+        """End, and give what was delivered."""
+        self._end.set()
+        self._thread.join()
+        assert self._producer.flush(60) == 0
+        return dict(self.delivered)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One generation as the coordinator recorded it."""
+
+    number: int
+    leader: str
+    protocol: str
+    clients: dict[str, str]
+    assigned: dict[str, set[str]]
+    raw: dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class GroupHistory:
+    """A group's generations with members, and its commits by partition, both in the order of the log."""
+
+    generations: list[Generation]
+    commits: dict[str, list[int]]
+
+
+def group_history(broker: Broker, group: str) -> GroupHistory:
+    """Read the offsets topic from its beginning to its end."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": f"reader-of-{group}", "enable.auto.commit": False})
+    generations: list[Generation] = []
+    commits: dict[str, list[int]] = defaultdict(list)
+    try:
+        for partition in range(8):
+            _, end = consumer.get_watermark_offsets(TopicPartition("__consumer_offsets", partition), timeout=30)
+            consumer.assign([TopicPartition("__consumer_offsets", partition, OFFSET_BEGINNING)])
+            at = 0
+            while at < end:
+                message = consumer.poll(10)
+                assert message is not None, "the offsets topic does not answer"
+                assert message.error() is None, message.error()
+                at = (message.offset() or 0) + 1
+                _take(decode_record(message.key(), message.value()), group, generations, commits)
+    finally:
+        consumer.close()
+    return GroupHistory(generations, dict(commits))
+
+
+def _take(record: Any, group: str, generations: list[Generation], commits: dict[str, list[int]]) -> None:
+    if not isinstance(record, Record) or getattr(record.key, "group", None) != group:
+        return
+    value = record.value
+    if isinstance(value, OffsetCommitValue) and isinstance(record.key, OffsetKey):
+        commits[f"{record.key.topic}-{record.key.partition}"].append(value.offset)
+    elif isinstance(value, GroupMetadataValue) and value.members:
+        raw = {member.member_id: member.assignment for member in value.members}
+        assigned = {
+            member: {f"{topic}-{at}" for topic, indices in decode_assignment(data).partitions for at in indices}
+            for member, data in raw.items()
+        }
+        clients = {member.member_id: member.client_id for member in value.members}
+        generations.append(Generation(value.generation, value.leader or "", value.protocol or "", clients, assigned, raw))
