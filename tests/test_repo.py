@@ -114,9 +114,10 @@ def _exported(tree: ast.Module) -> list[str] | None:
     return None
 
 
-def _export_order(name: str) -> tuple[int, str]:
-    # As ruff sorts: CONSTANTS, then Classes, then the rest.
-    return (0 if name.isupper() else 1 if name[:1].isupper() else 2, name)
+def _export_order(name: str) -> tuple[int, list[tuple[int, str]]]:
+    # As ruff sorts: CONSTANTS, then Classes, then the rest; numbers inside a name by their value.
+    parts = [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return (0 if name.isupper() else 1 if name[:1].isupper() else 2, parts)
 
 
 def _bound(tree: ast.Module) -> set[str]:

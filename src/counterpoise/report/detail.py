@@ -26,7 +26,7 @@ from counterpoise.report.words import (
     visible,
 )
 
-__all__ = ["Detail", "detail"]
+__all__ = ["Detail", "detail", "visible_lines"]
 
 _QUALITIES = {"unknown": "not known everywhere", "reset_policy": "by the reset policy where nothing is committed"}
 _CAUSES = {

@@ -9,7 +9,20 @@ from counterpoise.report.history import Row
 from counterpoise.report.ribbons import Ints
 from counterpoise.report.words import UNKNOWN, count, duration, instant, number, percent, phrase, plural, slug, visible
 
-__all__ = ["Bar", "Figure", "GroupRow", "StrategyRow", "bars", "figures", "group_rows", "headline", "importance", "strategy_rows"]
+__all__ = [
+    "Bar",
+    "Figure",
+    "GroupRow",
+    "StrategyRow",
+    "bars",
+    "figures",
+    "group_rows",
+    "headline",
+    "importance",
+    "period_of",
+    "span_words",
+    "strategy_rows",
+]
 
 SEVERITIES = ("critical", "warning", "notice")
 SPARK_WIDTH, SPARK_HEIGHT, SPARK_BINS = 120, 22, 60

@@ -1,7 +1,7 @@
 """The values of all record types of the offsets topic, as frozen dataclasses that describe their own layout.
 
 Fields stand in wire order. A version range in a `wire(...)` says which versions carry the field; the others give its
-default. Topic ids are 16 raw bytes; `uuid_text` writes them as Kafka does. Long, because it is one table.
+default. Topic ids are 16 raw bytes; `uuid_text` writes them as Kafka does. Long because it is one table.
 """
 
 from __future__ import annotations
