@@ -13,6 +13,7 @@ import pytest
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline import decode
+from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.sources import check_source, count_records, read_capture
 
 if TYPE_CHECKING:
@@ -56,6 +57,15 @@ def test_a_truncated_file(tmp_path: Path, shop: Path, keep: int) -> None:
         check_source(tmp_path)
     assert "\n" not in str(caught.value)
     assert count_records(tmp_path) is None
+
+
+def test_damaged_pages_behind_a_sound_footer(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
+    damaged = bytearray((shop / "consumer_offsets.parquet").read_bytes())
+    damaged[2000:4000] = bytes(byte ^ 0xFF for byte in damaged[2000:4000])
+    (tmp_path / "consumer_offsets.parquet").write_bytes(damaged)
+    with pytest.raises(CaptureError, match="damaged") as caught:
+        audit(spark, tmp_path, tmp_path / "out")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_missing_column_is_named(spark: SparkSession, tmp_path: Path, shop: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -14,7 +15,6 @@ __all__ = ["LOCAL_SETTINGS", "local_session", "portable_timestamps"]
 LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -82,10 +82,12 @@ def local_session(settings: Mapping[str, str] | None = None, *, records: int | N
 def _alone(cores: int, records: int | None) -> dict[str, str]:
     small = records is not None and records <= SMALL
     settings = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(cores if small else 2 * cores)}
-    if small:
-        settings["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+    quiet = f'"-Dlog4j2.configurationFile={Path(__file__).with_name("log4j2.properties").as_uri()}"'
+    quick = " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC" if small else ""
+    settings["spark.driver.extraJavaOptions"] = quiet + quick
     if "SPARK_DRIVER_MEMORY" not in os.environ:
         settings["spark.driver.memory"] = "2g"
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Workers must find this package, and Spark would take the first python3 in the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -142,13 +143,14 @@ def reading(where: str) -> Iterator[None]:
     """Turn what Spark says about unreadable input into one clear line."""
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         text = str(error)
-        condition = error.getCondition() or ""
+        condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
         if isinstance(error, AnalysisException) and condition in ("UNABLE_TO_INFER_SCHEMA", "PATH_NOT_FOUND"):
             raise CaptureError(f"{where}: no Parquet files there; give a capture folder with {RECORDS_FILE}") from error
         if any(sign in text for sign in _DAMAGE):
             raise CaptureError(f"{where}: cannot be read as Parquet; it is damaged or cut short, record it again") from error
+        _check_pages(Path(where), error)
         raise
 
 
@@ -183,6 +185,19 @@ def _check_files(records: Path) -> None:
             pq.read_metadata(file)
         except (pa.ArrowException, OSError) as error:
             raise CaptureError(f"{file}: not a whole Parquet file ({_first_line(error)}); it is damaged or cut short") from error
+
+
+def _check_pages(path: Path, failure: Exception) -> None:
+    """Something went wrong in Spark: see whether the pages behind sound footers can be read at all."""
+    if "://" in str(path) or not path.exists():
+        return
+    records = _records_path(path)
+    for file in [records] if records.is_file() else sorted(records.rglob("*.parquet")):
+        try:
+            for _ in pq.ParquetFile(file).iter_batches():
+                pass
+        except (pa.ArrowException, OSError) as error:
+            raise CaptureError(f"{file}: its pages are damaged ({_first_line(error)}); record it again") from failure
 
 
 def _first_line(error: Exception) -> str:
