@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long soak lint bench kafka wheel lock clean distclean
+.PHONY: help demo test test-long soak lint bench bench-full kafka wheel lock clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -32,9 +32,14 @@ lint: $(READY) ## style, types and import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
 
-bench: $(READY) ## time the decoder on a million real commits, its parts and a yardstick in the same run
+bench: $(READY) ## time the decoder, and the assignors beside their peers on small groups, in one run (a quarter of an hour)
 	@$(BIN)/python -m benchmarks.decode_kernel
 	@JAVA_HOME="$$(scripts/find_java.sh --install)" $(BIN)/python -m benchmarks.decode_pipeline
+	@$(BIN)/python -m benchmarks.lag --quick
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.assignors --quick
+
+bench-full: $(READY) ## the whole grid of assignors beside all peers, into docs/benchmarks.md (hours)
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.assignors --json out/bench.json --page docs/benchmarks.md
 
 kafka: $(KAFKA) ## fetch the jars of the Kafka broker that tests start
 

@@ -88,6 +88,8 @@ def static_rank(ids: Sequence[str], instance_ids: Sequence[str | None]) -> Int32
     `ids` are in code order; returns int32[M]. Members of one instance id (never two in a healthy group) follow
     their ids. O(M log M).
     """
+    if all(instance is None for instance in instance_ids):
+        return np.arange(len(ids), dtype=np.int32)
     keys = [
         (instance is None, java_key(member if instance is None else instance), code)
         for code, (member, instance) in enumerate(zip(ids, instance_ids, strict=True))

@@ -14,7 +14,7 @@ import numpy as np
 
 from counterpoise.errors import SnapshotError
 from counterpoise.model.assemble import assemble, rack_codes, static_rank
-from counterpoise.model.order import java_key, java_order
+from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int64, Problem, Racks
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.join import JoinMember
@@ -87,10 +87,11 @@ def join_problem(
     -----
     O(bytes + P + S), no step per topic or partition in Python.
     """
-    ordered = tuple(sorted(members, key=lambda member: java_key(member.id)))
-    for before, after in pairwise(ordered):
-        if before.id == after.id:
-            raise SnapshotError(f"member {after.id!r} is there twice; ids are unique")
+    by_id = {member.id: member for member in members}
+    if len(by_id) < len(members):
+        twice = next(before for before, after in pairwise(java_order(member.id for member in members)) if before == after)
+        raise SnapshotError(f"member {twice!r} is there twice; ids are unique")
+    ordered = tuple(by_id[member_id] for member_id in java_order(by_id))
     names = java_order(topics)
     index = TopicIndex(names)
     read = decode_group([member.metadata for member in ordered], index, kind)
