@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoise.assignors.strategy import EAGER
 from counterpoise.model.problem import Int64
-from counterpoise.simulation.dialects import Dialect
+from counterpoise.simulation.dialects import Dialect, Statement
 from counterpoise.simulation.ledger import Ledger
 from counterpoise.simulation.scenario import Timing
 from counterpoise.simulation.world import World, milliseconds
@@ -23,10 +23,11 @@ _NOTHING = np.zeros(0, np.int64)
 
 
 class Client:
-    """A member: what it owns, what it claims, when it hears of a rebalance.
+    """A member: what it owns, what it says, when it hears of a rebalance.
 
-    It heartbeats on a grid of its own (`phase`), so nothing has to happen between rebalances. While it is paused it
-    hears nothing; a pause beyond ``max.poll.interval.ms`` costs it its membership.
+    It heartbeats on a grid of its own (`phase`), so nothing has to happen between rebalances. While it is busy (paused
+    or frozen) it hears nothing. It has one JoinGroup under way at a time, and takes the answer before anything newer.
+    `owned` holds ascending partition keys: what it believes to own, also where the topic has been deleted meanwhile.
     """
 
     def __init__(
@@ -40,7 +41,6 @@ class Client:
         protocol: str,
         *,
         instance_id: str | None,
-        rack: str | None,
         capacity: int,
         timing: Timing,
         world: World,
@@ -49,93 +49,116 @@ class Client:
     ) -> None:
         self.number, self.name, self.member_id, self.instance_id = number, name, member_id, instance_id
         self.topics, self.dialect, self.strategies, self.protocol = tuple(topics), dialect, tuple(strategies), protocol
-        self.rack, self.capacity, self.timing = rack, capacity, timing
+        self.capacity, self.timing = capacity, timing
         self.world, self.ledger, self.coordinator = world, ledger, coordinator
         self.owned = self.remembered = _NOTHING
         self.generation = self.remembered_generation = -1
-        self.alive = True
-        self.paused_until = 0
+        self.alive, self.waiting = True, False
+        self.busy_until = 0
         self.revoked = 0
         heartbeat = milliseconds(timing.heartbeat_interval)
         self.phase = (number * 619) % heartbeat if heartbeat else 0
 
-    def join(self, delay: int = 0) -> None:
-        """Send JoinGroup."""
-        self.world.after(delay + self._trip(), self.coordinator.on_join, self)
+    def join(self, *, first: bool = False) -> None:
+        """Give up what has to go before a JoinGroup (eager: everything; cooperative: topics given up), then send it.
 
-    def rejoin(self) -> None:
-        """The subscription has changed: an eager member gives everything up first."""
-        if self.protocol == EAGER:
-            self._give_up(self.owned)
-        self.join()
-
-    def claims(self, native: str) -> tuple[Int64, int]:
-        """What a leader reads from this member's subscription: partition keys and their generation, -1 for none.
-
-        `native` is the protocol the group's strategy was made for. An eager sticky strategy keeps its claims in user
-        data; a cooperative one reads the owned partitions, of which an eager member has none left when it joins (the
-        first bounce of a rolling upgrade).
+        A new dynamic member asks for its member id first: one more round trip (KIP-394).
         """
-        if self.protocol == EAGER and native == EAGER:
-            return self.remembered, self.remembered_generation if self.dialect.eager_generation else -1
-        return self.owned, self.generation if self.dialect.cooperative_generation else -1
+        if self.waiting:
+            return
+        if first and self.instance_id is None:
+            self._send_join(milliseconds(self.timing.round_trip))
+            return
+        going = self.owned if self.protocol == EAGER else self.owned[~self.world.on_topics(self.owned, self.topics)]
+        self._send_join(milliseconds(self.timing.revoke) if self._give_up(going) else 0)
+
+    def statement(self) -> Statement:
+        """What its JoinGroup says now."""
+        return Statement(
+            self.number, self.member_id, self.instance_id, self.capacity, self.dialect, self.protocol, self.strategies,
+            self.topics, self.owned, self.generation, self.remembered, self.remembered_generation,
+        )  # fmt: skip
 
     def hear_in(self, since: int) -> int:
-        """Milliseconds until this member hears of what began at `since`: its next heartbeat, or the end of its pause."""
+        """Milliseconds until this member hears of what began at `since`: its next heartbeat, or when it is free again."""
         heartbeat = max(milliseconds(self.timing.heartbeat_interval), 1)
         at = self.phase + -(-(since - self.phase) // heartbeat) * heartbeat
-        return max(at, since, self.paused_until) - self.world.now
+        return max(at, since, self.busy_until) - self.world.now
 
     def on_rebalance(self, epoch: int) -> None:
-        """A rebalance is under way: give up everything (eager) and rejoin."""
-        if not self.alive or self.coordinator.epoch != epoch or not self.coordinator.knows(self):
-            return
-        if self.protocol == EAGER and len(self.owned):
-            self._give_up(self.owned)
-            self.join(milliseconds(self.timing.revoke))
-        else:
+        """A rebalance is under way: rejoin."""
+        if self.busy_until > self.world.now:
+            self.world.after(self.busy_until - self.world.now, self.on_rebalance, epoch)
+        elif self.alive and self.coordinator.epoch == epoch and self.coordinator.awaits(self):
             self.join()
 
     def on_assignment(self, keys: Int64, generation: int) -> None:
-        """SyncGroup's answer: what to own from now on."""
-        if not self.alive or not self.coordinator.knows(self):
+        """SyncGroup's answer: what to own from now on. Whoever has to give something up rejoins once that is done."""
+        if self.busy_until > self.world.now:
+            self.world.after(self.busy_until - self.world.now, self.on_assignment, keys, generation)
             return
+        if not self.alive or not self.coordinator.knows(self) or generation != self.coordinator.generation:
+            return
+        self.waiting = False
         self.generation = self.remembered_generation = generation
         self.remembered = keys
-        lost = np.setdiff1d(self.owned, keys, assume_unique=True)
-        gained = np.setdiff1d(keys, self.owned, assume_unique=True)
+        lost = _without(self.owned, keys)
+        gained = _without(keys, self.owned)
         self._give_up(lost)
         self.ledger.gain(self.world.now, self.number, gained)
         self.owned = keys
         if len(lost) and self.protocol != EAGER:
-            self.join(milliseconds(self.timing.revoke))
+            self._send_join(milliseconds(self.timing.revoke), hands_over=True)
+        elif self.coordinator.said(self).topics != self.topics:
+            self.join()
+
+    def on_answer_lost(self) -> None:
+        """The generation it has joined failed: whatever it waited for will not come."""
+        self.waiting = False
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Another subscription: rejoins now, or as soon as the answer it waits for has come."""
+        if tuple(topics) != self.topics:
+            self.topics = tuple(topics)
+            self.join()
 
     def stop(self) -> None:
         """The process ends, by plan or not."""
-        self.ledger.lose(self.world.now, self.number, self.owned)
-        self.owned = _NOTHING
+        self.lose_membership()
         self.alive = False
 
     def lose_membership(self) -> None:
-        """The group went on without it: nothing is owned any more; what is remembered depends on the library."""
+        """The group goes on without it: nothing is owned any more; what is remembered depends on the library."""
         self.ledger.lose(self.world.now, self.number, self.owned)
-        self.owned = _NOTHING
-        self.generation = -1
+        self.owned, self.generation = _NOTHING, -1
         if not self.dialect.remembers:
             self.remembered, self.remembered_generation = _NOTHING, -1
 
-    def drop_vanished(self) -> None:
-        """Partitions that no longer exist are not processed any more; they stay claimed until the next assignment."""
-        gone = self.owned[[key in self.world.vanished for key in self.owned.tolist()]] if len(self.owned) else _NOTHING
-        if len(gone):
-            self.ledger.lose(self.world.now, self.number, gone)
-            self.owned = np.setdiff1d(self.owned, gone, assume_unique=True)
+    def on_resized(self, vanished: Int64, created: Int64) -> None:
+        """Partitions that no longer exist are not processed; they stay claimed, and are processed again if they come back."""
+        self.ledger.lose(self.world.now, self.number, self.owned[np.isin(self.owned, vanished)])
+        self.ledger.gain(self.world.now, self.number, self.owned[np.isin(self.owned, created)])
 
-    def _give_up(self, keys: Int64) -> None:
-        if len(keys):
-            self.ledger.lose(self.world.now, self.number, keys)
-            self.revoked += len(keys)
-            self.owned = np.setdiff1d(self.owned, keys, assume_unique=True)
+    def _send_join(self, delay: int, *, hands_over: bool = False) -> None:
+        self.waiting = True
+        self.world.after(delay + milliseconds(self.timing.round_trip), self.coordinator.on_join, self, hands_over)
 
-    def _trip(self) -> int:
-        return milliseconds(self.timing.round_trip)
+    def _give_up(self, keys: Int64) -> bool:
+        """Revoke; partitions that vanished meanwhile are no loss. True if there was anything to revoke."""
+        if not len(keys):
+            return False
+        self.ledger.lose(self.world.now, self.number, keys)
+        self.revoked += self.world.count_existing(keys)
+        self.owned = _without(self.owned, keys)
+        return True
+
+
+def _without(keys: Int64, others: Int64) -> Int64:
+    """`keys` that are not in `others`; both ascending and without repeats. The common cases cost a comparison."""
+    if not len(keys) or not len(others):
+        return keys
+    if keys is others or (len(keys) == len(others) and bool((keys == others).all())):
+        return keys[:0]
+    at = np.minimum(np.searchsorted(others, keys), len(others) - 1)
+    rest: Int64 = keys[others[at] != keys]
+    return rest

@@ -4,25 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from counterpoise.assignors.protocols import elect
 from counterpoise.model.problem import Int64
 from counterpoise.simulation.client import Client
+from counterpoise.simulation.dialects import Statement
 from counterpoise.simulation.scenario import Timing
 from counterpoise.simulation.world import World, milliseconds
 
-__all__ = ["EMPTY", "STABLE", "Coordinator", "Round"]
+__all__ = ["EMPTY", "STABLE", "Coordinator", "Planned", "Round"]
 
 EMPTY, PREPARING, COMPLETING, STABLE = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
 
 
+class Planned(NamedTuple):
+    """A leader's plan: partition keys of each member by its number, and what changes."""
+
+    keys: dict[int, Int64]
+    moved: int
+    kept: int
+    withheld: int
+
+
 @dataclass(frozen=True)
 class Round:
-    """One completed JoinGroup/SyncGroup exchange."""
+    """One completed JoinGroup/SyncGroup exchange; times in milliseconds.
+
+    `at` is the leader's SyncGroup, `joined` the end of the JoinGroup phase, `started` what began it. A follow-up round
+    hands out what a cooperative round has withheld, and nothing else has happened.
+    """
 
     at: int
-    generation: int
+    joined: int
     started: int
+    generation: int
     strategy: str
     members: int
     moved: int
@@ -33,189 +49,281 @@ class Round:
 
 @dataclass
 class _Registration:
+    """A member as the broker knows it: its last JoinGroup, and what it was given."""
+
     client: Client
-    joined: bool = False
+    said: Statement
+    joined: bool = True
     assigned: Int64 | None = None
+    arrives: int = 0
     heard: int = 0
+    expires: int = -1
 
 
 @dataclass
 class Coordinator:
-    """Joins, time-outs, generations. Follows the classic protocol of Kafka 4.3 (KIP-134, KIP-345, KIP-814).
+    """Joins, time-outs, generations: the classic protocol of Kafka 4 (KIP-134, KIP-345, KIP-394).
 
-    `plan` is called once per generation with the registered clients in join order and the elected strategy; it returns
-    the partition keys of each client and the figures of the round.
+    `plan` is called once per generation with what the registered members said, in the order of their joins, and the
+    elected strategy. `expelled` is called with a client that has lost its membership and does not know it yet.
     """
 
     world: World
     timing: Timing
-    plan: Callable[[list[Client], str], tuple[dict[int, Int64], tuple[int, int, int]]]
+    plan: Callable[[list[Statement], str], Planned]
+    expelled: Callable[[Client], None]
     state: str = EMPTY
     generation: int = 0
     epoch: int = 0
     """Number of rebalances begun; what was said about an older one no longer counts."""
     rounds: list[Round] = field(default_factory=list)
     failed: int = 0
+    refused: int = 0
     crash_next_leader: bool = False
     _members: dict[int, _Registration] = field(default_factory=dict)
     _leader: int | None = None
     _started: int = 0
-    _hold_until: int = 0
+    _joined_at: int = 0
+    _gathering: bool = False
+    _newcomer: bool = False
     _follow_up: bool = False
 
     def knows(self, client: Client) -> bool:
         """Is this client a member now?"""
         return client.number in self._members
 
+    def awaits(self, client: Client) -> bool:
+        """Is a rebalance waiting for this client's JoinGroup?"""
+        return self.state == PREPARING and self.knows(client) and not self._members[client.number].joined
+
+    def said(self, client: Client) -> Statement:
+        """The last JoinGroup of a member."""
+        return self._members[client.number].said
+
     def members(self) -> list[Client]:
         """The members in the order of their first join."""
         return [entry.client for entry in self._members.values()]
 
-    def leader(self) -> Client | None:
-        """The member that plans."""
-        return self._members[self._leader].client if self._leader in self._members else None
+    # What members send.
 
-    def on_join(self, client: Client) -> None:
+    def on_join(self, client: Client, hands_over: bool = False) -> None:
         """JoinGroup arrives."""
         if not client.alive:
             return
-        known = self._members.get(client.number)
-        if known is None:
-            if self._replace_static(client):
+        entry, said = self._members.get(client.number), client.statement()
+        if entry is None:
+            if not self._compatible(said):
+                self.refused += 1
+                client.alive = False
                 return
-            known = self._members[client.number] = _Registration(client)
-        rejoins_to_hand_over = self.state == STABLE and known.assigned is not None and client.protocol != "eager"
-        known.joined = True
+            if self._replace_static(client, said):
+                return
+            entry = self._members[client.number] = _Registration(client, said, heard=self.world.now)
+            self._newcomer = self._gathering
+            hands_over = False
+        entry.said, entry.joined = said, True
+        self._follow_up &= hands_over or self.state != PREPARING or entry.assigned is not None
         if self.state == EMPTY:
-            self._prepare(self.timing.initial_delay)
+            self._gather()
         elif self.state != PREPARING:
-            self._prepare(0.0, follow_up=rejoins_to_hand_over)
-        elif self._hold_until:
-            limit = self._started + milliseconds(self.timing.max_poll_interval)
-            self._hold_until = min(self.world.now + milliseconds(self.timing.initial_delay), limit)
+            self._prepare(entry, follow_up=hands_over and self.state == STABLE)
         self._complete_if_all_joined()
 
     def on_leave(self, client: Client) -> None:
         """LeaveGroup arrives, or the session is over."""
         if self._members.pop(client.number, None) is None:
             return
+        self._follow_up = False
         if self.state in {STABLE, COMPLETING}:
-            self._prepare(0.0)
+            self._prepare(None)
         self._complete_if_all_joined()
 
-    def expire_session(self, client: Client) -> None:
-        """The client was last heard of now; unless it comes back its session ends `session_timeout` later."""
-        if self.knows(client):
-            entry = self._members[client.number]
+    # Silence.
+
+    def silent(self, client: Client) -> None:
+        """No heartbeat comes any more; unless it is heard again the session ends `session_timeout` after the last one."""
+        entry = self._members.get(client.number)
+        if entry is not None:
             heartbeat = max(milliseconds(self.timing.heartbeat_interval), 1)
-            last = max(entry.heard, self.world.now - (self.world.now - client.phase) % heartbeat)
-            self.world.after(last + milliseconds(self.timing.session_timeout) - self.world.now, self._expired, client)
+            self._await(entry, max(entry.heard, self.world.now - (self.world.now - client.phase) % heartbeat))
 
-    def request_rebalance(self) -> None:
-        """The leader has seen new metadata and rejoins."""
-        if self.state in {STABLE, COMPLETING}:
-            self._prepare(0.0)
+    def heard(self, client: Client) -> None:
+        """It heartbeats again; of a rebalance that waits for it, it hears now."""
+        entry = self._members.get(client.number)
+        if entry is not None:
+            entry.expires, entry.heard = -1, self.world.now
+            if self.awaits(client):
+                self._tell(entry, self.world.now)
 
-    def _expired(self, client: Client) -> None:
-        if not client.alive or client.paused_until > self.world.now:
-            self.on_leave(client)
+    def _await(self, entry: _Registration, last: int) -> None:
+        entry.expires = last + milliseconds(self.timing.session_timeout)
+        self.world.timer(entry.expires - self.world.now, self._expire, entry.client, entry.expires)
 
-    def _replace_static(self, client: Client) -> bool:
-        """A static member comes back under a new member id: its place, and in a stable group its assignment, are its own."""
-        if client.instance_id is None:
-            return False
-        old = next((entry for entry in self._members.values() if entry.client.instance_id == client.instance_id), None)
+    def _expire(self, client: Client, expires: int) -> None:
+        """The session is over; who waits for the end of a JoinGroup phase counts as alive until then."""
+        entry = self._members.get(client.number)
+        if entry is None or entry.expires != expires or (entry.joined and self.state == PREPARING):
+            return
+        self.on_leave(client)
+        self._expel(client)
+
+    def _expel(self, client: Client) -> None:
+        if client.alive:
+            client.lose_membership()
+            self.expelled(client)
+
+    def metadata_changed(self, topic: str, since: int) -> None:
+        """The leader sees another number of partitions; it rejoins if its last plan is older than that."""
+        entry = self._members.get(-1 if self._leader is None else self._leader)
+        if entry is None or self.state != STABLE or self.rounds[-1].at > since:
+            return
+        if any(topic in other.said.topics for other in self._members.values()):
+            wait = max(entry.client.busy_until, entry.arrives) - self.world.now
+            if wait > 0:
+                self.world.timer(wait, self.metadata_changed, topic, since)
+            elif entry.client.alive:
+                entry.client.join()
+
+    # Joining.
+
+    def _compatible(self, said: Statement) -> bool:
+        """Has the newcomer a strategy that all others support too? Else Kafka refuses it (INCONSISTENT_GROUP_PROTOCOL)."""
+        others = [e.said for e in self._members.values() if said.instance_id is None or e.said.instance_id != said.instance_id]
+        return bool(set(said.strategies).intersection(*(other.strategies for other in others)))
+
+    def _replace_static(self, client: Client, said: Statement) -> bool:
+        """A static member comes back under a new member id: its place, and in a stable group its assignment, are its own.
+
+        As in Kafka, a stable group rebalances only if another strategy would be elected now.
+        """
+        instance = client.instance_id
+        old = next(
+            (entry for entry in self._members.values() if instance is not None and entry.said.instance_id == instance), None
+        )
         if old is None:
             return False
-        self._members = {
-            client.number if number == old.client.number else number: entry for number, entry in self._members.items()
-        }
-        if self._leader == old.client.number:
+        fresh = _Registration(client, said, self.state == PREPARING, old.assigned, heard=self.world.now)
+        gone = old.client.number
+        self._members = {client.number if n == gone else n: fresh if n == gone else e for n, e in self._members.items()}
+        if self._leader == gone:
             self._leader = client.number
-        same = old.client.topics == client.topics and old.client.strategies == client.strategies
-        old.client, old.joined, old.heard = client, self.state == PREPARING, self.world.now
-        if self.state == STABLE and same and old.assigned is not None:
-            self._send(client, old.assigned)
+        if self.state == STABLE and old.assigned is not None and self._elect() == self.rounds[-1].strategy:
+            self._send(fresh)
         elif self.state != PREPARING:
-            old.joined = True
-            self._prepare(0.0)
+            fresh.joined = True
+            self._prepare(fresh)
         self._complete_if_all_joined()
         return True
 
-    def _prepare(self, delay: float, *, follow_up: bool = False) -> None:
+    def _gather(self) -> None:
+        """The first member of an empty group: wait `initial_delay` for more, again while more come (KIP-134)."""
+        self.state, self.epoch, self._follow_up = PREPARING, self.epoch + 1, False
+        self._started = self.world.now
+        delay = min(milliseconds(self.timing.initial_delay), milliseconds(self.timing.max_poll_interval))
+        self._gathering, self._newcomer = delay > 0, False
+        if delay:
+            remaining = milliseconds(self.timing.max_poll_interval) - delay
+            self.world.after(delay, self._gathered, self.epoch, delay, remaining)
+
+    def _gathered(self, epoch: int, delay: int, remaining: int) -> None:
+        if epoch != self.epoch or not self._gathering:
+            return
+        if self._newcomer and remaining:
+            self._newcomer = False
+            delay = min(delay, remaining)
+            self.world.after(delay, self._gathered, epoch, delay, remaining - delay)
+        else:
+            self._gathering = False
+            self._complete_if_all_joined()
+
+    def _prepare(self, joiner: _Registration | None, *, follow_up: bool = False) -> None:
         """PreparingRebalance: members hear of it at their next heartbeat, or at once while they wait for SyncGroup."""
-        waiting = self.state == COMPLETING
-        self.failed += waiting
+        failing = self.state == COMPLETING
+        self.failed += failing
         self.state, self.epoch, self._follow_up = PREPARING, self.epoch + 1, follow_up
         self._started = self.world.now
-        self._hold_until = self.world.now + milliseconds(delay) if delay else 0
         for entry in self._members.values():
-            if not entry.joined or waiting:
-                entry.joined = entry.joined and not waiting
-                hears = milliseconds(self.timing.round_trip) if waiting else entry.client.hear_in(self.world.now)
-                self.world.after(hears, entry.client.on_rebalance, self.epoch)
-        self.world.after(milliseconds(self.timing.max_poll_interval), self._deadline, self.epoch)
-        if delay:
-            self.world.after(milliseconds(delay), self._held, self.epoch)
+            if entry is joiner:
+                continue
+            if failing and entry.joined:
+                entry.joined = False
+                self.world.after(milliseconds(self.timing.round_trip), self._fail, entry.client, self.epoch)
+            else:
+                self._tell(entry, self.world.now)
+        self.world.timer(milliseconds(self.timing.max_poll_interval), self._deadline, self.epoch)
 
-    def _held(self, epoch: int) -> None:
-        if epoch == self.epoch and self.state == PREPARING and self._hold_until > self.world.now:
-            self.world.after(self._hold_until - self.world.now, self._held, epoch)
-        elif epoch == self.epoch:
-            self._complete_if_all_joined()
+    def _tell(self, entry: _Registration, since: int) -> None:
+        """The client hears of the rebalance: with a heartbeat, but not before the assignment that is on its way to it."""
+        if entry.expires < 0 and entry.client.alive:
+            wait = max(entry.client.hear_in(since), entry.arrives - self.world.now)
+            self.world.after(wait, entry.client.on_rebalance, self.epoch)
+
+    def _fail(self, client: Client, epoch: int) -> None:
+        client.on_answer_lost()
+        client.on_rebalance(epoch)
 
     def _deadline(self, epoch: int) -> None:
         """The rebalance time-out: dynamic members that have not rejoined are out, static ones stay."""
         if epoch != self.epoch or self.state != PREPARING:
             return
         for number, entry in list(self._members.items()):
-            if not entry.joined and entry.client.instance_id is None:
+            if not entry.joined and entry.said.instance_id is None:
                 del self._members[number]
-        self._complete()
+                self._follow_up = False
+                self._expel(entry.client)
+        if self._members and not any(entry.joined for entry in self._members.values()):
+            self.world.timer(milliseconds(self.timing.max_poll_interval), self._deadline, epoch)
+        else:
+            self._complete()
 
     def _complete_if_all_joined(self) -> None:
-        if self.state == PREPARING and self._hold_until <= self.world.now and all(m.joined for m in self._members.values()):
+        if self.state == PREPARING and not self._gathering and all(entry.joined for entry in self._members.values()):
             self._complete()
+
+    # The generation.
 
     def _complete(self) -> None:
         self.generation += 1
         if not self._members:
             self.state, self._leader = EMPTY, None
             return
-        self.state = COMPLETING
+        self.state, self._joined_at = COMPLETING, self.world.now
         joined = [number for number, entry in self._members.items() if entry.joined]
         if self._leader not in joined:
-            self._leader = joined[0] if joined else next(iter(self._members))
+            self._leader = joined[0]
         for entry in self._members.values():
-            entry.heard = self.world.now
+            if not entry.joined:
+                self._expel(entry.client)
+            else:
+                entry.heard = self.world.now
+                if entry.expires >= 0:
+                    self._await(entry, self.world.now)
         leader = self._members[self._leader].client
         if self.crash_next_leader:
             self.crash_next_leader = False
             leader.stop()
-            self.expire_session(leader)
+            self.silent(leader)
         wait = 2 * milliseconds(self.timing.round_trip) + milliseconds(self.timing.assign)
         self.world.after(wait, self._sync, self.epoch, leader)
 
+    def _elect(self) -> str:
+        strategy = elect([entry.said.strategies for entry in self._members.values()])
+        return "" if strategy is None else strategy
+
     def _sync(self, epoch: int, leader: Client) -> None:
         """SyncGroup of the leader arrives with the plan."""
-        if epoch != self.epoch or self.state != COMPLETING or not leader.alive:
+        if epoch != self.epoch or self.state != COMPLETING or not leader.alive or self._members[leader.number].expires >= 0:
             return
-        strategy = elect([entry.client.strategies for entry in self._members.values()])
-        if strategy is None:
-            return
-        assigned, figures = self.plan(self.members(), strategy)
+        strategy = self._elect()
+        planned = self.plan([entry.said for entry in self._members.values()], strategy)
         self.state = STABLE
-        self.rounds.append(
-            Round(self.world.now, self.generation, self._started, strategy, len(self._members), *figures, self._follow_up)
-        )
+        figures = (strategy, len(self._members), planned.moved, planned.kept, planned.withheld, self._follow_up)
+        self.rounds.append(Round(self.world.now, self._joined_at, self._started, self.generation, *figures))
         for number, entry in self._members.items():
-            entry.joined, entry.assigned = False, assigned[number]
-            self._send(entry.client, assigned[number])
+            entry.joined, entry.assigned = False, planned.keys[number]
+            self._send(entry)
 
-    def _send(self, client: Client, keys: Int64) -> None:
-        delay = max(milliseconds(self.timing.round_trip), client.paused_until - self.world.now)
-        self.world.after(delay, self._deliver, client, keys, self.generation)
-
-    def _deliver(self, client: Client, keys: Int64, generation: int) -> None:
-        if generation == self.generation:
-            client.on_assignment(keys, generation)
+    def _send(self, entry: _Registration) -> None:
+        trip = milliseconds(self.timing.round_trip)
+        entry.arrives = self.world.now + trip
+        self.world.after(trip, entry.client.on_assignment, entry.assigned, self.generation)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
 from counterpoise.errors import ScenarioError
+from counterpoise.model.problem import Int64
 
-__all__ = ["DIALECTS", "Dialect", "dialect"]
+__all__ = ["DIALECTS", "Dialect", "Statement", "dialect"]
 
 
 @dataclass(frozen=True)
@@ -23,27 +24,80 @@ class Dialect:
     name : str
     protocols : tuple of str
         What the library can speak at all.
+    eager_claims : bool
+        Has it an eager strategy that writes claims into the user data? (librdkafka has none.)
     eager_generation, cooperative_generation : bool
         Does a claim carry its generation? Without it the claim has the lowest, -1.
     remembers : bool
         Does an eager sticky member still claim its last assignment after it has lost its membership (a zombie)?
+        Claims of cooperative members are what they own, and a lost membership empties that in every library.
     """
 
     name: str
     protocols: tuple[str, ...]
+    eager_claims: bool
     eager_generation: bool
     cooperative_generation: bool
     remembers: bool
 
 
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """What a member says in its JoinGroup; a leader plans from statements, never from what members do afterwards.
+
+    Attributes
+    ----------
+    number, member_id, instance_id, capacity
+        Who speaks.
+    dialect : Dialect
+    protocol : str
+        EAGER or COOPERATIVE: the member's own.
+    strategies, topics : tuple of str
+    owned, generation : int64[K], int
+        Partition keys it owns while it joins, and the generation it got them in (-1: none).
+    remembered, remembered_generation : int64[L], int
+        What it was given last, as its assignor remembers it, and the generation of that.
+    """
+
+    number: int
+    member_id: str
+    instance_id: str | None
+    capacity: int
+    dialect: Dialect
+    protocol: str
+    strategies: tuple[str, ...]
+    topics: tuple[str, ...]
+    owned: Int64
+    generation: int
+    remembered: Int64
+    remembered_generation: int
+
+    @property
+    def identity(self) -> str:
+        """What stays when the member comes back: its instance id if it is static."""
+        return self.member_id if self.instance_id is None else f"static {self.instance_id}"
+
+    def claims(self, native: str) -> tuple[Int64, int]:
+        """The claims a leader reads: partition keys and their generation, -1 for none.
+
+        `native` is the protocol the group's strategy was made for. An eager sticky strategy keeps its claims in user
+        data; a cooperative one reads the owned partitions, of which an eager member has none left when it joins (the
+        first bounce of a rolling upgrade).
+        """
+        if self.protocol == EAGER and native == EAGER:
+            generation = self.remembered_generation if self.dialect.eager_generation else -1
+            return (self.remembered if self.dialect.eager_claims else self.remembered[:0]), generation
+        return self.owned, self.generation if self.dialect.cooperative_generation else -1
+
+
 DIALECTS = {
     row.name: row
     for row in (
-        Dialect("java", (EAGER, COOPERATIVE), True, True, True),
-        Dialect("librdkafka", (EAGER, COOPERATIVE), True, True, False),
-        Dialect("kafka-python", (EAGER, COOPERATIVE), True, False, True),
-        Dialect("aiokafka", (EAGER,), False, False, True),
-        Dialect("counterpoise", (EAGER, COOPERATIVE), True, True, True),
+        Dialect("java", (EAGER, COOPERATIVE), True, True, True, True),
+        Dialect("librdkafka", (EAGER, COOPERATIVE), False, False, True, False),
+        Dialect("kafka-python", (EAGER, COOPERATIVE), True, True, False, True),
+        Dialect("aiokafka", (EAGER,), True, False, False, True),
+        Dialect("counterpoise", (EAGER, COOPERATIVE), True, True, True, True),
     )
 }
 """By name."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
 
-__all__ = ["Intervals", "Ledger"]
+__all__ = ["ABSENT", "Intervals", "Ledger"]
+
+ABSENT = -1
+"""Stands as the owner of a partition while it does not exist."""
 
 _GAIN, _LOSS = 1, -1
 
@@ -20,7 +24,7 @@ class Intervals:
     Attributes
     ----------
     partition, member, start, end : int64[I]
-        Partition key (see `World.keys`), member number in order of first join, milliseconds.
+        Partition key (see `World.keys`), member number in order of first join or ABSENT, milliseconds.
     """
 
     partition: Int64
@@ -28,33 +32,43 @@ class Intervals:
     start: Int64
     end: Int64
 
-    def time_without_owner(self, vanished: dict[int, int], horizon: int) -> int:
-        """Partition-milliseconds without an owner, from a partition's first owner to the horizon (or its deletion)."""
-        if not len(self.partition):
+    def of_members(self) -> Intervals:
+        """Without the stretches in which partitions did not exist."""
+        return self._where(self.member != ABSENT)
+
+    def time_without_owner(self, horizon: int) -> int:
+        """Partition-milliseconds without an owner, from a partition's first owner to the horizon, while it existed."""
+        seen = self._where(self._owned_before())
+        if not len(seen.partition):
             return 0
-        first = np.flatnonzero(np.concatenate(([True], self.partition[1:] != self.partition[:-1])))
-        reach = self._reach(first)
-        last = np.append(first[1:], len(self.partition)) - 1
-        ends = np.array([vanished.get(key, horizon) for key in self.partition[last].tolist()], np.int64)
-        inner = np.maximum(self.start[1:] - reach[:-1], 0)
+        first = _first(seen.partition)
+        reach = _reach(seen, first)
+        last = np.append(first[1:], len(seen.partition)) - 1
+        inner = np.maximum(seen.start[1:] - reach[:-1], 0)
         inner[last[:-1]] = 0
-        return int(inner.sum() + np.maximum(ends - reach[last], 0).sum())
+        return int(inner.sum() + np.maximum(horizon - reach[last], 0).sum())
 
     def double_owned(self) -> int:
         """Partition-milliseconds with more than one owner: 0 under a safe protocol."""
-        if len(self.partition) < 2:
+        owned = self.of_members()
+        if len(owned.partition) < 2:
             return 0
-        first = np.flatnonzero(np.concatenate(([True], self.partition[1:] != self.partition[:-1])))
-        reach = self._reach(first)
-        same = self.partition[1:] == self.partition[:-1]
-        overlap = np.minimum(reach[:-1], self.end[1:]) - self.start[1:]
+        reach = _reach(owned, _first(owned.partition))
+        same = owned.partition[1:] == owned.partition[:-1]
+        overlap = np.minimum(reach[:-1], owned.end[1:]) - owned.start[1:]
         return int(np.maximum(overlap, 0)[same].sum())
 
-    def _reach(self, first: Int64) -> Int64:
-        """Latest end so far within each partition, int64[I]: a running maximum that starts anew at each `first`."""
-        run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(self.partition))))
-        offset = run * (int(self.end.max()) + 1)
-        return np.asarray(np.maximum.accumulate(self.end + offset) - offset)
+    def _where(self, chosen: npt.NDArray[np.bool_]) -> Intervals:
+        return Intervals(self.partition[chosen], self.member[chosen], self.start[chosen], self.end[chosen])
+
+    def _owned_before(self) -> npt.NDArray[np.bool_]:
+        """All but the intervals before a partition's first owner."""
+        if not len(self.partition):
+            return np.zeros(0, np.bool_)
+        owned = np.cumsum(self.member != ABSENT)
+        first = _first(self.partition)
+        base = (owned - (self.member != ABSENT))[first]
+        return np.asarray(owned > np.repeat(base, np.diff(np.append(first, len(owned)))))
 
 
 class Ledger:
@@ -69,12 +83,12 @@ class Ledger:
             self._entries.append((now, member, _GAIN, partitions))
 
     def lose(self, now: int, member: int, partitions: Int64) -> None:
-        """`member` stops processing the partitions."""
+        """`member` stops processing the partitions; what it did not process is no change."""
         if len(partitions):
             self._entries.append((now, member, _LOSS, partitions))
 
     def intervals(self, horizon: int) -> Intervals:
-        """All ownership so far; what is still owned ends at the horizon."""
+        """All ownership so far; what is still owned ends at the horizon. Stretches without duration are left out."""
         sizes = [len(entry[3]) for entry in self._entries]
         time = np.repeat(np.array([entry[0] for entry in self._entries], np.int64), sizes)
         member = np.repeat(np.array([entry[1] for entry in self._entries], np.int64), sizes)
@@ -84,8 +98,21 @@ class Ledger:
         time, member, kind, partition = time[order], member[order], kind[order], partition[order]
         gains = np.flatnonzero(kind == _GAIN)
         follows = np.minimum(gains + 1, len(kind) - 1)
-        closed = (gains + 1 < len(kind)) & (kind[follows] == _LOSS)
-        closed &= (partition[follows] == partition[gains]) & (member[follows] == member[gains])
+        closed = (gains + 1 < len(kind)) & (partition[follows] == partition[gains]) & (member[follows] == member[gains])
         end = np.where(closed, time[follows], horizon)
+        lasting = end > time[gains]
+        gains, end = gains[lasting], end[lasting]
         by_start = np.lexsort((time[gains], partition[gains]))
         return Intervals(partition[gains][by_start], member[gains][by_start], time[gains][by_start], end[by_start])
+
+
+def _first(partition: Int64) -> Int64:
+    """Where each partition's intervals begin."""
+    return np.flatnonzero(np.concatenate(([True], partition[1:] != partition[:-1])))
+
+
+def _reach(intervals: Intervals, first: Int64) -> Int64:
+    """Latest end so far within each partition, int64[I]: a running maximum that starts anew at each `first`."""
+    run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(intervals.partition))))
+    offset = run * (int(intervals.end.max()) + 1)
+    return np.asarray(np.maximum.accumulate(intervals.end + offset) - offset)

@@ -38,8 +38,10 @@ class Outcome:
         Rounds without the ones that only finish a cooperative hand-over.
     failed : int
         Generations whose leader never sent a plan.
+    refused : int
+        Joins refused because the group has no strategy in common with the member.
     moved : int
-        Partitions planned away from a member that might have kept them, over all rounds.
+        Partitions planned away from an owner that was still a member, over all rounds.
     revoked : int
         Partitions that members gave up in rebalances (eager: all they own, each time).
     stopped_partition_seconds : float
@@ -58,6 +60,7 @@ class Outcome:
     rounds: int
     rebalances: int
     failed: int
+    refused: int
     moved: int
     revoked: int
     stopped_partition_seconds: float

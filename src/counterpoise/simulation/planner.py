@@ -1,8 +1,8 @@
-"""The leader's plan inside the simulation: clients' claims in, partition keys per client out."""
+"""The leader's plan inside the simulation: members' statements in, partition keys per member out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,60 +13,80 @@ from counterpoise.model.assemble import assemble, static_rank
 from counterpoise.model.order import java_key
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.model.withhold import withhold
-from counterpoise.simulation.client import Client
+from counterpoise.simulation.coordinator import Planned
+from counterpoise.simulation.dialects import Statement
 from counterpoise.simulation.world import World
 
-__all__ = ["Planner"]
+__all__ = ["Judge", "Planner"]
+
+Judge = Callable[[Problem, Int32, Int32], None]
+"""Called with every problem, its target int32[P] and what is handed out int32[P], so that laws can be held against each step."""
 
 
 class Planner:
     """Plans each generation of one simulated group.
 
-    `judge` is called with every problem and its target, so that laws can be held against each step.
+    What it counts as moved is the truth, not what members claim: the partition's last owner is still a member, and the
+    target is another one.
     """
 
-    def __init__(self, world: World, judge: Callable[[Problem, Int32, Int32], None] | None = None) -> None:
+    def __init__(self, world: World, judge: Judge | None = None) -> None:
         self.world = world
         self.judge = judge
+        self._last_keys = np.zeros(0, np.int64)
+        self._last_owner = np.zeros(0, np.int64)
+        self._identities: dict[str, int] = {}
 
-    def __call__(self, clients: list[Client], strategy: str) -> tuple[dict[int, Int64], tuple[int, int, int]]:
-        """Partition keys of each client by its number, and (moved, kept, withheld)."""
-        ordered = sorted(clients, key=lambda client: java_key(client.member_id))
+    def __call__(self, statements: Sequence[Statement], strategy: str) -> Planned:
+        """The plan of one generation."""
+        ordered = sorted(statements, key=lambda said: java_key(said.member_id))
         problem = self._problem(ordered, strategy_of(strategy).protocols[0])
         target = assignor(strategy)(problem)
-        cooperative = any(client.protocol == COOPERATIVE for client in ordered)
+        cooperative = any(said.protocol == COOPERATIVE for said in ordered)
         owner = withhold(problem, target) if cooperative else target
         if self.judge is not None:
             self.judge(problem, target, owner)
-        previous = problem.previous_owner
-        kept = int(np.count_nonzero((previous >= 0) & (previous == target)))
-        moved = int(np.count_nonzero((previous >= 0) & (previous != target)))
+        moved, kept = self._changes(problem, target, ordered)
         waiting = int(np.count_nonzero((target >= 0) & (owner == UNOWNED)))
-        return self._keys(problem, owner, ordered), (moved, kept, waiting)
+        return Planned(self._keys(problem, owner, ordered), moved, kept, waiting)
 
-    def _problem(self, ordered: list[Client], native: str) -> Problem:
+    def _problem(self, ordered: list[Statement], native: str) -> Problem:
         world = self.world
         start = np.concatenate(([0], np.cumsum(world.counts))).astype(np.int64)
-        claims = [client.claims(native) for client in ordered]
-        partitions = [world.codes(start, keys) for keys, _ in claims]
-        sizes = [len(part) for part in partitions]
-        pairs = [(at, world.topic_number[topic]) for at, client in enumerate(ordered) for topic in client.topics]
+        claims = [said.claims(native) for said in ordered]
+        keys = np.concatenate([claimed for claimed, _ in claims])
+        codes, exist = world.codes(start, keys)
+        claimant = np.repeat(np.arange(len(ordered), dtype=np.int32), [len(claimed) for claimed, _ in claims])[exist]
+        pairs = [(at, world.topic_number[topic]) for at, said in enumerate(ordered) for topic in said.topics]
         pair_array = np.array(pairs, np.int64).reshape(-1, 2)
         return assemble(
             len(ordered),
             world.counts,
             pair_array[:, 0],
             pair_array[:, 1],
-            np.repeat(np.arange(len(ordered), dtype=np.int32), sizes),
-            np.concatenate(partitions) if partitions else np.zeros(0, np.int64),
+            claimant,
+            codes,
             np.array([generation for _, generation in claims], np.int64),
-            capacity=np.array([client.capacity for client in ordered], np.int64),
-            rank=static_rank([client.member_id for client in ordered], [client.instance_id for client in ordered]),
+            capacity=np.array([said.capacity for said in ordered], np.int64),
+            rank=static_rank([said.member_id for said in ordered], [said.instance_id for said in ordered]),
         )
 
-    def _keys(self, problem: Problem, owner: Int32, ordered: list[Client]) -> dict[int, Int64]:
+    def _changes(self, problem: Problem, target: Int32, ordered: list[Statement]) -> tuple[int, int]:
+        """Partitions moved and kept against the plan before, by identity of the owners."""
+        numbers = np.array([self._identities.setdefault(said.identity, len(self._identities)) for said in ordered], np.int64)
+        owned = np.flatnonzero(target >= 0)
+        keys, owner = self.world.keys(problem.topic_start, owned), numbers[target[owned]]
+        at = np.searchsorted(self._last_keys, keys)
+        inside = np.flatnonzero(at < len(self._last_keys))
+        known = inside[self._last_keys[at[inside]] == keys[inside]]
+        before, now = self._last_owner[at[known]], owner[known]
+        self._last_keys, self._last_owner = keys, owner
+        kept = before == now
+        return int(np.count_nonzero(~kept & np.isin(before, numbers))), int(np.count_nonzero(kept))
+
+    def _keys(self, problem: Problem, owner: Int32, ordered: list[Statement]) -> dict[int, Int64]:
         owned = np.flatnonzero(owner >= 0)
         owned = owned[np.argsort(owner[owned], kind="stable")]
-        bounds = np.searchsorted(owner[owned], np.arange(len(ordered) + 1))
+        bounds = np.searchsorted(owner[owned], np.arange(len(ordered) + 1)).tolist()
         keys = self.world.keys(problem.topic_start, owned)
-        return {client.number: keys[bounds[at] : bounds[at + 1]] for at, client in enumerate(ordered)}
+        return {said.number: keys[bounds[at] : bounds[at + 1]] for at, said in enumerate(ordered)}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from counterpoise.assignors.protocols import client_protocol
 from counterpoise.assignors.strategy import EAGER
-from counterpoise.model.problem import Int32, Problem
 from counterpoise.simulation.client import Client
 from counterpoise.simulation.coordinator import EMPTY, STABLE, Coordinator
 from counterpoise.simulation.dialects import dialect
-from counterpoise.simulation.ledger import Ledger
-from counterpoise.simulation.planner import Planner
+from counterpoise.simulation.ledger import ABSENT, Ledger
+from counterpoise.simulation.planner import Judge, Planner
 from counterpoise.simulation.scenario import Event, MemberGroup, Scenario
 from counterpoise.simulation.world import World, milliseconds
 
@@ -22,14 +23,14 @@ __all__ = ["Play"]
 class Play:
     """One run of a scenario under one strategy."""
 
-    def __init__(self, scenario: Scenario, strategy: str, judge: Callable[[Problem, Int32, Int32], None] | None) -> None:
+    def __init__(self, scenario: Scenario, strategy: str, judge: Judge | None) -> None:
         names = {*scenario.topics, *(event.topic for event in scenario.events if event.topic)}
         names.update(topic for group in scenario.members for topic in group.topics)
         names.update(topic for event in scenario.events for topic in event.topics)
         self.scenario, self.strategy = scenario, strategy
         self.world = World(names, scenario.topics)
         self.ledger = Ledger()
-        self.coordinator = Coordinator(self.world, scenario.timing, Planner(self.world, judge))
+        self.coordinator = Coordinator(self.world, scenario.timing, Planner(self.world, judge), self._expelled)
         self._clients: list[Client] = []
         self._running: dict[str, Client] = {}
         self._group_of = {name: group for group in scenario.members for name in group.names()}
@@ -54,18 +55,20 @@ class Play:
         return sum(client.revoked for client in self._clients)
 
     def settled(self) -> bool:
-        """Stable or empty, and nothing with a subscriber is without an owner."""
-        if self.coordinator.state not in {STABLE, EMPTY}:
-            return False
+        """Stable or empty, and everything with a subscriber has exactly one owner, who subscribes to it."""
         members = self.coordinator.members()
-        wanted = {self.world.topic_number[topic] for client in members for topic in client.topics}
-        owned = sum(len(client.owned) for client in members)
-        return owned == int(self.world.counts[sorted(wanted)].sum()) if members else True
+        if not members:
+            return self.coordinator.state == EMPTY
+        wanted = sorted({self.world.topic_number[topic] for client in members for topic in client.topics})
+        owned = np.concatenate([client.owned[self.world.on_topics(client.owned, client.topics)] for client in members])
+        given = sum(len(client.owned) for client in members)
+        complete = len(np.unique(owned)) == given == self.world.count_existing(owned) == int(self.world.counts[wanted].sum())
+        return self.coordinator.state == STABLE and complete
 
     # Clients come and go.
 
-    def _start(self, name: str) -> None:
-        if name in self._running:
+    def _start(self, name: str, memory: Client | None = None) -> None:
+        if name in self._running and self._running[name].alive:
             return
         group = self._group_of[name]
         strategies = tuple(group.strategies) or (self.strategy,)
@@ -81,24 +84,25 @@ class Play:
             strategies,
             protocol if protocol in spoken.protocols else EAGER,
             instance_id=name if group.static else None,
-            rack=group.rack,
             capacity=group.capacity,
             timing=self.scenario.timing,
             world=self.world,
             ledger=self.ledger,
             coordinator=self.coordinator,
         )
+        if memory is not None:
+            client.remembered, client.remembered_generation = memory.remembered, memory.remembered_generation
         self._clients.append(client)
         self._running[name] = client
-        client.join()
+        client.join(first=True)
 
     def _stop(self, name: str, *, crash: bool) -> None:
         client = self._running.pop(name, None)
-        if client is None:
+        if client is None or not client.alive:
             return
         client.stop()
         if crash or client.instance_id is not None:
-            self.coordinator.expire_session(client)
+            self.coordinator.silent(client)
         else:
             self.world.after(milliseconds(self.scenario.timing.round_trip), self.coordinator.on_leave, client)
 
@@ -106,20 +110,43 @@ class Play:
         self._stop(name, crash=False)
         self.world.after(milliseconds(down), self._start, name)
 
-    def _kick(self, client: Client) -> None:
-        """``max.poll.interval.ms`` is over: the client's heartbeat thread leaves the group."""
-        if client.alive and client.paused_until > self.world.now:
-            client.lose_membership()
-            self.coordinator.on_leave(client)
+    def _busy(self, name: str, seconds: float) -> Client | None:
+        """The client does nothing for so long; what comes after that is scheduled by the caller."""
+        client = self._running.get(name)
+        if client is not None and client.alive:
+            client.busy_until = max(client.busy_until, self.world.now + milliseconds(seconds))
+            return client
+        return None
 
-    def _resume(self, name: str, client: Client) -> None:
-        """The application polls again; without membership it joins as a new member, with what it remembers."""
-        if self._running.get(name) is client and not self.coordinator.knows(client):
+    def _kick(self, client: Client) -> None:
+        """``max.poll.interval.ms`` is over: the heartbeat thread leaves the group; a static member only falls silent."""
+        if client.alive and client.busy_until > self.world.now and self.coordinator.knows(client):
+            client.lose_membership()
+            if client.instance_id is None:
+                self.coordinator.on_leave(client)
+            else:
+                self.coordinator.silent(client)
+
+    def _expelled(self, client: Client) -> None:
+        """It learns of it with its next heartbeat, or when it is free again."""
+        self.world.after(client.hear_in(self.world.now), self._come_back, client)
+
+    def _resume(self, client: Client, kicked: bool) -> None:
+        """The application polls again."""
+        if client.busy_until > self.world.now:
+            self.world.after(client.busy_until - self.world.now, self._resume, client, kicked)
+        elif kicked or not self.coordinator.knows(client):
+            self._come_back(client)
+        else:
+            self.coordinator.heard(client)
+
+    def _come_back(self, client: Client) -> None:
+        """Without membership it joins as a new member, with what it remembers."""
+        if client.busy_until > self.world.now:
+            self.world.after(client.busy_until - self.world.now, self._come_back, client)
+        elif client.alive and self._running.get(client.name) is client:
             client.alive = False
-            del self._running[name]
-            self._start(name)
-            back = self._running[name]
-            back.remembered, back.remembered_generation = client.remembered, client.remembered_generation
+            self._start(client.name, client)
 
     # What may happen, by the name of the action.
 
@@ -139,15 +166,19 @@ class Play:
         self.coordinator.crash_next_leader = True
 
     def _do_pause(self, event: Event) -> None:
-        limit = milliseconds(self.scenario.timing.max_poll_interval)
+        limit, length = milliseconds(self.scenario.timing.max_poll_interval), milliseconds(event.seconds)
         for name in self._names(event):
-            client = self._running.get(name)
+            client = self._busy(name, event.seconds)
+            if client is not None and length > limit:
+                self.world.timer(limit, self._kick, client)
+                self.world.after(length, self._resume, client, True)
+
+    def _do_freeze(self, event: Event) -> None:
+        for name in self._names(event):
+            client = self._busy(name, event.seconds)
             if client is not None:
-                length = milliseconds(event.seconds)
-                client.paused_until = self.world.now + length
-                if length > limit:
-                    self.world.after(limit, self._kick, client)
-                self.world.after(length, self._resume, name, client)
+                self.coordinator.silent(client)
+                self.world.after(milliseconds(event.seconds), self._resume, client, False)
 
     def _do_restart(self, event: Event) -> None:
         for name in self._names(event):
@@ -167,13 +198,12 @@ class Play:
             self._group_of[name] = replace(self._group_of[name], topics=tuple(event.topics))
             client = self._running.get(name)
             if client is not None:
-                client.topics = tuple(event.topics)
-                client.rejoin()
+                client.subscribe(event.topics)
 
     def _do_scale(self, event: Event) -> None:
         group = next(group for group in self.scenario.members if group.name == event.members)
-        wanted = replace(group, count=max(event.count, group.count)).names()[: event.count]
-        running = [name for name in self._running if self._group_of[name].name == group.name]
+        wanted = group.names(event.count)
+        running = [n for n, client in self._running.items() if client.alive and self._group_of[n].name == group.name]
         for at, name in enumerate(name for name in wanted if name not in running):
             self._group_of.setdefault(name, group)
             self.world.after(milliseconds(at * event.every), self._start, name)
@@ -181,21 +211,22 @@ class Play:
             self.world.after(milliseconds(at * event.every), self._leave_one, name)
 
     def _do_grow(self, event: Event) -> None:
-        self._resize(event.topic, event.partitions, milliseconds(self.scenario.timing.metadata_age))
+        self._resize(event.topic, event.partitions, self.scenario.timing.metadata_age)
 
     def _do_create(self, event: Event) -> None:
-        self._resize(event.topic, event.partitions, milliseconds(self.scenario.timing.metadata_age))
+        self._resize(event.topic, event.partitions, self.scenario.timing.metadata_age)
 
     def _do_delete(self, event: Event) -> None:
-        """Fetches from a deleted topic fail, so its metadata is renewed at once."""
-        self._resize(event.topic, 0, milliseconds(self.scenario.timing.round_trip))
+        """Fetches from a deleted topic fail, so its metadata is renewed soon."""
+        self._resize(event.topic, 0, self.scenario.timing.metadata_retry)
 
-    def _resize(self, topic: str, partitions: int, seen_after: int) -> None:
-        self.world.resize(topic, partitions)
+    def _resize(self, topic: str, partitions: int, seen_after: float) -> None:
+        vanished, created = self.world.resize(topic, partitions)
         for client in self._running.values():
-            client.drop_vanished()
-        if any(topic in client.topics for client in self._running.values()):
-            self.world.after(seen_after, self.coordinator.request_rebalance)
+            client.on_resized(vanished, created)
+        self.ledger.gain(self.world.now, ABSENT, vanished)
+        self.ledger.lose(self.world.now, ABSENT, created)
+        self.world.timer(milliseconds(seen_after), self.coordinator.metadata_changed, topic, self.world.now)
 
     def _change(self, name: str, group: MemberGroup, down: float) -> None:
         self._group_of[name] = group

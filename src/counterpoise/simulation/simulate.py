@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from counterpoise.assignors.protocols import client_protocol
-from counterpoise.model.problem import Int32, Problem
 from counterpoise.simulation.outcome import Outcome, Ownership
+from counterpoise.simulation.planner import Judge
 from counterpoise.simulation.play import Play
-from counterpoise.simulation.scenario import Scenario, load
+from counterpoise.simulation.scenario import Scenario
+from counterpoise.simulation.scenario_file import load
 
 __all__ = ["DEFAULT_STRATEGIES", "simulate"]
 
@@ -22,7 +21,7 @@ def simulate(
     scenario: Scenario | str,
     strategies: Sequence[str] = DEFAULT_STRATEGIES,
     *,
-    judge: Callable[[Problem, Int32, Int32], None] | None = None,
+    judge: Judge | None = None,
 ) -> dict[str, Outcome]:
     """Run a scenario once per strategy.
 
@@ -49,15 +48,16 @@ def simulate(
     return {name: _outcome(known, name, judge) for name in strategies}
 
 
-def _outcome(scenario: Scenario, strategy: str, judge: Callable[[Problem, Int32, Int32], None] | None) -> Outcome:
+def _outcome(scenario: Scenario, strategy: str, judge: Judge | None) -> Outcome:
     protocol = client_protocol([strategy])
     play = Play(scenario, strategy, judge)
     play.run()
     horizon = play.world.now
-    intervals = play.ledger.intervals(horizon)
-    loads = [len(client.owned) for client in play.coordinator.members()]
-    rounds = play.coordinator.rounds
-    names = play.client_names()
+    everything = play.ledger.intervals(horizon)
+    intervals = everything.of_members()
+    loads = [play.world.count_existing(client.owned) for client in play.coordinator.members()]
+    rounds, names = play.coordinator.rounds, play.client_names()
+    columns = (intervals.partition, intervals.member, intervals.start, intervals.end)
     return Outcome(
         strategy=strategy,
         protocol=protocol,
@@ -65,21 +65,17 @@ def _outcome(scenario: Scenario, strategy: str, judge: Callable[[Problem, Int32,
         rounds=len(rounds),
         rebalances=sum(not entry.follow_up for entry in rounds),
         failed=play.coordinator.failed,
-        moved=sum(entry.moved for entry in rounds if not entry.follow_up),
+        refused=play.coordinator.refused,
+        moved=sum(entry.moved for entry in rounds),
         revoked=play.revoked(),
-        stopped_partition_seconds=intervals.time_without_owner(play.world.vanished, horizon) / 1000,
-        double_owned_seconds=intervals.double_owned() / 1000,
+        stopped_partition_seconds=everything.time_without_owner(horizon) / 1000,
+        double_owned_seconds=everything.double_owned() / 1000,
         spread=max(loads, default=0) - min(loads, default=0),
         settled=play.settled(),
         history=tuple(rounds),
         ownership=tuple(
             Ownership(*play.world.describe(key), names[member], start / 1000, end / 1000)
-            for key, member, start, end in zip(
-                *(np.asarray(column).tolist() for column in (intervals.partition, intervals.member)),
-                intervals.start.tolist(),
-                intervals.end.tolist(),
-                strict=True,
-            )
+            for key, member, start, end in zip(*(column.tolist() for column in columns), strict=True)
         ),
         intervals=intervals,
     )

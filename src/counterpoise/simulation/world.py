@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int64
@@ -23,50 +24,78 @@ def milliseconds(seconds: float) -> int:
 
 
 class World:
-    """A discrete-event clock. Events of one millisecond run in the order they were scheduled."""
+    """A discrete-event clock. Events of one millisecond run in the order they were scheduled.
+
+    Attributes
+    ----------
+    now : int
+    rest : int
+        When something last happened that was no mere timer: where a run ends that has no fixed length.
+    counts : int64[T]
+        Partitions of each topic now; topic numbers follow sorted names.
+    """
 
     def __init__(self, topic_names: Iterable[str], topics: Mapping[str, int]) -> None:
-        self.now = 0
+        self.now = self.rest = 0
         self.topic_names = java_order(set(topic_names))
         self.topic_number = {name: number for number, name in enumerate(self.topic_names)}
         self.counts = np.array([topics.get(name, 0) for name in self.topic_names], np.int64)
-        self.vanished: dict[int, int] = {}
-        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._queue: list[tuple[int, int, bool, Callable[..., None], tuple[Any, ...]]] = []
         self._scheduled = 0
+        self._masks: dict[tuple[str, ...], npt.NDArray[np.bool_]] = {}
 
     def after(self, delay: int, happen: Callable[..., None], *arguments: Any) -> None:
         """Call `happen(*arguments)` in `delay` milliseconds."""
+        self._push(delay, False, happen, arguments)
+
+    def timer(self, delay: int, happen: Callable[..., None], *arguments: Any) -> None:
+        """The same for a time-out that will mostly find nothing to do, and then is no part of what happened."""
+        self._push(delay, True, happen, arguments)
+
+    def _push(self, delay: int, timer: bool, happen: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         self._scheduled += 1
-        heapq.heappush(self._queue, (self.now + max(delay, 0), self._scheduled, happen, arguments))
+        heapq.heappush(self._queue, (self.now + max(delay, 0), self._scheduled, timer, happen, arguments))
 
     def run(self, until: int | None) -> None:
-        """Let everything happen up to `until` (None: until nothing is left)."""
+        """Let everything happen up to `until` (None: until nothing is left; the clock then says when rest came)."""
         while self._queue and (until is None or self._queue[0][0] <= until):
-            self.now, _, happen, arguments = heapq.heappop(self._queue)
+            self.now, _, timer, happen, arguments = heapq.heappop(self._queue)
+            self.rest = self.rest if timer else self.now
             happen(*arguments)
-        if until is not None:
-            self.now = until
+        self.now = self.rest if until is None else until
 
-    def resize(self, topic: str, partitions: int) -> None:
-        """A topic grows, is created, or (0) is deleted."""
+    def resize(self, topic: str, partitions: int) -> tuple[Int64, Int64]:
+        """A topic grows, is created, or (0) is deleted; the keys that vanish and those that come, ascending."""
         number = self.topic_number[topic]
         before = int(self.counts[number])
-        for index in range(partitions, before):
-            self.vanished[number * _TOPIC_STRIDE + index] = self.now
-        for index in range(before, partitions):
-            self.vanished.pop(number * _TOPIC_STRIDE + index, None)
         self.counts[number] = partitions
+        base = number * _TOPIC_STRIDE
+        return np.arange(base + partitions, base + before), np.arange(base + before, base + partitions)
 
     def keys(self, topic_start: Int64, partitions: Int64) -> Int64:
-        """Partition codes of a problem over `topic_names` to keys that outlive it."""
+        """Partition codes of a problem over `topic_names` to keys that outlive it; ascending if the codes are."""
         topic = np.searchsorted(topic_start, partitions, side="right") - 1
         return np.asarray(topic * _TOPIC_STRIDE + partitions - topic_start[topic])
 
-    def codes(self, topic_start: Int64, keys: Int64) -> Int64:
-        """The inverse; keys of partitions that no longer exist are left out."""
-        topic, index = np.divmod(keys, _TOPIC_STRIDE)
+    def codes(self, topic_start: Int64, keys: Int64) -> tuple[Int64, npt.NDArray[np.bool_]]:
+        """The inverse: codes of the keys that exist, and which of the keys those are."""
+        topic, index = keys // _TOPIC_STRIDE, keys % _TOPIC_STRIDE
         exists = index < self.counts[topic]
-        return np.asarray(topic_start[topic[exists]] + index[exists])
+        return np.asarray(topic_start[topic[exists]] + index[exists]), exists
+
+    def count_existing(self, keys: Int64) -> int:
+        """How many of the keys exist now."""
+        return int(np.count_nonzero(keys % _TOPIC_STRIDE < self.counts[keys // _TOPIC_STRIDE]))
+
+    def on_topics(self, keys: Int64, topics: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Which keys belong to these topics."""
+        names = tuple(topics)
+        mask = self._masks.get(names)
+        if mask is None:
+            mask = np.zeros(len(self.topic_names), np.bool_)
+            mask[[self.topic_number[name] for name in names]] = True
+            self._masks[names] = mask
+        return np.asarray(mask[keys // _TOPIC_STRIDE])
 
     def describe(self, key: int) -> tuple[str, int]:
         """A key as topic name and partition index."""

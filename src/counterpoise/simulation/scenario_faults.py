@@ -1,0 +1,140 @@
+"""What can be known to be wrong with a scenario before it runs: one sentence per fault, the field first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from counterpoise.assignors.protocols import client_protocol
+from counterpoise.errors import CounterpoiseError, ScenarioError
+from counterpoise.simulation.dialects import dialect
+
+if TYPE_CHECKING:
+    from counterpoise.simulation.scenario import Event, MemberGroup, Scenario
+
+__all__ = ["ACTIONS", "faults"]
+
+ACTIONS: Mapping[str, tuple[str, ...]] = {
+    "join": ("members",),
+    "leave": ("members",),
+    "crash": ("members",),
+    "pause": ("members", "seconds"),
+    "freeze": ("members", "seconds"),
+    "restart": ("members", "down"),
+    "rolling_restart": ("members", "every", "down"),
+    "scale": ("members", "count", "every"),
+    "subscribe": ("members", "topics"),
+    "reconfigure": ("members", "strategies", "every", "down"),
+    "crash_leader": (),
+    "grow": ("topic", "partitions"),
+    "delete": ("topic",),
+    "create": ("topic", "partitions"),
+}
+"""What may happen, and the fields each action reads; docs/simulate.md says what each one means."""
+
+_ABOVE_ZERO = {"session_timeout", "heartbeat_interval", "max_poll_interval"}
+
+
+def faults(scenario: Scenario) -> Iterator[str]:
+    """Every fault, lazily."""
+    yield from (f"topics.{name}: {count}; at least 0 is wanted" for name, count in scenario.topics.items() if count < 0)
+    if scenario.duration < 0:
+        yield f"duration: {scenario.duration} is negative"
+    for entry in fields(scenario.timing):
+        value = getattr(scenario.timing, entry.name)
+        if value < 0:
+            yield f"timing.{entry.name}: {value} is negative"
+        elif not value and entry.name in _ABOVE_ZERO:
+            yield f"timing.{entry.name}: 0; a time above 0 is wanted"
+    topics = {*scenario.topics, *(event.topic for event in scenario.events if event.do == "create")}
+    names: dict[str, str] = {}
+    for at, group in enumerate(scenario.members):
+        yield from (f"members[{at}].{fault}" for fault in _member_faults(group, topics))
+        largest = max([e.count for e in scenario.events if e.do == "scale" and e.members == group.name], default=0)
+        for name in group.names(max(group.count, largest)):
+            if name in names:
+                yield f"members[{at}].name: {name} is taken by {names[name]}"
+            names[name] = group.name
+    for at, event in enumerate(scenario.events):
+        yield from (f"events[{at}].{fault}" for fault in _event_faults(scenario, event, topics, names))
+    yield from _topic_faults(scenario)
+
+
+def _member_faults(group: MemberGroup, topics: set[str]) -> Iterator[str]:
+    if not group.name:
+        yield "name: empty"
+    for field, least in (("count", 1), ("capacity", 1), ("every", 0)):
+        value = getattr(group, field)
+        if value < least:
+            yield f"{field}: {value}; at least {least} is wanted"
+    try:
+        dialect(group.dialect)
+    except ScenarioError as error:
+        yield f"dialect: {error}"
+    yield from _strategy_faults(group.strategies)
+    yield from _unknown_topics(group.topics, topics)
+
+
+def _unknown_topics(names: Sequence[str], topics: set[str]) -> Iterator[str]:
+    yield from (f"topics: {name} is no topic of the scenario, and no event creates it" for name in names if name not in topics)
+
+
+def _strategy_faults(strategies: Sequence[str]) -> Iterator[str]:
+    if strategies:
+        try:
+            client_protocol(strategies)
+        except CounterpoiseError as error:
+            yield f"strategies: {error}"
+
+
+def _event_faults(scenario: Scenario, event: Event, topics: set[str], names: Mapping[str, str]) -> Iterator[str]:
+    if event.do not in ACTIONS:
+        yield f"do: {event.do!r} is unknown; there are: {', '.join(ACTIONS)}"
+        return
+    read = ACTIONS[event.do]
+    defaults: dict[str, Any] = {entry.name: entry.default for entry in fields(event)}
+    for field, default in defaults.items():
+        value = getattr(event, field)
+        if field not in {"at", "do", *read} and value != default:
+            yield f"{field}: {event.do} reads only {', '.join(read) or 'at'}"
+        elif isinstance(value, int | float) and value < 0:
+            yield f"{field}: {value} is negative"
+    if scenario.duration and event.at > scenario.duration:
+        yield f"at: {event.at} lies after the end, duration is {scenario.duration}"
+    if "members" in read:
+        yield from _whom(event, {group.name for group in scenario.members}, names)
+    if event.do in {"grow", "delete"} and event.topic not in topics:
+        yield f"topic: {event.topic!r} is no topic of the scenario"
+    if event.do == "create" and not event.topic:
+        yield "topic: a name is wanted"
+    if event.do == "reconfigure" and not event.strategies:
+        yield "strategies: at least one is wanted"
+    yield from _strategy_faults(event.strategies)
+    yield from _unknown_topics(event.topics, topics)
+
+
+def _whom(event: Event, groups: set[str], names: Mapping[str, str]) -> Iterator[str]:
+    if event.do == "scale":
+        if event.members not in groups:
+            yield f"members: {event.members!r} is no member group; scale takes the name of one"
+        return
+    wanted = [event.members] if isinstance(event.members, str) else list(event.members)
+    unknown = [name for name in wanted if name not in names and name not in groups]
+    if unknown or not wanted:
+        yield f"members: {unknown[0] if unknown else 'nobody'} is not among the scenario's members"
+
+
+def _topic_faults(scenario: Scenario) -> Iterator[str]:
+    """Topics grow while they exist, and are created while they do not."""
+    counts = dict(scenario.topics)
+    for at, event in sorted(enumerate(scenario.events), key=lambda pair: pair[1].at):
+        now = counts.get(event.topic, 0)
+        if event.do == "grow" and event.partitions <= now:
+            yield f"events[{at}].partitions: {event.topic} has {now} then; a topic only grows, delete and create it to shrink it"
+        if event.do == "create" and (now or not event.partitions):
+            yield f"events[{at}].partitions: " + (f"{event.topic} has {now} then; delete it first" if now else "0; at least 1")
+        if event.do == "delete" and not now:
+            yield f"events[{at}].topic: {event.topic} does not exist then"
+        if event.do in {"grow", "create", "delete"}:
+            counts[event.topic] = event.partitions if event.do != "delete" else 0

@@ -1,0 +1,82 @@
+"""Scenarios from files: TOML or JSON, a person's own or one of the ready ones."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from counterpoise.errors import ScenarioError
+from counterpoise.simulation.scenario import Event, MemberGroup, Scenario, Timing
+
+__all__ = ["load", "read_scenario", "ready_scenarios"]
+
+
+def read_scenario(text: str, *, toml: bool) -> Scenario:
+    """A scenario from TOML or JSON text.
+
+    Raises
+    ------
+    ScenarioError
+        The message names the field.
+    """
+    try:
+        value: Any = tomllib.loads(text) if toml else msgspec.json.decode(text)
+        return msgspec.convert(_known_fields(value), Scenario)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f"not TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).replace("`", "").partition(" - at ")
+        raise ScenarioError(f"{where.removeprefix('$.') or 'scenario'}: {what}") from None
+    except msgspec.DecodeError as error:
+        raise ScenarioError(f"not JSON: {error}") from None
+
+
+def load(name: str) -> Scenario:
+    """A scenario by file path (.toml or .json), or one of the ready ones by name.
+
+    Raises
+    ------
+    ScenarioError
+        Neither exists, or it cannot be read.
+    """
+    ready = ready_scenarios()
+    if name in ready:
+        text = resources.files("counterpoise.simulation").joinpath("library", f"{name}.toml").read_text("utf-8")
+        return read_scenario(text, toml=True)
+    path = Path(name)
+    if path.suffix not in {".toml", ".json"}:
+        raise ScenarioError(f"{name}: neither a .toml or .json file nor a ready scenario; ready are: {', '.join(ready)}")
+    try:
+        return read_scenario(path.read_text("utf-8"), toml=path.suffix == ".toml")
+    except OSError as error:
+        raise ScenarioError(f"{name}: {error.strerror}") from None
+    except ScenarioError as error:
+        raise ScenarioError(f"{name}: {error}") from None
+
+
+def ready_scenarios() -> tuple[str, ...]:
+    """Names of the scenarios that come with the package."""
+    folder = resources.files("counterpoise.simulation").joinpath("library")
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
+
+
+def _known_fields(value: Any) -> Any:
+    """msgspec ignores unknown fields of dataclasses; a misspelt field must not pass."""
+    if not isinstance(value, Mapping):
+        raise ScenarioError("scenario: an object with name, topics and members is wanted")
+    places: list[tuple[str, Any, Any]] = [("scenario", value, Scenario), ("timing", value.get("timing", {}), Timing)]
+    for field, kind in (("members", MemberGroup), ("events", Event)):
+        listed = value.get(field, [])
+        places += [(f"{field}[{at}]", item, kind) for at, item in enumerate(listed if isinstance(listed, list) else [])]
+    for path, item, kind in places:
+        names = [entry.name for entry in fields(kind)]
+        for name in item if isinstance(item, Mapping) else ():
+            if name not in names:
+                raise ScenarioError(f"{path}: unknown field {name}; there are: {', '.join(names)}")
+    return value
