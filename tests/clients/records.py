@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 
 from counterpoise.wire.consumer_protocol import decode_assignment
 from counterpoise.wire.offsets_topic.keys import OffsetKey
@@ -24,7 +25,9 @@ class Feeder:
     def __init__(self, broker: Broker, topic: str, partitions: int) -> None:
         self.topic, self.partitions = topic, partitions
         self.delivered: dict[str, set[int]] = defaultdict(set)
-        self._producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5, "message.timeout.ms": 120_000})
+        self._producer = Producer(
+            {"bootstrap.servers": broker.bootstrap, "linger.ms": 5, "log_level": 0, "topic.metadata.refresh.interval.ms": 1000}
+        )
         self._end = threading.Event()
         self._next = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -33,8 +36,10 @@ class Feeder:
     def _run(self) -> None:
         while not self._end.wait(0.05):
             for partition in range(self.partitions):
-                self._producer.produce(self.topic, str(self._next).encode(), partition=partition, on_delivery=self._sent)
-                self._next += 1
+                # A partition that has just been made is unknown to the producer for a while.
+                with suppress(KafkaException, BufferError):
+                    self._producer.produce(self.topic, str(self._next).encode(), partition=partition, on_delivery=self._sent)
+                    self._next += 1
             self._producer.poll(0)
 
     def _sent(self, error: Any, record: Any) -> None:

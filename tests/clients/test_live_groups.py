@@ -57,7 +57,8 @@ class Run:
     def grow(self, more: int) -> None:
         """The topic gets more partitions."""
         self.partitions += more
-        self.broker.admin().create_partitions([NewPartitions(self.topic, self.partitions)])[self.topic].result(30)
+        admin = self.broker.admin()
+        admin.create_partitions([NewPartitions(self.topic, self.partitions)])[self.topic].result(30)
         self.feeder.partitions = self.partitions
 
 
@@ -77,10 +78,10 @@ def scale_out(run: Run, first: str) -> None:
 
 def rolling_restart(run: Run) -> None:
     """Every member ends and comes back, one after the other."""
-    for kind in list(run.members.processes):
-        run.members.stop(kind)
+    for name in list(run.members.processes):
+        run.members.stop(name)
         run.settle()
-        run.start(f"{kind}-again", kind.partition("-")[0])
+        run.start(f"{name}-again", run.members.kinds[name])
         run.settle()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from counterpoise.clients.calling_host import calling_object, calling_variable
 from counterpoise.clients.host_assignor import HostAssignor
+from counterpoise.clients.lag_source import LagAware
 from counterpoise.clients.weights import generation_handed_out
 from counterpoise.errors import MissingExtraError, SnapshotError
 from counterpoise.snapshot.join import JoinMember
@@ -26,6 +27,8 @@ except ImportError as error:
 __all__ = [
     "ConstrainedCooperativeStickyAssignor",
     "CooperativeStickyAssignor",
+    "LagAssignor",
+    "LagStickyAssignor",
     "RangeAssignor",
     "RoundRobinAssignor",
     "StickyAssignor",
@@ -99,3 +102,15 @@ class ConstrainedCooperativeStickyAssignor(_AioKafkaAssignor):
     """`constrained-cooperative-sticky`: KAFKA-9987 and KAFKA-12464; counterpoise members only."""
 
     name = "constrained-cooperative-sticky"
+
+
+class LagAssignor(LagAware, _AioKafkaAssignor):
+    """`lag`: the rule of KAFKA-5337; needs a source of lag, see `counterpoise.clients.lag_source`."""
+
+    name = "lag"
+
+
+class LagStickyAssignor(LagAware, _AioKafkaAssignor):
+    """`lag-sticky`: balanced counts, then lag near a proven bound, then few moves; needs a source of lag."""
+
+    name = "lag-sticky"

@@ -7,7 +7,7 @@ consumer all the same: `PerConsumer` looks it up by the coordinator that calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from types import MethodType
 from typing import Any, ClassVar
@@ -104,7 +104,7 @@ class HostAssignor:
     def assign(self, cluster: Any, members: Any) -> dict[str, bytes]:
         """The work of a group leader: ConsumerProtocolAssignment bytes for every member."""
         led = lead_group(
-            self.name, cluster, self._joined(members), options=self._options, generation=self._group_generation(), lag=self._lag()
+            self.name, cluster, self._joined(members), options=self._options, generation=self._group_generation(), lag=self._lag
         )
         if self._on_lead is not None:
             self._on_lead(led)
@@ -121,7 +121,7 @@ class HostAssignor:
         """kafka-python 2.x tells strategies called `sticky` their generation after the assignment."""
         self._member.generation = generation
 
-    def _lag(self) -> Any:
+    def _lag(self, topics: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:  # noqa: ARG002 - for strategies by lag
         return None
 
     @classmethod

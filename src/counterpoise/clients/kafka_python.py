@@ -12,6 +12,7 @@ from typing import Any
 
 from counterpoise.clients.calling_host import calling_object, calling_variable
 from counterpoise.clients.host_assignor import HostAssignor
+from counterpoise.clients.lag_source import LagAware
 from counterpoise.clients.member_side import by_topic
 from counterpoise.clients.weights import generation_handed_out
 from counterpoise.errors import MissingExtraError, SnapshotError
@@ -28,6 +29,8 @@ except ImportError as error:
 __all__ = [
     "ConstrainedCooperativeStickyAssignor",
     "CooperativeStickyAssignor",
+    "LagAssignor",
+    "LagStickyAssignor",
     "RangeAssignor",
     "RoundRobinAssignor",
     "StickyAssignor",
@@ -139,3 +142,15 @@ class ConstrainedCooperativeStickyAssignor(_KafkaPythonAssignor):
     """`constrained-cooperative-sticky`: KAFKA-9987 and KAFKA-12464; counterpoise members only."""
 
     name = "constrained-cooperative-sticky"
+
+
+class LagAssignor(LagAware, _KafkaPythonAssignor):
+    """`lag`: the rule of KAFKA-5337; needs a source of lag, see `counterpoise.clients.lag_source`."""
+
+    name = "lag"
+
+
+class LagStickyAssignor(LagAware, _KafkaPythonAssignor):
+    """`lag-sticky`: balanced counts, then lag near a proven bound, then few moves; needs a source of lag."""
+
+    name = "lag-sticky"

@@ -22,6 +22,7 @@ except ImportError as error:
 
 __all__ = ["KafkaPythonListener"]
 
+_NOBODY_AWAITS = "on_lost, on_gained: nothing awaits a coroutine here; give plain functions"
 _ASYNC_BASE = getattr(kafka, "AsyncConsumerRebalanceListener", None)
 """kafka-python 3 alone has it."""
 
@@ -96,6 +97,10 @@ else:
         async def _commit(self, offsets: dict[Any, Any]) -> None:
             self._consumer.commit(offsets)
 
+        async def _waited(self, answer: Any) -> None:
+            answer.close()
+            raise OptionError(_NOBODY_AWAITS)
+
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
     """Run to the end what never waits; OptionError when a callback does."""
@@ -104,4 +109,4 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
     except StopIteration:
         return
     work.close()
-    raise OptionError("on_lost, on_gained: nothing awaits a coroutine here; give plain functions")
+    raise OptionError(_NOBODY_AWAITS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from counterpoise.assignors.registry import strategy
@@ -28,7 +28,7 @@ def lead_group(
     *,
     options: Mapping[str, object],
     generation: int = -1,
-    lag: Mapping[str, Sequence[int]] | None = None,
+    lag: Callable[[Mapping[str, int]], Mapping[str, Sequence[int]] | None] = lambda topics: None,  # noqa: ARG005
 ) -> Lead:
     """Plan a group as its leader.
 
@@ -43,7 +43,8 @@ def lead_group(
         The strategy's own.
     generation : int
         The group's, handed out with each assignment to members whose client does not tell them; -1: unknown.
-    lag : mapping of topic to records behind per partition, optional
+    lag : callable, optional
+        Called once with partition counts by topic; gives records behind per partition by topic, or None.
 
     Raises
     ------
@@ -56,8 +57,9 @@ def lead_group(
     weights = {member.id: weight_of(given.user_data) for member, given in zip(members, read, strict=True)}
     heavier = {member: weight for member, weight in weights.items() if weight != 1}
     user_data = hand_out_generation(generation) if generation >= 0 and name not in _WITHOUT_USER_DATA else None
+    behind = lag({topic: known.partitions for topic, known in topics.items()})
     led = lead_plan(
-        name, topics, members, protocol=protocol, options=options, lag=lag, capacity=heavier or None, user_data=user_data
+        name, topics, members, protocol=protocol, options=options, lag=behind, capacity=heavier or None, user_data=user_data
     )
     for member in led.joined.unreadable:
         log.warning("%s: the history of member %s cannot be read; it counts as having none", name, member)

@@ -145,7 +145,10 @@ class ListenerCore:
         if callback is not None and listed:
             answer = callback(listed)
             if inspect.isawaitable(answer):
-                await answer
+                await self._waited(answer)
+
+    async def _waited(self, answer: Any) -> None:
+        await answer
 
     def _host_partitions(self, partitions: Iterable[Partition]) -> list[Any]:
         raise NotImplementedError

@@ -1,0 +1,117 @@
+"""Lag for a leader: read once per rebalance beside the host's threads, waited for up to a bound, with two ways down.
+
+A read that fails or takes longer than the bound gives the last lag that was read, and if there is none the plan goes by
+counts alone. Each of the three outcomes is counted, the last two are logged. A late read is kept for the next rebalance,
+and none is started while one is under way: a broker that does not answer costs one thread and the bound, no more.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from counterpoise.clients.host_assignor import HostAssignor
+from counterpoise.clients.live_group import read_live_group
+from counterpoise.errors import OptionError
+
+__all__ = ["LagAware", "LagReader", "LagSource", "live_lag"]
+
+log = logging.getLogger("counterpoise.clients")
+
+LagSource: TypeAlias = Callable[[Mapping[str, int]], Mapping[str, Sequence[int]]]
+"""Partition counts by topic in, records behind per partition out; topics left out count as 0. May block and may raise."""
+
+
+def live_lag(config: Mapping[str, Any], group_id: str, *, reset: str = "latest", timeout: float = 5.0) -> LagSource:
+    """A source that asks the brokers: committed offsets of the group against the ends of its partitions.
+
+    Parameters
+    ----------
+    config : mapping
+        librdkafka settings, at least ``bootstrap.servers`` (needs the extra ``live``).
+    group_id : str
+    reset : str
+        The group's ``auto.offset.reset``: decides the lag where nothing is committed.
+    timeout : float
+        Seconds for each request, in the reader's own thread.
+    """
+
+    def read(topics: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
+        found = read_live_group(config, group_id, reset=reset, timeout=timeout)
+        for fault in found.faults:
+            log.warning("lag of group %s: %s", group_id, fault)
+        return {topic: lags for topic, lags in (found.group.lag or {}).items() if topic in topics}
+
+    return read
+
+
+class LagReader:
+    """A source behind a bound.
+
+    Attributes
+    ----------
+    outcomes : Counter
+        How often the lag was "read" in time, was "kept" from an earlier read, or was "missing".
+    """
+
+    def __init__(self, source: LagSource, within_s: float) -> None:
+        if not within_s > 0:
+            raise OptionError(f"lag_within_s: more than 0 seconds are wanted, not {within_s!r}")
+        self._source = source
+        self._within_s = within_s
+        self._last: Mapping[str, Sequence[int]] | None = None
+        self._under_way: threading.Thread | None = None
+        self._fresh = False
+        self.outcomes: Counter[str] = Counter()
+
+    def lag(self, topics: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
+        """The lag of these topics, or the last one known, or None; returns within the bound."""
+        self._fresh = False
+        if self._under_way is None or not self._under_way.is_alive():
+            self._under_way = threading.Thread(target=self._read, args=(dict(topics),), name="counterpoise-lag", daemon=True)
+            self._under_way.start()
+        self._under_way.join(self._within_s)
+        outcome = "read" if self._fresh else "missing" if self._last is None else "kept"
+        self.outcomes[outcome] += 1
+        if outcome != "read":
+            how = "counts alone decide" if outcome == "missing" else "the last known lag is used"
+            log.warning("no lag within %.1f s: %s", self._within_s, how)
+        return self._last
+
+    def _read(self, topics: Mapping[str, int]) -> None:
+        try:
+            self._last = self._source(topics)
+        except Exception:
+            # Whatever a source raises, a group must not stay without a plan for it.
+            log.exception("the lag could not be read")
+        else:
+            self._fresh = True
+
+
+class LagAware(HostAssignor):
+    """Base of the assignors that plan by lag; always an instance, as they need a source.
+
+    Parameters
+    ----------
+    lag : LagSource
+        See `live_lag`; asked by the member that leads, once per rebalance, in a thread of its own.
+    lag_within_s : float
+        How long the leader waits for it, seconds. The group stands still meanwhile (under a cooperative protocol it
+        does not): keep it well below the session timeout.
+    **given
+        As for `HostAssignor`.
+    """
+
+    def __init__(self, *, lag: LagSource | None = None, lag_within_s: float = 1.0, **given: Any) -> None:
+        if lag is None:
+            raise OptionError(
+                f"{type(self).__name__} needs a source of lag: {type(self).__name__}(lag=live_lag(config, group_id))"
+            )
+        super().__init__(**given)
+        self.lag_reader = LagReader(lag, lag_within_s)
+
+    def _lag(self, topics: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
+        return self.lag_reader.lag(topics)

@@ -1,0 +1,103 @@
+"""Lag for a leader: read once, waited for no longer than the bound, with two ways down; each counted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from counterpoise.clients import aiokafka, kafka_python
+from counterpoise.clients.lag_source import LagReader, live_lag
+from counterpoise.errors import OptionError
+from counterpoise.wire.consumer_protocol import decode_assignment
+from tests.clients.hosts import Answer, host_member
+
+HOSTS = [pytest.param(kafka_python, id="kafka-python"), pytest.param(aiokafka, id="aiokafka")]
+
+
+def led(module: ModuleType, assignor: Any, topics: dict[str, int], members: int = 2) -> dict[str, set[int]]:
+    """One round of a group of this host, the first member leading; what each got of topic t."""
+    answer, host = Answer(topics), module.__name__.rpartition(".")[2]
+    made = [host_member(host, f"m{at}", sorted(topics), [assignor], answer) for at in range(members)]
+    sent = [(each.id, each.join()[assignor.name], None) for each in made]
+    given = made[0].lead(assignor.name, 1, sent)
+    return {member: {at for _, indices in decode_assignment(data).partitions for at in indices} for member, data in given.items()}
+
+
+@pytest.mark.parametrize("module", HOSTS)
+def test_the_leader_plans_by_the_lag_it_reads(module: ModuleType) -> None:
+    """By the rule of `lag`: the largest first, then to whoever has fewest and least."""
+    asked: list[dict[str, int]] = []
+
+    def source(topics: Any) -> dict[str, list[int]]:
+        asked.append(dict(topics))
+        return {"t": [5, 900, 5, 5]}
+
+    assignor = module.LagAssignor(lag=source, lag_within_s=30)
+    assert led(module, assignor, {"t": 4}) == {"m0": {1, 3}, "m1": {0, 2}}
+    assert asked == [{"t": 4}]
+    assert assignor.lag_reader.outcomes == Counter({"read": 1})
+
+
+@pytest.mark.parametrize("module", HOSTS)
+def test_lag_sticky_spreads_the_partitions_that_are_behind(module: ModuleType) -> None:
+    assignor = module.LagStickyAssignor(lag=lambda _: {"t": [900, 900, 0, 0]}, lag_within_s=30, tolerance=0)
+    given = led(module, assignor, {"t": 4})
+    assert {len(owned & {0, 1}) for owned in given.values()} == {1}
+    assert {len(owned) for owned in given.values()} == {2}
+
+
+def test_a_source_that_does_not_answer_costs_the_bound_and_then_the_last_lag_is_used() -> None:
+    gate, release = threading.Event(), threading.Event()
+    answers = iter([{"t": [1]}, {"t": [2]}])
+
+    def source(_: Any) -> Any:
+        if gate.is_set():
+            release.wait(60)
+        return next(answers)
+
+    reader = LagReader(source, 5)
+    assert reader.lag({"t": 1}) == {"t": [1]}
+    gate.set()
+    reader._within_s = 0.05
+    before = time.monotonic()
+    assert reader.lag({"t": 1}) == {"t": [1]}
+    assert reader.lag({"t": 1}) == {"t": [1]}
+    assert time.monotonic() - before < 30
+    release.set()
+    assert reader._under_way is not None
+    reader._under_way.join(30)
+    assert reader._last == {"t": [2]}
+    assert reader.outcomes == Counter({"read": 1, "kept": 2})
+
+
+def test_a_source_that_raises_leaves_counts_to_decide(caplog: pytest.LogCaptureFixture) -> None:
+    def source(_: Any) -> Any:
+        raise OSError("no route")
+
+    reader = LagReader(source, 5)
+    assert reader.lag({"t": 1}) is None
+    assert reader.outcomes == Counter({"missing": 1})
+    assert "the lag could not be read" in caplog.text
+    assert "counts alone decide" in caplog.text
+
+
+@pytest.mark.parametrize("module", HOSTS)
+def test_without_a_source_the_error_says_how_to_give_one(module: ModuleType) -> None:
+    with pytest.raises(OptionError, match=r"LagAssignor needs a source of lag: LagAssignor\(lag=live_lag"):
+        module.LagAssignor()
+    with pytest.raises(OptionError, match="lag_within_s: more than 0 seconds"):
+        module.LagStickyAssignor(lag=lambda _: {}, lag_within_s=0)
+
+
+def test_the_brokers_are_asked_for_the_topics_of_the_group_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def live(config: Any, group_id: str, **_: Any) -> Any:
+        assert (config, group_id) == ({"bootstrap.servers": "b"}, "g")
+        return SimpleNamespace(faults=(), group=SimpleNamespace(lag={"t": [3], "old": [9]}))
+
+    monkeypatch.setattr("counterpoise.clients.lag_source.read_live_group", live)
+    assert live_lag({"bootstrap.servers": "b"}, "g")({"t": 1}) == {"t": [3]}

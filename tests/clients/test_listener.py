@@ -1,0 +1,240 @@
+"""The rebalance listener: real differences, commits before revocation, nothing committed after a lost membership."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterpoise.clients.ownership import Membership, Ownership
+from counterpoise.clients.rebalance_listener import rebalance_listener
+from counterpoise.errors import OptionError
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+T0, T1, T2, T3 = (("t", index) for index in range(4))
+NONE: frozenset[Any] = frozenset()
+
+
+def test_an_eager_rebalance_loses_and_gains_only_the_difference() -> None:
+    ledger = Ownership()
+    assert ledger.assigned([T0, T1], Membership("m", 4), cooperative=False) == (NONE, frozenset({T0, T1}))
+    assert ledger.revoked([T0, T1], cooperative=False) == frozenset()
+    assert ledger.owned == frozenset()
+    assert ledger.assigned([T1, T2], Membership("m", 5), cooperative=False) == (frozenset({T0}), frozenset({T2}))
+
+
+@pytest.mark.parametrize("back", [Membership("other", 5), Membership("m", 6), Membership("m", 3), None])
+def test_after_an_interruption_all_is_lost_and_gained(back: Membership | None) -> None:
+    """A new member id, a generation slept through, a group begun anew, or a host that does not tell."""
+    ledger = Ownership()
+    ledger.assigned([T0, T1], Membership("m", 4), cooperative=False)
+    ledger.revoked([T0, T1], cooperative=False)
+    assert ledger.assigned([T0, T1], back, cooperative=False) == (frozenset({T0, T1}), frozenset({T0, T1}))
+
+
+def test_a_cooperative_rebalance_reports_what_the_host_reports() -> None:
+    ledger = Ownership()
+    ledger.assigned([T0, T1, T2], Membership("m", 4), cooperative=True)
+    ledger.processed(T0, 7)
+    assert ledger.revoked([T2], cooperative=True) == {T2}
+    assert ledger.assigned([T3], Membership("m", 6), cooperative=True) == (NONE, frozenset({T3}))
+    assert ledger.owned == {T0, T1, T3}
+    assert ledger.to_commit() == {T0: 8}
+
+
+def test_a_cooperative_member_that_became_somebody_new_has_lost_what_its_host_kept() -> None:
+    ledger = Ownership()
+    ledger.assigned([T0, T1], Membership("m", 4), cooperative=True)
+    ledger.processed(T0, 7)
+    assert ledger.assigned([T2], Membership("n", 9), cooperative=True) == (frozenset({T0, T1}), frozenset({T0, T1, T2}))
+    assert ledger.to_commit() == {}
+
+
+def test_offsets_of_an_earlier_ownership_are_forgotten() -> None:
+    ledger = Ownership()
+    ledger.assigned([T0, T1], Membership("m", 4), cooperative=False)
+    ledger.processed(T0, 41)
+    ledger.revoked([T0, T1], cooperative=False)
+    ledger.processed(T1, 9)
+    ledger.assigned([T0, T1], Membership("m", 5), cooperative=False)
+    assert ledger.to_commit() == {}
+    ledger.processed(T0, 50)
+    ledger.processed(T2, 1)
+    assert ledger.to_commit() == {T0: 51}
+
+
+@given(st.lists(st.tuples(st.sampled_from(["rebalance", "lose", "sleep"]), st.sets(st.integers(0, 5))), max_size=12))
+def test_what_was_gained_minus_what_was_lost_is_what_is_owned(steps: list[tuple[str, set[int]]]) -> None:
+    ledger, open_now, generation = Ownership(), set[Any](), 0
+    for event, indices in steps:
+        now = {("t", index) for index in indices}
+        if event == "lose":
+            lost, gained = ledger.lost(), frozenset[Any]()
+            now = set()
+        else:
+            generation += 2 if event == "sleep" else 1
+            ledger.revoked(ledger.owned, cooperative=False)
+            lost, gained = ledger.assigned(now, Membership("m", generation), cooperative=False)
+        assert lost <= open_now
+        open_now -= lost
+        assert not gained & open_now
+        open_now |= gained
+        assert open_now == now == ledger.owned
+
+
+class Calls:
+    """A consumer as each client has it, as far as a listener touches it; keeps what is called, in order."""
+
+    def __init__(self, module: str, *, fails: str = "") -> None:
+        self.seen: list[Any] = []
+        self.fails = fails
+        type_ = type(
+            "Consumer", (), {"__module__": module, "seek": self._seek, "commit": self._commit, "commit_async": self._commit}
+        )
+        self.consumer = type_()
+        self.consumer._coordinator = SimpleNamespace(
+            generation=4, member_id="m", _generation=SimpleNamespace(generation_id=4, member_id="m")
+        )
+
+    def _seek(self, partition: Any, offset: int) -> None:
+        self.seen.append(("seek", partition.partition, offset))
+
+    async def _commit(self, offsets: dict[Any, Any]) -> None:
+        self.seen.append(("commit", {each.partition: getattr(at, "offset", at) for each, at in offsets.items()}))
+        if self.fails:
+            import aiokafka.errors
+            import kafka.errors
+
+            raise getattr(aiokafka.errors if "aio" in type(self.consumer).__module__ else kafka.errors, self.fails)
+
+    def listener(self, start: Callable[[Any], int | None] | None = None) -> Any:
+        def told(word: str) -> Callable[[Iterable[Any]], None]:
+            return lambda partitions: self.seen.append((word, [each.partition for each in partitions]))
+
+        return rebalance_listener(self.consumer, on_lost=told("lost"), on_gained=told("gained"), start=start)
+
+    def generation(self, number: int) -> None:
+        self.consumer._coordinator.generation = number
+        self.consumer._coordinator._generation.generation_id = number
+
+
+async def rebalance(calls: Calls, listener: Any, before: list[int], after: list[int]) -> None:
+    """What an eager host calls, with a record of partition 0 processed before."""
+    from kafka.structs import TopicPartition
+
+    await listener.on_partitions_assigned([TopicPartition("t", each) for each in before])
+    listener.processed(SimpleNamespace(topic="t", partition=0, offset=41))
+    await listener.on_partitions_revoked([TopicPartition("t", each) for each in before])
+    calls.generation(5)
+    await listener.on_partitions_assigned([TopicPartition("t", each) for each in after])
+
+
+@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
+def test_commits_come_before_the_loss_and_the_loss_before_the_gain(module: str) -> None:
+    calls = Calls(module)
+    asyncio.run(rebalance(calls, calls.listener(), [0, 1], [1, 2]))
+    assert calls.seen == [("gained", [0, 1]), ("commit", {0: 42}), ("lost", [0]), ("gained", [2])]
+
+
+@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
+def test_a_commit_refused_for_lost_membership_loses_all_at_once(module: str) -> None:
+    calls = Calls(module, fails="CommitFailedError")
+    asyncio.run(rebalance(calls, calls.listener(), [0, 1], [1, 2]))
+    assert calls.seen == [("gained", [0, 1]), ("commit", {0: 42}), ("lost", [0, 1]), ("gained", [1, 2])]
+
+
+@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
+def test_a_commit_that_fails_otherwise_loses_nothing(module: str) -> None:
+    calls = Calls(module, fails="RequestTimedOutError")
+    asyncio.run(rebalance(calls, calls.listener(), [0, 1], [1, 2]))
+    assert calls.seen == [("gained", [0, 1]), ("commit", {0: 42}), ("lost", [0]), ("gained", [2])]
+
+
+@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
+def test_a_client_that_knows_it_is_forgotten_commits_nothing(module: str) -> None:
+    from kafka.structs import TopicPartition
+
+    calls = Calls(module)
+    listener = calls.listener()
+
+    async def forgotten() -> None:
+        await listener.on_partitions_assigned([TopicPartition("t", 0)])
+        listener.processed(SimpleNamespace(topic="t", partition=0, offset=41))
+        calls.generation(-1)
+        await listener.on_partitions_revoked([TopicPartition("t", 0)])
+
+    asyncio.run(forgotten())
+    assert calls.seen == [("gained", [0]), ("lost", [0])]
+
+
+@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
+def test_everything_assigned_starts_where_the_application_says(module: str) -> None:
+    calls = Calls(module)
+    asyncio.run(
+        rebalance(calls, calls.listener(lambda each: None if each.partition == 1 else 100 + each.partition), [0, 1], [1, 2])
+    )
+    assert [each for each in calls.seen if each[0] == "seek"] == [("seek", 0, 100), ("seek", 2, 102)]
+
+
+@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
+def test_closing_reports_what_is_left(module: str) -> None:
+    calls = Calls(module)
+    listener = calls.listener()
+    asyncio.run(rebalance(calls, listener, [0], [0, 1]))
+    answer = listener.close()
+    if answer is not None:
+        asyncio.run(answer)
+    assert calls.seen[-1] == ("lost", [0, 1])
+    assert listener.owned == frozenset()
+
+
+def test_a_consumer_of_no_known_client_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"consumer: a kafka\.KafkaConsumer or an aiokafka\.AIOKafkaConsumer is wanted"):
+        rebalance_listener(object())
+
+
+@pytest.mark.parametrize("version", ["kafka-python-2.2.0", "kafka-python-2.3.0"])
+def test_kafka_python_2_calls_its_listener_without_a_loop(version: str) -> None:
+    """Version 2 wants plain functions: they commit, and refuse a callback that is a coroutine."""
+    code = """
+from types import SimpleNamespace
+from kafka.structs import TopicPartition
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from counterpoise.clients.rebalance_listener import rebalance_listener
+from counterpoise.errors import OptionError
+seen = []
+class Consumer:
+    __module__ = "kafka.consumer.group"
+    def commit(self, offsets):
+        seen.append(list(offsets.values())[0].offset)
+consumer = Consumer()
+consumer._coordinator = SimpleNamespace(_generation=SimpleNamespace(generation_id=1, member_id="m"))
+def made(**given):
+    return rebalance_listener(consumer, **given)
+listener = made(on_gained=lambda p: seen.append("gained"), on_lost=lambda p: seen.append("lost"))
+assert isinstance(listener, ConsumerRebalanceListener)
+listener.on_partitions_assigned([TopicPartition("t", 0)])
+listener.processed(SimpleNamespace(topic="t", partition=0, offset=6))
+listener.on_partitions_revoked([TopicPartition("t", 0)])
+listener.close()
+async def waits(partitions):
+    import asyncio
+    await asyncio.sleep(1)
+try:
+    made(on_gained=waits).on_partitions_assigned([TopicPartition("t", 0)])
+except OptionError as error:
+    seen.append(str(error))
+print(seen)
+"""
+    path = f"{ROOT / '.oldest' / version}:{ROOT / 'src'}"
+    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['gained', 7, 'lost', 'on_lost, on_gained: nothing awaits a coroutine here; give plain functions']\n"
