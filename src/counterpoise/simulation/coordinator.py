@@ -143,7 +143,7 @@ class Coordinator:
     def silent(self, client: Client) -> None:
         """No heartbeat comes any more; unless it is heard again the session ends `session_timeout` after the last one."""
         entry = self._members.get(client.number)
-        if entry is not None:
+        if entry is not None and entry.expires < 0:
             heartbeat = max(milliseconds(self.timing.heartbeat_interval), 1)
             self._await(entry, max(entry.heard, self.world.now - (self.world.now - client.phase) % heartbeat))
 
@@ -312,7 +312,10 @@ class Coordinator:
 
     def _sync(self, epoch: int, leader: Client) -> None:
         """SyncGroup of the leader arrives with the plan."""
-        if epoch != self.epoch or self.state != COMPLETING or not leader.alive or self._members[leader.number].expires >= 0:
+        if epoch != self.epoch or self.state != COMPLETING or not leader.alive:
+            return
+        if leader.busy_until > self.world.now:
+            self.world.after(leader.busy_until - self.world.now, self._sync, epoch, leader)
             return
         strategy = self._elect()
         planned = self.plan([entry.said for entry in self._members.values()], strategy)

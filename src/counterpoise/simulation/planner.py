@@ -40,9 +40,10 @@ class Planner:
     def __call__(self, statements: Sequence[Statement], strategy: str) -> Planned:
         """The plan of one generation."""
         ordered = sorted(statements, key=lambda said: java_key(said.member_id))
-        problem = self._problem(ordered, strategy_of(strategy).protocols[0])
-        target = assignor(strategy)(problem)
         cooperative = any(said.protocol == COOPERATIVE for said in ordered)
+        # Beside cooperative members, what an eager one remembers is no claim: it has given it up, so waiting for it never ends.
+        problem = self._problem(ordered, COOPERATIVE if cooperative else strategy_of(strategy).protocols[0])
+        target = assignor(strategy)(problem)
         owner = withhold(problem, target) if cooperative else target
         if self.judge is not None:
             self.judge(problem, target, owner)

@@ -137,7 +137,7 @@ class Play:
             self.world.after(client.busy_until - self.world.now, self._resume, client, kicked)
         elif kicked or not self.coordinator.knows(client):
             self._come_back(client)
-        else:
+        elif client.alive:
             self.coordinator.heard(client)
 
     def _come_back(self, client: Client) -> None:
