@@ -16,6 +16,7 @@ __all__ = ["app"]
 
 _COMMANDS = {
     "audit": "Audit every rebalance a capture or a cluster has recorded (the main job).",
+    "capture": "Record a cluster's group history, once or continuously.",
     "compare": "Measure several strategies on one group.",
     "explain": "Say why a partition is where a plan puts it.",
     "lag": "Show the lag of a live group: who holds it, and whether another assignment would cut it.",

@@ -17,10 +17,13 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import BinaryType, IntegerType, LongType, TimestampType
 
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.capture.notes import capture_notes
 
-__all__ = ["Capture", "check_columns", "check_source", "count_records", "read_capture", "reading"]
+__all__ = ["ONLY_RECORDS", "Capture", "check_columns", "check_source", "count_records", "read_capture", "reading"]
 
 RECORDS_FILE = "consumer_offsets.parquet"
+ONLY_RECORDS = "only records were given: lag is unknown, and commits of aborted or open transactions, if any, count as commits"
+"""The note on an audit that has no companions of the records."""
 _WANTED = {
     "key": BinaryType(),
     "value": BinaryType(),
@@ -168,7 +171,7 @@ def _records_path(path: Path) -> Path:
         return path
     inside = path / RECORDS_FILE
     if inside.exists():
-        return inside
+        return inside.resolve()  # a running capture replaces what the link names; these files stay
     if any(path.glob("*.parquet")) and not (path / "log_offsets.parquet").exists():
         return path
     names = sorted(entry.name for entry in path.iterdir())
@@ -208,7 +211,7 @@ def _companions(
     spark: SparkSession, folder: Path | None
 ) -> tuple[DataFrame | None, DataFrame | None, DataFrame | None, tuple[str, ...]]:
     ends = topics = aborted = None
-    notes = []
+    notes = capture_notes(folder)
     if folder is not None and (folder / "log_offsets.parquet").exists():
         _check_files(folder / "log_offsets.parquet")
         with reading(str(folder / "log_offsets.parquet")):
@@ -224,7 +227,7 @@ def _companions(
         _check_json(folder / "aborted_offsets.json", list)
         aborted = _aborted(spark, str(folder / "aborted_offsets.json"))
     else:
-        notes.append("no aborted_offsets.json: commits of aborted transactions, if there are any, count as commits")
+        notes.append("no aborted_offsets.json: commits of aborted or open transactions, if any, count as commits")
     return ends, topics, aborted, tuple(notes)
 
 
@@ -232,7 +235,7 @@ def _remote(spark: SparkSession, where: str) -> Capture:
     try:
         records = check_columns(spark.read.parquet(f"{where}/{RECORDS_FILE}"), where)
     except AnalysisException:
-        return Capture(check_columns(spark.read.parquet(where), where), notes=("only records were read: lag is unknown",))
+        return Capture(check_columns(spark.read.parquet(where), where), notes=(ONLY_RECORDS,))
     ends = _log_ends(spark.read.parquet(f"{where}/log_offsets.parquet"), where)
     return Capture(records, ends, _topics(spark, f"{where}/topics.json"), _aborted(spark, f"{where}/aborted_offsets.json"))
 

@@ -42,7 +42,9 @@ def _patiently(act: Any) -> None:
 
 def open_transaction(broker: Broker, group: str, topic: str, offset: int) -> Producer:
     """A transaction that has committed an offset and is still open; end it by `commit_transaction` or `abort_transaction`."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"t-{uuid.uuid4()}"})
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "transactional.id": f"t-{uuid.uuid4()}", "transaction.timeout.ms": 10_000}
+    )
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
     try:
         producer.init_transactions(60)

@@ -21,7 +21,7 @@ from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.cluster import Place, source_error
 from counterpoise.pipeline.capture.settings import Settings
 
-__all__ = ["ARROW", "COMMITTED", "open_consumer", "read_range", "sorted_out", "to_batch"]
+__all__ = ["ARROW", "COMMITTED", "PASSING", "PATIENCE_S", "open_consumer", "read_range", "sorted_out", "to_batch"]
 
 COMMITTED = "read_committed"
 ARROW = pa.schema(
@@ -154,12 +154,12 @@ def _at_end(consumer: Any, events: Sequence[Any], place: Place, end: int, settin
             if first >= end or last < end:
                 return True
             consumer.assign([TopicPartition(*place, first)])
-        elif not error.retriable() and error.code() not in _PASSING:
+        elif not error.retriable() and error.code() not in PASSING:
             raise source_error(error, place[0], settings)
     return False
 
 
-_PASSING = (
+PASSING = (
     KafkaError._TRANSPORT,  # noqa: SLF001
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
     KafkaError._TIMED_OUT,  # noqa: SLF001

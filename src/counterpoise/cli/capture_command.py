@@ -1,0 +1,123 @@
+"""`counterpoise capture`: record a cluster's group history, once or continuously."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.markup import escape
+from rich.status import Status as Line
+
+from counterpoise.cli.render import console
+from counterpoise.errors import MissingExtraError, OptionError
+
+if TYPE_CHECKING:
+    from counterpoise.pipeline.capture.recorder import Recorder, Schedule, Status
+    from counterpoise.pipeline.capture.settings import Settings
+
+__all__ = ["command"]
+
+
+@click.command("capture")
+@click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="The cluster to record.")
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder; an earlier capture goes on."
+)
+@click.option("--follow", is_flag=True, help="Go on until stopped (SIGTERM or Ctrl-C); otherwise up to now.")
+@click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as Kafka's tools take.")
+@click.option("--flush-every", default=10.0, show_default=True, type=click.FloatRange(0.1), help="Seconds between two files.")
+@click.option(
+    "--sample-every", default=30.0, show_default=True, type=click.FloatRange(0.1), help="Seconds between samples of log ends."
+)
+@click.option(
+    "--keep-days", type=click.FloatRange(0, min_open=True), help="Drop files whose records are all older. Default: keep."
+)
+@click.option("--json", "as_json", is_flag=True, help="Where the recording stands as JSON (with --follow a line per sample).")
+def command(
+    bootstrap: str | None,
+    out: Path,
+    follow: bool,
+    config: Path | None,
+    flush_every: float,
+    sample_every: float,
+    keep_days: float | None,
+    as_json: bool,
+) -> None:
+    """Record the offsets topic, log ends and topics of a cluster into OUT, which `counterpoise audit` reads.
+
+    Every record comes once, whatever kills the process; run it again and it goes on. Nothing is written to the cluster.
+    Needs Read and Describe on __consumer_offsets, and Describe on the topics.
+
+    \b
+    Examples:
+      counterpoise capture --bootstrap-server broker:9092 --out history
+      counterpoise capture --bootstrap-server broker:9092 --out history --follow --keep-days 30
+    """
+    _need_extras()
+    from counterpoise.pipeline.capture.recorder import Recorder, Schedule
+
+    schedule = Schedule(flush_every, sample_every, keep_days)
+    _record(Recorder, _settings(bootstrap, config), out, schedule, follow, as_json)
+
+
+def _settings(bootstrap: str | None, config: Path | None) -> Settings:
+    from counterpoise.pipeline.capture.settings import Settings, read_properties
+
+    given = read_properties(config) if config is not None else {}
+    if bootstrap is not None:
+        given["bootstrap.servers"] = bootstrap
+    if given.get("isolation.level", "read_committed") not in ("read_committed", "read_uncommitted"):
+        raise OptionError("isolation.level: read_committed or read_uncommitted is wanted")
+    return Settings(given)
+
+
+def _record(recorder: type[Recorder], settings: Settings, out: Path, schedule: Schedule, follow: bool, as_json: bool) -> None:
+    err = console(stderr=True)
+    line = Line("asking the cluster", console=err)
+    told = time.monotonic()
+
+    def show(status: Status) -> None:
+        nonlocal told
+        if err.is_terminal:
+            line.update(escape(_words(status)))
+        if as_json and follow and time.monotonic() - told >= schedule.sample:
+            told = time.monotonic()
+            click.echo(json.dumps(asdict(status)))
+
+    running = recorder(settings, out, schedule, show)
+    before = {each: signal.signal(each, lambda *_: running.stop()) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        if err.is_terminal:
+            line.start()
+        status = running.run(follow=follow)
+    finally:
+        line.stop()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    if as_json:
+        click.echo(json.dumps({**asdict(status), "out": str(out)}))
+    else:
+        shown = console()
+        shown.print(f"{_words(status)}\nnext: counterpoise audit {out} --out DIR", markup=False)
+    sys.exit(0)
+
+
+def _words(status: Status) -> str:
+    words = [f"{status.records:,} records written", f"{status.behind:,} behind", f"{status.groups:,} groups seen"]
+    words += [f"{len(status.hidden)} partition(s) with a tail hidden by an open transaction"] if status.hidden else []
+    words += [status.trouble] if status.trouble else []
+    return ", ".join(words)
+
+
+def _need_extras() -> None:
+    missing = [name for name in ("confluent_kafka", "pyarrow") if find_spec(name) is None]
+    if missing:
+        wanted = " and ".join(name.replace("_", "-") for name in missing)
+        raise MissingExtraError(f"capture needs {wanted}: pip install 'counterpoise[live]'")

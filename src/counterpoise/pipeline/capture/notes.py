@@ -1,0 +1,44 @@
+"""What a capture says about itself in ``capture.json``, in words for the audit's summary."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+__all__ = ["capture_notes"]
+
+
+def capture_notes(folder: Path | None) -> list[str]:
+    """What is missing from a recording: history that was compacted before it began, gaps, tails behind open transactions.
+
+    Notes
+    -----
+    A folder without ``capture.json`` says nothing; one that cannot be read says so.
+    """
+    file = None if folder is None else folder / "capture.json"
+    if file is None or not file.exists():
+        return []
+    try:
+        about: Any = json.loads(file.read_bytes())
+        return [*_before(about), *_gaps(about), *map(str, about.get("hidden", ()))]
+    except (ValueError, AttributeError, TypeError):
+        return [f"{file.name} cannot be read: what this recording misses is unknown"]
+
+
+def _before(about: Any) -> list[str]:
+    missing = about.get("missing_before")
+    if missing is None:
+        return ["the recording had not yet caught up with the topic when it ended: the newest records are missing"]
+    if missing:
+        reason = "compacted away, or markers and aborted records of transactions"
+        line = f"complete=false: {missing} offsets from before the recording were not there any more ({reason})"
+        return [f"{line}; older rebalances may be missing"]
+    return []
+
+
+def _gaps(about: Any) -> list[str]:
+    return [
+        f"log partition {partition}: offsets {first} to {after - 1} were gone from the topic before they could be recorded"
+        for partition, first, after in about.get("gaps", ())
+    ]

@@ -1,0 +1,305 @@
+"""The recording loop: consume, write, sample, tidy - once up to now, or until it is told to stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import KafkaError, TopicPartition
+
+from counterpoise.errors import CaptureError, SourceError
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Place, source_error
+from counterpoise.pipeline.capture.fetch import PASSING, PATIENCE_S, open_consumer, sorted_out, to_batch
+from counterpoise.pipeline.capture.folder import CaptureFolder
+from counterpoise.pipeline.capture.positions import from_json, to_json
+from counterpoise.pipeline.capture.sampler import Sample, Sampler, sample, sample_batch
+from counterpoise.pipeline.capture.settings import Settings
+
+__all__ = ["Recorder", "Schedule", "Status"]
+
+CONSUME = 10_000
+FLUSH_RECORDS = 200_000
+FLUSH_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How often what happens, in seconds; `keep_days` None: everything is kept."""
+
+    flush: float = 10.0
+    sample: float = 30.0
+    keep_days: float | None = None
+
+
+@dataclass
+class Status:
+    """Where a recording stands.
+
+    Attributes
+    ----------
+    records : int
+        Written by this run.
+    behind : int
+        Offsets between what was read and what can be read.
+    groups : int
+        Distinct groups in the records of this run.
+    hidden : list of str
+        Partitions whose tail an open transaction hides.
+    trouble : str
+        What it is waiting for; empty when all is well.
+    """
+
+    records: int = 0
+    behind: int = 0
+    groups: int = 0
+    hidden: list[str] = field(default_factory=list)
+    trouble: str = ""
+
+
+class Recorder:
+    """One recording into one folder, exactly once.
+
+    Parameters
+    ----------
+    settings : Settings
+    out : Path
+    schedule : Schedule
+    report : callable, optional
+        ``report(status)`` about twice a second.
+
+    Notes
+    -----
+    Nothing is committed to the cluster: the position is in the footer of the newest file, so what was written and how far it
+    goes are one thing. A run that is killed reads again what it had not yet written.
+    """
+
+    def __init__(self, settings: Settings, out: Path, schedule: Schedule, report: Callable[[Status], None] | None = None) -> None:
+        self._settings, self._out, self._schedule = settings, out, schedule
+        self._report = report
+        self._stop = threading.Event()
+        self._cluster = Cluster(settings)
+        self._pending: list[pa.RecordBatch] = []
+        self._size = 0
+        self._at: dict[Place, int] = {}
+        self._goal: dict[Place, int] = {}
+        self._groups: set[bytes] = set()
+        self.status = Status()
+
+    def stop(self) -> None:
+        """Ask a running `run` to write what it has and return; may be called from a signal handler."""
+        self._stop.set()
+
+    def run(self, *, follow: bool) -> Status:
+        """Record up to now, or with `follow` until `stop`.
+
+        Raises
+        ------
+        SourceError
+            The cluster cannot be asked (at the start; later a recording that follows waits for it).
+        CaptureError
+            The folder cannot be written, or holds another cluster's history.
+        """
+        # The folder is looked at first: a second writer must not even ask the cluster.
+        folder = CaptureFolder(self._out)
+        try:
+            first = self._begin(folder)
+            sampler = Sampler(self._cluster, self._schedule.sample) if follow else None
+            consumer: Any = open_consumer(self._settings)
+            try:
+                consumer.assign([TopicPartition(*place, at) for place, at in self._at.items()])
+                self._loop(folder, consumer, sampler, first)
+            finally:
+                consumer.close()
+                if sampler is not None:
+                    sampler.stop()
+            self._finish(folder)
+        finally:
+            folder.close()
+        return self.status
+
+    def _begin(self, folder: CaptureFolder) -> Sample:
+        places = self._cluster.partitions([OFFSETS_TOPIC])
+        now = sample(self._cluster)
+        topic_id = now.topics.get(OFFSETS_TOPIC, {}).get("topic_id")
+        known = folder.about.get("topic_id")
+        if known is not None and known != topic_id:
+            raise CaptureError(
+                f"{self._out}: holds the history of another cluster's offsets topic (or of one before it was made anew); "
+                "give another folder"
+            )
+        start = self._cluster.offsets(places, "start")
+        self._goal = self._stable(places)
+        self._at = {**start, **from_json(folder.records.state)}
+        ahead = [place for place, at in self._at.items() if at > now.log_end.get(place, at)]
+        if ahead:
+            raise CaptureError(
+                f"{self._out}: its position in partition {ahead[0][1]} lies beyond the end of the log; the topic was cut or made "
+                "anew, give another folder"
+            )
+        if known is None:
+            folder.say(
+                format=1,
+                topic=OFFSETS_TOPIC,
+                topic_id=topic_id,
+                isolation=self._isolation,
+                started_at=now.at,
+                log_start={str(p): at for (_, p), at in start.items()},
+                log_end={str(p): at for (_, p), at in self._goal.items()},
+                gaps=[],
+            )
+        elif folder.about.get("isolation") != self._isolation:
+            raise CaptureError(f"{self._out}: was recorded {folder.about['isolation']}; go on with the same isolation level")
+        if self._isolation == "read_committed":
+            folder.write_json("aborted_offsets.json", [])
+        self._keep(folder, now)
+        return now
+
+    @property
+    def _isolation(self) -> str:
+        return self._settings.get("isolation.level", "read_committed")
+
+    def _stable(self, places: Sequence[Place]) -> dict[Place, int]:
+        return self._cluster.offsets(places, "stable" if self._isolation == "read_committed" else "end")
+
+    def _loop(self, folder: CaptureFolder, consumer: Any, sampler: Sampler | None, now: Sample) -> None:
+        end = dict(now.log_end)
+        flushed = heard = time.monotonic()
+        while not self._stop.is_set():
+            got = self._consume(folder, consumer)
+            moment = time.monotonic()
+            heard = moment if got else heard
+            if sampler is None and all(self._at[place] >= goal for place, goal in self._goal.items()):
+                return
+            if sampler is None and moment - heard > PATIENCE_S:
+                raise SourceError(f"nothing came for {PATIENCE_S:.0f} s; {self.status.trouble or 'is every leader up?'}")
+            if sampler is not None:
+                end = self._samples(folder, consumer, sampler, end)
+            full = self._size >= FLUSH_BYTES or sum(map(len, self._pending)) >= FLUSH_RECORDS
+            if full or (self._pending and moment - flushed >= self._schedule.flush):
+                self._write(folder, patient=sampler is not None)
+                flushed = time.monotonic()
+            reach = {place: min(end.get(place, 0), self._goal[place]) for place in self._goal} if sampler is None else end
+            self.status.behind = sum(max(0, reach[place] - self._at.get(place, 0)) for place in reach)
+            self._tell()
+
+    def _consume(self, folder: CaptureFolder, consumer: Any) -> int:
+        records, events = sorted_out(consumer.consume(CONSUME, 0.5))
+        if records:
+            batch = to_batch(records)
+            self._pending.append(batch)
+            self._size += batch.nbytes
+            for index, last in _last_offsets(batch):
+                self._at[OFFSETS_TOPIC, index] = last + 1
+            self._groups |= _groups_of(batch)
+            self.status.trouble = ""
+        for event in events:
+            error: Any = event.error()
+            place = (OFFSETS_TOPIC, event.partition())
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                self._at[place] = max(self._at[place], event.offset())
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+                self._skip(folder, consumer, place)
+            elif error.retriable() or error.code() in PASSING:
+                self.status.trouble = f"waiting for {self._settings['bootstrap.servers']}"
+            else:
+                raise source_error(error, OFFSETS_TOPIC, self._settings)
+        return len(records) + len(events)
+
+    def _skip(self, folder: CaptureFolder, consumer: Any, place: Place) -> None:
+        first, last = consumer.get_watermark_offsets(TopicPartition(*place), timeout=30)
+        at = self._at[place]
+        if at > last:
+            raise CaptureError(
+                f"{self._out}: partition {place[1]} now ends at {last}, before position {at}: it was cut or made anew"
+            )
+        folder.say(gaps=[*folder.about.get("gaps", []), [place[1], at, first]])
+        self._at[place] = first
+        consumer.incremental_unassign([TopicPartition(*place)])
+        consumer.incremental_assign([TopicPartition(*place, first)])
+
+    def _samples(self, folder: CaptureFolder, consumer: Any, sampler: Sampler, end: dict[Place, int]) -> dict[Place, int]:
+        for taken in sampler.taken():
+            if isinstance(taken, SourceError):
+                self.status.trouble = str(taken)
+                continue
+            self.status.trouble = ""
+            end = dict(taken.log_end)
+            for place in sorted(set(end) - set(self._at)):
+                self._at[place] = 0
+                consumer.incremental_assign([TopicPartition(*place, 0)])
+            try:
+                self._keep(folder, taken)
+                self._tidy(folder)
+                self._judge(folder)
+            except OSError as error:
+                self.status.trouble = f"cannot write ({error.strerror})"
+        return end
+
+    def _keep(self, folder: CaptureFolder, taken: Sample) -> None:
+        folder.samples.append([sample_batch(taken)], {})
+        folder.write_json("topics.json", taken.topics)
+        self.status.hidden = [str(tail) for tail in taken.tails] if self._isolation == "read_committed" else []
+        folder.say(sampled_at=taken.at, hidden=self.status.hidden)
+
+    def _write(self, folder: CaptureFolder, *, patient: bool) -> None:
+        """Append what is pending; while the disk is full wait (nothing more is consumed meanwhile) or, when not patient, fail."""
+        while self._pending or not folder.records.pieces:
+            try:
+                folder.records.append(self._pending, to_json(self._at))
+            except OSError as error:
+                self.status.trouble = f"cannot write ({error.strerror}); waiting for space"
+                folder.free()
+                self._tell()
+                if not patient or self._stop.wait(1.0):
+                    raise CaptureError(
+                        f"{self._out}: {error.strerror}; nothing of what was written is lost, the rest is read again next time"
+                    ) from None
+            else:
+                self.status.records += sum(map(len, self._pending))
+                self._pending, self._size = [], 0
+                self.status.trouble = ""
+
+    def _tidy(self, folder: CaptureFolder) -> None:
+        days = self._schedule.keep_days
+        folder.tidy(None if days is None else time.time() - 86_400 * days)
+
+    def _finish(self, folder: CaptureFolder) -> None:
+        self._write(folder, patient=False)
+        try:
+            self._tidy(folder)
+            self._judge(folder)
+        except OSError as error:
+            raise CaptureError(f"{self._out}: {error.strerror}; all records are written, only tidying failed") from None
+        self._tell()
+
+    def _judge(self, folder: CaptureFolder) -> None:
+        """Once the history from before the recording is in: say how much of it was not there any more."""
+        about = folder.about
+        ends = {int(index): int(end) for index, end in about["log_end"].items()}
+        written = from_json(folder.records.state)
+        if "missing_before" in about or any(written.get((OFFSETS_TOPIC, p), 0) < end for p, end in ends.items()):
+            return
+        missing = sum(ends.values()) - folder.count_below(ends)
+        folder.say(missing_before=missing, complete=missing == 0)
+
+    def _tell(self) -> None:
+        self.status.groups = len(self._groups)
+        if self._report is not None:
+            self._report(self.status)
+
+
+def _last_offsets(batch: pa.RecordBatch) -> list[tuple[int, int]]:
+    last = pa.Table.from_batches([batch]).group_by("partition").aggregate([("offset", "max")])
+    return list(zip(last["partition"].to_pylist(), last["offset_max"].to_pylist(), strict=True))
+
+
+def _groups_of(batch: pa.RecordBatch) -> set[bytes]:
+    """Group ids: in every kind of key the first field after the record type, as a string of 16-bit length."""
+    keys = [key for key in pc.unique(batch["key"]).to_pylist() if key is not None and len(key) > 4]
+    return {key[4 : 4 + int.from_bytes(key[2:4])] for key in keys}

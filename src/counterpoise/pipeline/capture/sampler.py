@@ -1,0 +1,116 @@
+"""Samples of log ends and topic metadata on a schedule, in a thread of its own, so that a slow cluster never holds up records."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from counterpoise.errors import SourceError
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Ends, Place, Tail, hidden_tails
+from counterpoise.pipeline.capture.folder import SAMPLES
+
+__all__ = ["Sample", "Sampler", "sample", "sample_batch"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The cluster at one moment.
+
+    Attributes
+    ----------
+    at : float
+        Seconds since 1970.
+    topics : dict
+        As in ``topics.json``.
+    ends : Ends
+        Of all topics that are not internal.
+    tails : list of Tail
+        What open transactions hide of the offsets topic.
+    log_end : dict
+        End of each partition of the offsets topic.
+    """
+
+    at: float
+    topics: dict[str, dict[str, Any]]
+    ends: Ends
+    tails: list[Tail]
+    log_end: dict[Place, int]
+
+
+def sample(cluster: Cluster) -> Sample:
+    """Ask once.
+
+    Raises
+    ------
+    SourceError
+    """
+    topics = cluster.topics()
+    seen = [(name, index) for name, about in topics.items() if not about["internal"] for index in range(about["partitions"])]
+    ends = cluster.ends(seen)
+    at = time.time()
+    places = [(OFFSETS_TOPIC, index) for index in range(topics.get(OFFSETS_TOPIC, {"partitions": 0})["partitions"])]
+    stable = cluster.offsets(places, "stable")
+    log_end = cluster.offsets(places, "end")
+    return Sample(at, topics, ends, hidden_tails(stable, log_end), log_end)
+
+
+def sample_batch(taken: Sample) -> pa.RecordBatch:
+    """The rows of ``log_offsets.parquet`` for one sample."""
+    places = [place for place in taken.ends.end if place in taken.ends.start]
+    moment = datetime.fromtimestamp(taken.at, UTC)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([topic for topic, _ in places], pa.string()),
+            pa.array([index for _, index in places], pa.int32()),
+            pa.array([taken.ends.start[place] for place in places], pa.int64()),
+            pa.array(np.array([taken.ends.end[place] for place in places], np.int64)),
+            pa.array([moment] * len(places), SAMPLES.field("sampled_at").type),
+        ],
+        schema=SAMPLES,
+    )
+
+
+class Sampler:
+    """Samples every `every` seconds until `stop`.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    every : float
+        Seconds between two samples.
+    """
+
+    def __init__(self, cluster: Cluster, every: float) -> None:
+        self._cluster, self._every = cluster, every
+        self._done = threading.Event()
+        self._taken: SimpleQueue[Sample | SourceError] = SimpleQueue()
+        # A daemon: a question that hangs for half a minute must not hold up the end of the process.
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def taken(self) -> list[Sample | SourceError]:
+        """Samples since the last call; where the cluster could not be asked, the reason instead."""
+        found: list[Sample | SourceError] = []
+        while True:
+            try:
+                found.append(self._taken.get_nowait())
+            except Empty:
+                return found
+
+    def stop(self) -> None:
+        """No more samples."""
+        self._done.set()
+
+    def _run(self) -> None:
+        while not self._done.wait(self._every):
+            try:
+                self._taken.put(sample(self._cluster))
+            except SourceError as error:
+                self._taken.put(error)

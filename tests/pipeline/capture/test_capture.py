@@ -1,0 +1,253 @@
+"""`counterpoise capture` against a broker: killed, cut off and out of space, it records every visible record exactly once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
+from counterpoise.pipeline.decode import offset_commits
+from counterpoise.pipeline.sources import check_source, read_capture
+from tests.kafka_broker import Broker
+from tests.pipeline.capture.traffic import Busy, Where, commit, held, open_transaction, transact
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.kafka
+KILLS = 20 if os.environ.get("COUNTERPOISE_PROFILE") == "long" else 5
+SEED = 20_260_721
+WITHIN_S = 180.0
+
+
+@pytest.fixture(scope="module")
+def topic(broker: Broker) -> str:
+    """A topic that groups consume and commit."""
+    broker.create_topic("recorded", 2)
+    return "recorded"
+
+
+def command(broker: Broker, out: Path, *more: str) -> list[str]:
+    quick = ["--flush-every", "0.2", "--sample-every", "0.5"]
+    run = [sys.executable, "-c", "from counterpoise.cli import main; main()", "capture"]
+    return [*run, "--bootstrap-server", broker.bootstrap, "--out", str(out), *quick, *more]
+
+
+def once(broker: Broker, out: Path, *more: str) -> dict[str, object]:
+    done = subprocess.run(command(broker, out, "--json", *more), capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, object] = json.loads(done.stdout)
+    return told
+
+
+@contextmanager
+def following(broker: Broker, out: Path) -> Iterator[subprocess.Popen[str]]:
+    """A capture that follows; killed at the end if the test has not ended it."""
+    process = subprocess.Popen(
+        command(broker, out, "--follow", "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def recorded(out: Path) -> list[Where]:
+    """Partition and offset of every record in the folder, as any reader sees it."""
+    if not (out / "consumer_offsets.parquet").exists():
+        return []
+    table = pq.read_table(out / "consumer_offsets.parquet", columns=["partition", "offset"])
+    return list(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
+
+
+def eventually(holds: Callable[[], bool], what: str, process: subprocess.Popen[str]) -> None:
+    """Wait for something that a running capture brings about; fails at once when that has ended."""
+    deadline = time.monotonic() + WITHIN_S
+    while not holds():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def grows(out: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until more is recorded than now."""
+    size = len(recorded(out))
+    eventually(lambda: len(recorded(out)) > size, "nothing more was recorded", process)
+
+
+def assert_exact(broker: Broker, out: Path) -> None:
+    """What is recorded is what the topic shows: nothing missing, nothing twice."""
+    there = recorded(out)
+    assert len(there) == len(set(there))
+    assert set(there) == held(broker)
+
+
+@pytest.mark.spark
+def test_killed_at_random_moments_nothing_is_lost_or_doubled(
+    broker: Broker, topic: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """While groups commit, rebalance and transact; what a reader sees has no double at any time, and at the end no gap."""
+    rng = random.Random(SEED)
+    busy = Busy(broker, topic, SEED)
+    try:
+        for _ in range(KILLS):
+            with following(broker, tmp_path) as process:
+                if rng.random() < 0.7:
+                    grows(tmp_path, process)
+                time.sleep(rng.uniform(0, 1.5))
+                process.kill()
+                process.wait()
+            there = recorded(tmp_path)
+            assert len(there) == len(set(there))
+    finally:
+        busy.stop()
+    assert busy.commits > 50
+    once(broker, tmp_path)
+    assert_exact(broker, tmp_path)
+    check_source(tmp_path)
+    capture = read_capture(spark, tmp_path)
+    assert capture.records.count() == len(recorded(tmp_path))
+    assert offset_commits(capture.records).where("group_id like 'steady-%'").count() > 50
+    assert capture.log_ends is not None
+    assert capture.log_ends.where(f"topic = '{topic}' and log_end = 0").count() > 2
+    about = json.loads((tmp_path / "capture.json").read_text())
+    assert about["gaps"] == []
+    assert about["complete"] == (about["missing_before"] == 0)
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[tuple[Path, Callable[[int, bool], None]]]:
+    """A folder and a way to fill its disk for a process and to free it: a small tmpfs, or a file size limit of 0 without root."""
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], capture_output=True, check=False)
+
+    def limit(pid: int, full: bool) -> None:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0 if full else resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    def ballast(_: int, full: bool) -> None:
+        if not full:
+            (folder / "ballast").unlink()
+            return
+        with (folder / "ballast").open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                return
+
+    try:
+        yield folder / "out", limit if mounted.returncode else ballast
+    finally:
+        if not mounted.returncode:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_is_waited_for(broker: Broker, topic: str, tmp_path: Path) -> None:
+    """While the disk is full nothing is written and nothing is lost; with space again it goes on by itself."""
+    with small_disk(tmp_path / "disk") as (out, fill), following(broker, out) as process:
+        commit(broker, "steady-0", topic, [1, 2, 3])
+        eventually(lambda: set(recorded(out)) == held(broker), "it never caught up", process)
+        fill(process.pid, True)
+        before = recorded(out)
+        commit(broker, "steady-0", topic, [4, 5, 6])
+        line = ""
+        while "cannot write" not in line:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line, "it ended"
+        assert recorded(out) == before
+        fill(process.pid, False)
+        eventually(lambda: set(recorded(out)) == held(broker), "it never went on", process)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=WITHIN_S)
+        assert process.returncode == 0
+        assert_exact(broker, out)
+
+
+def test_a_hidden_tail_and_markers_at_the_end(broker: Broker, topic: str, tmp_path: Path) -> None:
+    """An open transaction is told, a snapshot ends before it; markers at the end neither hang a snapshot nor count as missing."""
+    transact(broker, "exact-0", topic, 5, abort=True)
+    once(broker, tmp_path)
+    producer = open_transaction(broker, "exact-0", topic, 6)
+    try:
+        commit(broker, "exact-0", topic, [7])
+        told = once(broker, tmp_path)
+        assert told["records"] == 0
+        assert len(told["hidden"]) == 1  # type: ignore[arg-type]
+        assert f"{OFFSETS_TOPIC} partition" in str(told["hidden"])
+    finally:
+        producer.commit_transaction(60)
+    assert once(broker, tmp_path)["records"] == 2
+    assert once(broker, tmp_path)["hidden"] == []
+    assert_exact(broker, tmp_path)
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_folder_keeps_to_its_cluster_and_isolation(broker: Broker, tmp_path: Path) -> None:
+    """Another topic id, or another isolation level, is refused with one line; the old history stays as it is."""
+    out = tmp_path / "out"
+    once(broker, out)
+    config = tmp_path / "client.properties"
+    config.write_text("isolation.level=read_uncommitted\n")
+    done = subprocess.run(command(broker, out, "--command-config", str(config)), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "was recorded read_committed" in done.stderr
+    about = json.loads((out / "capture.json").read_text())
+    (out / "capture.json").write_text(json.dumps({**about, "topic_id": "another"}))
+    done = subprocess.run(command(broker, out), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "holds the history of another cluster" in done.stderr
+    assert_exact(broker, out)
+
+
+def test_log_ends_and_topics_are_sampled(broker: Broker, topic: str, tmp_path: Path) -> None:
+    """Ends of every topic that is not internal, and the metadata of all."""
+    once(broker, tmp_path)
+    samples = pq.read_table(tmp_path / "log_offsets.parquet").to_pylist()
+    assert [(row["partition"], row["log_start"], row["log_end"]) for row in samples if row["topic"] == topic] == [
+        (0, 0, 0),
+        (1, 0, 0),
+    ]
+    assert OFFSETS_TOPIC not in {row["topic"] for row in samples}
+    topics = json.loads((tmp_path / "topics.json").read_text())
+    assert topics[topic]["partitions"] == 2
+    assert topics[OFFSETS_TOPIC]["internal"]
+
+
+def test_a_broker_that_goes_away_is_waited_for_and_sigterm_stops_cleanly(broker: Broker, topic: str, tmp_path: Path) -> None:
+    """Restarted once in order and once after a crash while it is followed; then a clean stop with everything written."""
+    busy = Busy(broker, topic, SEED + 1)
+    try:
+        with following(broker, tmp_path) as process:
+            grows(tmp_path, process)
+            broker.restart()
+            grows(tmp_path, process)
+            broker.kill()
+            broker.start()
+            grows(tmp_path, process)
+            busy.stop()
+            eventually(lambda: set(recorded(tmp_path)) == held(broker), "it never caught up", process)
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=WITHIN_S)
+            assert process.returncode == 0, err
+    finally:
+        busy.stop()
+    told = [json.loads(line) for line in out.splitlines()]
+    assert told[-1]["records"] == len(recorded(tmp_path))
+    assert told[-1]["groups"] >= 4
+    assert_exact(broker, tmp_path)

@@ -1,0 +1,210 @@
+"""A growing Parquet folder: whole at every moment, whatever step the writer is killed at; merged, and old files dropped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.capture.folder import CaptureFolder
+from counterpoise.pipeline.capture.notes import capture_notes
+from counterpoise.pipeline.capture.series import MERGE_AT, Series
+
+SCHEMA = pa.schema([("n", pa.int64()), ("timestamp", pa.timestamp("us", "UTC"))])
+
+
+class Killed(BaseException):
+    """The process ends here; nothing of the code under test may catch it."""
+
+
+def opened(folder: Path) -> Series:
+    (folder / "store").mkdir(exist_ok=True)
+    return Series(folder / "t.parquet", folder / "store", SCHEMA, "timestamp")
+
+
+def rows(*numbers: int, at: float = 1e9) -> list[pa.RecordBatch]:
+    moment = datetime.fromtimestamp(at, UTC)
+    return [pa.RecordBatch.from_pydict({"n": list(numbers), "timestamp": [moment] * len(numbers)}, SCHEMA)]
+
+
+def visible(folder: Path) -> list[int]:
+    link = folder / "t.parquet"
+    return sorted(pq.read_table(link)["n"].to_pylist()) if link.exists() else []
+
+
+@contextmanager
+def killed_at(step: int) -> Iterator[list[str]]:
+    """The `step`-th step that changes the disk does not happen, nor anything after it. Yields the steps that were made."""
+    made: list[str] = []
+
+    def guard(owner: Any, name: str) -> Any:
+        real: Callable[..., Any] = getattr(owner, name)
+
+        def guarded(*arguments: Any, **named: Any) -> Any:
+            if len(made) >= step:
+                raise Killed
+            made.append(name)
+            return real(*arguments, **named)
+
+        return mock.patch.object(owner, name, guarded)
+
+    with (
+        guard(os, "link"),
+        guard(os, "fsync"),
+        guard(os, "utime"),
+        guard(Path, "rename"),
+        guard(Path, "replace"),
+        guard(Path, "symlink_to"),
+        guard(Path, "mkdir"),
+        guard(shutil, "rmtree"),
+        guard(pq.ParquetWriter, "write_table"),
+    ):
+        yield made
+
+
+def test_killed_at_any_step_an_append_is_there_or_not_and_a_merge_changes_nothing(tmp_path: Path) -> None:
+    """Every step of the first append, of a later one and of a merge in turn; then the writer goes on where it is."""
+    acts: list[tuple[str, int, Callable[[Series, int], object]]] = [
+        ("first append", 0, lambda s, n: s.append(rows(n), {"next": n + 1})),
+        ("append", 3, lambda s, n: s.append(rows(n), {"next": n + 1})),
+        ("merge", MERGE_AT, lambda s, _: s.merge()),
+    ]
+    for name, already, act in acts:
+        for step in range(200):
+            folder = tmp_path / f"{name}-{step}"
+            folder.mkdir()
+            start = opened(folder)
+            for n in range(already):
+                start.append(rows(n), {"next": n + 1})
+            try:
+                with killed_at(step) as made:
+                    act(start, already)
+                break
+            except Killed:
+                assert visible(folder) in (list(range(already)), list(range(already + 1)))
+                again = opened(folder)
+                assert again.state.get("next", 0) == len(visible(folder)), (name, made)
+                again.append(rows(again.state.get("next", 0)), {"next": again.state.get("next", 0) + 1})
+                while again.merge():
+                    pass
+                assert visible(folder) == list(range(again.state["next"]))
+                assert not list((folder / "store").glob("tmp-*"))
+        assert step > 3, f"{name} was never cut"
+
+
+def test_many_small_files_become_few(tmp_path: Path) -> None:
+    """Three hundred appends leave at most fifteen files a level; nothing lost, nothing double, order kept."""
+    table = opened(tmp_path)
+    for n in range(300):
+        table.append(rows(n), {"next": n + 1})
+        table.merge()
+        if n % 50 == 0:
+            assert visible(tmp_path) == list(range(n + 1))
+    assert len(table.pieces) <= 3 * (MERGE_AT - 1)
+    assert max(piece.level for piece in table.pieces) == 2
+    assert visible(tmp_path) == list(range(300))
+    assert opened(tmp_path).state == {"next": 300}
+
+
+def test_a_reader_that_has_listed_the_old_files_can_still_read_them(tmp_path: Path) -> None:
+    table = opened(tmp_path)
+    for n in range(MERGE_AT):
+        table.append(rows(n), {})
+    before = sorted((tmp_path / "t.parquet").resolve().glob("*.parquet"))
+    assert table.merge() == MERGE_AT
+    assert [pq.read_table(file)["n"].to_pylist() for file in before] == [[n] for n in range(MERGE_AT)]
+    table.free()
+    assert not any(file.exists() for file in before)
+
+
+def test_retention_drops_files_that_are_old_as_a_whole_and_keeps_the_position(tmp_path: Path) -> None:
+    table = opened(tmp_path)
+    for n, at in enumerate((100.0, 200.0, 300.0)):
+        table.append(rows(n, at=at), {"next": n + 1})
+    assert table.drop_before(200.0) == 1
+    assert visible(tmp_path) == [1, 2]
+    assert table.drop_before(1e12) == 1
+    assert visible(tmp_path) == [2]
+    assert opened(tmp_path).state == {"next": 3}
+
+
+def test_files_of_a_long_time_are_left_alone(tmp_path: Path) -> None:
+    """A merge must not weld months together, or retention could never drop them."""
+    table = opened(tmp_path)
+    for n in range(MERGE_AT):
+        table.append([*rows(n, at=0.0), *rows(n, at=200_000.0)], {})
+    assert table.merge() == 0
+
+
+def test_a_full_disk_costs_nothing(tmp_path: Path) -> None:
+    """An append that fails leaves no trace and can be tried again; so can a merge."""
+    table = opened(tmp_path)
+    for n in range(MERGE_AT):
+        table.append(rows(n), {"next": n + 1})
+    with mock.patch.object(os, "fsync", side_effect=OSError(28, "No space left on device")):
+        with pytest.raises(OSError, match="No space"):
+            table.append(rows(99), {"next": 100})
+        with pytest.raises(OSError, match="No space"):
+            table.merge()
+    assert visible(tmp_path) == list(range(MERGE_AT))
+    assert table.merge() == MERGE_AT
+    assert visible(tmp_path) == list(range(MERGE_AT))
+    assert opened(tmp_path).state == {"next": MERGE_AT}
+
+
+def test_replaced_generations_go_after_their_time(tmp_path: Path) -> None:
+    table = opened(tmp_path)
+    for n in range(2 * MERGE_AT):
+        table.append(rows(n), {})
+        table.merge()
+    kept = [folder for folder in (tmp_path / "store").iterdir() if folder.is_dir()]
+    assert len(kept) == 3
+    for folder in kept:
+        os.utime(folder, (time.time() - 7_200,) * 2)
+    opened(tmp_path)
+    assert [folder for folder in (tmp_path / "store").iterdir() if folder.is_dir()] == [(tmp_path / "t.parquet").resolve()]
+
+
+def test_one_writer_and_only_our_folders(tmp_path: Path) -> None:
+    first = CaptureFolder(tmp_path / "a")
+    with pytest.raises(CaptureError, match="another capture is writing there"):
+        CaptureFolder(tmp_path / "a")
+    first.close()
+    CaptureFolder(tmp_path / "a").close()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "consumer_offsets.parquet").write_bytes(b"mine")
+    with pytest.raises(CaptureError, match="was not written by `counterpoise capture"):
+        CaptureFolder(tmp_path / "b")
+    (tmp_path / "a" / "capture.json").write_text("{")
+    with pytest.raises(CaptureError, match="damaged"):
+        CaptureFolder(tmp_path / "a")
+    CaptureFolder(tmp_path / "c").close()
+
+
+def test_what_a_recording_misses_is_told(tmp_path: Path) -> None:
+    """Compacted history, gaps, hidden tails, one that did not catch up; nothing where nothing is missing."""
+    file = tmp_path / "capture.json"
+    assert capture_notes(None) == capture_notes(tmp_path) == []
+    for about, words in (
+        ({"missing_before": 0, "gaps": [], "hidden": []}, []),
+        ({"gaps": []}, ["had not yet caught up"]),
+        ({"missing_before": 7, "hidden": ["p 3"]}, ["complete=false: 7 offsets", "p 3"]),
+        ({"missing_before": 0, "gaps": [[3, 10, 12]]}, ["log partition 3: offsets 10 to 11 were gone"]),
+        ([], ["cannot be read"]),
+    ):
+        file.write_text(json.dumps(about))
+        told = capture_notes(tmp_path)
+        assert len(told) == len(words)
+        assert all(word in line for word, line in zip(words, told, strict=True))
