@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from counterpoise.errors import CounterpoiseError
     from counterpoise.explanation import explain
     from counterpoise.laws import Certificate, Violation, certify, verify
+    from counterpoise.laws.lag_bound import LagReport, lag_report
     from counterpoise.metrics import Metrics, measure
+    from counterpoise.model.lag import PartitionLag, partition_lag
     from counterpoise.model.problem import CONTESTED, UNOWNED, Problem, Racks
     from counterpoise.planning.assign import assign
     from counterpoise.planning.compare import compare
@@ -29,8 +31,10 @@ _HOME = {
     "Certificate": "counterpoise.laws",
     "CounterpoiseError": "counterpoise.errors",
     "Group": "counterpoise.snapshot.group",
+    "LagReport": "counterpoise.laws.lag_bound",
     "Member": "counterpoise.snapshot.group",
     "Metrics": "counterpoise.metrics",
+    "PartitionLag": "counterpoise.model.lag",
     "Plan": "counterpoise.snapshot.plan",
     "Problem": "counterpoise.model.problem",
     "Racks": "counterpoise.model.problem",
@@ -42,8 +46,10 @@ _HOME = {
     "certify": "counterpoise.laws",
     "compare": "counterpoise.planning.compare",
     "explain": "counterpoise.explanation",
+    "lag_report": "counterpoise.laws.lag_bound",
     "lead": "counterpoise.planning.lead",
     "measure": "counterpoise.metrics",
+    "partition_lag": "counterpoise.model.lag",
     "simulate": "counterpoise.simulation.simulate",
     "strategies": "counterpoise.assignors.registry",
     "verify": "counterpoise.laws",
@@ -55,8 +61,10 @@ __all__ = [
     "Certificate",
     "CounterpoiseError",
     "Group",
+    "LagReport",
     "Member",
     "Metrics",
+    "PartitionLag",
     "Plan",
     "Problem",
     "Racks",
@@ -68,8 +76,10 @@ __all__ = [
     "certify",
     "compare",
     "explain",
+    "lag_report",
     "lead",
     "measure",
+    "partition_lag",
     "simulate",
     "strategies",
     "verify",

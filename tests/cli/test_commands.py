@@ -64,6 +64,23 @@ def test_verify_names_a_better_move_and_exits_with_1(snapshot: Path) -> None:
     assert json.loads(run("verify", snapshot, "-", "--json", stdin=json.dumps(kept)).stdout)["violations"]
 
 
+def test_a_plan_for_lag_carries_its_figures_and_false_ones_are_refused(tmp_path: Path) -> None:
+    snapshot, plan = tmp_path / "group.json", tmp_path / "plan.json"
+    snapshot.write_text(json.dumps({**CHAIN, "lag": {"t1": [900, 800] + [0] * 13, "t2": [0] * 14 + [50]}}))
+    shown = run("plan", snapshot, "--strategy", "lag-sticky").stdout
+    assert "lag: at most 900 records per capacity (m1), 0.0% above the proven bound of 900 that no plan with such" in shown
+    assert "proven: no plan is more balanced, and the figures about lag are true" in shown
+    value = json.loads(run("plan", snapshot, "--strategy", "lag-sticky", "--json").stdout)
+    assert (value["lag"]["largest"], value["lag"]["gap"], value["proven"]["violations"]) == (900, 0.0, [])
+    plan.write_text(json.dumps(value))
+    verified = run("verify", snapshot, plan)
+    assert (verified.exit_code, verified.stdout.split(";")[0]) == (0, "proven: valid, complete")
+    assert run("verify", snapshot, plan, "--law", "sticky").exit_code == 1
+    value["lag"]["bound"] = 899
+    refused = run("verify", snapshot, "-", stdin=json.dumps(value))
+    assert (refused.exit_code, refused.stdout) == (1, "lag: the plan says bound 899 of its lag, but it is 900\n")
+
+
 def test_explain_answers_in_a_sentence(snapshot: Path) -> None:
     result = run("explain", snapshot, "t1", 0)
     assert result.exit_code == 0

@@ -8,7 +8,7 @@ import click
 
 from counterpoise.cli.compare_command import comparison_rows, print_comparison
 from counterpoise.cli.inputs import read_options, read_snapshots, snapshot_argument, strategy_options
-from counterpoise.cli.render import console, partition_list, plan_table
+from counterpoise.cli.render import console, lag_line, partition_list, plan_table, proven
 from counterpoise.laws import verify
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group
@@ -38,7 +38,10 @@ def command(
         if as_json:
             value = plan.to_object() | ({"group": group.name} if group.name is not None else {})
             violations = verify(group, plan)
-            value["proven"] = {"balanced_and_sticky": not violations, "violations": [v.message for v in violations]}
+            value["proven"] = {
+                "balanced_and_sticky": plan.certificate.sticky,
+                "violations": [violation.message for violation in violations],
+            }
             if compared:
                 value["comparison"] = comparison_rows(group, compared)
             click.echo(json.dumps(value))
@@ -57,12 +60,13 @@ def _print(group: Group, plan: Plan, compared: str | None) -> None:
     dropped = group.settled.unknown_topic + group.settled.vanished_partition
     if dropped:
         out.print(f"claims on topics or partitions that do not exist, ignored: {dropped}", markup=False)
+    if plan.lag_figures is not None:
+        out.print(lag_line(plan.lag_figures), markup=False)
     violations = verify(group, plan)
-    if violations:
-        for violation in violations:
-            out.print(f"not optimal ({violation.law}): {violation.message}", markup=False)
-    else:
-        out.print("proven: no plan is more balanced, and none as balanced keeps more")
+    for violation in violations:
+        out.print(f"not optimal ({violation.law}): {violation.message}", markup=False)
+    if not violations:
+        out.print(f"proven: {proven(plan.strategy, plan.options, group)}")
     if compared:
         print_comparison(out, group, compared)
 

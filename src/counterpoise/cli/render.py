@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from counterpoise.laws.promises import promised
+from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.plan import Plan
 
-__all__ = ["console", "partition_list", "plan_table", "ranges", "table_of"]
+__all__ = ["console", "lag_line", "partition_list", "plan_table", "proven", "ranges", "table_of"]
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -65,3 +68,25 @@ def plan_table(plan: Plan, title: str) -> Table:
     ]
     columns = ["member", "load", "moved in", "moved out", "waits for", "partitions"]
     return table_of(title, columns, rows, numeric=columns[1:5])
+
+
+def lag_line(figures: Mapping[str, Any]) -> str:
+    """The lag of a plan in a line: the largest, who has it, and how far above what is possible."""
+    if not figures["bound"]:
+        return "lag: nothing lags"
+    kind = {"balanced": "with such counts ", None: ""}.get(figures["counts"], "within such counts ")
+    return (
+        f"lag: at most {figures['largest']:,} records per capacity ({figures['member']}), {figures['gap']:.1%} above the proven "
+        f"bound of {figures['bound']:,} that no plan {kind}can undercut; {figures['moves']} moved"
+    )
+
+
+def proven(strategy: str, options: Mapping[str, object], group: Group) -> str:
+    """What it means that `verify` found nothing in a plan of this strategy."""
+    laws = promised(strategy, options, group.problem())
+    if "sticky" in laws:
+        return "no plan is more balanced, and none as balanced keeps more"
+    if "sticky-first" in laws:
+        return "no valid claim moves, and no plan that moves none is more balanced"
+    balance = "no plan is more balanced, " if "balanced" in laws else "every partition has an owner that subscribes, "
+    return f"{balance}and the figures about lag are true"

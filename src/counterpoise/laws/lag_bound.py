@@ -42,6 +42,8 @@ class LagReport:
         The topics that the bound speaks of.
     moves : int
         Partitions that a member may keep and another gets.
+    counts : "balanced", int or None
+        The plans that the bound speaks of: balanced ones, those within so many of balanced counts, or all.
     """
 
     bound: Fraction
@@ -51,6 +53,7 @@ class LagReport:
     reason: str
     topics: tuple[int, ...]
     moves: int
+    counts: str | int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def lag_report(
     if problem.lag is None:
         raise ProblemError("lag: without it there is nothing to report; set Problem.lag")
     if not problem.n_members:
-        return LagReport(Fraction(0), Fraction(0), -1, 0.0, "nothing", (), 0)
+        return LagReport(Fraction(0), Fraction(0), -1, 0.0, "nothing", (), 0, counts)
     view = _view(problem, problem.lag)
     if counts == "balanced":
         view = _within_cycles(view, owner, problem.capacity)
@@ -111,7 +114,7 @@ def lag_report(
     floor = Fraction(-(-bound.numerator * step // bound.denominator), step) if even else bound
     named = tuple(np.flatnonzero(np.append(chosen, False)[view.kind_of_topic]).tolist())
     gap = float(largest / floor - 1) if floor else 0.0
-    return LagReport(bound, largest, heaviest, gap, reason, named, _moves(problem, view, owner))
+    return LagReport(bound, largest, heaviest, gap, reason, named, _moves(problem, view, owner), counts)
 
 
 def _view(problem: Problem, lag: Int64) -> _View:

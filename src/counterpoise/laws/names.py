@@ -10,15 +10,19 @@ import numpy as np
 from counterpoise.errors import SnapshotError
 from counterpoise.laws.audit import audit, chosen
 from counterpoise.laws.cooperative import added_and_revoked, withheld
+from counterpoise.laws.lag_bound import lag_report
+from counterpoise.laws.lag_law import carried_lag, lag
+from counterpoise.laws.promises import counts_compared, promised
 from counterpoise.laws.violation import Violation, Words
 from counterpoise.model.problem import UNOWNED, Int32, Int64
 from counterpoise.snapshot.group import Group
-from counterpoise.snapshot.plan import Plan
+from counterpoise.snapshot.plan import Plan, lag_figures
+from counterpoise.snapshot.written import WrittenPlan
 
 __all__ = ["AnyPlan", "owners_or_faults", "verify"]
 
-AnyPlan: TypeAlias = Plan | Mapping[str, Mapping[str, Sequence[int]]]
-"""A Plan, or {member id: {topic: [partitions]}} from anywhere."""
+AnyPlan: TypeAlias = Plan | WrittenPlan | Mapping[str, Mapping[str, Sequence[int]]]
+"""A Plan, one read back from JSON, or {member id: {topic: [partitions]}} from anywhere."""
 
 _SHOWN = 5
 
@@ -29,13 +33,15 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     Parameters
     ----------
     group : Group
-    plan : Plan, or mapping of member id to topic to partition indices
-        A mapping is read as the target: who shall own what in the end. Of a Plan the target is checked, and under
-        the cooperative protocol also what it hands out now.
+    plan : Plan, WrittenPlan, or mapping of member id to topic to partition indices
+        A mapping is read as the target: who shall own what in the end. Of a plan the target is checked, under the
+        cooperative protocol also what it hands out now, and the figures about lag that it carries.
     laws : iterable of str, optional
         Names from `laws.LAWS`; default: valid, complete, balanced, sticky, withheld, added-and-revoked. A strategy
         that does not promise balance (range, say) may well fail `balanced`: that answers the question "is this plan
-        optimal", not "did the strategy keep its word".
+        optimal", not "did the strategy keep its word". Two strategies give something up on purpose, and their plans
+        are held to what these promise: `sticky-first` to the law of that name instead of balanced and sticky,
+        `lag-sticky`, where lag is known, to `lag` instead of sticky (and to balanced if its `counts` are).
 
     Returns
     -------
@@ -47,6 +53,8 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     ------
     OptionError
         A name that is no law.
+    OptionError
+        The law `lag` is asked for, and the group's lag is not known.
     SnapshotError
         The plan is not of the form above; the message names the path.
 
@@ -55,21 +63,47 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     The proof is made from the group and the plan alone; no solver takes part. Linear in partitions and
     subscriptions, but for the search for the certificate. Racks and the spread of single topics are not certified.
     """
-    wanted = chosen(laws)
     problem = group.problem()
+    whole = plan if isinstance(plan, (Plan, WrittenPlan)) else None
+    wanted = chosen(promised(whole.strategy, whole.options, problem) if laws is None and whole is not None else laws)
     words = Words(problem, group.member_ids, group.topic_names)
     target, faults = owners_or_faults(group, plan)
     if faults:
         return [fault for fault in faults if fault.law in wanted or wanted - {"valid", "complete"}]
-    found = audit(problem, target, wanted, words=words)
-    if isinstance(plan, Plan) and plan.protocol != "eager":
-        handed, faults = _owners(group, plan.assignment) if not _same_codes(group, plan) else (plan.owner, [])
+    found = audit(problem, target, wanted - {"lag"}, words=words)
+    if whole is None:
+        return found + (lag(problem, target, words=words) if "lag" in wanted else [])
+    if (laws is None or "lag" in wanted) and not any(fault.law == "balanced" for fault in found):
+        found += _lag_faults(group, whole, target, words, judged="lag" in wanted)
+    if whole.protocol != "eager":
+        handed, faults = _handed(group, whole)
         found += [fault for fault in faults if fault.law in wanted]
         if not faults and "withheld" in wanted:
             found += withheld(problem, target, handed, words=words)
         if not faults and "added-and-revoked" in wanted:
             found += added_and_revoked(problem, handed, words=words)
     return found
+
+
+def _lag_faults(group: Group, plan: Plan | WrittenPlan, target: Int32, words: Words, *, judged: bool) -> list[Violation]:
+    """Are the figures that the plan carries true; and, if `judged` and not said by its strategy, is its lag small enough?"""
+    problem, said = group.problem(), plan.lag_figures
+    if problem.lag is None:
+        unknown = Violation("lag", "the plan carries figures about lag, and the lag of the group is not known")
+        return [unknown] if said is not None else lag(problem, target, words=words) if judged else []
+    if said is not None:
+        report = lag_report(problem, target, counts=counts_compared(plan.strategy, plan.options))
+        wrong = carried_lag(problem, target, said, lag_figures(report, group.member_ids, group.topic_names), words)
+        if wrong or not judged or plan.strategy == "lag-sticky":
+            return wrong
+    return lag(problem, target, options=plan.options, words=words) if judged else []
+
+
+def _handed(group: Group, plan: Plan | WrittenPlan) -> tuple[Int32, list[Violation]]:
+    """What a cooperative round hands out now."""
+    if isinstance(plan, Plan) and _same_codes(group, plan):
+        return plan.owner, []
+    return _owners(group, plan.assignment)
 
 
 def owners_or_faults(group: Group, plan: AnyPlan) -> tuple[Int32, list[Violation]]:
@@ -85,6 +119,8 @@ def owners_or_faults(group: Group, plan: AnyPlan) -> tuple[Int32, list[Violation
     if isinstance(plan, Plan):
         if _same_codes(group, plan):
             return plan.target_owner, []
+        plan = plan.target
+    elif isinstance(plan, WrittenPlan):
         plan = plan.target
     return _owners(group, plan)
 

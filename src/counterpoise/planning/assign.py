@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from types import MappingProxyType
 
-from counterpoise.assignors.registry import assignor, strategy
+from counterpoise.assignors.registry import assignor
+from counterpoise.assignors.registry import strategy as record
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import OptionError
 from counterpoise.laws.certificate import certify
+from counterpoise.laws.lag_bound import lag_report
+from counterpoise.laws.promises import counts_compared
 from counterpoise.model.withhold import withhold
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.plan import Plan
@@ -40,6 +44,8 @@ def assign(group: Group, strategy: str, *, protocol: str | None = None, **option
     chosen = protocol_of(strategy, protocol)
     problem = group.problem()
     target = assignor(strategy, **options)(problem)
+    used = {name: option.default for name, option in record(strategy).options.items()} | options
+    measure = partial(lag_report, problem, target, counts=counts_compared(strategy, used))
     return Plan(
         strategy=strategy,
         protocol=chosen,
@@ -49,12 +55,14 @@ def assign(group: Group, strategy: str, *, protocol: str | None = None, **option
         target_owner=target,
         owner=withhold(problem, target) if chosen == COOPERATIVE else target,
         prove=partial(certify, problem, target),
+        options=MappingProxyType(used),
+        measure_lag=None if problem.lag is None else measure,
     )
 
 
 def protocol_of(name: str, wanted: str | None = None) -> str:
     """The protocol a strategy runs under: the wanted one if it supports it, else its preferred one."""
-    supported = strategy(name).protocols
+    supported = record(name).protocols
     if wanted is None:
         return supported[0]
     if wanted not in supported:

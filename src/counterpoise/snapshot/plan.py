@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -14,7 +16,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.snapshot.names import Assignment, named, partitions_by_topic
 
-__all__ = ["Plan", "read_assignment"]
+__all__ = ["Plan", "assignment_in", "lag_figures", "read_assignment"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +35,12 @@ class Plan:
         The wanted owners, UNOWNED where no member subscribes.
     owner : int32[P]
         What this round hands out; equals `target_owner` under the eager protocol.
+    prove : callable
+        Makes the certificate, on first use.
+    options : mapping
+        Every option of the strategy with the value that was used.
+    measure_lag : callable, optional
+        Makes the lag report, on first use; None where no lag is known.
     """
 
     strategy: str
@@ -43,6 +51,8 @@ class Plan:
     target_owner: Int32
     owner: Int32
     prove: Callable[[], Any] = field(repr=False)
+    options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    measure_lag: Callable[[], Any] | None = field(default=None, repr=False)
 
     @cached_property
     def assignment(self) -> Assignment:
@@ -109,11 +119,25 @@ class Plan:
         """
         return self.prove()
 
+    @cached_property
+    def lag_report(self) -> Any:
+        """How near the target comes to the best possible lag (`laws.lag_bound.LagReport`: bound, gap, moves); None without lag.
+
+        Computed by the checker from the group and the target alone, on first use.
+        """
+        return None if self.measure_lag is None else self.measure_lag()
+
+    @cached_property
+    def lag_figures(self) -> dict[str, Any] | None:
+        """The lag report by names, as plain JSON values."""
+        return None if self.lag_report is None else lag_figures(self.lag_report, self.member_ids, self.topic_names)
+
     def to_object(self) -> dict[str, Any]:
         """The plan as plain JSON values."""
         value: dict[str, Any] = {
             "strategy": self.strategy,
             "protocol": self.protocol,
+            "options": dict(self.options),
             "assignment": self.assignment,
             "loads": self.loads,
             "spread": self.spread,
@@ -123,11 +147,31 @@ class Plan:
         }
         if self.protocol != "eager":
             value |= {"target": self.target, "withheld": self.withheld}
+        if self.lag_figures is not None:
+            value["lag"] = self.lag_figures
         return value
 
     def to_json(self) -> str:
         """One line of JSON; `read_assignment` reads the assignment back."""
         return msgspec.json.encode(self.to_object()).decode()
+
+
+def lag_figures(report: Any, member_ids: Sequence[str], topic_names: Sequence[str]) -> dict[str, Any]:
+    """A `LagReport` by names: records per capacity as int where whole, else float."""
+    return {
+        "largest": _number(report.largest),
+        "member": member_ids[report.heaviest] if report.heaviest >= 0 else None,
+        "bound": _number(report.bound),
+        "gap": report.gap,
+        "counts": report.counts,
+        "reason": report.reason,
+        "topics": [topic_names[topic] for topic in report.topics],
+        "moves": report.moves,
+    }
+
+
+def _number(value: Fraction) -> int | float:
+    return value.numerator if value.denominator == 1 else float(value)
 
 
 def read_assignment(text: str | bytes) -> dict[str, dict[str, list[int]]]:
@@ -144,10 +188,13 @@ def read_assignment(text: str | bytes) -> dict[str, dict[str, list[int]]]:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise SnapshotError(f"not JSON: {error}; a plan is an object {{member: {{topic: [partitions]}}}}") from None
-    for part in ("target", "assignment"):
-        if isinstance(value, Mapping) and "strategy" in value and isinstance(value.get(part), Mapping):
-            value = value[part]
-            break
+    if isinstance(value, Mapping) and "strategy" in value:
+        value = next((value[part] for part in ("target", "assignment") if isinstance(value.get(part), Mapping)), value)
+    return assignment_in(value)
+
+
+def assignment_in(value: Any) -> dict[str, dict[str, list[int]]]:
+    """The same from what was JSON: ``{member: {topic: [partitions]}}``, or one clear error."""
     try:
         return msgspec.convert(value, dict[str, dict[str, list[int]]])
     except msgspec.ValidationError as error:

@@ -1,0 +1,36 @@
+"""What a plan is held to when nobody says: the laws its strategy promises, where these are not plain optimality."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from counterpoise.laws.audit import DEFAULT_LAWS
+from counterpoise.model.problem import Problem
+
+__all__ = ["counts_compared", "promised"]
+
+_COOPERATIVE_LAWS = ("withheld", "added-and-revoked")
+_BALANCED = ("sticky", "cooperative-sticky", "constrained-cooperative-sticky", "fair")
+
+
+def promised(strategy: str, options: Mapping[str, object], problem: Problem) -> tuple[str, ...]:
+    """The laws `verify` asks of a plan of this strategy by default.
+
+    `lag-sticky` moves for lag on purpose and `sticky-first` gives up balance on purpose: they are held to what they
+    promise. Every other plan is asked whether it is optimal, also where its strategy does not promise it. Without lag,
+    `lag-sticky` is `sticky`.
+    """
+    if strategy == "sticky-first":
+        return ("valid", "complete", "sticky-first", *_COOPERATIVE_LAWS)
+    if strategy != "lag-sticky" or problem.lag is None:
+        return DEFAULT_LAWS
+    balanced = ("balanced",) if counts_compared(strategy, options) == "balanced" else ()
+    return ("valid", "complete", *balanced, "lag", *_COOPERATIVE_LAWS)
+
+
+def counts_compared(strategy: str, options: Mapping[str, object]) -> str | int | None:
+    """The plans that a lag bound compares this strategy's plan with, as `lag_report` takes them."""
+    if strategy == "lag-sticky":
+        counts = options.get("counts", "balanced")
+        return max(counts, 0) if isinstance(counts, int) else "balanced"
+    return "balanced" if strategy in _BALANCED else None

@@ -1,0 +1,69 @@
+"""WrittenPlan: a plan read back from JSON, with what it says about itself, so that a checker can hold it to its word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from counterpoise.errors import SnapshotError
+from counterpoise.snapshot.plan import assignment_in, read_assignment
+
+__all__ = ["WrittenPlan", "read_plan"]
+
+
+@dataclass(frozen=True)
+class WrittenPlan:
+    """What a file says a plan is; nothing in it is believed before it is checked.
+
+    Attributes
+    ----------
+    strategy, protocol : str
+    options : mapping
+        Of the strategy; empty where the file names none.
+    assignment, target : mapping of member id to topic to partition indices
+        What the round hands out, and the wanted owners.
+    lag_figures : mapping, optional
+        As `Plan.lag_figures`.
+    """
+
+    strategy: str
+    protocol: str
+    options: Mapping[str, object]
+    assignment: Mapping[str, Mapping[str, list[int]]]
+    target: Mapping[str, Mapping[str, list[int]]]
+    lag_figures: Mapping[str, Any] | None = None
+
+
+class _Header(msgspec.Struct):
+    strategy: str
+    assignment: dict[str, Any]
+    protocol: str = "eager"
+    options: dict[str, Any] = {}  # msgspec copies an empty default for every object
+    target: dict[str, Any] | None = None
+    lag: dict[str, Any] | None = None
+
+
+def read_plan(text: str | bytes) -> WrittenPlan | dict[str, dict[str, list[int]]]:
+    """A plan written as JSON: a whole plan with its strategy, or just ``{member: {topic: [partitions]}}``.
+
+    Raises
+    ------
+    SnapshotError
+        It is neither; the message names the path.
+    """
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return read_assignment(text)
+    if not isinstance(value, Mapping) or not isinstance(value.get("strategy"), str):
+        return read_assignment(text)
+    try:
+        found = msgspec.convert(value, _Header)
+    except msgspec.ValidationError as error:
+        raise SnapshotError(f"plan: {error}; counterpoise plan --json writes such an object") from None
+    handed = assignment_in(found.assignment)
+    target = handed if found.target is None else assignment_in(found.target)
+    return WrittenPlan(found.strategy, found.protocol, found.options, handed, target, found.lag)

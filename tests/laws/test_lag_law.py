@@ -1,0 +1,139 @@
+"""Plans that carry lag figures: true ones are proven without the solver, false ones refused, in memory and from JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterpoise.errors import OptionError, SnapshotError
+from counterpoise.laws import verify
+from counterpoise.laws.promises import promised
+from counterpoise.planning.assign import assign
+from counterpoise.snapshot import Group, Member
+from counterpoise.snapshot.written import WrittenPlan, read_plan
+
+BEHIND = Group(
+    {"t": 4, "u": 2},
+    [Member("a", ["t", "u"], {"t": [0, 1], "u": [0]}, 1), Member("b", ["t", "u"], {"t": [2, 3], "u": [1]}, 1)],
+    lag={"t": [90, 80, 10, 0], "u": [0, 3]},
+)
+UNKNOWN = Group(BEHIND.topics, BEHIND.members)
+
+
+@st.composite
+def lagging(draw: st.DrawFn) -> Group:
+    """Groups by name, with capacities, claims and lag."""
+    counts = draw(st.dictionaries(st.sampled_from("stu"), st.integers(1, 5), min_size=1))
+    names = sorted(counts)
+    free = {(topic, index) for topic in names for index in range(counts[topic])}
+    members = []
+    for at in range(draw(st.integers(1, 4))):
+        topics = draw(st.lists(st.sampled_from(names), unique=True))
+        mine = {each for each in sorted(free) if each[0] in topics and draw(st.booleans())}
+        free -= mine
+        owned = {topic: [index for of, index in sorted(mine) if of == topic] for topic in topics}
+        members.append(Member(f"m{at}", topics, owned, 1, capacity=draw(st.integers(1, 3))))
+    lag = {topic: draw(st.lists(st.integers(0, 99), min_size=counts[topic], max_size=counts[topic])) for topic in names}
+    return Group(counts, members, lag)
+
+
+@given(lagging(), st.sampled_from(["eager", "cooperative"]), st.sampled_from(["balanced", 1, 99]))
+def test_lag_sticky_plans_keep_what_they_promise_in_memory_and_in_json(group: Group, protocol: str, counts: object) -> None:
+    plan = assign(group, "lag-sticky", protocol=protocol, counts=counts)
+    assert verify(group, plan) == []
+    read = read_plan(plan.to_json())
+    assert isinstance(read, WrittenPlan)
+    assert (read.strategy, read.options["counts"], read.target) == ("lag-sticky", counts, plan.target)
+    assert verify(group, read) == []
+
+
+@given(lagging(), st.sampled_from(["largest", "member", "bound", "gap", "counts", "reason", "topics", "moves"]))
+def test_no_false_figure_passes(group: Group, name: str) -> None:
+    """Whatever strategy made the plan: each figure, changed alone, is named."""
+    for strategy in ("sticky", "lag-sticky"):
+        value = json.loads(assign(group, strategy).to_json())
+        value["lag"][name] = "another"
+        read = read_plan(json.dumps(value))
+        (fault,) = [fault for fault in verify(group, read) if fault.law == "lag"]
+        assert fault.message.startswith(f"the plan says {name} 'another' of its lag, but it is ")
+
+
+def test_a_plan_whose_owners_changed_behind_its_figures_is_refused() -> None:
+    """The figures were made for another target."""
+    plan = assign(BEHIND, "lag-sticky", protocol="eager")
+    assert [fault.law for fault in verify(BEHIND, plan)] == []
+    other = dataclasses.replace(plan, target_owner=BEHIND.problem().previous_owner, owner=BEHIND.problem().previous_owner)
+    (fault,) = verify(BEHIND, other)
+    assert (fault.law, fault.message) == ("lag", "the plan says largest 100 of its lag, but it is 170")
+
+
+def test_a_plan_made_for_another_lag_is_refused() -> None:
+    plan = assign(BEHIND, "lag-sticky")
+    later = Group(BEHIND.topics, BEHIND.members, {"t": [1, 1, 1, 500], "u": [0, 0]})
+    assert [fault.law for fault in verify(later, plan)] == ["lag"]
+    assert "the lag of the group is not known" in verify(UNKNOWN, plan, ["lag"])[0].message
+
+
+def test_an_unbalanced_plan_is_told_so_and_its_bound_of_balanced_plans_is_not_believed() -> None:
+    plan = assign(BEHIND, "lag-sticky", protocol="eager")
+    lazy = np.zeros(6, np.int32)
+    other = dataclasses.replace(plan, target_owner=lazy, owner=lazy)
+    assert [fault.law for fault in verify(BEHIND, other)] == ["balanced"]
+    assert verify(BEHIND, other, ["lag"])[0].message.startswith("the plan is not balanced")
+
+
+def test_a_lag_sticky_plan_that_says_nothing_is_held_to_its_tolerance() -> None:
+    value = json.loads(assign(BEHIND, "sticky").to_json())
+    value |= {"strategy": "lag-sticky", "options": {"tolerance": 0.05}}
+    del value["lag"]
+    (fault,) = verify(BEHIND, read_plan(json.dumps(value)))
+    assert fault.message.endswith("5.0% are tolerated")
+    for tolerance in (1, 0.9):
+        value["options"]["tolerance"] = tolerance
+        assert verify(BEHIND, read_plan(json.dumps(value))) == []
+    value["options"] = {"tolerance": 0, "min_lag_gain": 170}
+    assert verify(BEHIND, read_plan(json.dumps(value))) == []
+    value["options"] = {"tolerance": "much"}
+    with pytest.raises(OptionError, match="the plan's option 'tolerance': 'much' is no number"):
+        verify(BEHIND, read_plan(json.dumps(value)))
+
+
+def test_mappings_are_asked_whether_they_are_optimal_and_for_lag_only_on_request() -> None:
+    target = assign(BEHIND, "lag-sticky").target
+    assert [fault.law for fault in verify(BEHIND, target)] == ["sticky"]
+    assert verify(BEHIND, target, ["balanced", "lag"]) == []
+    owned = {member.id: member.owned for member in BEHIND.members}
+    assert [(fault.law, fault.count) for fault in verify(BEHIND, owned, ["lag"])] == [("lag", 1)]
+    with pytest.raises(OptionError, match="'lag' needs the lag of the group"):
+        verify(UNKNOWN, owned, ["lag"])
+
+
+def test_other_strategies_are_held_to_optimality_but_sticky_first() -> None:
+    """Sticky-first gives up balance on purpose; without lag, lag-sticky is sticky."""
+    problem = BEHIND.problem()
+    assert promised("range", {}, problem) == promised("sticky", {}, problem) == promised("lag-sticky", {}, UNKNOWN.problem())
+    lopsided = Group({"t": 4}, [Member("a", ["t"], {"t": [0, 1, 2, 3]}, 1), Member("b", ["t"])])
+    plan = assign(lopsided, "sticky-first")
+    assert verify(lopsided, plan) == []
+    assert [fault.law for fault in verify(lopsided, plan.target)] == ["balanced"]
+    moved = np.array([0, 0, 1, 1], np.int32)
+    assert [fault.law for fault in verify(lopsided, dataclasses.replace(plan, target_owner=moved, owner=moved))] == [
+        "sticky-first"
+    ]
+    assert verify(UNKNOWN, assign(UNKNOWN, "lag-sticky")) == []
+    assert assign(UNKNOWN, "lag-sticky").lag_report is None
+    assert "lag" not in assign(UNKNOWN, "lag-sticky").to_object()
+
+
+def test_a_written_plan_of_another_form_is_one_clear_error() -> None:
+    for text, message in (('{"strategy": "sticky"}', "plan: .*assignment"), ("[", "not JSON"), ('{"a": 3}', "plan: ")):
+        with pytest.raises(SnapshotError, match=message):
+            read_plan(text)
+    early = json.loads(assign(BEHIND, "lag-sticky").to_json())
+    early["assignment"] = early["target"]
+    assert [fault.law for fault in verify(BEHIND, read_plan(json.dumps(early)))] == ["withheld", "added-and-revoked"]
