@@ -1,0 +1,72 @@
+"""The weight of a member, from the user data it joins with to the capacities that its leader plans with."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counterpoise.assignors.registry import strategies
+from counterpoise.clients.leader_side import lead_group
+from counterpoise.clients.member_side import MemberSide
+from counterpoise.clients.weights import weight_of, with_weight
+from counterpoise.errors import OptionError
+from counterpoise.laws.lag_bound import lag_report
+from counterpoise.snapshot.join import JoinMember
+from counterpoise.wire.user_data import encode_cooperative, encode_sticky
+
+CLUSTER: Any = SimpleNamespace(brokers=lambda: (), partitions_for_topic=lambda _: set(range(12)))
+LAG = {"t": [800, 400, 200, 100, 50, 25, 0, 0, 0, 0, 0, 0]}
+
+
+def joining(name: str, weights: dict[str, int], *, cooperative: bool) -> list[JoinMember]:
+    """Members that held four partitions each."""
+    members = []
+    for at, (member, weight) in enumerate(weights.items()):
+        side = MemberSide(name, capacity=weight)
+        side.received([("t", 4 * at + index) for index in range(4)], 7)
+        members.append(JoinMember(member, side.subscription(["t"], side.assigned if cooperative else None)))
+    return members
+
+
+@pytest.mark.parametrize("name", strategies())
+@pytest.mark.parametrize("cooperative", [False, True], ids=["eager", "cooperative"])
+def test_weights_reach_the_leaders_capacities_whatever_the_strategy(name: str, cooperative: bool) -> None:
+    led = lead_group(
+        name,
+        CLUSTER,
+        joining(name, {"a": 1, "b": 2, "c": 3}, cooperative=cooperative),
+        options={},
+        generation=8,
+        lag=lambda _: LAG,
+    )
+    assert led.joined.problem.capacity.tolist() == [1, 2, 3]
+    if name not in ("range", "roundrobin", "lag", "sticky-first"):
+        assert np.bincount(led.target).tolist() == [2, 4, 6]
+
+
+def test_lag_is_balanced_per_weight() -> None:
+    """The member of weight 3 takes the partition of 800; nobody is above the bound by more than the tolerance."""
+    led = lead_group(
+        "lag-sticky", CLUSTER, joining("lag-sticky", {"a": 1, "b": 3}, cooperative=True), options={}, lag=lambda _: LAG
+    )
+    behind = np.bincount(led.target, weights=LAG["t"]).tolist()
+    assert behind[1] > 2 * behind[0]
+    assert lag_report(led.joined.problem, led.target, counts="balanced").gap <= 0.1
+
+
+def test_a_weight_changes_nothing_of_what_stands_before_it() -> None:
+    """Every layout of user data keeps its bytes; a weight of one adds none; nonsense weighs one."""
+    for data in (None, b"", encode_cooperative(3), encode_sticky((("t", (0, 1)),), 3)):
+        assert with_weight(data, 1) == data
+        heavy = with_weight(data, 5)
+        assert heavy is not None
+        assert (heavy[:-8], weight_of(heavy)) == (data or b"", 5)
+        assert weight_of(data) == 1
+        assert weight_of(heavy[:-1]) == 1
+    assert weight_of(b"\xffcpw\xff\xff\xff\xff") == 1
+    for wrong in (0, -1, 2**31, 1.5, True):
+        with pytest.raises(OptionError, match="a whole number from 1"):
+            with_weight(None, wrong)  # type: ignore[arg-type]
