@@ -10,6 +10,10 @@ from counterpoise.simulation import Event, MemberGroup, Scenario, Timing
 __all__ = ["history"]
 
 TIMING = Timing(session_timeout=10, heartbeat_interval=1, max_poll_interval=30, initial_delay=1, metadata_age=15)
+ACTIONS = (
+    *("join", "leave", "crash", "pause", "freeze", "restart", "subscribe", "shrink") * 2,
+    *("rolling_restart", "scale", "crash_leader", "grow"),
+)
 DIALECTS = ("java", "librdkafka", "kafka-python", "aiokafka", "counterpoise")
 
 
@@ -18,11 +22,11 @@ def history(seed: int, *, n_events: int = 20) -> Scenario:
     rng = random.Random(seed)
     topics = {f"t{at}": rng.randint(1, 8) for at in range(rng.randint(1, 4))}
     groups = [_group(rng, f"g{at}", sorted(topics)) for at in range(rng.randint(1, 4))]
-    names = [name for group in groups for name in group.names(group.count + 2)]
-    counts, events, at = dict(topics), [], rng.uniform(0, 10)
+    counts, at = dict(topics), rng.uniform(0, 10)
+    events: list[Event] = []
     while len(events) < n_events:
         at += rng.choice((0.0, 0.011, 0.06, 0.4, 1.0, 3.0, 12.0, 40.0)) * rng.random()
-        event = _event(rng, round(at, 3), groups, names, counts)
+        event = _event(rng, round(at, 3), groups, counts)
         if event is not None:
             events.append(event)
     return Scenario(f"seed {seed}", topics, groups, events, timing=TIMING)
@@ -41,11 +45,8 @@ def _group(rng: random.Random, name: str, topics: list[str]) -> MemberGroup:
     )
 
 
-def _event(rng: random.Random, at: float, groups: list[MemberGroup], names: list[str], counts: dict[str, int]) -> Event | None:
-    do = rng.choice(
-        "join join leave crash crash pause pause freeze freeze restart restart rolling_restart scale subscribe subscribe "
-        "crash_leader grow shrink shrink".split()
-    )
+def _event(rng: random.Random, at: float, groups: list[MemberGroup], counts: dict[str, int]) -> Event | None:
+    do = rng.choice(ACTIONS)
     group, topic = rng.choice(groups), rng.choice(sorted(counts))
     who: Any = rng.choice((group.name, rng.choice(group.names()), rng.sample(group.names(), rng.randint(1, group.count))))
     if do in {"join", "leave", "crash"}:
@@ -53,8 +54,8 @@ def _event(rng: random.Random, at: float, groups: list[MemberGroup], names: list
     if do in {"pause", "freeze"}:
         return Event(at, do, who, seconds=rng.choice((0.5, 3.0, 11.0, 29.0, 31.0, 45.0, 70.0)))
     if do in {"restart", "rolling_restart"}:
-        every = {} if do == "restart" else {"every": rng.choice((0.0, 0.5, 6.0))}
-        return Event(at, do, who, down=rng.choice((0.0, 0.2, 2.0, 12.0)), **every)
+        every = 0.0 if do == "restart" else rng.choice((0.0, 0.5, 6.0))
+        return Event(at, do, who, down=rng.choice((0.0, 0.2, 2.0, 12.0)), every=every)
     if do == "scale":
         return Event(at, do, group.name, count=rng.randint(0, group.count + 2), every=rng.choice((0.0, 1.5)))
     if do == "subscribe":

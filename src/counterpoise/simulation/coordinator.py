@@ -121,8 +121,9 @@ class Coordinator:
             entry = self._members[client.number] = _Registration(client, said, heard=self.world.now)
             self._newcomer = self._gathering
             hands_over = False
+        hands_over &= said.topics == entry.said.topics
+        self._follow_up &= entry.assigned is not None and said.topics == entry.said.topics
         entry.said, entry.joined = said, True
-        self._follow_up &= hands_over or self.state != PREPARING or entry.assigned is not None
         if self.state == EMPTY:
             self._gather()
         elif self.state != PREPARING:
@@ -203,7 +204,7 @@ class Coordinator:
         if old is None:
             return False
         fresh = _Registration(client, said, self.state == PREPARING, old.assigned, heard=self.world.now)
-        gone = old.client.number
+        gone, self._follow_up = old.client.number, False
         self._members = {client.number if n == gone else n: fresh if n == gone else e for n, e in self._members.items()}
         if self._leader == gone:
             self._leader = client.number
@@ -320,7 +321,8 @@ class Coordinator:
         strategy = self._elect()
         planned = self.plan([entry.said for entry in self._members.values()], strategy)
         self.state = STABLE
-        figures = (strategy, len(self._members), planned.moved, planned.kept, planned.withheld, self._follow_up)
+        follow_up = self._follow_up and self.world.resized <= self.rounds[-1].at
+        figures = (strategy, len(self._members), planned.moved, planned.kept, planned.withheld, follow_up)
         self.rounds.append(Round(self.world.now, self._joined_at, self._started, self.generation, *figures))
         for number, entry in self._members.items():
             entry.joined, entry.assigned = False, planned.keys[number]

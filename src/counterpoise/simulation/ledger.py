@@ -99,7 +99,7 @@ class Ledger:
         gains = np.flatnonzero(kind == _GAIN)
         follows = np.minimum(gains + 1, len(kind) - 1)
         closed = (gains + 1 < len(kind)) & (partition[follows] == partition[gains]) & (member[follows] == member[gains])
-        end = np.where(closed, time[follows], horizon)
+        end = np.where(closed, np.minimum(time[follows], horizon), horizon)
         lasting = end > time[gains]
         gains, end = gains[lasting], end[lasting]
         by_start = np.lexsort((time[gains], partition[gains]))

@@ -47,7 +47,7 @@ class Planner:
         owner = withhold(problem, target) if cooperative else target
         if self.judge is not None:
             self.judge(problem, target, owner)
-        moved, kept = self._changes(problem, target, ordered)
+        moved, kept = self._changes(problem, target, owner, ordered)
         waiting = int(np.count_nonzero((target >= 0) & (owner == UNOWNED)))
         return Planned(self._keys(problem, owner, ordered), moved, kept, waiting)
 
@@ -72,17 +72,18 @@ class Planner:
             rank=static_rank([said.member_id for said in ordered], [said.instance_id for said in ordered]),
         )
 
-    def _changes(self, problem: Problem, target: Int32, ordered: list[Statement]) -> tuple[int, int]:
-        """Partitions moved and kept against the plan before, by identity of the owners."""
+    def _changes(self, problem: Problem, target: Int32, owner: Int32, ordered: list[Statement]) -> tuple[int, int]:
+        """Partitions moved and kept against what was handed out last, by identity of the owners."""
         numbers = np.array([self._identities.setdefault(said.identity, len(self._identities)) for said in ordered], np.int64)
-        owned = np.flatnonzero(target >= 0)
-        keys, owner = self.world.keys(problem.topic_start, owned), numbers[target[owned]]
+        wanted = np.flatnonzero(target >= 0)
+        keys, now = self.world.keys(problem.topic_start, wanted), numbers[target[wanted]]
         at = np.searchsorted(self._last_keys, keys)
         inside = np.flatnonzero(at < len(self._last_keys))
         known = inside[self._last_keys[at[inside]] == keys[inside]]
-        before, now = self._last_owner[at[known]], owner[known]
-        self._last_keys, self._last_owner = keys, owner
-        kept = before == now
+        before = self._last_owner[at[known]]
+        kept = before == now[known]
+        handed = owner[wanted] >= 0
+        self._last_keys, self._last_owner = keys[handed], now[handed]
         return int(np.count_nonzero(~kept & np.isin(before, numbers))), int(np.count_nonzero(kept))
 
     def _keys(self, problem: Problem, owner: Int32, ordered: list[Statement]) -> dict[int, Int64]:

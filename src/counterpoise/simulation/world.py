@@ -31,12 +31,15 @@ class World:
     now : int
     rest : int
         When something last happened that was no mere timer: where a run ends that has no fixed length.
+    resized : int
+        When a topic last changed its number of partitions; -1: never.
     counts : int64[T]
         Partitions of each topic now; topic numbers follow sorted names.
     """
 
     def __init__(self, topic_names: Iterable[str], topics: Mapping[str, int]) -> None:
         self.now = self.rest = 0
+        self.resized = -1
         self.topic_names = java_order(set(topic_names))
         self.topic_number = {name: number for number, name in enumerate(self.topic_names)}
         self.counts = np.array([topics.get(name, 0) for name in self.topic_names], np.int64)
@@ -69,6 +72,7 @@ class World:
         number = self.topic_number[topic]
         before = int(self.counts[number])
         self.counts[number] = partitions
+        self.resized = self.now
         base = number * _TOPIC_STRIDE
         return np.arange(base + partitions, base + before), np.arange(base + before, base + partitions)
 
