@@ -44,9 +44,9 @@ class Fleet:
         self.kinds: dict[str, str] = {}
 
     def start(
-        self, name: str, kind: str, assignors: list[str], topics: list[str], *, python: Path | None = None, **settings: Any
+        self, name: str, kind: str, assignors: list[str], topics: list[str], *, client: Path | None = None, **settings: Any
     ) -> None:
-        """Start a member of a kind: kafka_python, aiokafka, confluent or java."""
+        """Start a member of a kind: kafka_python, aiokafka, confluent or java; `client` holds another version of one."""
         self.journals[name] = self.folder / f"{name}.jsonl"
         self.kinds[name] = kind
         if kind == "java":
@@ -64,7 +64,7 @@ class Fleet:
                 "journal": str(self.journals[name]),
                 **settings,
             }
-            command = [str(python or sys.executable), "-m", f"tests.clients.programs.{kind}_member", json.dumps(given)]
+            command = [sys.executable, "-m", f"tests.clients.programs.{kind}_member", json.dumps(given)]
         with (self.folder / f"{name}.log").open("ab") as output:
             self.processes[name] = subprocess.Popen(
                 command,
@@ -73,7 +73,7 @@ class Fleet:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [*filter(None, [client]), ROOT / "src", ROOT]))},
             )
 
     def _java(self, name: str, assignors: list[str], topics: list[str], instance: str | None) -> list[str]:

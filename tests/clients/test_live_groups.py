@@ -116,6 +116,18 @@ def sleep_beyond_the_session(run: Run, sleeper: str) -> None:
     run.settle()
 
 
+def restart_the_broker(run: Run) -> None:
+    """The coordinator goes and comes back; every member reads on."""
+    run.broker.restart()
+    back = time.time()
+
+    def reading(name: str) -> bool:
+        return any(event["event"] == "records" and event["time"] > back for event in run.members.events(name))
+
+    run.members.wait(lambda: all(map(reading, run.members.processes)), "every member to read after the broker's restart")
+    run.settle(sticky=False)
+
+
 def finish(run: Run) -> None:
     """No more records; when all are processed, members leave; then the whole run is looked at."""
     delivered = run.feeder.stop()
@@ -142,8 +154,7 @@ def test_a_group_survives_all_that_happens_to_groups(broker: Broker, tmp_path: P
         run.settle()
         sleep_beyond_the_session(run, "kafka_python" if first != "kafka_python" else "java")
         crash_in_mid_rebalance(run, first)
-        broker.restart()
-        run.settle(sticky=False)
+        restart_the_broker(run)
         sleep_beyond_the_session(run, "newcomer")
         rolling_restart(run)
         finish(run)

@@ -57,7 +57,7 @@ async def main(settings: dict[str, Any]) -> None:
             journal.write("owns", partitions=now)
             before = now
         for partition, records in batch.items():
-            for record in records:
+            for record in records if not settings.get("idle") else ():
                 listener.processed(record)
             journal.write("records", partition=f"{partition[0]}-{partition[1]}", values=[int(each.value) for each in records])
         offsets = listener.offsets()

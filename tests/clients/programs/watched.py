@@ -7,9 +7,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from counterpoise.clients.lag_source import live_lag
 from tests.clients.programs.journal import Journal, names
 
-__all__ = ["watched"]
+__all__ = ["lead_event", "options", "watched"]
 
 
 def watched(module: Any, settings: dict[str, Any], journal: Journal) -> list[Any]:
@@ -31,11 +32,24 @@ def watched(module: Any, settings: dict[str, Any], journal: Journal) -> list[Any
 
             def on_assignment(self, assignment: Any, *generation: int) -> None:
                 super().on_assignment(assignment, *generation)
+                if settings.get("live_lag"):
+                    journal.write("lag", outcomes=dict(self.lag_reader.outcomes))
                 journal.write("assigned", partitions=names(assignment.partitions()), generation=self._member.generation)
 
-        return Watched(on_lead=led, **settings.get("options", {}))
+        return Watched(on_lead=led, **options(settings))
 
     return [watch(name) for name in settings["assignors"]]
+
+
+def options(settings: dict[str, Any]) -> dict[str, Any]:
+    """The assignor's own settings; with `live_lag` a source that asks the broker."""
+    given = dict(settings.get("options", {}))
+    if settings.get("live_lag"):
+        given |= {
+            "lag": live_lag({"bootstrap.servers": settings["bootstrap"]}, settings["group"], reset="earliest"),
+            "lag_within_s": 20,
+        }
+    return given
 
 
 def lead_event(led: Any) -> dict[str, Any]:

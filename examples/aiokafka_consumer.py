@@ -1,0 +1,59 @@
+"""An aiokafka consumer with counterpoise's assignor and listener. Needs: pip install 'counterpoise[aiokafka]'
+
+python examples/aiokafka_consumer.py --bootstrap-server localhost:9092 --topic orders
+"""
+
+import argparse
+import asyncio
+
+from aiokafka import AIOKafkaConsumer
+
+from counterpoise.clients.aiokafka import StickyAssignor
+from counterpoise.clients.rebalance_listener import rebalance_listener
+
+
+def words(partitions):
+    return ", ".join(f"{each.topic}-{each.partition}" for each in partitions)
+
+
+async def gained(partitions):
+    print("gained", words(partitions), flush=True)
+
+
+async def lost(partitions):
+    print("lost", words(partitions), flush=True)
+
+
+async def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bootstrap-server", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--records", type=int, help="end after so many records (default: never)")
+    given = parser.parse_args()
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=given.bootstrap_server,
+        group_id=f"{given.topic}-readers",
+        partition_assignment_strategy=[StickyAssignor],  # the one line
+        enable_auto_commit=False,  # the listener commits what was processed
+        auto_offset_reset="earliest",
+    )
+    await consumer.start()
+    listener = rebalance_listener(consumer, on_gained=gained, on_lost=lost)
+    consumer.subscribe([given.topic], listener=listener)
+    seen = 0
+    try:
+        while given.records is None or seen < given.records:
+            for partition, records in (await consumer.getmany(timeout_ms=500)).items():
+                for record in records:
+                    print(f"{partition.topic}-{partition.partition}: {record.value.decode()}", flush=True)
+                    listener.processed(record)
+                    seen += 1
+            if listener.offsets():
+                await consumer.commit(listener.offsets())
+    finally:
+        await consumer.stop()
+        await listener.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,51 @@
+"""A kafka-python consumer with counterpoise's assignor and listener. Needs: pip install 'counterpoise[kafka-python]'
+
+python examples/kafka_python_consumer.py --bootstrap-server localhost:9092 --topic orders
+"""
+
+import argparse
+
+from kafka import KafkaConsumer
+
+from counterpoise.clients.kafka_python import CooperativeStickyAssignor
+from counterpoise.clients.rebalance_listener import rebalance_listener
+
+
+def words(partitions):
+    return ", ".join(f"{each.topic}-{each.partition}" for each in partitions)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bootstrap-server", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--records", type=int, help="end after so many records (default: never)")
+    given = parser.parse_args()
+    consumer = KafkaConsumer(
+        bootstrap_servers=given.bootstrap_server,
+        group_id=f"{given.topic}-readers",
+        partition_assignment_strategy=[CooperativeStickyAssignor],  # the one line
+        enable_auto_commit=False,  # the listener commits what was processed
+        auto_offset_reset="earliest",
+    )
+    listener = rebalance_listener(
+        consumer,
+        on_gained=lambda partitions: print("gained", words(partitions), flush=True),
+        on_lost=lambda partitions: print("lost", words(partitions), flush=True),
+    )
+    consumer.subscribe([given.topic], listener=listener)
+    seen = 0
+    while given.records is None or seen < given.records:
+        for partition, records in consumer.poll(timeout_ms=500).items():
+            for record in records:
+                print(f"{partition.topic}-{partition.partition}: {record.value.decode()}", flush=True)
+                listener.processed(record)
+                seen += 1
+        if listener.offsets():
+            consumer.commit(listener.offsets())
+    consumer.close()
+    listener.close()
+
+
+if __name__ == "__main__":
+    main()
