@@ -10,7 +10,7 @@ import pytest
 from counterpoise.errors import ProblemError
 from counterpoise.model.assemble import assemble, rack_codes, static_rank, subscriber_csr
 from counterpoise.model.order import java_order
-from counterpoise.model.problem import CONTESTED, UNOWNED, Problem
+from counterpoise.model.problem import CONTESTED, UNOWNED, Problem, Racks
 from counterpoise.model.withhold import withhold
 
 REFUSED = [
@@ -25,6 +25,17 @@ REFUSED = [
     ("too few owners", {"previous_owner": [0]}, "previous_owner: length 4 is wanted"),
     ("fractions", {"previous_owner": [0.5, 1, 1, 1]}, "previous_owner: integers are wanted"),
     ("a capacity of zero", {"capacity": [1, 0]}, "capacity: every member needs at least 1"),
+    ("a huge capacity", {"capacity": [1, 2**31]}, "capacity: every member needs at least 1 and at most"),
+    ("a member code beyond int32", {"subscriber": np.array([0, 1, 2**32 + 1])}, "subscriber: a value lies beyond"),
+    ("numbers beyond int64", {"lag": [2**70, 0, 0, 0]}, "lag: integers are wanted"),
+    ("lags beyond any cluster", {"lag": [2**61, 2**61, 0, 0]}, "lag: the lags sum up to"),
+    ("ranks that repeat", {"static_rank": [0, 0]}, "static_rank: each of 0..n_members-1 once"),
+    (
+        "racks of the wrong length",
+        {"racks": Racks(np.zeros(2, np.int32), np.zeros(2, np.int64), np.zeros(2, np.int32))},
+        "replica_start: len",
+    ),
+    ("a number for a list", {"subscriber_start": 5}, "subscriber_start: at least the leading 0 is wanted, in a list"),
     ("a negative lag", {"lag": [0, -1, 0, 0]}, "lag: a lag is never negative"),
 ]
 
@@ -59,6 +70,19 @@ def test_a_problem_does_not_follow_later_edits_of_its_input() -> None:
     problem = build(previous_owner=owners)
     owners[0] = 1
     assert problem.previous_owner.tolist() == [0, 1, -1, -1]
+
+
+def test_a_read_only_view_of_an_array_that_changes_is_copied() -> None:
+    owners = np.array([0, 1, -1, -1], np.int32)
+    view = owners[:]
+    view.flags.writeable = False
+    problem = build(previous_owner=view)
+    owners[0] = 1
+    assert problem.previous_owner.tolist() == [0, 1, -1, -1]
+
+
+def test_owners_beyond_int32_have_left_and_never_wrap_onto_a_member() -> None:
+    assert all(code not in (0, 1) for code in build(previous_owner=np.array([2**32, 2**32 + 1, -(2**40), 2**33])).previous_owner)
 
 
 def test_pickling_keeps_every_array() -> None:

@@ -19,7 +19,10 @@ UNOWNED = -1
 CONTESTED = -2
 """Two members claim the partition in the same, highest generation: neither owns it."""
 
-__all__ = ["CONTESTED", "UNOWNED", "Int32", "Int64", "Problem", "Racks"]
+MOST_CAPACITY = 2**31 - 1
+"""Largest weight of a member: sums over all members stay exact."""
+
+__all__ = ["CONTESTED", "MOST_CAPACITY", "UNOWNED", "Int32", "Int64", "Problem", "Racks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +82,8 @@ class Problem:
 
     Notes
     -----
-    O(S + P) checks, vectorised. Arrays are copied only when their dtype differs or they are writeable views of
-    caller data; inside they are read-only.
+    O(S + P) checks, vectorised. Arrays are copied when their dtype differs, or when they are writeable or
+    views of other arrays; inside they are read-only.
     """
 
     __slots__ = (
@@ -133,25 +136,32 @@ class Problem:
         put(self, "n_topics", len(self.topic_start) - 1)
         put(self, "n_partitions", int(self.topic_start[-1]))
         put(self, "subscriber_start", _starts("subscriber_start", subscriber_start))
-        put(self, "subscriber", _frozen("subscriber", subscriber, np.int32, int(self.subscriber_start[-1])))
         _check_length("subscriber_start", self.subscriber_start, self.n_topics + 1)
+        put(self, "subscriber", _frozen("subscriber", subscriber, np.int32, int(self.subscriber_start[-1])))
         self._check_subscribers()
         if previous_owner is None:
             previous_owner = np.full(self.n_partitions, UNOWNED, np.int32)
-        put(self, "previous_owner", _frozen("previous_owner", previous_owner, np.int32, self.n_partitions))
-        put(self, "holder", self.previous_owner if holder is None else _frozen("holder", holder, np.int32, self.n_partitions))
+        put(self, "previous_owner", _frozen("previous_owner", _owners(previous_owner), np.int32, self.n_partitions))
+        held = self.previous_owner if holder is None else _frozen("holder", _owners(holder), np.int32, self.n_partitions)
+        put(self, "holder", held)
         if capacity is None:
             capacity = np.ones(self.n_members, np.int64)
         put(self, "capacity", _frozen("capacity", capacity, np.int64, self.n_members))
-        if self.n_members and int(self.capacity.min()) < 1:
-            raise ProblemError("capacity: every member needs at least 1")
+        if self.n_members and not 1 <= int(self.capacity.min()) <= int(self.capacity.max()) <= MOST_CAPACITY:
+            raise ProblemError(f"capacity: every member needs at least 1 and at most {MOST_CAPACITY}")
         put(self, "lag", None if lag is None else _frozen("lag", lag, np.int64, self.n_partitions))
         if self.lag is not None and self.n_partitions and int(self.lag.min()) < 0:
             raise ProblemError("lag: a lag is never negative; clamp it first (counterpoise.partition_lag does)")
+        if self.lag is not None and float(self.lag.sum(dtype=np.float64)) >= 2.0**62:
+            raise ProblemError("lag: the lags sum up to 2**62 or more, which no cluster holds")
+        if racks is not None:
+            _check_racks(racks, self.n_members, self.n_partitions)
         put(self, "racks", racks)
         if static_rank is None:
             static_rank = np.arange(self.n_members, dtype=np.int32)
         put(self, "static_rank", _frozen("static_rank", static_rank, np.int32, self.n_members))
+        if not np.array_equal(np.sort(self.static_rank), np.arange(self.n_members)):
+            raise ProblemError("static_rank: each of 0..n_members-1 once is wanted")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Problem is read-only: {name} cannot be set")
@@ -206,25 +216,53 @@ def _rebuild(n: int, ts: Int64, ss: Int64, s: Int32, prev: Int32, holder: Int32,
 
 def _frozen(name: str, values: object, dtype: type, length: int) -> npt.NDArray[Any]:
     given: npt.NDArray[Any] = np.asarray(values)
+    if given.ndim != 1 or len(given) != length:
+        raise ProblemError(f"{name}: length {length} is wanted, got shape {given.shape}")
     if given.dtype.kind not in "iu" and given.size:
         raise ProblemError(f"{name}: integers are wanted, not {given.dtype}")
+    limits = np.iinfo(dtype)
+    if (
+        given.size
+        and not np.can_cast(given.dtype, dtype)
+        and not limits.min <= int(given.min()) <= int(given.max()) <= limits.max
+    ):
+        raise ProblemError(f"{name}: a value lies beyond {limits.min}..{limits.max}")
     array: npt.NDArray[Any] = np.ascontiguousarray(given, dtype)
-    if array is given and array.flags.writeable:
+    if array is given and (array.flags.writeable or array.base is not None):
         array = array.copy()
-    if array.ndim != 1 or len(array) != length:
-        raise ProblemError(f"{name}: length {length} is wanted, got shape {array.shape}")
     array.flags.writeable = False
     return array
 
 
+def _owners(values: npt.ArrayLike | Sequence[int]) -> npt.NDArray[Any]:
+    """Codes beyond int32 have left like any other code that is no member: keep them outside, whatever their width."""
+    given: npt.NDArray[Any] = np.asarray(values)
+    if given.dtype.kind not in "iu" or given.dtype == np.int32:
+        return given
+    limits = np.iinfo(np.int32)
+    return np.asarray(
+        np.clip(given, max(limits.min, int(np.iinfo(given.dtype).min)), min(limits.max, int(np.iinfo(given.dtype).max)))
+    )
+
+
 def _starts(name: str, values: object) -> npt.NDArray[Any]:
-    length = len(np.asarray(values))
-    if not length:
-        raise ProblemError(f"{name}: at least the leading 0 is wanted")
-    array = _frozen(name, values, np.int64, length)
+    given: npt.NDArray[Any] = np.asarray(values)
+    if given.ndim != 1 or not len(given):
+        raise ProblemError(f"{name}: at least the leading 0 is wanted, in a list")
+    array = _frozen(name, given, np.int64, len(given))
     if array[0] != 0 or np.any(np.diff(array) < 0):
         raise ProblemError(f"{name}: must start at 0 and never fall")
     return array
+
+
+def _check_racks(racks: Racks, n_members: int, n_partitions: int) -> None:
+    _check_length("racks.rack_of_member", racks.rack_of_member, n_members)
+    _check_length("racks.replica_start", racks.replica_start, n_partitions + 1)
+    if racks.replica_start[0] != 0 or np.any(np.diff(racks.replica_start) < 0):
+        raise ProblemError("racks.replica_start: must start at 0 and never fall")
+    _check_length("racks.replica_rack", racks.replica_rack, int(racks.replica_start[-1]))
+    if len(racks.replica_rack) and int(racks.replica_rack.min()) < 0:
+        raise ProblemError("racks.replica_rack: a rack code is at least 0")
 
 
 def _check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
