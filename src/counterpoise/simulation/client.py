@@ -51,7 +51,7 @@ class Client:
         self.topics, self.dialect, self.strategies, self.protocol = tuple(topics), dialect, tuple(strategies), protocol
         self.capacity, self.timing = capacity, timing
         self.world, self.ledger, self.coordinator = world, ledger, coordinator
-        self.owned = self.remembered = _NOTHING
+        self.owned = self.remembered = self._leaving = _NOTHING
         self.generation = self.remembered_generation = -1
         self.alive, self.waiting = True, False
         self.busy_until = 0
@@ -129,8 +129,9 @@ class Client:
 
     def lose_membership(self) -> None:
         """The group goes on without it: nothing is owned any more; what is remembered depends on the library."""
-        self.ledger.lose(self.world.now, self.number, self.owned)
-        self.owned, self.generation = _NOTHING, -1
+        for keys in (self.owned, self._leaving):
+            self.ledger.lose(self.world.now, self.number, keys)
+        self.owned, self._leaving, self.generation = _NOTHING, _NOTHING, -1
         if not self.dialect.remembers:
             self.remembered, self.remembered_generation = _NOTHING, -1
 
@@ -151,6 +152,7 @@ class Client:
         if not len(keys):
             return False
         self.ledger.lose(self.world.now + milliseconds(self.timing.revoke), self.number, keys)
+        self._leaving = keys
         self.revoked += self.world.count_existing(keys)
         self.owned = _without(self.owned, keys)
         return True

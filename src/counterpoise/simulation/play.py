@@ -180,6 +180,12 @@ class Play:
                 self.coordinator.silent(client)
                 self.world.after(milliseconds(event.seconds), self._resume, client, False)
 
+    def _do_rejoin(self, event: Event) -> None:
+        """The application asks for a rebalance (KIP-568)."""
+        for name in self._names(event):
+            if name in self._running and self.coordinator.knows(self._running[name]):
+                self._running[name].join()
+
     def _do_restart(self, event: Event) -> None:
         for name in self._names(event):
             self._restart(name, event.down)

@@ -21,6 +21,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
     "crash": ("members",),
     "pause": ("members", "seconds"),
     "freeze": ("members", "seconds"),
+    "rejoin": ("members",),
     "restart": ("members", "down"),
     "rolling_restart": ("members", "every", "down"),
     "scale": ("members", "count", "every"),
