@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.arrow_types import arrow_schema
+from counterpoise.pipeline.place import without_place
 from counterpoise.pipeline.schemas import OFFSET_COMMITS
 from counterpoise.wire.columns import BinaryColumn, pack_slices
 from counterpoise.wire.offsets_topic import uuid_text
@@ -52,8 +53,9 @@ def commit_batches(cluster: str = "default", *, damaged: bool = False) -> Kernel
 def commit_batch(batch: pa.RecordBatch, *, damaged: bool = True) -> pa.RecordBatch:
     """One batch of raw commit records as columns.
 
-    A row that cannot be decoded comes out at the end with its place in the log and nulls (`group_id` is null in no
-    other row), so that whoever counts rows sees it; or not at all, if `damaged` is not set.
+    A row that cannot be decoded, or whose place in the log is not known, comes out at the end with what is known of its
+    place and nulls (`group_id` is null in no other row), so that whoever counts rows sees it; or not at all, if `damaged`
+    is not set.
     """
     keys, values, decoded = _decode(batch)
     good = _columns(batch, keys, values, decoded)
@@ -77,7 +79,7 @@ def _starts(offsets: Any, n: int, first: int, *, wide: bool) -> npt.NDArray[np.i
 
 
 def undecided(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Rows of a raw batch that are no sound commit: records of other types and damaged ones, ascending."""
+    """Rows of a raw batch that are no sound commit with a place in the log: other types and damaged ones, ascending."""
     return _decode(batch)[2].rest
 
 
@@ -98,6 +100,10 @@ def _decode(batch: pa.RecordBatch) -> tuple[BinaryColumn, BinaryColumn, CommitBa
     encoded = batch.column("key").dictionary_encode()
     keys = binary_column(encoded.dictionary)
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    lost = without_place(batch)
+    if len(lost):
+        codes = codes.copy()
+        codes[lost] = -1  # as if they had no key: of such a record no table can say when it was
     values = binary_column(batch.column("value"))
     return keys, values, decode_commits(keys, codes, values)
 

@@ -18,6 +18,7 @@ from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.commits import commit_batches, undecided
 from counterpoise.pipeline.generations import generation_batches, member_faults
 from counterpoise.pipeline.modern import modern_batches
+from counterpoise.pipeline.place import nowhere, place_of
 from counterpoise.pipeline.schemas import DECODE_ERRORS, GROUP_GENERATIONS, MODERN_GROUP_RECORDS, OFFSET_COMMITS
 from counterpoise.pipeline.sources import check_columns
 from counterpoise.wire.offsets_topic import Record, RecordType, Undecodable, decode_record
@@ -83,7 +84,7 @@ def modern_group_records(records: DataFrame, cluster: str = "default") -> DataFr
 
 
 def decode_errors(records: DataFrame, cluster: str = "default") -> DataFrame:
-    """Table `decode_errors`: every record of an unknown type or version, or damaged, with the reason.
+    """Table `decode_errors`: every record of an unknown type or version, damaged, or without a place in the log, and why.
 
     A generation whose frame can be read but whose members' bytes cannot stands here and in `group_generations`.
     """
@@ -100,10 +101,12 @@ def error_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 def _error_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     for raw in batch.to_pylist():
         record = decode_record(raw["key"], raw["value"])
-        row = {"log_partition": raw["partition"], "log_offset": raw["offset"], "log_ts": raw["timestamp"]}
-        row |= {"key": raw["key"], "value": raw["value"]}
+        row = {**place_of(raw), "key": raw["key"], "value": raw["value"]}
         if isinstance(record, Undecodable):
             yield row | {"record_type": record.record_type, "value_version": record.value_version, "reason": record.reason}
+        elif reason := nowhere(raw):
+            version = record.version if isinstance(record, Record) else None
+            yield row | {"record_type": int(record.record_type), "value_version": version, "reason": reason}
         elif isinstance(record, Record) and record.record_type == RecordType.GROUP_METADATA:
             for fault in member_faults(record.value):
                 yield row | {"record_type": int(record.record_type), "value_version": record.version, "reason": fault}

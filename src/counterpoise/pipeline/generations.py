@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from counterpoise.errors import InvariantError, WireError
 from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.libraries import leader_library, library_of
+from counterpoise.pipeline.place import nowhere, place_of
 from counterpoise.pipeline.schemas import GROUP_GENERATIONS
 from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, decode_assignment, decode_subscription
 from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable, decode_record
@@ -39,11 +40,12 @@ def generation_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
 def generation_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """The rows of one batch ``key, value, partition, offset, timestamp``."""
     for raw in batch.to_pylist():
+        if nowhere(raw):
+            continue
         record = decode_record(raw["key"], raw["value"])
         if isinstance(record, Undecodable) or record.record_type != 2:
             continue
-        place = {"log_partition": raw["partition"], "log_offset": raw["offset"], "log_ts": raw["timestamp"]}
-        yield {**place, "group_id": record.key.group, **_columns(record)}
+        yield {**place_of(raw), "group_id": record.key.group, **_columns(record)}
 
 
 def member_faults(value: object) -> list[str]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.arrow_types import arrow_schema
+from counterpoise.pipeline.place import nowhere, place_of
 from counterpoise.pipeline.schemas import MODERN_GROUP_RECORDS
 from counterpoise.wire.offsets_topic import MemberKey, Record, RegexKey, Tombstone, Undecodable, decode_record, uuid_text
 
@@ -31,11 +32,12 @@ def modern_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 def modern_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """The rows of one batch ``key, value, partition, offset, timestamp``."""
     for raw in batch.to_pylist():
+        if nowhere(raw):
+            continue
         record = decode_record(raw["key"], raw["value"])
         if isinstance(record, Undecodable) or record.record_type in _CLASSIC:
             continue
-        place = {"log_partition": raw["partition"], "log_offset": raw["offset"], "log_ts": raw["timestamp"]}
-        yield {**place, "group_id": record.key.group, "record_type": int(record.record_type), **_columns(record)}
+        yield {**place_of(raw), "group_id": record.key.group, "record_type": int(record.record_type), **_columns(record)}
 
 
 def _columns(record: Record | Tombstone) -> dict[str, Any]:

@@ -1,0 +1,33 @@
+"""Where a record stands in the log, and when it was appended: without that it can be counted, but not audited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+__all__ = ["PLACE", "nowhere", "place_of", "without_place"]
+
+PLACE = ("partition", "offset", "timestamp")
+"""Columns of Spark's Kafka source that say where and when; null in none of its rows, but perhaps in a file made otherwise."""
+
+
+def without_place(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Rows of a raw batch in which one of `PLACE` is null, ascending; O(1) where none is."""
+    columns = [batch.column(name) for name in PLACE]
+    holes = [column.is_null().to_numpy(zero_copy_only=False) for column in columns if column.null_count]
+    return np.flatnonzero(np.logical_or.reduce(holes)) if holes else np.zeros(0, np.int64)
+
+
+def nowhere(raw: Mapping[str, Any]) -> str:
+    """Why a raw record has no place in the log, in words; empty if it has one."""
+    missing = [name for name in PLACE if raw[name] is None]
+    return f"null {', '.join(missing)}: the record has no place in the log" if missing else ""
+
+
+def place_of(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The place of a raw record in columns of the tables."""
+    return {"log_partition": raw["partition"], "log_offset": raw["offset"], "log_ts": raw["timestamp"]}
