@@ -39,6 +39,12 @@ __all__ = ["command"]
 @click.option(
     "--keep-days", type=click.FloatRange(0, min_open=True), help="Drop files whose records are all older. Default: keep."
 )
+@click.option(
+    "--from-segments",
+    "segments",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Read a broker's data folder, or a copy of it, instead of a cluster.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Where the recording stands as JSON (with --follow a line per sample).")
 def command(
     bootstrap: str | None,
@@ -48,6 +54,7 @@ def command(
     flush_every: float,
     sample_every: float,
     keep_days: float | None,
+    segments: Path | None,
     as_json: bool,
 ) -> None:
     """Record the offsets topic, log ends and topics of a cluster into OUT, which `counterpoise audit` reads.
@@ -59,8 +66,14 @@ def command(
     Examples:
       counterpoise capture --bootstrap-server broker:9092 --out history
       counterpoise capture --bootstrap-server broker:9092 --out history --follow --keep-days 30
+      counterpoise capture --from-segments /var/lib/kafka/data --out history
     """
     _need_extras()
+    if segments is not None:
+        if bootstrap is not None or config is not None or follow or keep_days is not None:
+            raise OptionError("--from-segments reads files: it goes with --out and --json only")
+        _read_segments(segments, out, as_json)
+        return
     from counterpoise.pipeline.capture.recorder import Recorder, Schedule
 
     schedule = Schedule(flush_every, sample_every, keep_days)
@@ -107,6 +120,24 @@ def _record(recorder: type[Recorder], settings: Settings, out: Path, schedule: S
         shown = console()
         shown.print(f"{_words(status)}\nnext: counterpoise audit {out} --out DIR", markup=False)
     sys.exit(0)
+
+
+def _read_segments(segments: Path, out: Path, as_json: bool) -> None:
+    from counterpoise.pipeline.capture.segments import from_segments
+
+    found = from_segments(segments, out)
+    if as_json:
+        click.echo(json.dumps({**asdict(found), "out": str(out)}))
+        return
+    shown = console()
+    shown.print(
+        f"{found.records:,} records from {found.segments} segments of {found.partitions} partitions; {found.aborted} aborted, "
+        f"{found.undecided} undecided, {found.corrupt} damaged stretches",
+        markup=False,
+    )
+    for fault in found.faults[:10]:
+        shown.print(fault, markup=False)
+    shown.print(f"next: counterpoise audit {out} --out DIR", markup=False)
 
 
 def _words(status: Status) -> str:

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ class Series:
         """Where the visible files are."""
         return self._path(self._generation)
 
-    def append(self, batches: Sequence[pa.RecordBatch], state: Mapping[str, Any]) -> None:
+    def append(self, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
         """Write one file; data and `state` become visible together.
 
         Raises
