@@ -76,9 +76,18 @@ def test_unreadable_user_data_is_no_history_and_never_fatal() -> None:
     [
         ([{"id": "a", "metadata": "zz"}], "member 'a', metadata: not hex"),
         ([JoinMember("a", b""), JoinMember("a", b"")], "member 'a' is there twice"),
+        ([{"id": "a"}], r"members\[0\]: metadata is missing"),
+        ({"a": None}, "member 'a', metadata: bytes or hex text is wanted, not NoneType"),
+        ({"a": 50}, "member 'a', metadata: bytes or hex text is wanted, not int"),
     ],
-    ids=["not hex", "an id twice"],
+    ids=["not hex", "an id twice", "no metadata", "nothing", "a number"],
 )
 def test_wrong_members_are_named(members: list[object], message: str) -> None:
     with pytest.raises(SnapshotError, match=message):
         lead("sticky", {"t": 1}, members)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("count", [-3, 2.5, True, 10**12, {}, {"racks": []}, {"partitions": 2, "racks": [["a"]]}])
+def test_wrong_topics_are_named(count: object) -> None:
+    with pytest.raises(SnapshotError, match=r"topics\.t"):
+        lead("sticky", {"t": count}, {})  # type: ignore[dict-item]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,6 +38,11 @@ REFUSED = [
     ("racks of the wrong length", {"topics": {"t": {"partitions": 2, "racks": [[]]}}, "members": []}, "topics.t.racks: 1 lists"),
     ("a lag of the wrong length", {**T1, "members": [], "lag": {"t1": [1]}}, "lag.t1: 1 numbers, t1 has 10"),
     ("a lag of an unknown topic", {**T1, "members": [], "lag": {"t2": [1]}}, "lag.t2: topic does not exist"),
+    ("a count beyond all memory", {"topics": {"a": 3_000_000_000}, "members": []}, "topics.a: 3000000000 partitions so far"),
+    ("a count beyond int64", {"topics": {"a": 10**20}, "members": []}, "topics.a: 100000000000000000000 partitions"),
+    ("a huge generation", {**T1, "members": [{"id": "a", "generation": 2**63}]}, "members[0].generation: 9223372036854775808"),
+    ("a huge capacity", {**T1, "members": [{"id": "a", "capacity": 2**63}]}, "members[0].capacity: 9223372036854775808"),
+    ("a huge lag", {"topics": {"t1": 1}, "members": [], "lag": {"t1": [2**63]}}, "lag.t1[0]: 9223372036854775808 is no lag"),
     ("a negative lag", {"topics": {"t1": 1}, "members": [], "lag": {"t1": [-1]}}, "lag.t1[0]: -1; a lag is at least 0"),
 ]
 
@@ -44,6 +51,32 @@ REFUSED = [
 def test_a_wrong_snapshot_names_the_path(value: object, message: str) -> None:
     with pytest.raises(SnapshotError) as caught:
         Group.from_json(json.dumps(value))
+    assert str(caught.value).startswith(message)
+
+
+WRONG: Any = {"a": 2.5}, {"a": "3"}, 1.5, None
+BUILT_WRONG = [
+    ("a fraction for a count", lambda: Group(WRONG[0], []), "topics.a: a partition count is wanted, not 2.5"),
+    ("text for a count", lambda: Group(WRONG[1], []), "topics.a: a partition count is wanted, not '3'"),
+    ("yes for a count", lambda: Group({"a": True}, []), "topics.a: a partition count is wanted, not True"),
+    ("a fraction for an index", lambda: owned([0.9]), "members.x.owned.a[0]: 0.9 is no partition index"),
+    ("text for an index", lambda: owned(["0"]), "members.x.owned.a[0]: '0' is no partition index"),
+    ("lists in a list", lambda: owned([[0], 1]), "members.x.owned.a[0]: [0] is no partition index"),
+    ("one name for a list", lambda: Group({}, [Member("x", "ab")]), "members[0].topics: a list of topic names"),
+    ("a fraction for a weight", lambda: Group({}, [Member("x", capacity=WRONG[2])]), "members[0].capacity: 1.5"),
+    ("a fraction for a lag", lambda: Group({"a": 1}, [], {"a": [WRONG[2]]}), "lag.a[0]: 1.5 is no lag"),
+    ("nothing for text", lambda: Group.from_json(WRONG[3]), "not JSON: "),
+]
+
+
+def owned(indices: list[object]) -> object:
+    return Group({"a": 1}, [Member("x", ["a"], {"a": indices})]).problem()  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(("build", "message"), [case[1:] for case in BUILT_WRONG], ids=[case[0] for case in BUILT_WRONG])
+def test_nothing_is_rounded_or_converted(build: Callable[[], object], message: str) -> None:
+    with pytest.raises(SnapshotError) as caught:
+        build()
     assert str(caught.value).startswith(message)
 
 

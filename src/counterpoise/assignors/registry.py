@@ -62,7 +62,7 @@ def strategy(name: str) -> Strategy:
     UnknownStrategyError
         Nobody registered it; the message lists what there is.
     """
-    found = _BY_NAME.get(name)
+    found = _BY_NAME.get(str(name))
     if found is None:
         raise UnknownStrategyError(f"strategy {name!r} is unknown; there are: {', '.join(_BY_NAME) or 'none'}")
     return found

@@ -12,6 +12,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.model.problem import Int32
 from counterpoise.model.withhold import withhold
 from counterpoise.planning.assign import protocol_of
+from counterpoise.snapshot.checks import check_topics
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.join import JoinMember
 from counterpoise.snapshot.joined import JoinedProblem, join_problem
@@ -74,6 +75,7 @@ def lead(
     O(bytes + P) around the strategy's own cost; no step per topic or partition in Python.
     """
     known = {name: _topic(name, value) for name, value in topics.items()}
+    check_topics(known)
     return lead_plan(strategy, known, _members(members), protocol=protocol, options=options).assignments
 
 
@@ -99,31 +101,35 @@ def lead_plan(
     return Lead(joined, target, owner, dict(zip(joined.member_ids, encoded, strict=True)))
 
 
-def _topic(name: str, value: int | Topic | Mapping[str, Any]) -> Topic:
+def _topic(name: str, value: object) -> Topic:
     if isinstance(value, Topic):
         return value
     if isinstance(value, Mapping):
+        if "partitions" not in value:
+            raise SnapshotError(f"topics.{name}: partitions is missing")
         return Topic(value["partitions"], value.get("racks"))
-    if isinstance(value, int):
-        return Topic(value)
-    raise SnapshotError(f"topics.{name}: a partition count is wanted, not {value!r}")
+    return Topic(value)  # type: ignore[arg-type]  # check_topics refuses what is no count
 
 
 def _members(members: Iterable[JoinMember | Mapping[str, Any]] | Mapping[str, bytes]) -> list[JoinMember]:
     if isinstance(members, Mapping):
         return [JoinMember(member, _bytes(member, metadata)) for member, metadata in members.items()]
-    return [
-        given
-        if isinstance(given, JoinMember)
-        else JoinMember(given["id"], _bytes(given["id"], given["metadata"]), given.get("instance_id"))
-        for given in members
-    ]
+    return [given if isinstance(given, JoinMember) else _member(at, given) for at, given in enumerate(members)]
 
 
-def _bytes(member: str, metadata: bytes | str) -> bytes:
+def _member(at: int, given: Mapping[str, Any]) -> JoinMember:
+    for name in ("id", "metadata"):
+        if name not in given:
+            raise SnapshotError(f"members[{at}]: {name} is missing; id and metadata are wanted")
+    return JoinMember(given["id"], _bytes(given["id"], given["metadata"]), given.get("instance_id"))
+
+
+def _bytes(member: str, metadata: object) -> bytes:
     if isinstance(metadata, str):
         try:
             return bytes.fromhex(metadata)
         except ValueError:
             raise SnapshotError(f"member {member!r}, metadata: not hex") from None
+    if not isinstance(metadata, bytes | bytearray | memoryview):
+        raise SnapshotError(f"member {member!r}, metadata: bytes or hex text is wanted, not {type(metadata).__name__}")
     return bytes(metadata)

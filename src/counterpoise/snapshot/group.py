@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from counterpoise.errors import SnapshotError
 from counterpoise.model.assemble import assemble, rack_codes, static_rank
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
+from counterpoise.snapshot.checks import check_lag, check_members, check_topics, indices_of
 
 __all__ = ["Group", "Member", "Settlement", "Topic"]
 
@@ -203,29 +203,9 @@ class Group:
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def _check(self) -> None:
-        for topic, known in self.topics.items():
-            if known.partitions < 0:
-                raise SnapshotError(f"topics.{topic}: {known.partitions} partitions; a count is at least 0")
-            if known.racks is not None and len(known.racks) != known.partitions:
-                raise SnapshotError(f"topics.{topic}.racks: {len(known.racks)} lists for {known.partitions} partitions")
-        seen: dict[str, int] = {}
-        for at, member in enumerate(self.members):
-            if member.id in seen:
-                raise SnapshotError(f"members[{at}].id: {member.id!r} is also members[{seen[member.id]}]; ids are unique")
-            seen[member.id] = at
-            if member.capacity < 1:
-                raise SnapshotError(f"members[{at}].capacity: {member.capacity}; a capacity is at least 1")
-        for topic, lags in (self.lag or {}).items():
-            self._check_lag(topic, lags)
-
-    def _check_lag(self, topic: str, lags: Sequence[int]) -> None:
-        if topic not in self.topics:
-            raise SnapshotError(f"lag.{topic}: topic does not exist; topics are {_some(self.topics)}")
-        if len(lags) != self.topics[topic].partitions:
-            raise SnapshotError(f"lag.{topic}: {len(lags)} numbers, {topic} has {self.topics[topic].partitions} partitions")
-        for at, value in enumerate(lags):
-            if value < 0:
-                raise SnapshotError(f"lag.{topic}[{at}]: {value}; a lag is at least 0")
+        check_topics(self.topics)
+        check_members(self.members)
+        check_lag(self.lag or {}, self.topics)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Group):
@@ -261,7 +241,7 @@ class _Claims:
                     continue
                 who.append(at)
                 topics.append(known)
-                lists.append(np.asarray(indices, np.int64).reshape(-1))
+                lists.append(indices_of(indices, f"members.{member.id}.owned.{topic}"))
         lengths = [len(part) for part in lists]
         index = np.concatenate(lists) if lists else np.zeros(0, np.int64)
         topic_of_claim = np.repeat(np.array(topics, np.int64), lengths)
@@ -273,8 +253,3 @@ class _Claims:
             unknown,
             int(len(index) - np.count_nonzero(exists)),
         )
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = sorted(names)
-    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")

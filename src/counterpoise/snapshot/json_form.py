@@ -12,7 +12,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.model.order import java_order
 from counterpoise.snapshot.group import Group, Member, Topic
 
-__all__ = ["group_from_object", "read_group", "read_groups", "write_group"]
+__all__ = ["read_group", "read_groups", "write_group"]
 
 _INT32_MAX = 2**31 - 1
 
@@ -48,16 +48,8 @@ def read_group(text: str | bytes, *, strict: bool = True) -> Group:
         return _group(_DECODER.decode(text), strict=strict)
     except msgspec.ValidationError as error:
         _explain(error, msgspec.json.decode(text))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, TypeError) as error:
         raise SnapshotError(f"not JSON: {error}; a snapshot is one JSON object with topics and members") from None
-
-
-def group_from_object(value: Any, *, strict: bool = True) -> Group:
-    """The same from an object already decoded from JSON."""
-    try:
-        return _group(msgspec.convert(value, _Group), strict=strict)
-    except msgspec.ValidationError as error:
-        _explain(error, value)
 
 
 def read_groups(text: str, *, strict: bool = True) -> Iterator[Group]:
