@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["Answer", "HostMember", "host_member"]
+__all__ = ["Answer", "HostMember", "KafkaPython3Member", "host_member"]
 
 Joined = tuple[str, bytes, str | None]
 """Member id, metadata, group.instance.id."""
@@ -65,7 +65,7 @@ def host_member(host: str, *given: Any, **named: Any) -> HostMember:
         return _AioKafkaMember(*given, **named)
     from kafka.coordinator.assignors import abstract
 
-    return (_KafkaPython3Member if hasattr(abstract, "RebalanceProtocol") else _KafkaPython2Member)(*given, **named)
+    return (KafkaPython3Member if hasattr(abstract, "RebalanceProtocol") else _KafkaPython2Member)(*given, **named)
 
 
 class _Cluster:
@@ -159,7 +159,9 @@ class _KafkaPythonMember(HostMember):
         return {name: bytes(data) if isinstance(data, bytes) else bytes(data.encode()) for name, data in listed}
 
 
-class _KafkaPython3Member(_KafkaPythonMember):
+class KafkaPython3Member(_KafkaPythonMember):
+    """kafka-python 3: knows the two protocols."""
+
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         made = [each() if isinstance(each, type) else each for each in self.assignors]
@@ -187,6 +189,7 @@ class _KafkaPython3Member(_KafkaPythonMember):
 
     def complete(self, strategy: str, generation: int, assignment: bytes) -> bool:
         self.coordinator._generation = self._generation_class(generation, self.id, strategy)
+        self.coordinator._rejoin = False
         _now(self.coordinator._on_join_complete_async(generation, self.id, strategy, assignment))
         return bool(self.coordinator._rejoin)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from counterpoise.clients import aiokafka, kafka_python
+from tests.clients.hosts import Answer, KafkaPython3Member, host_member
 from tests.clients.rounds import STRATEGIES, play
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -81,3 +82,12 @@ def test_a_leader_that_forgets_claims_is_found_out(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(aiokafka._AioKafkaAssignor, "on_assignment", forgetful)
     with pytest.raises(AssertionError, match="the leader does not know"):
         play_all("aiokafka", "sticky", 60)
+
+
+def test_a_join_that_outlasts_a_poll_is_not_forgotten() -> None:
+    """kafka-python 3 would find nothing to do in its next poll: joining took away the reason for it."""
+    member = host_member("kafka_python", "m", ["t"], [kafka_python.StickyAssignor()], Answer({"t": 1}))
+    assert isinstance(member, KafkaPython3Member)
+    member.join()
+    assert member.coordinator._joined_subscription == member.coordinator._subscription.subscription
+    assert member.coordinator._rejoin

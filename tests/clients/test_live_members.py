@@ -203,5 +203,4 @@ def test_lag_decides_on_a_live_group(broker: Broker, tmp_path: Path, kind: str) 
         behind = {f"{topic}-0", f"{topic}-1"}
         assert [len(members.owned(name) & behind) for name in ("one", "two")] == [1, 1]
         outcomes = [event["outcomes"] for name in ("one", "two") for event in members.events(name) if event["event"] == "lag"]
-        assert outcomes, "nobody led by lag"
-        assert outcomes[-1].get("read", 0) >= 1, outcomes
+        assert any(each.get("read") for each in outcomes), outcomes

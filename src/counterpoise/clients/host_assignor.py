@@ -98,6 +98,7 @@ class HostAssignor:
     @PerConsumer
     def metadata(self, topics: Iterable[str]) -> bytes:
         """What this member sends when it joins: ConsumerProtocolSubscription version 3."""
+        self._joining()
         return self._member.subscription(topics, self._held())
 
     @PerConsumer
@@ -123,6 +124,9 @@ class HostAssignor:
 
     def _lag(self, topics: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:  # noqa: ARG002 - for strategies by lag
         return None
+
+    def _joining(self) -> None:
+        """The host is about to join."""
 
     @classmethod
     def _coordinator(cls) -> Any:

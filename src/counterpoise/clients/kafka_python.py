@@ -57,6 +57,15 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
     def _coordinator(cls) -> Any:
         return calling_object((ConsumerCoordinator,))
 
+    def _joining(self) -> None:
+        # kafka-python 3 forgets a join that outlasts one poll when it began with a change of topics: joining itself
+        # takes away the reason, the next poll finds nothing to do, and the member is out until it is restarted.
+        # Asking for the join once more keeps the reason until the host itself clears it, when the join is complete.
+        if _Protocol is not None:
+            coordinator = self._coordinator()
+            if coordinator is not None:
+                coordinator.request_rejoin()
+
     def _held(self) -> tuple[TopicPartitions, ...] | None:
         if _Protocol is None or not self._member.cooperates:
             return None
