@@ -22,6 +22,7 @@ _COMMANDS = {
     "lag": "Show the lag of a live group: who holds it, and whether another assignment would cut it.",
     "lead": "Act as a group leader: JSON lines of member metadata in, assignments out.",
     "plan": "Plan one group and show what moves.",
+    "simulate": "Say what a change would cost a group: rounds, moves, time without an owner.",
     "verify": "Check any plan: valid, complete, balanced, sticky.",
 }
 """Name -> one line of help; the module is `counterpoise.cli.<name>_command`, the command its attribute `command`."""

@@ -174,7 +174,10 @@ class Coordinator:
             self.expelled(client)
 
     def metadata_changed(self, topic: str, since: int) -> None:
-        """The leader sees another number of partitions; it rejoins if its last plan is older than that."""
+        """The leader sees another number of partitions; it rejoins if its last plan is older than that.
+
+        A leader that is away sees it when it is back, or its successor plans anew.
+        """
         entry = self._members.get(-1 if self._leader is None else self._leader)
         if entry is None or self.state != STABLE or self.rounds[-1].at > since:
             return
@@ -184,6 +187,8 @@ class Coordinator:
                 self.world.timer(wait, self.metadata_changed, topic, since)
             elif entry.client.alive:
                 entry.client.join()
+            else:
+                self.world.timer(milliseconds(self.timing.session_timeout), self.metadata_changed, topic, since)
 
     # Joining.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -101,6 +101,7 @@ class _Script:
     def write(self) -> None:
         self.begin = _seconds(self.rows[0]["log_ts"]) - 1
         self.sizes: dict[str, int] = {}
+        self.subscribed: dict[str, tuple[str, ...]] = {}
         before: Row | None = None
         for row in self.rows:
             if row["deleted"] or not row["members"]:
@@ -135,15 +136,17 @@ class _Script:
         written = len(self.events)
         for name, member in now.items():
             self.members.setdefault(name, _member(name, member))
+            self.subscribed.setdefault(name, tuple(self.members[name].topics))
         self._resize(row, at)
         gone = sorted(n for n, m in was.items() if n not in now or _restarted(m, now[n]))
         come = sorted(n for n, m in now.items() if n not in was or _restarted(was[n], m))
         if gone:
             self.events.append(Event(at, "leave", gone))
-        moved = [n for n, m in now.items() if sorted(m["topics"] or ()) != sorted(self.members[n].topics)]
-        for name in sorted(moved):
+        for name in sorted(now):
             topics = tuple(sorted(now[name]["topics"] or ()))
-            self.members[name] = replace(self.members[name], topics=topics)
+            if topics == self.subscribed[name]:
+                continue
+            self.subscribed[name] = topics
             self.events.append(Event(at, "subscribe", name, topics=topics))
         if come and not was and before is not None:
             first = round(_seconds(before["log_ts"]) - self.begin, 3) if not before["generation"] else at
@@ -153,7 +156,7 @@ class _Script:
             self.events.append(Event(round(at + 0.01, 3) if gone else at, "join", come))
         if len(self.events) == written and not (before and _waiting(before)):
             self.unexplained += 1
-            leader = self.naming.get(row["leader"] or "", sorted(now)[0])
+            leader = self.naming.get(row["leader"] or "", min(now))
             self.events.append(Event(at, "rejoin", leader))
 
     def _resize(self, row: Row, at: float) -> None:

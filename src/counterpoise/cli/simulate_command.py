@@ -1,0 +1,140 @@
+"""`counterpoise simulate`: what a change would cost a group, strategy by strategy."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from counterpoise.cli.ownership_picture import draw_outcomes
+from counterpoise.cli.render import console, table_of
+from counterpoise.errors import MissingExtraError, OptionError, ScenarioError
+from counterpoise.simulation.outcome import Outcome
+from counterpoise.simulation.recorded import Recorded, recorded
+from counterpoise.simulation.scenario import Scenario
+from counterpoise.simulation.scenario_file import load, ready_scenarios
+from counterpoise.simulation.simulate import DEFAULT_STRATEGIES, simulate
+
+__all__ = ["command"]
+
+_COLUMNS = (
+    "strategy", "protocol", "rounds", "rebalances", "failed", "moved", "revoked", "stopped (s)", "spread", "safe", "settled",
+)  # fmt: skip
+
+
+@click.command("simulate")
+@click.argument("scenario", required=False)
+@click.option("--strategies", "names", help="Comma separated names.  [default: the six that need no lag]")
+@click.option("--audit", type=click.Path(file_okay=False), help="Take the scenario from an audit's tables; needs --group.")
+@click.option("--group", help="The recorded group to replay, with --audit.")
+@click.option("--picture", type=click.Path(dir_okay=False), metavar="FILE.svg", help="Draw who owned what when.")
+@click.option("--list", "listing", is_flag=True, help="The ready scenarios.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+def command(
+    scenario: str | None,
+    names: str | None,
+    audit: str | None,
+    group: str | None,
+    picture: str | None,
+    listing: bool,
+    as_json: bool,
+) -> None:
+    """Act out SCENARIO (a .toml or .json file, or the name of a ready one) under each strategy.
+
+    "stopped" counts partition-seconds without an owner; exit code 1 means that a strategy was not safe or did not settle.
+
+    \b
+    Examples:
+      counterpoise simulate rolling-restart-of-50 --strategies range,cooperative-sticky
+      counterpoise simulate --audit out/demo --group order-service --picture life.svg
+    """
+    if listing:
+        _list(as_json)
+        return
+    given, past = _given(scenario, audit, group)
+    chosen = [name.strip() for name in names.split(",") if name.strip()] if names else list(DEFAULT_STRATEGIES)
+    outcomes = simulate(given, chosen)
+    if picture:
+        _write(picture, draw_outcomes(given.name, outcomes))
+    if as_json:
+        click.echo(json.dumps(_as_json(given, outcomes, past)))
+    else:
+        _print(given, outcomes, past)
+    if any(outcome.double_owned_seconds or not outcome.settled for outcome in outcomes.values()):
+        raise SystemExit(1)
+
+
+def _given(scenario: str | None, audit: str | None, group: str | None) -> tuple[Scenario, Recorded | None]:
+    if (scenario is None) == (audit is None) or (audit is None) != (group is None):
+        raise OptionError("name one SCENARIO, or --audit DIR with --group NAME; --list shows the ready scenarios")
+    if scenario is not None:
+        return load(scenario), None
+    past = recorded(_rows(str(audit), str(group)), name=str(group))
+    return past.scenario, past
+
+
+def _rows(audit: str, group: str) -> list[dict[str, Any]]:
+    table = Path(audit) / "tables" / "group_generations"
+    if not table.is_dir():
+        raise ScenarioError(f"{audit}: no tables/group_generations; name the --out directory of an audit")
+    try:
+        import pyarrow.dataset as ds
+    except ImportError:
+        raise MissingExtraError("reading an audit's tables needs pyarrow: pip install 'counterpoise[report]'") from None
+    rows: list[dict[str, Any]] = ds.dataset(table).to_table(filter=ds.field("group_id") == group).to_pylist()
+    if not rows:
+        raise ScenarioError(f"{group}: the audit has no such classic group")
+    return rows
+
+
+def _list(as_json: bool) -> None:
+    rows = [(name, load(name).about) for name in ready_scenarios()]
+    if as_json:
+        click.echo(json.dumps(dict(rows)))
+    else:
+        console().print(table_of("ready scenarios", ["name", "about"], rows))
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"--picture {path}: {error.strerror or error}") from None
+
+
+def _as_json(scenario: Scenario, outcomes: dict[str, Outcome], past: Recorded | None) -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "scenario": scenario.name,
+        "about": scenario.about,
+        "outcomes": [
+            outcome.figures() | {"history": [asdict(entry) for entry in outcome.history]} for outcome in outcomes.values()
+        ],
+    }
+    if past is not None:
+        figures = asdict(past)
+        del figures["scenario"]
+        value["recorded"] = figures
+    return value
+
+
+def _print(scenario: Scenario, outcomes: dict[str, Outcome], past: Recorded | None) -> None:
+    out = console()
+    rows = [
+        (
+            o.strategy, o.protocol, o.rounds, o.rebalances, o.failed, o.moved, o.revoked, f"{o.stopped_partition_seconds:,.1f}",
+            o.spread, "yes" if not o.double_owned_seconds else "NO", "yes" if o.settled else "NO",
+        )
+        for o in outcomes.values()
+    ]  # fmt: skip
+    out.print(table_of(scenario.name, _COLUMNS, rows, numeric=_COLUMNS[2:9]))
+    if scenario.about:
+        out.print(scenario.about, markup=False)
+    if past is not None:
+        unseen = f"; {past.missing} failed ones left no record" if past.missing else ""
+        out.print(
+            f"On record under {past.strategy}: {past.generations} generations, {past.revoked} partitions revoked{unseen}.",
+            markup=False,
+        )
