@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 
 import pyarrow as pa
 import pytest
@@ -17,8 +18,9 @@ from counterpoise.pipeline.modern import modern_rows
 def few(raw: pa.RecordBatch) -> pa.RecordBatch:
     """Some thirty records of each of three kinds."""
     kinds = [key[:2] for key in raw.column("key").to_pylist()]
-    rows = [[at for at, kind in enumerate(kinds) if kind == wanted][:30] for wanted in (b"\x00\x01", b"\x00\x02", b"\x00\x03")]
-    return raw.take(pa.array(sum(rows, [])))
+    wanted = (b"\x00\x01", b"\x00\x02", b"\x00\x03")
+    rows = chain.from_iterable([at for at, kind in enumerate(kinds) if kind == one][:30] for one in wanted)
+    return raw.take(pa.array(list(rows)))
 
 
 def first_of_each_kind(whole: pa.RecordBatch, hole: str) -> tuple[pa.RecordBatch, list[int]]:

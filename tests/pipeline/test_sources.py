@@ -89,6 +89,99 @@ def test_damaged_companions_are_named(spark: SparkSession, tmp_path: Path, shop:
     assert "topics.json: a JSON object is wanted" in rejected(spark, tmp_path)
 
 
+def capture_with(folder: Path, shop: Path, name: str, text: str) -> Path:
+    """A capture of no records with one companion."""
+    pq.write_table(pq.read_table(shop / "consumer_offsets.parquet").slice(0, 0), folder / "consumer_offsets.parquet")
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"a":3}', '"a" is 3; {"partitions": number, "topic_id": string} is wanted'),
+        ('{"b":{"partitions":"x"}}', '"b".partitions is "x"; a whole number is wanted'),
+        ('{"b":{"topic_id":"x"}}', '"b".partitions is null; a whole number is wanted'),
+        ('{"b":{"partitions":true}}', '"b".partitions is true; a whole number is wanted'),
+        ('{"b":{"partitions":2147483648}}', '"b".partitions is 2147483648; a whole number is wanted'),
+        ('{"b":{"partitions":1,"topic_id":7}}', '"b".topic_id is 7; a string is wanted'),
+        ("3", "a JSON object is wanted"),
+    ],
+)
+def test_topics_of_another_shape_are_told(tmp_path: Path, shop: Path, text: str, told: str) -> None:
+    with pytest.raises(CaptureError, match=re.escape(f"{tmp_path / 'topics.json'}: {told}")):
+        check_source(capture_with(tmp_path, shop, "topics.json", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[1,2,{"a":3}]', "[0] is 1; a pair [partition, offset] of whole numbers is wanted"),
+        ('[[1,2],{"a":3}]', '[1] is {"a": 3}; a pair'),
+        ("[[1,2],[1]]", "[1] is [1]; a pair"),
+        ("[[1,2,3]]", "[0] is [1, 2, 3]; a pair"),
+        ('[[1,"2"]]', '[0] is [1, "2"]; a pair'),
+        ("[[1,9223372036854775808]]", "[0] is [1, 9223372036854775808]; a pair"),
+        ("{}", "a JSON array of pairs [partition, offset] is wanted"),
+    ],
+)
+def test_aborted_offsets_of_another_shape_are_told(tmp_path: Path, shop: Path, text: str, told: str) -> None:
+    with pytest.raises(CaptureError, match=re.escape(f"{tmp_path / 'aborted_offsets.json'}: {told}")):
+        check_source(capture_with(tmp_path, shop, "aborted_offsets.json", text))
+
+
+def log_ends(folder: Path, shop: Path, name: str, column: pa.Array) -> Path:
+    """A capture of no records with five samples of log ends, one of its columns another one."""
+    capture_with(folder, shop, "topics.json", "{}")
+    table = pq.read_table(shop / "log_offsets.parquet").slice(0, 5)
+    at = table.schema.get_field_index(name)
+    pq.write_table(table.set_column(at, name, column), folder / "log_offsets.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "wanted"),
+    [
+        ("log_end", pa.array(["x"] * 5), "string; bigint is wanted"),
+        ("partition", pa.array([0.5] * 5), "double; int is wanted"),
+        ("topic", pa.array([b"x"] * 5), "binary; string is wanted"),
+        ("sampled_at", pa.array([7] * 5), "int64; timestamp is wanted"),
+    ],
+)
+def test_log_ends_of_the_wrong_type_are_told(tmp_path: Path, shop: Path, name: str, column: pa.Array, wanted: str) -> None:
+    told = f"{tmp_path / 'log_offsets.parquet'}: column {name} is {wanted}"
+    with pytest.raises(CaptureError, match=re.escape(told)):
+        check_source(log_ends(tmp_path, shop, name, column))
+
+
+def test_log_ends_without_a_column_are_told(tmp_path: Path, shop: Path) -> None:
+    capture_with(tmp_path, shop, "topics.json", "{}")
+    pq.write_table(pq.read_table(shop / "log_offsets.parquet").drop_columns(["log_end"]), tmp_path / "log_offsets.parquet")
+    with pytest.raises(CaptureError, match=r"log_offsets\.parquet: column log_end missing"):
+        check_source(tmp_path)
+
+
+def test_log_ends_with_nulls_are_left_out_and_counted(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
+    capture = read_capture(spark, log_ends(tmp_path, shop, "log_end", pa.array([1, None, 3, None, 5], pa.int64())))
+    assert any(note.startswith("log_offsets.parquet: 2 rows without a value") for note in capture.notes)
+    assert capture.log_ends is not None
+    assert sorted(row["log_end"] for row in capture.log_ends.collect()) == [1, 3, 5]
+
+
+def test_the_schema_of_records_is_told_before_spark_starts(tmp_path: Path, shop: Path) -> None:
+    table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5)
+    pq.write_table(table.drop_columns(["offset"]), tmp_path / "consumer_offsets.parquet")
+    with pytest.raises(CaptureError, match="column offset missing"):
+        check_source(tmp_path)
+
+
+def test_a_column_in_the_path_is_no_missing_one(tmp_path: Path, shop: Path) -> None:
+    table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5).drop_columns(["partition"])
+    (tmp_path / "consumer_offsets.parquet" / "partition=5").mkdir(parents=True)
+    pq.write_table(table, tmp_path / "consumer_offsets.parquet" / "partition=5" / "a.parquet")
+    check_source(tmp_path)
+
+
 def test_what_is_missing_is_noted(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
     shutil.copy(shop / "consumer_offsets.parquet", tmp_path)
     assert len(read_capture(spark, tmp_path).notes) == 3

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,24 +14,42 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.types import BinaryType, IntegerType, LongType, TimestampType
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, TimestampType
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.notes import capture_notes
+from counterpoise.pipeline.checks import (
+    check_aborted,
+    check_files,
+    check_pages,
+    check_schema,
+    check_topics,
+    missing_columns,
+    read_json,
+    rows_with_nulls,
+)
 
 __all__ = ["ONLY_RECORDS", "Capture", "check_columns", "check_source", "count_records", "read_capture", "reading"]
 
 RECORDS_FILE = "consumer_offsets.parquet"
+_ENDS_FILE, _TOPICS_FILE, _ABORTED_FILE = "log_offsets.parquet", "topics.json", "aborted_offsets.json"
 ONLY_RECORDS = "only records were given: lag is unknown, and commits of aborted or open transactions, if any, count as commits"
 """The note on an audit that has no companions of the records."""
-_WANTED = {
+_WANTED: Mapping[str, DataType] = {
     "key": BinaryType(),
     "value": BinaryType(),
     "partition": IntegerType(),
     "offset": LongType(),
     "timestamp": TimestampType(),
 }
-_LOG_WANTED = {"topic": None, "partition": None, "log_start": None, "log_end": None, "sampled_at": None}
+_LOG_WANTED: Mapping[str, DataType] = {
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "log_start": LongType(),
+    "log_end": LongType(),
+    "sampled_at": TimestampType(),
+}
+_KAFKA = "Spark's Kafka source"
 _TOPICS = "map<string, struct<partitions: int, topic_id: string, internal: boolean>>"
 
 
@@ -44,13 +62,13 @@ class Capture:
     records : DataFrame
         Records of the offsets topic, columns of Spark's Kafka source.
     log_ends : DataFrame, optional
-        ``topic, partition, log_start, log_end, sampled_at``.
+        ``topic, partition, log_start, log_end, sampled_at``, without nulls.
     topics : DataFrame, optional
         ``topic, partitions, topic_id``: metadata at the end of the recording.
     aborted : DataFrame, optional
         ``log_partition, log_offset`` of records that a reader of committed data never sees.
     notes : tuple of str
-        What is missing, in words.
+        What is missing or left out, in words.
     """
 
     records: DataFrame
@@ -66,11 +84,13 @@ def read_capture(spark: SparkSession, source: str | Path) -> Capture:
     Raises
     ------
     CaptureError
-        The path does not exist, holds no records, is no Parquet or is cut short, or a column is missing.
+        The path does not exist, holds no records, is no Parquet or is cut short, a column is missing or of another type, or
+        a companion of the records is not of its shape.
 
     Notes
     -----
-    Only footers and small JSON files are looked at here. A path with a scheme (``s3a://``, ``hdfs://``) is left to Spark.
+    Only footers and small JSON files are looked at here (and log ends, if nulls are among them).
+    A path with a scheme (``s3a://``, ``hdfs://``) is left to Spark.
     """
     text = str(source)
     if "://" in text:
@@ -80,8 +100,7 @@ def read_capture(spark: SparkSession, source: str | Path) -> Capture:
     records = _checked(path)
     with reading(str(records)):
         found = check_columns(spark.read.parquet(str(records)), str(records))
-    folder = path if path.is_dir() and records != path else None
-    return Capture(found, *_companions(spark, folder))
+    return Capture(found, *_companions(spark, _folder(path, records)))
 
 
 def check_source(source: str | Path) -> None:
@@ -99,8 +118,32 @@ def _checked(path: Path) -> Path:
     if not path.exists():
         raise CaptureError(f"{path}: no such file or folder; give a capture folder with {RECORDS_FILE}, or a Parquet file")
     records = _records_path(path)
-    _check_files(records)
+    check_files(records)
+    check_schema(records, _named(_WANTED), _KAFKA)
+    folder = _folder(path, records)
+    if folder is not None:
+        _check_companions(folder)
     return records
+
+
+def _folder(path: Path, records: Path) -> Path | None:
+    """The capture folder, if there are companions to look for."""
+    return path if path.is_dir() and records != path else None
+
+
+def _named(wanted: Mapping[str, DataType]) -> dict[str, str]:
+    return {name: kind.simpleString() for name, kind in wanted.items()}
+
+
+def _check_companions(folder: Path) -> None:
+    ends, topics, aborted = folder / _ENDS_FILE, folder / _TOPICS_FILE, folder / _ABORTED_FILE
+    if ends.exists():
+        check_files(ends)
+        check_schema(ends, _named(_LOG_WANTED), "samples of log ends")
+    if topics.exists():
+        check_topics(read_json(topics.read_bytes(), str(topics)), str(topics))
+    if aborted.exists():
+        check_aborted(read_json(aborted.read_bytes(), str(aborted)), str(aborted))
 
 
 def count_records(source: str | Path) -> int | None:
@@ -121,21 +164,20 @@ def check_columns(records: DataFrame, where: str) -> DataFrame:
     CaptureError
         A column is missing or has a type that cannot be what Spark's Kafka source gives.
     """
-    schema = records.schema
-    missing = [name for name in _WANTED if name not in schema.names]
-    if missing:
-        raise CaptureError(
-            f"{where}: column{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing; the columns of Spark's "
-            f"Kafka source are wanted ({', '.join(_WANTED)}), there are: {', '.join(schema.names) or 'none'}"
-        )
+    return _fitting(records, where, _WANTED, _KAFKA)
+
+
+def _fitting(frame: DataFrame, where: str, columns_wanted: Mapping[str, DataType], source: str) -> DataFrame:
+    schema = frame.schema
+    missing_columns(where, schema.names, columns_wanted, source)
     columns = []
-    for name, wanted in _WANTED.items():
+    for name, wanted in columns_wanted.items():
         given = schema[name].dataType
         fits = given == wanted or (isinstance(wanted, IntegerType | LongType) and given.typeName() in _INTEGERS)
-        if not fits and not (name == "timestamp" and given.typeName() == "timestamp_ntz"):
+        if not fits and not (isinstance(wanted, TimestampType) and given.typeName() == "timestamp_ntz"):
             raise CaptureError(f"{where}: column {name} is {given.simpleString()}; {wanted.simpleString()} is wanted")
         columns.append(fn.col(name) if given == wanted else fn.col(name).cast(wanted).alias(name))
-    return records.select(*columns)
+    return frame.select(*columns)
 
 
 _INTEGERS = ("byte", "short", "integer", "long")
@@ -153,7 +195,8 @@ def reading(where: str) -> Iterator[None]:
             raise CaptureError(f"{where}: no Parquet files there; give a capture folder with {RECORDS_FILE}") from error
         if any(sign in text for sign in _DAMAGE):
             raise CaptureError(f"{where}: cannot be read as Parquet; it is damaged or cut short, record it again") from error
-        _check_pages(Path(where), error)
+        if "://" not in where and Path(where).exists():
+            check_pages(_records_path(Path(where)), error)
         raise
 
 
@@ -179,56 +222,33 @@ def _records_path(path: Path) -> Path:
     raise CaptureError(f"{path}: no {RECORDS_FILE} in this folder ({held}); give the folder that `counterpoise capture` wrote")
 
 
-def _check_files(records: Path) -> None:
-    files = [records] if records.is_file() else sorted(records.rglob("*.parquet"))
-    if not files:
-        raise CaptureError(f"{records}: no Parquet files in this folder; record it again or give another folder")
-    for file in files:
-        try:
-            pq.read_metadata(file)
-        except (pa.ArrowException, OSError) as error:
-            raise CaptureError(f"{file}: not a whole Parquet file ({_first_line(error)}); it is damaged or cut short") from error
-
-
-def _check_pages(path: Path, failure: Exception) -> None:
-    """Something went wrong in Spark: see whether the pages behind sound footers can be read at all."""
-    if "://" in str(path) or not path.exists():
-        return
-    records = _records_path(path)
-    for file in [records] if records.is_file() else sorted(records.rglob("*.parquet")):
-        try:
-            for _ in pq.ParquetFile(file).iter_batches():
-                pass
-        except (pa.ArrowException, OSError) as error:
-            raise CaptureError(f"{file}: its pages are damaged ({_first_line(error)}); record it again") from failure
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].rstrip(".")[:160]
-
-
 def _companions(
     spark: SparkSession, folder: Path | None
 ) -> tuple[DataFrame | None, DataFrame | None, DataFrame | None, tuple[str, ...]]:
+    """Log ends, topics, aborted offsets of a folder that was checked, and notes."""
     ends = topics = aborted = None
     notes = capture_notes(folder)
-    if folder is not None and (folder / "log_offsets.parquet").exists():
-        _check_files(folder / "log_offsets.parquet")
-        with reading(str(folder / "log_offsets.parquet")):
-            ends = _log_ends(spark.read.parquet(str(folder / "log_offsets.parquet")), str(folder / "log_offsets.parquet"))
+    if folder is not None and (folder / _ENDS_FILE).exists():
+        where = str(folder / _ENDS_FILE)
+        with reading(where):
+            ends = _log_ends(spark.read.parquet(where), where)
+        notes += _null_note(rows_with_nulls(folder / _ENDS_FILE, list(_LOG_WANTED)))
     else:
-        notes.append("no log_offsets.parquet: log ends are unknown, so lag is")
-    if folder is not None and (folder / "topics.json").exists():
-        _check_json(folder / "topics.json", dict)
-        topics = _topics(spark, str(folder / "topics.json"))
+        notes.append(f"no {_ENDS_FILE}: log ends are unknown, so lag is")
+    if folder is not None and (folder / _TOPICS_FILE).exists():
+        topics = _topics(spark, str(folder / _TOPICS_FILE))
     else:
-        notes.append("no topics.json: topic ids are named by commits only")
-    if folder is not None and (folder / "aborted_offsets.json").exists():
-        _check_json(folder / "aborted_offsets.json", list)
-        aborted = _aborted(spark, str(folder / "aborted_offsets.json"))
+        notes.append(f"no {_TOPICS_FILE}: topic ids are named by commits only")
+    if folder is not None and (folder / _ABORTED_FILE).exists():
+        aborted = _aborted(spark, str(folder / _ABORTED_FILE))
     else:
-        notes.append("no aborted_offsets.json: commits of aborted or open transactions, if any, count as commits")
+        notes.append(f"no {_ABORTED_FILE}: commits of aborted or open transactions, if any, count as commits")
     return ends, topics, aborted, tuple(notes)
+
+
+def _null_note(rows: int) -> list[str]:
+    named = f"{', '.join(list(_LOG_WANTED)[:-1])} or {list(_LOG_WANTED)[-1]}"
+    return [f"{_ENDS_FILE}: {rows} rows without a value in {named} are left out"] if rows else []
 
 
 def _remote(spark: SparkSession, where: str) -> Capture:
@@ -236,24 +256,22 @@ def _remote(spark: SparkSession, where: str) -> Capture:
         records = check_columns(spark.read.parquet(f"{where}/{RECORDS_FILE}"), where)
     except AnalysisException:
         return Capture(check_columns(spark.read.parquet(where), where), notes=(ONLY_RECORDS,))
-    ends = _log_ends(spark.read.parquet(f"{where}/log_offsets.parquet"), where)
-    return Capture(records, ends, _topics(spark, f"{where}/topics.json"), _aborted(spark, f"{where}/aborted_offsets.json"))
+    whole = spark.read.parquet(f"{where}/{_ENDS_FILE}")
+    ends = _log_ends(whole, where)
+    left_out = whole.where(" or ".join(f"{name} is null" for name in _LOG_WANTED)).count()
+    check_topics(_remote_json(spark, f"{where}/{_TOPICS_FILE}"), f"{where}/{_TOPICS_FILE}")
+    check_aborted(_remote_json(spark, f"{where}/{_ABORTED_FILE}"), f"{where}/{_ABORTED_FILE}")
+    topics, aborted = _topics(spark, f"{where}/{_TOPICS_FILE}"), _aborted(spark, f"{where}/{_ABORTED_FILE}")
+    return Capture(records, ends, topics, aborted, tuple(_null_note(left_out)))
+
+
+def _remote_json(spark: SparkSession, file: str) -> Any:
+    row = spark.read.format("binaryFile").load(file).select("content").first()
+    return read_json(b"" if row is None else bytes(row["content"]), file)
 
 
 def _log_ends(frame: DataFrame, where: str) -> DataFrame:
-    missing = [name for name in _LOG_WANTED if name not in frame.columns]
-    if missing:
-        raise CaptureError(f"{where}: column{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing")
-    return frame.select(*_LOG_WANTED)
-
-
-def _check_json(file: Path, kind: type) -> None:
-    try:
-        value = json.loads(file.read_bytes())
-    except ValueError as error:
-        raise CaptureError(f"{file}: not JSON ({_first_line(error)}); it is damaged or cut short") from error
-    if not isinstance(value, kind):
-        raise CaptureError(f"{file}: a JSON {'object' if kind is dict else 'array'} is wanted")
+    return _fitting(frame, where, _LOG_WANTED, "samples of log ends").dropna()
 
 
 def _topics(spark: SparkSession, file: str) -> DataFrame:
