@@ -109,7 +109,7 @@ class Client:
         self.owned = keys
         if len(lost) and self.protocol != EAGER:
             self._send_join(milliseconds(self.timing.revoke), hands_over=True)
-        elif self.coordinator.said(self).topics != self.topics:
+        elif self.coordinator.said(self).topics != self.topics or not self.world.on_topics(keys, self.topics).all():
             self.join()
 
     def on_answer_lost(self) -> None:

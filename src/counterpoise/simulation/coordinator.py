@@ -275,8 +275,8 @@ class Coordinator:
         for number, entry in list(self._members.items()):
             if not entry.joined and entry.said.instance_id is None:
                 del self._members[number]
-                self._follow_up = False
                 self._expel(entry.client)
+        self._follow_up = False
         if self._members and not any(entry.joined for entry in self._members.values()):
             self.world.timer(milliseconds(self.timing.max_poll_interval), self._deadline, epoch)
         else:
