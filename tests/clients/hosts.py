@@ -88,6 +88,9 @@ class _Cluster:
         count = self._answer.topics.get(topic)
         return None if count is None else set(range(count))
 
+    def topics(self, exclude_internal_topics: bool = True) -> set[str]:  # noqa: ARG002 - the host's signature
+        return set(self._answer.topics)
+
     def brokers(self) -> list[Any]:
         return [SimpleNamespace(nodeId=node, rack=rack) for node, rack in self._answer.brokers.items()]
 
