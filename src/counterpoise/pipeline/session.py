@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from counterpoise.pipeline.gateway import quiet_context
+
 __all__ = ["LOCAL_SETTINGS", "local_session", "portable_timestamps"]
 
 LOCAL_SETTINGS: Mapping[str, str] = {
@@ -46,6 +48,9 @@ SMALL = 500_000
 """Up to so many records the JVM's quick compiler alone is faster: a short job ends before the slow one pays off."""
 
 
+_NAME = "counterpoise audit"
+
+
 def local_session(settings: Mapping[str, str] | None = None, *, records: int | None = None) -> tuple[SparkSession, bool]:
     """The active session, or a new one.
 
@@ -71,10 +76,13 @@ def local_session(settings: Mapping[str, str] | None = None, *, records: int | N
     if active is not None:
         return active, False
     cores = os.cpu_count() or 1
-    builder = SparkSession.builder.appName("counterpoise audit")
+    builder = SparkSession.builder.appName(_NAME)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
     defaults = {} if submitted else _alone(cores, records)
-    for name, value in {**LOCAL_SETTINGS, **defaults, **(settings or {})}.items():
+    whole = {**LOCAL_SETTINGS, **defaults, **(settings or {})}
+    if not submitted:
+        quiet_context({"spark.app.name": _NAME, **whole})
+    for name, value in whole.items():
         builder = builder.config(name, value)
     return builder.getOrCreate(), True
 

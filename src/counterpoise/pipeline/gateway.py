@@ -1,0 +1,65 @@
+"""The JVM of a session of our own, started so that what it says about itself does not come between a user and an error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from threading import Thread
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+
+__all__ = ["NOISE", "READER", "forward", "quiet_context"]
+
+READER = "counterpoise-jvm-stderr"
+"""Name of the thread that reads what the JVM says."""
+
+NOISE = (
+    b"WARNING: Using incubator modules",
+    b"WARNING: A restricted method in java.lang.System has been called",
+    b"WARNING: java.lang.System::load",
+    b"WARNING: Use --enable-native-access",
+    b"WARNING: Restricted methods will be blocked",
+    b"WARNING: A terminally deprecated method in sun.misc.Unsafe has been called",
+    b"WARNING: sun.misc.Unsafe::",
+    b"WARNING: Please consider reporting this to the maintainers of ",
+    b"NOTE: Picked up JDK_JAVA_OPTIONS",
+    b"Picked up JAVA_TOOL_OPTIONS",
+    b"Picked up _JAVA_OPTIONS",
+)
+"""How lines start that every JVM of Spark prints and nobody can act on; no setting of the JVM turns them off."""
+
+
+def quiet_context(settings: Mapping[str, str]) -> None:
+    """Start the JVM and a Spark context with these settings, unless a JVM runs already; `NOISE` is left out of its stderr.
+
+    Notes
+    -----
+    All else that it writes there comes through, line by line, as long as this process runs. A JVM that does not start says
+    why, as it does without this.
+    """
+    if getattr(SparkContext, "_gateway", None) is not None:
+        return
+    conf = SparkConf().setAll(list(settings.items()))
+    ours, its = os.pipe()
+    reader = Thread(target=forward, args=(ours, sys.__stderr__), name=READER, daemon=True)
+    reader.start()
+    try:
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": its})  # type: ignore[no-untyped-call]
+    except BaseException:
+        os.close(its)
+        reader.join(5)
+        raise
+    os.close(its)
+    SparkContext(conf=conf, gateway=gateway)
+
+
+def forward(source: int, target: Any) -> None:
+    """Copy lines from a file descriptor to a text stream until it ends, but for `NOISE`."""
+    with os.fdopen(source, "rb") as lines:
+        for line in lines:
+            if target is not None and not line.startswith(NOISE):
+                target.write(line.decode("utf-8", "replace"))
+                target.flush()

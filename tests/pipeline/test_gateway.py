@@ -1,0 +1,52 @@
+"""What the JVM writes to stderr: noise is left out, all else comes through."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from typing import Any
+
+import pytest
+from pyspark import SparkConf
+
+from counterpoise.pipeline import gateway, session
+from counterpoise.pipeline.gateway import forward
+
+
+def test_only_noise_is_left_out() -> None:
+    ours, its = os.pipe()
+    os.write(its, b"WARNING: Using incubator modules: jdk.incubator.vector\nJAVA_HOME is not set\n\xff WARNING: more\nlast")
+    os.close(its)
+    told = io.StringIO()
+    forward(ours, told)
+    assert told.getvalue() == "JAVA_HOME is not set\n\ufffd WARNING: more\nlast"
+
+
+def test_the_jvm_is_started_with_its_noise_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, made = io.StringIO(), []
+
+    def launch(conf: SparkConf, popen_kwargs: dict[str, Any]) -> str:
+        os.write(popen_kwargs["stderr"], b"WARNING: Using incubator modules: jdk.incubator.vector\nno room\n")
+        assert dict(conf.getAll())["spark.ui.enabled"] == "false"
+        return "jvm"
+
+    class Context:
+        _gateway = None
+
+        def __init__(self, conf: SparkConf, gateway: str) -> None:
+            made.append((conf.get("spark.master"), gateway))
+
+    monkeypatch.setattr(gateway, "launch_gateway", launch)
+    monkeypatch.setattr(gateway, "SparkContext", Context)
+    monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(session.SparkSession.Builder, "getOrCreate", lambda _: None)
+    monkeypatch.setattr("sys.__stderr__", told)
+    for name in ("SPARK_LOCAL_IP", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    session.local_session({"spark.master": "local[1]"})
+    for thread in threading.enumerate():
+        if thread.name == gateway.READER:
+            thread.join(10)
+    assert made == [("local[1]", "jvm")]
+    assert told.getvalue() == "no room\n"
