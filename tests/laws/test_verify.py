@@ -151,3 +151,15 @@ def test_a_group_without_members_or_partitions_is_proven() -> None:
     assert verify(Group({}, []), {}) == []
     assert verify(Group({"t": 3}, []), {}) == []
     assert verify(Group({}, [Member("a", ["t"])]), {"a": {}}) == []
+
+
+@pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
+@pytest.mark.parametrize("part", ["assignment", "target"])
+def test_a_plan_whose_mappings_were_edited_is_judged_as_edited(strategy: str, part: str) -> None:
+    """What a reader of the plan sees is what is checked."""
+    plan = assign(PAIR, strategy)
+    assert verify(PAIR, plan) == []
+    mapping = getattr(plan, part)
+    member = next(name for name, topics in mapping.items() if topics)
+    mapping[member] = {}
+    assert verify(PAIR, plan) != []

@@ -7,14 +7,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from counterpoise.errors import SnapshotError
 from counterpoise.laws.audit import audit, chosen
 from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.laws.lag_law import carried_lag, lag
 from counterpoise.laws.promises import counts_compared, promised
 from counterpoise.laws.violation import Violation, Words
-from counterpoise.model.problem import UNOWNED, Int32, Int64
+from counterpoise.laws.written import owners_by_names
+from counterpoise.model.problem import Int32
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.plan import Plan, lag_figures
 from counterpoise.snapshot.written import WrittenPlan
@@ -23,8 +23,6 @@ __all__ = ["AnyPlan", "owners_or_faults", "verify"]
 
 AnyPlan: TypeAlias = Plan | WrittenPlan | Mapping[str, Mapping[str, Sequence[int]]]
 """A Plan, one read back from JSON, or {member id: {topic: [partitions]}} from anywhere."""
-
-_SHOWN = 5
 
 
 def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> list[Violation]:
@@ -101,9 +99,9 @@ def _lag_faults(group: Group, plan: Plan | WrittenPlan, target: Int32, words: Wo
 
 def _handed(group: Group, plan: Plan | WrittenPlan) -> tuple[Int32, list[Violation]]:
     """What a cooperative round hands out now."""
-    if isinstance(plan, Plan) and _same_codes(group, plan):
+    if isinstance(plan, Plan) and _same_codes(group, plan) and plan.edited()[1] is None:
         return plan.owner, []
-    return _owners(group, plan.assignment)
+    return owners_by_names(group, plan.assignment)
 
 
 def owners_or_faults(group: Group, plan: AnyPlan) -> tuple[Int32, list[Violation]]:
@@ -117,12 +115,14 @@ def owners_or_faults(group: Group, plan: AnyPlan) -> tuple[Int32, list[Violation
         ``valid``: an unknown member; ``complete``: an unknown topic or partition, or one given twice.
     """
     if isinstance(plan, Plan):
-        if _same_codes(group, plan):
+        target, handed = plan.edited()
+        edited = handed if plan.protocol == "eager" and target is None else target
+        if edited is None and _same_codes(group, plan):
             return plan.target_owner, []
-        plan = plan.target
+        plan = plan.target if edited is None else edited
     elif isinstance(plan, WrittenPlan):
         plan = plan.target
-    return _owners(group, plan)
+    return owners_by_names(group, plan)
 
 
 def _same_codes(group: Group, plan: Plan) -> bool:
@@ -131,61 +131,3 @@ def _same_codes(group: Group, plan: Plan) -> bool:
         and tuple(plan.topic_names) == group.topic_names
         and np.array_equal(plan.problem.topic_start, group.problem().topic_start)
     )
-
-
-def _owners(group: Group, assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> tuple[Int32, list[Violation]]:
-    problem = group.problem()
-    member_code = {name: code for code, name in enumerate(group.member_ids)}
-    topic_code = {name: code for code, name in enumerate(group.topic_names)}
-    owner = np.full(problem.n_partitions, UNOWNED, np.int32)
-    given = np.zeros(problem.n_partitions, np.int64)
-    strangers: list[str] = []
-    missing: list[str] = []
-    for member, topics in _items(assignment, "plan"):
-        if member not in member_code:
-            strangers.append(member)
-            continue
-        for topic, listed in _items(topics, member):
-            indices = _indices(listed, f"{member}.{topic}")
-            first, end = problem.topic_start[topic_code[topic] :][:2].tolist() if topic in topic_code else (0, 0)
-            exists = (indices >= 0) & (indices < end - first)
-            missing += [f"{topic}-{index} (given to {member})" for index in indices[~exists].tolist()]
-            inside = first + indices[exists]
-            owner[inside] = member_code[member]
-            np.add.at(given, inside, 1)
-    return owner, _faults(group, strangers, missing, np.flatnonzero(given > 1))
-
-
-def _faults(group: Group, strangers: list[str], missing: list[str], twice: Int64) -> list[Violation]:
-    found = []
-    if strangers:
-        message = f"the plan names members the group does not have: {_some(strangers)}"
-        found.append(Violation("valid", message, len(strangers)))
-    if missing:
-        found.append(Violation("complete", f"the plan gives partitions that do not exist: {_some(missing)}", len(missing)))
-    if len(twice):
-        words = Words(group.problem(), group.member_ids, group.topic_names)
-        what = "partition is" if len(twice) == 1 else "partitions are"
-        message = f"{len(twice)} {what} given more than once: {words.partitions(twice)}"
-        found.append(Violation("complete", message, len(twice)))
-    return found
-
-
-def _items(value: object, path: str) -> list[tuple[str, Mapping[str, Sequence[int]]]]:
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise SnapshotError(f"{path}: a mapping by name is wanted; a plan is {{member: {{topic: [partitions]}}}}")
-    return list(value.items())
-
-
-def _indices(listed: object, path: str) -> Int64:
-    try:
-        indices = np.asarray(listed)
-    except (ValueError, OverflowError):
-        indices = np.zeros((), np.float64)
-    if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
-        raise SnapshotError(f"{path}: a list of partition indices is wanted")
-    return indices.astype(np.int64)
-
-
-def _some(listed: list[str]) -> str:
-    return ", ".join(listed[:_SHOWN]) + (f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")

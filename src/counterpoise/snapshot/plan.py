@@ -64,6 +64,20 @@ class Plan:
         """The wanted owners in the same form; equals `assignment` under the eager protocol."""
         return named(self.problem, self.target_owner, self.member_ids, self.topic_names)
 
+    def edited(self) -> tuple[Assignment | None, Assignment | None]:
+        """(`target`, `assignment`) where somebody has changed the mapping since it was made, None where it is as planned.
+
+        They are plain dicts and lists to whoever reads a plan, so a check of the plan must look at them too. O(P) for a
+        mapping that has been read, nothing otherwise.
+        """
+        read = vars(self)
+        pairs = (("target", self.target_owner), ("assignment", self.owner))
+        changed = [
+            read[name] if name in read and read[name] != named(self.problem, owner, self.member_ids, self.topic_names) else None
+            for name, owner in pairs
+        ]
+        return changed[0], changed[1]
+
     @cached_property
     def withheld(self) -> dict[str, list[int]]:
         """{topic: [partitions]} that wait until their holder has revoked them."""
