@@ -1,0 +1,125 @@
+"""Throughput of the data source's reader beside plain confluent-kafka loops, on the same million records of one partition.
+
+    python -m benchmarks.source --bootstrap-server H:P [--records N] [--rounds N]
+
+Fills a topic of one partition with the records of benchmarks/data/commits-1m.parquet (once; found again by its name), then reads
+it in turns: by `poll`, record by record into lists, with librdkafka's defaults and without its pauses; by `consume(10000)` into
+lists; by the reader behind ``kafka-offsets``, into Arrow. All end with key, value, partition, offset and time of every record in
+memory. Records per second of wall time and of processor time (all threads, librdkafka's too), medians; look at ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from counterpoise.pipeline.capture.fetch import read_range
+from counterpoise.pipeline.capture.settings import Settings
+
+__all__ = ["main"]
+
+TUNED = {"fetch.queue.backoff.ms": "5"}
+COMMITS = Path(__file__).parent / "data" / "commits-1m.parquet"
+
+
+def by_poll(bootstrap: str, topic: str, count: int, **settings: str) -> int:
+    """The loop everybody writes first."""
+    consumer = _plain(bootstrap, topic, settings)
+    rows = []
+    while len(rows) < count:
+        message = consumer.poll(1.0)
+        if message is not None and message.error() is None:
+            rows.append((message.key(), message.value(), message.partition(), message.offset(), message.timestamp()))
+    consumer.close()
+    return len(rows)
+
+
+def by_poll_tuned(bootstrap: str, topic: str, count: int) -> int:
+    """The same without librdkafka's pause of a second whenever its queue is full."""
+    return by_poll(bootstrap, topic, count, **TUNED)
+
+
+def by_consume(bootstrap: str, topic: str, count: int) -> int:
+    """The same, ten thousand at a time."""
+    consumer = _plain(bootstrap, topic, TUNED)
+    rows = []
+    while len(rows) < count:
+        for message in consumer.consume(10_000, 1.0):
+            if message.error() is None:
+                rows += [(message.key(), message.value(), message.partition(), message.offset(), message.timestamp())]
+    consumer.close()
+    return len(rows)
+
+
+def by_source(bootstrap: str, topic: str, count: int) -> int:
+    """The reader behind ``kafka-offsets``."""
+    batches = list(read_range(Settings({"bootstrap.servers": bootstrap}), (topic, 0), 0, count))
+    return pa.Table.from_batches(batches).num_rows
+
+
+def _plain(bootstrap: str, topic: str, settings: dict[str, str]) -> Consumer:
+    own = {"bootstrap.servers": bootstrap, "group.id": f"bench-{uuid.uuid4()}", "enable.auto.commit": False}
+    consumer = Consumer({**own, **settings})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    return consumer
+
+
+def fill(bootstrap: str, topic: str, count: int) -> None:
+    """The records into the topic, unless it is there."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    if topic in admin.list_topics(timeout=30).topics:
+        return
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+    for batch in pq.ParquetFile(COMMITS).iter_batches(50_000, columns=["key", "value"]):
+        for key, value in zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True):
+            if count:
+                producer.produce(topic, value, key)
+                count -= 1
+        producer.flush(120)
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(description="Read one topic three ways.")
+    options.add_argument("--bootstrap-server", required=True)
+    options.add_argument("--records", type=int, default=1_000_000)
+    options.add_argument("--rounds", type=int, default=3)
+    given = options.parse_args()
+    topic = f"bench-source-{given.records}"
+    fill(given.bootstrap_server, topic, given.records)
+    ways: dict[str, Callable[[str, str, int], int]] = {
+        "poll": by_poll,
+        "poll, tuned": by_poll_tuned,
+        "consume, tuned": by_consume,
+        "source": by_source,
+    }
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    for _ in range(given.rounds):
+        for name, way in ways.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            if way(given.bootstrap_server, topic, given.records) != given.records:
+                raise SystemExit(f"{name}: records are missing")
+            taken[name].append((time.perf_counter() - wall, time.process_time() - cpu))
+    rates = {
+        name: [given.records / statistics.median(each) for each in zip(*times, strict=True)] for name, times in taken.items()
+    }
+    print(
+        f"{given.records:,} records, medians of {given.rounds} rounds: records/s of wall and of processor time, both against poll"
+    )
+    for name, (wall, cpu) in rates.items():
+        print(f"{name:16} {wall:12,.0f} {cpu:12,.0f} {wall / rates['poll'][0]:8.2f}x {cpu / rates['poll'][1]:8.2f}x")
+
+
+if __name__ == "__main__":
+    main()
