@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.kafka_broker import Broker
 pytestmark = pytest.mark.kafka
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = itertools.count()
+LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
 
 
 def topic_of(broker: Broker, partitions: int) -> str:
@@ -84,7 +86,7 @@ def test_a_pattern_takes_in_a_topic_that_comes_later(broker: Broker, tmp_path: P
 
 @pytest.mark.parametrize(
     ("strategy", "foreign"),
-    [("StickyAssignor", "java"), ("CooperativeStickyAssignor", "java"), ("CooperativeStickyAssignor", "confluent")],
+    [("StickyAssignor", "java"), ("CooperativeStickyAssignor", "confluent")] + [("CooperativeStickyAssignor", "java")] * LONG,
 )
 def test_a_weight_counts_with_our_leader_and_is_harmless_to_others(
     broker: Broker, tmp_path: Path, strategy: str, foreign: str
@@ -120,12 +122,8 @@ def test_a_topic_made_again_smaller_is_shared_anew(broker: Broker, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("strategy", "first"),
-    [
-        ("RangeAssignor", "java"),
-        ("RoundRobinAssignor", "aiokafka"),
-        ("RangeAssignor", "confluent"),
-        ("RangeAssignor", "kafka_python"),
-    ],
+    [("RangeAssignor", "kafka_python"), ("RoundRobinAssignor", "aiokafka")]
+    + [("RangeAssignor", "java"), ("RangeAssignor", "confluent")] * LONG,
 )
 def test_range_and_roundrobin_mix_with_every_library(broker: Broker, tmp_path: Path, strategy: str, first: str) -> None:
     topic = topic_of(broker, 8)
@@ -162,6 +160,31 @@ def test_the_rolling_upgrade_of_the_examples_runs(broker: Broker) -> None:
     assert protocols[0] == "range"
     assert protocols[-1] == "cooperative-sticky"
     assert protocols == sorted(protocols, key=["range", "cooperative-sticky"].index)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "wanted"),
+    [(["kafka_python", "java"], "CooperativeStickyAssignor")] + [(["aiokafka", "java"], "StickyAssignor")] * LONG,
+)
+def test_two_bounces_take_a_mixed_group_to_another_strategy(
+    broker: Broker, tmp_path: Path, kinds: list[str], wanted: str
+) -> None:
+    """Member by member, first with both strategies, then with the new one alone; everything stays owned on the way."""
+    topic = topic_of(broker, 6)
+    with fleet(broker, tmp_path, topic) as members:
+        for step, assignors in enumerate([["RangeAssignor"], [wanted, "RangeAssignor"], [wanted]]):
+            for kind in kinds:
+                if step:
+                    members.stop(f"{kind}-{step - 1}")
+                    members.wait_settled(topic, 6)
+                members.start(f"{kind}-{step}", kind, assignors, [topic])
+                members.wait_settled(topic, 6)
+        history = group_history(broker, topic)
+        one_owner_by_record(history)
+        protocols = [each.protocol for each in history.generations]
+        name = {"CooperativeStickyAssignor": "cooperative-sticky", "StickyAssignor": "sticky"}[wanted]
+        assert sorted(set(protocols)) == sorted(["range", name])
+        assert protocols == sorted(protocols, key=["range", name].index)
 
 
 @pytest.mark.parametrize("name", ["kafka_python_consumer", "aiokafka_consumer"])
