@@ -35,7 +35,7 @@ COMMITS = Path(__file__).parent / "data" / "commits-1m.parquet"
 def by_poll(bootstrap: str, topic: str, count: int, **settings: str) -> int:
     """The loop everybody writes first."""
     consumer = _plain(bootstrap, topic, settings)
-    rows = []
+    rows: list[tuple[object, ...]] = []
     while len(rows) < count:
         message = consumer.poll(1.0)
         if message is not None and message.error() is None:
@@ -52,7 +52,7 @@ def by_poll_tuned(bootstrap: str, topic: str, count: int) -> int:
 def by_consume(bootstrap: str, topic: str, count: int) -> int:
     """The same, ten thousand at a time."""
     consumer = _plain(bootstrap, topic, TUNED)
-    rows = []
+    rows: list[tuple[object, ...]] = []
     while len(rows) < count:
         for message in consumer.consume(10_000, 1.0):
             if message.error() is None:
@@ -64,7 +64,7 @@ def by_consume(bootstrap: str, topic: str, count: int) -> int:
 def by_source(bootstrap: str, topic: str, count: int) -> int:
     """The reader behind ``kafka-offsets``."""
     batches = list(read_range(Settings({"bootstrap.servers": bootstrap}), (topic, 0), 0, count))
-    return pa.Table.from_batches(batches).num_rows
+    return int(pa.Table.from_batches(batches).num_rows)
 
 
 def _plain(bootstrap: str, topic: str, settings: dict[str, str]) -> Consumer:
