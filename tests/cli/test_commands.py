@@ -115,7 +115,7 @@ def test_lead_answers_each_line_and_reports_the_bad_one() -> None:
     first, second = map(json.loads, result.stdout.splitlines())
     assert first == {"assignments": {"a": "0003000000010001740000000200000000000000" + "01ffffffff"}}
     assert second["error"].startswith("line 2: request: ")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
 
 
 WRONG = [
@@ -123,6 +123,7 @@ WRONG = [
     ("an unknown strategy", ["plan", "-", "--strategy", "stiky"], "strategy 'stiky' is unknown; there are: "),
     ("an unknown option", ["plan", "-", "--option", "x=1"], "strategy 'sticky' has no option 'x'"),
     ("an option without a value", ["plan", "-", "--option", "x"], "--option x: NAME=VALUE is wanted"),
+    ("an unknown strategy to compare with", ["plan", "-", "--compare", "sticky,nope"], "strategy 'nope' is unknown"),
     ("an unknown topic", ["explain", "-", "t9", "0"], "t9"),
     ("a partition beyond the topic", ["explain", "-", "t1", "15"], "15"),
 ]

@@ -8,7 +8,7 @@ from hypothesis import given
 from counterpoise.errors import SnapshotError
 from counterpoise.explanation import explain
 from counterpoise.planning.assign import assign
-from counterpoise.snapshot import Group, Member
+from counterpoise.snapshot import Group, Member, Topic
 from tests.strategies import groups
 
 GROUP = Group(
@@ -150,3 +150,12 @@ def test_every_partition_of_every_group_has_a_reason_that_names_its_owner(group:
                 if strategy != "range":
                     assert "other aims" not in words
                     assert "not balanced" not in words
+
+
+def test_an_exchange_that_counts_did_not_ask_for_is_called_one() -> None:
+    """Racks are the reason; nobody would be short without it."""
+    racks = [["x"], ["y"]]
+    members = [Member("a", ["t"], {"t": [1]}, 1, rack="x"), Member("b", ["t"], {"t": [0]}, 1, rack="y")]
+    group = Group({"t": Topic(2, racks)}, members)
+    reason = explain(group, assign(group, "sticky", racks="before"), "t", 0)
+    assert reason.startswith("t-0 moves from b to a in an exchange: b still owns 1 and a 1")

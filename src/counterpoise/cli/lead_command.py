@@ -21,7 +21,7 @@ def command(requests: str) -> None:
     """Answer each line of REQUESTS (default: standard input) as a group leader would.
 
     A line is {"strategy": "sticky", "topics": {"t": 3}, "members": [{"id": "a", "instance_id": null, "metadata": "<hex>"}]};
-    the answer is {"assignments": {"<id>": "<hex>"}}. A line that cannot be answered gives {"error": ...} and exit code 1.
+    the answer is {"assignments": {"<id>": "<hex>"}}. A line that cannot be answered gives {"error": ...} and exit code 2.
 
     \b
     Example:
@@ -39,4 +39,4 @@ def command(requests: str) -> None:
             failed = True
             click.echo(json.dumps({"error": f"line {number}: {error}"}))
             click.echo(f"counterpoise: line {number}: {error}", err=True)
-    sys.exit(1 if failed else 0)
+    sys.exit(2 if failed else 0)

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from counterpoise.assignors.registry import assignor
 from counterpoise.cli.compare_command import comparison_rows, print_comparison
 from counterpoise.cli.inputs import read_options, read_snapshots, snapshot_argument, strategy_options
 from counterpoise.cli.render import console, lag_line, partition_list, plan_table, proven
@@ -33,6 +34,9 @@ def command(
       kafka-consumer-groups --bootstrap-server H:P --describe --group g | counterpoise plan - --compare all
     """
     bound = read_options(options)
+    for name in (compared or "all").split(","):
+        if name.strip() not in {"all", ""}:
+            assignor(name.strip())
     for group in read_snapshots(snapshot):
         plan = assign(group, strategy, protocol=protocol, **bound)
         if as_json:

@@ -45,10 +45,10 @@ def partition_list(topics: Mapping[str, Sequence[int]]) -> str:
 
 def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, numeric: Sequence[str] = ()) -> Table:
     """A plain table; columns named in `numeric` are aligned to the right. Cells are text, never markup."""
-    table = Table(title=escape(title), title_justify="left", header_style="bold", pad_edge=False, box=None, padding=(0, 2))
+    table = Table(title=escape(title), title_justify="left", header_style="bold", pad_edge=False, box=None, padding=(0, 1))
     for column in columns:
         right = column in numeric
-        table.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=column == columns[0])
+        table.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=right or column == columns[0])
     for row in rows:
         table.add_row(*(escape("" if cell is None else str(cell)) for cell in row))
     return table

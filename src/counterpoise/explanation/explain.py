@@ -75,6 +75,9 @@ def _moved(facts: Facts, names: Sequence[str]) -> str:
     head = f"{facts.name} moves from {names[old]} to {names[new]}"
     stays = int(facts.load[old]) + 1
     rest = int(facts.load[new]) - 1
+    if facts.claimed[old] <= facts.load[old] and facts.claimed[new] >= facts.load[new]:
+        had = f"{names[old]} still owns {facts.load[old]} and {names[new]} {facts.load[new]}, neither short before nor after"
+        return f"{head} in an exchange: {had}, so counts did not ask for it; racks, the spread of topics or lag may have."
     if facts.price.following[old] > facts.price.last[new]:
         quota = f"{names[old]} has {_share(facts, old)} without it"
         if facts.claimed[old] > facts.load[old]:

@@ -13,6 +13,7 @@ from counterpoise.laws.names import AnyPlan, owners_or_faults
 from counterpoise.model.problem import UNOWNED, Int64
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.plan import Plan
+from counterpoise.snapshot.written import WrittenPlan
 
 __all__ = ["Claim", "Facts", "gather"]
 
@@ -108,15 +109,15 @@ def _locate(group: Group, topic: str, partition: int) -> tuple[int, int]:
     if known is None:
         names = ", ".join(group.topic_names[:5]) + (" ..." if len(group.topic_names) > 5 else "")
         raise SnapshotError(f"topic {topic!r} does not exist in this group; there are: {names or 'none'}")
-    if not 0 <= partition < known.partitions:
+    if partition not in range(known.partitions):
         there = f"0 to {known.partitions - 1}" if known.partitions else "none"
         raise SnapshotError(f"{topic}-{partition} does not exist; partitions of {topic}: {there}")
     code = group.topic_names.index(topic)
-    return code, int(group.problem().topic_start[code]) + partition
+    return code, int(group.problem().topic_start[code]) + int(partition)
 
 
 def _given(group: Group, plan: AnyPlan, topic: str, partition: int) -> list[int]:
-    assignment = plan.target if isinstance(plan, Plan) else plan
+    assignment = plan.target if isinstance(plan, Plan | WrittenPlan) else plan
     code = {name: at for at, name in enumerate(group.member_ids)}
     return [code[member] for member, topics in assignment.items() if member in code and partition in topics.get(topic, ())]
 
