@@ -1,0 +1,154 @@
+"""What an assignor does when its host shows less than expected; weights; settings; state per consumer."""
+
+from __future__ import annotations
+
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterpoise.clients import aiokafka, kafka_python
+from counterpoise.clients.calling_host import calling_object, calling_variable
+from counterpoise.clients.weights import generation_handed_out, hand_out_generation, weight_of, with_weight
+from counterpoise.errors import OptionError, SnapshotError
+from counterpoise.wire.consumer_protocol import decode_assignment, decode_subscription
+from counterpoise.wire.user_data import claims, decode_cooperative, decode_sticky, encode_cooperative, encode_sticky
+from tests.clients.hosts import Answer, host_member
+
+MODULES = [pytest.param(kafka_python, id="kafka-python"), pytest.param(aiokafka, id="aiokafka")]
+CLUSTER: Any = SimpleNamespace(brokers=list, partitions_for_topic={"t": {0, 1, 2, 3}}.get, _partitions={}, topics=lambda: {"t"})
+OWNED = (("t", (1, 3)),)
+
+
+def decoded(metadata: bytes, version: int = 3) -> Any:
+    """A member as kafka-python 2 and aiokafka hand it to assignors: version 0 of what it sent."""
+    read = decode_subscription(metadata)
+    return SimpleNamespace(version=version, subscription=list(read.topics), user_data=read.user_data)
+
+
+@given(st.binary(max_size=40) | st.none(), st.integers(1, 2**31 - 1))
+def test_a_weight_comes_back_and_a_weight_of_one_adds_nothing(user_data: bytes | None, weight: int) -> None:
+    assert weight_of(with_weight(user_data, weight)) == (weight if weight > 1 else weight_of(user_data))
+    assert with_weight(user_data, 1) == user_data
+
+
+@given(st.integers(-1, 2**31 - 1), st.integers(2, 2**31 - 1), st.integers(0, 3))
+def test_a_weight_changes_no_claim(generation: int, weight: int, topics: int) -> None:
+    """Neither in sticky data nor behind a bare generation, whatever number of topics that generation looks like."""
+    sticky = encode_sticky(tuple((f"t{at}", (0, at)) for at in range(topics)), generation)
+    assert decode_sticky(with_weight(sticky, weight)) == decode_sticky(sticky)
+    bare = encode_cooperative(generation)
+    assert decode_cooperative(with_weight(bare, weight)) == decode_cooperative(bare)
+
+
+@given(st.binary(max_size=40))
+def test_foreign_user_data_is_never_an_error(data: bytes) -> None:
+    assert weight_of(data) >= 1
+    assert generation_handed_out(data) >= -1
+
+
+@pytest.mark.parametrize("weight", [0, -1, 2**31, 1.5, True, "2"])
+def test_a_weight_that_is_none_is_refused(weight: Any) -> None:
+    with pytest.raises(OptionError, match="capacity: a whole number from 1 to 2147483647 is wanted"):
+        kafka_python.StickyAssignor(capacity=weight)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_settings_are_checked_at_once(module: ModuleType) -> None:
+    with pytest.raises(OptionError, match="strategy 'sticky' has no option 'rocks'"):
+        module.StickyAssignor(rocks="after")
+    with pytest.raises(OptionError, match=r"StickyAssignor was called on the class, but by no consumer: make an instance"):
+        module.StickyAssignor.metadata(["t"])
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_rack_weight_and_topics_travel(module: ModuleType) -> None:
+    sent = decode_subscription(module.StickyAssignor(rack="r1", capacity=3).metadata({"b", "a"}))
+    assert (sent.version, sent.topics, sent.rack, weight_of(sent.user_data)) == (3, ("a", "b"), "r1", 3)
+    assert sent.owned == ()
+
+
+@pytest.mark.parametrize("host", ["kafka_python", "aiokafka"])
+def test_two_consumers_given_one_class_have_two_states(host: str) -> None:
+    module = {"kafka_python": kafka_python, "aiokafka": aiokafka}[host]
+    answer = Answer({"t": 2})
+    members = [host_member(host, name, ["t"], [module.StickyAssignor], answer) for name in ("a", "b")]
+    sent = [(member.id, member.join()["sticky"], None) for member in members]
+    given_out = members[0].lead("sticky", 1, sent)
+    for member in members:
+        member.complete("sticky", 1, given_out[member.id])
+    again = [claims(decode_subscription(member.join()["sticky"]), "eager") for member in members]
+    assert [each.owned for each in again] == [(("t", (0,)),), (("t", (1,)),)]
+    assert [each.generation for each in again] == [1, 1]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_without_the_callers_generation_the_leaders_word_counts_and_a_foreign_leaders_silence_is_none(module: ModuleType) -> None:
+    assignor = module.StickyAssignor()
+    for user_data, generation in ((hand_out_generation(41), 41), (None, -1), (b"", -1)):
+        assignor.on_assignment(SimpleNamespace(partitions=lambda: [("t", 3), ("t", 1)], user_data=user_data))
+        assert claims(decode_subscription(assignor.metadata(["t"])), "eager").generation == generation
+        assert claims(decode_subscription(assignor.metadata(["t"])), "eager").owned == OWNED
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_leader_that_sees_cut_down_members_leads_eager_strategies_only(module: ModuleType) -> None:
+    """Eager claims are in user data, which is there; owned partitions are not, and guessing would give two owners."""
+    member = module.StickyAssignor()
+    member.on_assignment(SimpleNamespace(partitions=lambda: [("t", 1), ("t", 3)], user_data=hand_out_generation(4)))
+    members = {"a": decoded(member.metadata(["t"])), "b": decoded(module.StickyAssignor().metadata(["t"]))}
+    given_out = module.StickyAssignor().assign(CLUSTER, members)
+    assert decode_assignment(given_out["a"]).partitions == OWNED
+    with pytest.raises(SnapshotError, match=r"member 'a': .* could give a partition two owners; .*'sticky'"):
+        module.CooperativeStickyAssignor().assign(CLUSTER, members)
+
+
+def test_a_host_that_does_not_show_what_is_owned_claims_its_last_assignment(caplog: pytest.LogCaptureFixture) -> None:
+    assignor = kafka_python.CooperativeStickyAssignor()
+    assignor.on_assignment(SimpleNamespace(partitions=lambda: [("t", 1), ("t", 3)], user_data=None), 6)
+    sent = decode_subscription(assignor.metadata(["t"]))
+    assert (sent.owned, sent.generation) == (OWNED, 6)
+    assert "does not show what the consumer owns" in caplog.text
+
+
+def test_kafka_python_2_tells_the_generation_afterwards() -> None:
+    assignor = kafka_python.StickyAssignor()
+    assignor.on_assignment(SimpleNamespace(partitions=lambda: [("t", 1)], user_data=None))
+    assignor.on_generation_assignment(12)
+    assert claims(decode_subscription(assignor.metadata(["t"])), "eager").generation == 12
+
+
+def test_leaders_know_racks_of_replicas() -> None:
+    """A member in the rack of a partition's replica gets it under `range`, as KIP-881 has it."""
+    answer = Answer({"t": 2}, {"t": [[2], [1]]}, {1: "r1", 2: "r2"})
+    members = [
+        host_member("kafka_python", name, ["t"], [kafka_python.RangeAssignor(rack=rack)], answer)
+        for name, rack in (("a", "r1"), ("b", "r2"))
+    ]
+    sent = [(member.id, member.join()["range"], None) for member in members]
+    given_out = {member: decode_assignment(data).partitions for member, data in members[0].lead("range", 1, sent).items()}
+    assert given_out == {"a": (("t", (1,)),), "b": (("t", (0,)),)}
+
+
+def test_what_a_caller_knows_is_found_and_what_it_does_not_is_none() -> None:
+    class Host:
+        def asks(self) -> tuple[Any, Any, Any]:
+            secret = 7
+            assert secret
+            return calling_object((Host,)), calling_variable("asks", "secret"), calling_variable("nobody", "secret")
+
+    host = Host()
+
+    def plug_in() -> Any:
+        return calling_object((Host,))
+
+    class Caller(Host):
+        def calls(self) -> Any:
+            return plug_in()
+
+    caller = Caller()
+    assert caller.calls() is caller
+    assert host.asks() == (host, 7, None)
+    assert plug_in() is None
