@@ -11,6 +11,7 @@ from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.solver.balance import Blocks, decompose, one_block, plausible
 from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.decode import fill, give_up
+from counterpoise.solver.direct import deal_directly
 from counterpoise.solver.equal import common_subscribers, deal_equal
 from counterpoise.solver.evenness import deal_evenly, view_by_topic
 from counterpoise.solver.flow import Bools
@@ -64,6 +65,10 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
     with_racks = racks != "ignore" and racks_matter(problem)
     if members is not None and not with_racks and evenness == "near":
         return deal_equal(problem, members, history=history)
+    if not with_racks and evenness == "near" and history != "pin" and not bool(np.ptp(problem.capacity)):
+        owner = deal_directly(problem, with_history=history == "prefer")
+        if owner is not None:
+            return owner
     classes, match = classify(problem), None
     if with_racks:
         classes, match = rack_classes(problem, classes)
