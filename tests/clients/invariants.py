@@ -109,5 +109,6 @@ def check_lead(strategy: str, event: dict[str, Any]) -> None:
     topics = {name: Topic(count) for name, count in event["topics"].items()}
     members = [JoinMember(each["id"], bytes.fromhex(each["metadata"]), each["instance_id"]) for each in event["members"]]
     led = lead_plan(strategy, topics, members)
-    assert led.target.tolist() == event["target"]
-    assert not audit(led.joined.problem, led.target, _LAWS.get(strategy, ["valid", "complete", "balanced", "sticky"]))
+    assert led.target.tolist() == event["target"], "planning again gives another target"
+    faults = audit(led.joined.problem, led.target, _LAWS.get(strategy, ["valid", "complete", "balanced", "sticky"]))
+    assert not faults, [str(fault) for fault in faults]
