@@ -109,7 +109,7 @@ class Client:
         self.owned = keys
         if len(lost) and self.protocol != EAGER:
             self._send_join(milliseconds(self.timing.revoke), hands_over=True)
-        elif self.coordinator.said(self).topics != self.topics or not self.world.on_topics(keys, self.topics).all():
+        elif self.coordinator.said(self).topics != self.topics or self._misfits(keys):
             self.join()
 
     def on_answer_lost(self) -> None:
@@ -139,6 +139,10 @@ class Client:
         """Partitions that no longer exist are not processed; they stay claimed, and are processed again if they come back."""
         self.ledger.lose(self.world.now, self.number, self.owned[np.isin(self.owned, vanished)])
         self.ledger.gain(self.world.now, self.number, self.owned[np.isin(self.owned, created)])
+
+    def _misfits(self, keys: Int64) -> bool:
+        """A static member that came back with another subscription is given its old partitions: it rejoins."""
+        return self.instance_id is not None and not self.world.on_topics(keys, self.topics).all()
 
     def _send_join(self, delay: int, *, hands_over: bool = False) -> None:
         self.waiting = True

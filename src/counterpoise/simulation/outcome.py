@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from counterpoise.simulation.coordinator import Round
@@ -68,10 +69,21 @@ class Outcome:
     spread: int
     settled: bool
     history: Sequence[Round] = field(repr=False)
-    ownership: Sequence[Ownership] = field(repr=False)
     intervals: Intervals = field(repr=False)
+    member_names: Sequence[str] = field(repr=False)
+    describe: Callable[[int], tuple[str, int]] = field(repr=False)
+
+    @cached_property
+    def ownership(self) -> tuple[Ownership, ...]:
+        """Every stretch of ownership by names, by partition and time; made when it is first asked for."""
+        known = self.intervals
+        columns = (known.partition, known.member, known.start, known.end)
+        return tuple(
+            Ownership(*self.describe(key), self.member_names[member], start / 1000, end / 1000)
+            for key, member, start, end in zip(*(column.tolist() for column in columns), strict=True)
+        )
 
     def figures(self) -> dict[str, Any]:
         """The figures as plain values, without the history."""
-        hidden = {"history", "ownership", "intervals"}
+        hidden = {"history", "intervals", "member_names", "describe"}
         return {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in hidden}

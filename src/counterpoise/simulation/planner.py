@@ -58,13 +58,12 @@ class Planner:
         keys = np.concatenate([claimed for claimed, _ in claims])
         codes, exist = world.codes(start, keys)
         claimant = np.repeat(np.arange(len(ordered), dtype=np.int32), [len(claimed) for claimed, _ in claims])[exist]
-        pairs = [(at, world.topic_number[topic]) for at, said in enumerate(ordered) for topic in said.topics]
-        pair_array = np.array(pairs, np.int64).reshape(-1, 2)
+        topics = [world.numbers(said.topics) for said in ordered]
         return assemble(
             len(ordered),
             world.counts,
-            pair_array[:, 0],
-            pair_array[:, 1],
+            np.repeat(np.arange(len(ordered)), [len(numbers) for numbers in topics]),
+            np.concatenate(topics),
             claimant,
             codes,
             np.array([generation for _, generation in claims], np.int64),

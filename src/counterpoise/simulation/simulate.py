@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from counterpoise.assignors.protocols import client_protocol
-from counterpoise.simulation.outcome import Outcome, Ownership
+from counterpoise.simulation.outcome import Outcome
 from counterpoise.simulation.planner import Judge
 from counterpoise.simulation.play import Play
 from counterpoise.simulation.scenario import Scenario
@@ -56,8 +56,7 @@ def _outcome(scenario: Scenario, strategy: str, judge: Judge | None) -> Outcome:
     everything = play.ledger.intervals(horizon)
     intervals = everything.of_members()
     loads = [play.world.count_existing(client.owned) for client in play.coordinator.members()]
-    rounds, names = play.coordinator.rounds, play.client_names()
-    columns = (intervals.partition, intervals.member, intervals.start, intervals.end)
+    rounds = play.coordinator.rounds
     return Outcome(
         strategy=strategy,
         protocol=protocol,
@@ -73,9 +72,7 @@ def _outcome(scenario: Scenario, strategy: str, judge: Judge | None) -> Outcome:
         spread=max(loads, default=0) - min(loads, default=0),
         settled=play.settled(),
         history=tuple(rounds),
-        ownership=tuple(
-            Ownership(*play.world.describe(key), names[member], start / 1000, end / 1000)
-            for key, member, start, end in zip(*(column.tolist() for column in columns), strict=True)
-        ),
         intervals=intervals,
+        member_names=play.client_names(),
+        describe=play.world.describe,
     )

@@ -45,6 +45,7 @@ class World:
         self.counts = np.array([topics.get(name, 0) for name in self.topic_names], np.int64)
         self._queue: list[tuple[int, int, bool, Callable[..., None], tuple[Any, ...]]] = []
         self._scheduled = 0
+        self._numbers: dict[tuple[str, ...], Int64] = {}
         self._masks: dict[tuple[str, ...], npt.NDArray[np.bool_]] = {}
 
     def after(self, delay: int, happen: Callable[..., None], *arguments: Any) -> None:
@@ -91,13 +92,19 @@ class World:
         """How many of the keys exist now."""
         return int(np.count_nonzero(keys % _TOPIC_STRIDE < self.counts[keys // _TOPIC_STRIDE]))
 
+    def numbers(self, topics: tuple[str, ...]) -> Int64:
+        """The numbers of these topics."""
+        if topics not in self._numbers:
+            self._numbers[topics] = np.array([self.topic_number[name] for name in topics], np.int64)
+        return self._numbers[topics]
+
     def on_topics(self, keys: Int64, topics: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Which keys belong to these topics."""
         names = tuple(topics)
         mask = self._masks.get(names)
         if mask is None:
             mask = np.zeros(len(self.topic_names), np.bool_)
-            mask[[self.topic_number[name] for name in names]] = True
+            mask[self.numbers(names)] = True
             self._masks[names] = mask
         return np.asarray(mask[keys // _TOPIC_STRIDE])
 
