@@ -14,18 +14,30 @@ from counterpoise.errors import CaptureError, UnknownStrategyError
 from counterpoise.pipeline.audit import audit, run_audit
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.summary import nothing_note
 from tests.pipeline.conftest import Audited
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+ODD = 1_000_000
+"""The offset of the first odd record."""
+
 
 @pytest.fixture(scope="module")
 def small(spark: SparkSession, shop: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], list[int]]:
-    """Partition 5 of the capture as a plain DataFrame, one damaged record in it; with the sizes of what was collected."""
+    """Partition 5 of the capture as a plain DataFrame, odd records in it; with the sizes of what was collected.
+
+    They are a damaged commit, three keys without a known type, and a generation whose time is null.
+    """
     records = spark.read.parquet(str(shop / "consumer_offsets.parquet")).where("partition = 5")
+    group = records.where("hex(key) like '0002%' and value is not null").orderBy("offset").first()
+    assert group is not None
+    odd = [b"\x00\x01\x00\x01g", b"\xff\xff", b"\x80\x00x", b"\x05"]
+    rows = [*((key, b"x") for key in odd), (group["key"], group["value"])]
     bad = spark.createDataFrame(
-        [(b"\x00\x01\x00\x01g", b"x", 5, 1_000_000)], "key binary, value binary, partition int, offset long"
+        [(key, value, 5, ODD + at) for at, (key, value) in enumerate(rows)],
+        "key binary, value binary, partition int, offset long",
     )
     whole = records.unionByName(bad, allowMissingColumns=True)
     sizes: list[int] = []
@@ -44,15 +56,29 @@ def small(spark: SparkSession, shop: Path, tmp_path_factory: pytest.TempPathFact
     return out, result.summary, sizes
 
 
-def test_a_damaged_record_is_counted_and_nothing_else_is_lost(small: tuple[Path, dict[str, Any], list[int]]) -> None:
+def test_odd_records_are_counted_and_nothing_else_is_lost(small: tuple[Path, dict[str, Any], list[int]], shop: Path) -> None:
     out, summary, _ = small
-    (error,) = pq.read_table(out / "tables" / "decode_errors").to_pylist()
-    assert (error["cluster"], error["log_offset"], error["record_type"]) == ("west", 1_000_000, 1)
-    assert error["reason"]
-    records = summary["records"]
-    assert records["errors"] == 1
-    told = ("commits", "commit_tombstones", "group_metadata", "group_metadata_tombstones", "modern", "errors")
-    assert records["total"] == sum(records[name] for name in told)
+    errors = sorted(pq.read_table(out / "tables" / "decode_errors").to_pylist(), key=lambda row: row["log_offset"])
+    types = (1, -1, -0x8000, None, 2)
+    assert [(row["log_offset"], row["record_type"]) for row in errors] == [(ODD + at, kind) for at, kind in enumerate(types)]
+    assert all(row["cluster"] == "west" and row["log_ts"] is None and row["reason"] for row in errors)
+    assert errors[-1]["reason"].startswith("null timestamp")
+    keys = [row["key"] for row in pq.read_table(shop / "consumer_offsets.parquet").to_pylist() if row["partition"] == 5]
+    records, tables = summary["records"], summary["tables"]
+    assert (records["errors"], records["total"]) == (5, len(keys) + 5)
+    for name, kind in (("offset_commits", b"\x00\x01"), ("group_generations", b"\x00\x02")):
+        assert tables[name]["rows"] == sum(key.startswith(kind) for key in keys), name
+
+
+def test_record_types_are_signed_as_in_the_table_of_errors(small: tuple[Path, dict[str, Any], list[int]]) -> None:
+    by_type = small[1]["records"]["by_type"]
+    assert {kind: n for kind, n in by_type.items() if kind == "None" or int(kind) < 0} == {"-32768": 1, "-1": 1, "None": 1}
+
+
+def test_no_records_are_said_to_be_none(small: tuple[Path, dict[str, Any], list[int]]) -> None:
+    (note,) = nothing_note({"records": {"total": 0}})
+    assert note.startswith("nothing was recorded")
+    assert nothing_note(small[1]) == []
 
 
 def test_auditing_twice_adds_nothing(small: tuple[Path, dict[str, Any], list[int]]) -> None:

@@ -36,6 +36,17 @@ def test_the_fleet_is_summed_up_first():
         assert words in text
 
 
+def test_an_empty_recording_is_not_called_quiet():
+    for part, told in (("records", "Nothing was recorded"), ("groups", "there is no group in these records")):
+        summary = fleet.summary({"findings": []})
+        summary[part]["total"] = 0
+        console = Console(file=io.StringIO(), width=100)
+        print_findings(summary, [], console)
+        text = console.file.getvalue()
+        assert told in text
+        assert "quiet" not in text
+
+
 def test_names_are_never_markup_nor_terminal_commands():
     text = printed([fleet.finding(1, "[red]x[/red]\x1b[2J", title="[link=http://a]b")])
     assert "[red]x[/red]\\u001b[2J" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +12,7 @@ from pyspark.sql import functions as fn
 
 from counterpoise._version import __version__
 
-__all__ = ["MOST_FINDINGS", "Counted", "summarize"]
+__all__ = ["MOST_FINDINGS", "Counted", "nothing_note", "summarize"]
 
 MOST_FINDINGS = 200
 """So many findings at most are in the summary; the table has all."""
@@ -61,8 +62,18 @@ def summarize(
     }
 
 
+def nothing_note(summary: Mapping[str, Any]) -> list[str]:
+    """That there was nothing to audit, in words: one sentence, or none."""
+    if summary["records"]["total"]:
+        return []
+    return ["nothing was recorded: there are no records (or none in the chosen time), so nothing is known about any group"]
+
+
 def _types(rest: DataFrame) -> DataFrame:
-    kind = fn.conv(fn.hex(fn.substring("key", 1, 2)), 16, 10).cast("int").alias("t")
+    unsigned = fn.conv(fn.hex(fn.substring("key", 1, 2)), 16, 10).cast("int")
+    # A key starts with a signed 16-bit number; a shorter one has no type.
+    signed = fn.when(unsigned < 0x8000, unsigned).otherwise(unsigned - 0x10000)
+    kind = fn.when(fn.length("key") >= 2, signed).alias("t")
     gone = fn.count(fn.when(fn.col("value").isNull(), 1)).alias("gone")
     return rest.groupBy(kind).agg(
         fn.count("*").alias("n"), gone, fn.min("timestamp").alias("first"), fn.max("timestamp").alias("last")

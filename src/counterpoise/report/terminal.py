@@ -49,10 +49,19 @@ def print_findings(summary: dict[str, Any], findings: Iterable[Any], console: Co
     if total > most:
         console.print(_plain(f"{plural(total - min(most, len(rows)), 'more finding')}: see the report", "dim"))
     if not rows:
-        console.print(_plain("Nothing found: the groups are balanced, sticky and quiet.", "green"))
+        console.print(_nothing(summary))
 
 
 _COLUMNS = ("rank", "severity", "kind", "group_id", "title", "evidence", "cost", "action")
+
+
+def _nothing(summary: dict[str, Any]) -> Text:
+    """Why there are no findings."""
+    if not summary["records"]["total"]:
+        return _plain("Nothing was recorded: there are no records, so nothing is known about any group.", "yellow")
+    if not summary["groups"]["total"]:
+        return _plain("Nothing found: there is no group in these records.", "yellow")
+    return _plain("Nothing found: the groups are balanced, sticky and quiet.", "green")
 
 
 def _plain(text: str, style: str = "") -> Text:
