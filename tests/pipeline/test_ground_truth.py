@@ -20,6 +20,8 @@ import pytest
 from tests.pipeline.conftest import Audited
 
 # group: commits, commit tombstones, GroupMetadata values, with assignment, highest generation, distinct member ids, protocol
+ABORTED = {"route-optimizer": 120, "settlement": 119}
+"""Commits of transactions that were aborted: in the table of commits, but counted for no group."""
 GROUPS = {
     "bi-loader": (2095, 0, 7, 6, 6, 5, "range"),
     "billing": (1656, 0, 4, 3, 3, 3, "roundrobin"),
@@ -121,7 +123,8 @@ def test_group_report_has_every_group_once(audited: Audited) -> None:
     by_id = {row["group_id"]: row for row in rows}
     for group, (commits, tombstones, _, assigned, _, members, protocol) in GROUPS.items():
         row = by_id[group]
-        assert (row["commits"] or 0, row["commit_tombstones"] or 0) == (commits, tombstones), group
+        aborted = ABORTED.get(group, 0)
+        assert (row["commits"] or 0, row["commit_tombstones"] or 0) == (commits - aborted, tombstones), group
         if protocol:
             steps = row["generations"] + row["static_replacements"]
             assert (steps, row["distinct_members"], row["protocol"]) == (assigned, members, protocol), group

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from counterpoise.model import lag as model_lag
 from counterpoise.pipeline.lag import partition_lag
 from counterpoise.pipeline.stops import stops
 from tests.pipeline.conftest import Audited
@@ -33,7 +34,7 @@ def test_exact_rows_equal_the_last_commit_and_the_log_end_of_every_sample(audite
         if (row["log_partition"], row["log_offset"]) not in aborted:
             past[row["group_id"], row["topic"], row["partition"]].append((row["log_ts"], row["committed_offset"]))
     ends = {
-        (row["topic"], row["partition"], row["sampled_at"]): row["log_end"]
+        (row["topic"], row["partition"], row["sampled_at"]): (row["log_start"], row["log_end"])
         for row in pq.read_table(shop / "log_offsets.parquet").to_pylist()
     }
     rows = audited.table("partition_lag")
@@ -42,11 +43,56 @@ def test_exact_rows_equal_the_last_commit_and_the_log_end_of_every_sample(audite
         key = (row["group_id"], row["topic"], row["partition"])
         before = bisect_right(past[key], row["at"], key=lambda commit: commit[0])
         committed = past[key][before - 1][1] if before else None
-        end = ends[row["topic"], row["partition"], row["at"]]
+        start, end = ends[row["topic"], row["partition"], row["at"]]
         assert (row["committed"], row["log_end"]) == (committed, end), row
         assert row["quality"] == ("unknown" if committed is None else "exact")
-        assert row["lag"] == (None if committed is None else max(0, end - committed))
-        assert row["clamped"] == (committed is not None and committed > end)
+        assert row["lag"] == (None if committed is None else max(0, end - max(committed, start)))
+        assert row["clamped"] == (committed is not None and not start <= committed <= end)
+
+
+def test_lag_is_counted_as_the_model_counts_it(audited: Audited) -> None:
+    rows = [row for row in audited.table("partition_lag", "committed", "log_start", "log_end", "lag") if row["lag"] is not None]
+    offsets = [[row[name] for row in rows] for name in ("committed", "log_start", "log_end")]
+    assert [row["lag"] for row in rows] == model_lag.partition_lag(*offsets).lag.tolist()
+
+
+def test_a_commit_below_the_start_of_the_log_waits_for_what_is_still_there(spark: SparkSession) -> None:
+    samples = spark.createDataFrame(
+        [("t", 0, 30, 40, at(15))], "topic string, partition int, log_start long, log_end long, sampled_at timestamp"
+    )
+    (row,) = partition_lag(commits(spark, (0, 10, 5)), steps(spark), samples).collect()
+    assert (row["committed"], row["lag"], row["clamped"], row["quality"]) == (5, 10, True, "exact")
+
+
+def test_replays_know_the_lag_of_the_last_sample_before_each_generation(audited: Audited) -> None:
+    """The observed plan's largest summed lag per member, added up here from `partition_lag`."""
+    lags: dict[tuple[str, datetime], dict[tuple[str, int], int]] = defaultdict(dict)
+    for row in audited.table("partition_lag"):
+        lags[row["group_id"], row["at"]][row["topic"], row["partition"]] = row["lag"] or 0
+    instants = sorted({instant for _, instant in lags})
+    figures = {(row["group_id"], row["log_offset"]): row for row in audited.table("metrics") if row["strategy"] == "observed"}
+    judged = 0
+    for row in audited.table("replays"):
+        if row["strategy"] != "observed":
+            continue
+        told = figures[row["group_id"], row["log_offset"]]
+        before = bisect_right(instants, row["log_ts"])
+        assert (told["max_member_lag"] is None) == (before == 0)
+        if before:
+            known = lags[row["group_id"], instants[before - 1]]
+            of = [
+                sum(known.get((held["topic"], p), 0) for held in member["assigned"] for p in held["partitions"])
+                for member in row["assignment"]
+            ]
+            assert told["max_member_lag"] == max(of), told
+            judged += max(of) > 0
+    assert judged > 50
+
+
+def test_lag_sticky_never_lags_behind_the_bound_it_is_held_against(audited: Audited) -> None:
+    rows = [row for row in audited.table("metrics") if row["strategy"] in ("lag", "lag-sticky")]
+    assert {row["mode"] for row in rows} == {"replay", "closed_loop"}
+    assert all(row["makespan_ratio"] >= 1 and row["lag_cv"] is not None and row["lag_unknown"] is not None for row in rows)
 
 
 def test_every_member_that_owned_a_partition_is_known_by_the_steps(audited: Audited) -> None:
@@ -132,3 +178,18 @@ def test_a_cooperative_member_does_not_stop_what_it_keeps(spark: SparkSession) -
     assert {key: row["stop_s"] for key, row in rows.items() if key[0] == 0} == {(0, 1): None, (0, 2): None, (0, 3): None}
     assert rows[1, 3]["stop_s"] == 0.0
     assert sum(row["commits_by_nobody"] for row in rows.values()) == 0
+
+
+def test_commits_of_aborted_transactions_end_no_stop_and_count_for_no_group(audited: Audited, shop: Path) -> None:
+    """The tables keep them; what is counted per group leaves them out."""
+    aborted = {tuple(pair) for pair in json.loads((shop / "aborted_offsets.json").read_text())}
+    valid: dict[str, int] = defaultdict(int)
+    dropped = 0
+    for row in audited.table("offset_commits", "log_partition", "log_offset", "group_id", "deleted"):
+        gone = (row["log_partition"], row["log_offset"]) in aborted
+        dropped += gone
+        valid[row["group_id"]] += not gone and not row["deleted"]
+    assert dropped > 100
+    assert {row["group_id"]: row["commits"] or 0 for row in audited.table("group_report")} == {
+        row["group_id"]: valid[row["group_id"]] for row in audited.table("group_report", "group_id")
+    }

@@ -7,7 +7,7 @@ import pytest
 
 from counterpoise.pipeline.arrow_assignments import PlanRow, assignments
 from counterpoise.pipeline.inputs import inputs_of, replayable
-from counterpoise.pipeline.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY, Replay, comparable, replays_of_group
+from counterpoise.pipeline.replay_fold import BY_LAG, CLOSED_LOOP, OBSERVED, REPLAY, Replay, comparable, replays_of_group
 from counterpoise.wire.user_data import encode_sticky
 from tests.pipeline.rows import created, generation, member, tombstone
 
@@ -132,8 +132,26 @@ def test_opaque_generations_are_not_replayed(row: dict[str, object]) -> None:
     assert replays(row) == {}
 
 
-def test_strategies_that_need_lag_are_left_out_unless_asked_for() -> None:
-    assert not any(name.startswith("lag") for name in comparable())
+def test_strategies_by_lag_take_part_where_lag_is_known() -> None:
+    """Before the first sample they are left out; a partition whose lag nobody knows counts as read."""
+    rows = range_group()
+    known = [{"topic": "t", "partitions": [0, 1, 2], "lags": [100, 60, 50]}, {"topic": "gone", "partitions": [0], "lags": [9]}]
+    rows[2]["lag"] = known
+    seen = {(r.row["generation"], r.name, r.mode): r for r in replays_of_group(rows, ("sticky", "lag", "lag-sticky"))}
+    assert {key[0] for key in seen if key[1].startswith("lag")} == {2}
+    assert seen[1, OBSERVED, REPLAY].metrics.max_member_lag is None
+    observed, by_lag, ours = (seen[2, name, REPLAY] for name in (OBSERVED, "lag", "lag-sticky"))
+    lag = observed.inputs.lag
+    assert lag is not None
+    assert lag.tolist() == [100, 60, 50, 0]
+    assert observed.inputs.lag_unknown == 1
+    assert [r.metrics.max_member_lag for r in (observed, by_lag, ours)] == [160, 110, 110]
+    assert [r.metrics.makespan_ratio for r in (observed, by_lag)] == [160 / 110, 1.0]  # two of the three largest meet
+    assert seen[2, "lag", CLOSED_LOOP].metrics.max_member_lag == 110
+
+
+def test_all_strategies_are_compared_unless_some_are_named() -> None:
+    assert set(BY_LAG) < set(comparable())
     assert comparable(["lag"]) == ("lag",)
 
 

@@ -4,40 +4,75 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
 
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from counterpoise.cli.render import console
-from counterpoise.errors import MissingExtraError
+from counterpoise.errors import MissingExtraError, OptionError
 
 __all__ = ["command"]
 
 
 @click.command("audit")
-@click.argument("source", metavar="SOURCE", type=click.Path())
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path())
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder for tables and report.")
-@click.option("--cluster", default="default", show_default=True, help="Name of the cluster, a column of every table.")
+@click.option(
+    "--cluster",
+    "clusters",
+    metavar="NAME",
+    multiple=True,
+    help="Name of the cluster, a column of every table; with several SOURCEs once for each, in their order. Default: default.",
+)
+@click.option("--group", "groups", metavar="PATTERN", multiple=True, help="Only groups of such names (*, ?, [abc]); repeatable.")
+@click.option("--topic", "topics", metavar="PATTERN", multiple=True, help="Only groups that use such topics; repeatable.")
+@click.option("--from", "since", metavar="TIME", help="Only from this time on (ISO 8601; UTC without a zone).")
+@click.option("--to", "until", metavar="TIME", help="Only before this time.")
 @click.option("--strategies", "names", metavar="NAMES", help="Strategies to replay (comma separated). Default: all.")
+@click.option("--anonymize", is_flag=True, help="Hash the names of groups, topics, clients and members in everything written.")
+@click.option(
+    "--salt", metavar="TEXT", help="With --anonymize: hash with TEXT, so that runs can be compared. Default: a random one."
+)
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
-def command(source: str, out: Path, cluster: str, names: str | None, as_json: bool) -> None:
-    """Audit the consumer groups recorded in SOURCE, a folder with consumer_offsets.parquet, or that file.
+def command(
+    sources: tuple[str, ...],
+    out: Path,
+    clusters: tuple[str, ...],
+    groups: tuple[str, ...],
+    topics: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    names: str | None,
+    anonymize: bool,
+    salt: str | None,
+    as_json: bool,
+) -> None:
+    """Audit the consumer groups recorded in each SOURCE, a folder with consumer_offsets.parquet, or that file.
 
     Writes OUT/tables/<table>/ (Parquet), OUT/summary.json and OUT/report.html, and prints the findings.
-    Exit code 0: no findings. 1: findings. 2: SOURCE cannot be read.
+    Exit code 0: no findings. 1: findings. 2: a SOURCE cannot be read.
 
     \b
     Example:
       counterpoise audit examples/shop --out out/shop
+      counterpoise audit east west --cluster east --cluster west --group 'orders-*' --from 2026-11-21T04:00 --out out/both
     """
     _need_extras()
     from counterpoise.pipeline.audit import run_audit
+    from counterpoise.pipeline.choice import Choice
     from counterpoise.report.render import write_report
     from counterpoise.report.terminal import print_findings
 
     strategies = tuple(name.strip() for name in names.split(",") if name.strip()) if names else None
+    captures = _by_cluster(sources, clusters)
+    choice = Choice(groups, topics, _moment(since, "--from"), _moment(until, "--to"))
+    if salt is not None and not anonymize:
+        raise OptionError("--salt goes with --anonymize; give both, or none")
+    secret = (salt or token_hex(16)) if anonymize else None
     err = console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
@@ -46,7 +81,7 @@ def command(source: str, out: Path, cluster: str, names: str | None, as_json: bo
         def step(stage: str, done: int, total: int) -> None:
             bar.update(shown, description=f"{stage} ({done} of {total})")
 
-        result = run_audit(source, out, cluster=cluster, strategies=strategies, progress=step)
+        result = run_audit(captures, out, strategies=strategies, choice=choice, salt=secret, progress=step)
         bar.update(shown, description="writing the report")
         report = write_report(result.out)
     if as_json:
@@ -56,6 +91,21 @@ def command(source: str, out: Path, cluster: str, names: str | None, as_json: bo
         print_findings(result.summary, result.findings, out_console)
         out_console.print(f"\nreport   {report}\ntables   {result.out / 'tables'}", markup=False)
     sys.exit(1 if result.findings else 0)
+
+
+def _by_cluster(sources: tuple[str, ...], clusters: tuple[str, ...]) -> dict[str, str]:
+    names = clusters or (("default",) if len(sources) == 1 else ())
+    if len(names) != len(sources) or len(set(names)) != len(names):
+        raise OptionError(
+            f"{len(sources)} captures and {len(set(names))} names of clusters: give --cluster once for each, all different"
+        )
+    return dict(zip(names, sources, strict=True))
+
+
+def _moment(text: str | None, option: str) -> datetime | None:
+    from counterpoise.pipeline.choice import instant
+
+    return None if text is None else instant(text, option)
 
 
 def _need_extras() -> None:

@@ -52,10 +52,11 @@ def group_report(
         stops_by_group(stops),
     ]
     joined = _side_by_side([histories(rebalances), *parts])
-    span = rebalances.agg(fn.max("log_ts").alias("to_r")).crossJoin(commits.agg(fn.max("log_ts").alias("to_c")))
+    ends = rebalances.select("cluster", "log_ts").unionByName(commits.select("cluster", "log_ts"))
+    span = ends.groupBy("cluster").agg(fn.max("log_ts").alias("to"))
     known = set(joined.columns)
     columns = [_column(field, known) for field in _JUDGED.fields]
-    rows = joined.crossJoin(fn.broadcast(span)).select(*columns)
+    rows = joined.join(fn.broadcast(span), "cluster").select(*columns)
     return rows.mapInArrow(advise_batches, GROUP_REPORT)
 
 
@@ -106,8 +107,11 @@ def strategy_runs(metrics: DataFrame) -> DataFrame:
         fn.max("max_topic_spread").alias("topic_spread_peak"),
         fn.sum(fn.col("balanced").cast("bigint")).alias("balanced"),
         fn.count("*").alias("generations"),
+        fn.max("max_member_lag").alias("lag_peak"),
+        fn.avg("makespan_ratio").alias("makespan_ratio"),
     )
     names = ["strategy", "mode", "moved", "revoked", "spread_peak", "topic_spread_peak", "balanced", "generations"]
+    names += ["lag_peak", "makespan_ratio"]
     return sums.groupBy(*_KEY).agg(fn.array_sort(fn.collect_list(fn.struct(*names))).alias("strategies"))
 
 
@@ -195,7 +199,7 @@ def _history_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 def _column(field: StructField, known: set[str]) -> Column:
     if field.name == "rebalances_per_day":
-        seconds = fn.greatest("to_r", "to_c").cast("double") - fn.least("first_ts", "first_commit").cast("double")
+        seconds = fn.col("to").cast("double") - fn.least("first_ts", "first_commit").cast("double")
         rate = fn.when(seconds >= 3600, fn.col("rebalances") * 86400 / seconds)
         return rate.alias(field.name)
     if field.name == "group_type":

@@ -46,6 +46,10 @@ class Inputs:
         By member code.
     kind : str
         eager or cooperative.
+    lag : int64[P], optional
+        Records behind as of the generation, 0 where unknown; None where no sample of the log ends came before it.
+    lag_unknown : int, optional
+        Partitions whose lag is unknown.
     """
 
     group: Group
@@ -54,11 +58,13 @@ class Inputs:
     duplicates: int
     client_ids: tuple[str | None, ...]
     kind: Kind
+    lag: Int64 | None = None
+    lag_unknown: int | None = None
 
     @cached_property
     def problem(self) -> Problem:
         """The group as arrays."""
-        return self.group.problem()
+        return self.group.problem() if self.lag is None else self.group.problem().replace(lag=self.lag)
 
     def carry(self, before: Inputs, owner: Int32) -> Int32:
         """`owner` (of the generation `before`) in this generation's codes: int32[P], UNOWNED for what is gone or new."""
@@ -88,7 +94,7 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
     Parameters
     ----------
     row : mapping
-        A row of `group_generations` for which `replayable` holds.
+        A row of `group_generations` for which `replayable` holds; with a `lag` (see `lag.lag_at_generations`) or without.
     kind : str
         eager or cooperative.
     before, following : mapping, optional
@@ -119,9 +125,25 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
     clients = {member["member_id"]: member["client_id"] for member in row["members"]}
     total = sum(len(entry["partitions"]) for m in row["members"] for entry in m["assigned"] if entry["topic"] in group.topics)
     given_twice = total - int(np.count_nonzero(flat != UNOWNED))
-    return Inputs(
-        group, flat, observed.astype(np.int32), given_twice, tuple(clients[name] for name in group.member_ids), protocol
-    )
+    named = tuple(clients[name] for name in group.member_ids)
+    lag, unknown = _lag(group, row.get("lag"))
+    return Inputs(group, flat, observed.astype(np.int32), given_twice, named, protocol, lag, unknown)
+
+
+def _lag(group: Group, told: Sequence[Row] | None) -> tuple[Int64 | None, int | None]:
+    """(lag per partition, how many are unknown) from what `lag.lag_at_generations` gives; (None, None) without a sample."""
+    if told is None:
+        return None, None
+    start: Int64 = group.problem().topic_start
+    result = np.full(int(start[-1]), -1, np.int64)
+    code = {name: at for at, name in enumerate(group.topic_names)}
+    for entry in told:
+        if entry["topic"] in code:
+            at = code[entry["topic"]]
+            index, lags = np.asarray(entry["partitions"], np.int64), np.asarray(entry["lags"], np.int64)
+            there = index < int(start[at + 1] - start[at])
+            result[start[at] + index[there]] = lags[there]
+    return np.maximum(result, 0), int(np.count_nonzero(result < 0))
 
 
 def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, tuple[dict[str, list[int]], int]]:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as fn
 from counterpoise.pipeline.schemas import PARTITION_LAG
 from counterpoise.pipeline.timeline import KEY, committed, ownership
 
-__all__ = ["lag_now", "partition_lag"]
+__all__ = ["lag_at_generations", "lag_now", "partition_lag"]
 
 Reset = Literal["earliest", "latest"]
 
@@ -43,8 +43,9 @@ def partition_lag(
     Returns
     -------
     DataFrame
-        `quality` is exact (commit and log end of that instant), reset_policy or unknown; `clamped` marks a commit
-        beyond the end of the log (a topic that was made anew, smaller), shown as lag 0.
+        `quality` is exact (commit and log end of that instant), reset_policy or unknown. As in `model.lag`, `clamped` marks
+        a commit beyond the end of the log (a topic that was made anew, smaller), shown as lag 0, and one below its start
+        (retention), shown as all that is still there.
     """
     told = committed(commits, aborted)
     if log_ends is None:
@@ -75,6 +76,40 @@ def lag_now(lag: DataFrame) -> DataFrame:
     return lag.groupBy(*KEY).agg(newest.alias("now")).select(*KEY, "now.*")
 
 
+def lag_at_generations(generations: DataFrame, lag: DataFrame) -> DataFrame:
+    """The lag a leader could have known: that of the last sample at or before each generation.
+
+    Parameters
+    ----------
+    generations, lag : DataFrame
+        Tables `group_generations` and `partition_lag`.
+
+    Returns
+    -------
+    DataFrame
+        ``cluster, group_id, log_partition, log_offset, lag``, a row per generation that has a sample before it; `lag` is
+        list<struct<topic, partitions, lags>> of the partitions whose lag is known.
+
+    Notes
+    -----
+    A sample holds all partitions at one instant. Commits are not read again, and of `partition_lag` only what the
+    generations ask for is shuffled.
+    """
+    place = ["cluster", "group_id", "log_partition", "log_offset"]
+    samples = lag.where("log_end is not null").select("cluster", "at").distinct()
+    instants = samples.groupBy("cluster").agg(fn.collect_list("at").alias("instants"))
+    last = fn.array_max(fn.filter("instants", lambda instant: instant <= fn.col("log_ts")))
+    asked = generations.where("size(members) > 0").join(fn.broadcast(instants), "cluster")
+    asked = asked.select(*place, last.alias("at")).where("at is not null")
+    known = lag.where("lag is not null").select("cluster", "group_id", "at", "topic", "partition", "lag")
+    entry = fn.sort_array(fn.collect_list(fn.struct("partition", "lag")))
+    topics = known.join(asked, ["cluster", "group_id", "at"]).groupBy(*place, "topic").agg(entry.alias("of"))
+    listed = fn.struct("topic", fn.col("of.partition").alias("partitions"), fn.col("of.lag").alias("lags"))
+    found = topics.groupBy(*place).agg(fn.sort_array(fn.collect_list(listed)).alias("lag"))
+    nothing = fn.array().cast(found.schema["lag"].dataType)
+    return asked.join(found, place, "left").select(*place, fn.coalesce("lag", nothing).alias("lag"))
+
+
 def _commit_events(told: DataFrame) -> DataFrame:
     offset = fn.when(~fn.col("deleted"), fn.col("committed_offset"))
     return told.select(
@@ -99,7 +134,8 @@ def _owner() -> Column:
 def _columns(rows: DataFrame, reset: Reset | None) -> DataFrame:
     offset = fn.col("commit.offset")
     start = {"earliest": fn.col("log_start"), "latest": fn.col("log_end"), None: fn.lit(None).cast("bigint")}[reset]
-    behind = fn.col("log_end") - fn.coalesce(offset, start)
+    reached = fn.coalesce(offset, start)
+    behind = fn.col("log_end") - fn.when(reached.isNotNull(), fn.greatest(reached, "log_start"))
     by_policy = fn.lit("unknown" if reset is None else "reset_policy")
     return rows.select(
         *KEY,
@@ -110,7 +146,7 @@ def _columns(rows: DataFrame, reset: Reset | None) -> DataFrame:
         fn.when(behind >= 0, behind).when(behind < 0, 0).cast("bigint").alias("lag"),
         "owner",
         fn.when(offset.isNotNull(), "exact").otherwise(by_policy).alias("quality"),
-        fn.coalesce(behind < 0, fn.lit(False)).alias("clamped"),
+        fn.coalesce((behind < 0) | (offset < fn.col("log_start")), fn.lit(False)).alias("clamped"),
     ).select(*PARTITION_LAG.names)
 
 

@@ -16,9 +16,9 @@ __all__ = ["finding_batches", "findings"]
 
 
 def findings(report: DataFrame) -> DataFrame:
-    """Table `findings` from `group_report`; rank 1 is the most important, ties go by group and kind."""
+    """Table `findings` from `group_report`; rank 1 is the most important of all clusters, ties go by group and kind."""
     found = report.mapInArrow(finding_batches, FINDINGS)
-    order = Window.partitionBy("cluster").orderBy(fn.desc("score"), "group_id", "kind")
+    order = Window.partitionBy(fn.lit(0)).orderBy(fn.desc("score"), "group_id", "kind", "cluster")
     return found.withColumn("rank", fn.row_number().over(order)).select(*FINDINGS.names)
 
 

@@ -5,6 +5,7 @@ Closed loop: a strategy is fed its own previous result instead of the group's, s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,17 +14,21 @@ import numpy as np
 
 from counterpoise.assignors.registry import assignor, strategies, strategy
 from counterpoise.assignors.strategy import COOPERATIVE
+from counterpoise.laws.lag_bound import lag_report
 from counterpoise.metrics import Metrics, measure
+from counterpoise.metrics.figures import lag_floor
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.classic_fold import ClassicFold
 from counterpoise.pipeline.inputs import Inputs, inputs_of, replayable
 
-__all__ = ["CLOSED_LOOP", "OBSERVED", "REPLAY", "Replay", "comparable", "replays_of_group"]
+__all__ = ["BY_LAG", "CLOSED_LOOP", "OBSERVED", "REPLAY", "Replay", "comparable", "replays_of_group"]
 
 OBSERVED = "observed"
 REPLAY = "replay"
 CLOSED_LOOP = "closed_loop"
+BY_LAG = ("lag", "lag-sticky")
+"""Strategies that deal by lag."""
 _ROUNDS = ("rebalance", "cooperative_followup")
 
 Row = Mapping[str, Any]
@@ -64,7 +69,7 @@ class Replay:
 
 
 def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The strategies to compare: `names`, or all that need nothing but a group (those by lag need lag).
+    """The strategies to compare: `names`, or all. Those of `BY_LAG` are left out of generations whose lag nobody knows.
 
     Raises
     ------
@@ -72,7 +77,7 @@ def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
     """
     if names is not None:
         return tuple(strategy(name).name for name in names)
-    return tuple(name for name in strategies() if not name.startswith("lag"))
+    return strategies()
 
 
 def replays_of_group(rows: Iterable[Row], names: Sequence[str]) -> Iterator[Replay]:
@@ -108,27 +113,41 @@ def _generation(
     problem = inputs.problem
     second_round = step["kind"] == "cooperative_followup"
     declared = row["protocol"]
-    targets = {name: assignor(name)(problem) for name in names if not second_round or name == declared}
+    able = [name for name in names if problem.lag is not None or name not in BY_LAG]
+    targets = {name: assignor(name)(problem) for name in able if not second_round or name == declared}
     optimal = targets.get("sticky")
+    floor = _floor(problem, targets)
     cooperative = inputs.kind == "cooperative"
     observed = _resolved(inputs, targets.get(declared), declared)
-    figures = measure(problem, observed, cooperative=cooperative, optimal=optimal, duplicates=inputs.duplicates)
+    figures = measure(problem, observed, cooperative=cooperative, optimal=optimal, duplicates=inputs.duplicates, floor=floor)
     yield Replay(row, step, OBSERVED, REPLAY, inputs, observed, figures, True)
     for name, owner in targets.items():
         cooperative = COOPERATIVE in strategy(name).protocols if name != declared else inputs.kind == "cooperative"
-        figures = measure(problem, owner, cooperative=cooperative, optimal=optimal)
+        figures = measure(problem, owner, cooperative=cooperative, optimal=optimal, floor=floor)
         yield Replay(row, step, name, REPLAY, inputs, owner, figures, _matches(inputs, owner, problem))
         if not second_round:
-            yield _closed_loop(row, step, inputs, name, past)
+            yield _closed_loop(row, step, inputs, name, past, floor)
 
 
-def _closed_loop(row: Row, step: Row, inputs: Inputs, name: str, past: dict[str, tuple[Inputs, Int32]]) -> Replay:
+def _floor(problem: Problem, targets: Mapping[str, Int32]) -> int | None:
+    """The proven bound on the largest member lag that all plans of one generation are held against."""
+    if problem.lag is None:
+        return None
+    floor = lag_floor(problem, problem.lag)
+    if "lag-sticky" not in targets:
+        return floor
+    return max(floor, math.ceil(lag_report(problem, targets["lag-sticky"]).bound))
+
+
+def _closed_loop(
+    row: Row, step: Row, inputs: Inputs, name: str, past: dict[str, tuple[Inputs, Int32]], floor: int | None
+) -> Replay:
     problem = inputs.problem
     claims = np.full(problem.n_partitions, -1, np.int32) if name not in past else inputs.carry(*past[name])
     own = problem.replace(previous_owner=claims)
     owner = assignor(name)(own)
     past[name] = (inputs, owner)
-    figures = measure(own, owner, cooperative=COOPERATIVE in strategy(name).protocols)
+    figures = measure(own, owner, cooperative=COOPERATIVE in strategy(name).protocols, floor=floor)
     return Replay(row, step, name, CLOSED_LOOP, inputs, owner, figures, bool(np.array_equal(owner, inputs.observed)))
 
 

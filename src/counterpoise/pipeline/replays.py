@@ -15,6 +15,7 @@ from counterpoise.metrics import Metrics
 from counterpoise.pipeline.arrow_assignments import PlanRow, assignments
 from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.grouped import by_group
+from counterpoise.pipeline.lag import lag_at_generations
 from counterpoise.pipeline.replay_fold import Replay, comparable, replays_of_group
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS, METRICS, REPLAYS
 
@@ -30,7 +31,7 @@ _FIGURES = tuple(field.name for field in fields(Metrics))
 COLUMNS = arrow_schema(MEASURED_REPLAYS)
 
 
-def measured_replays(generations: DataFrame, names: Sequence[str] | None = None) -> DataFrame:
+def measured_replays(generations: DataFrame, names: Sequence[str] | None = None, lag: DataFrame | None = None) -> DataFrame:
     """`replays` and `metrics` in one pass: the columns of both.
 
     Parameters
@@ -38,7 +39,9 @@ def measured_replays(generations: DataFrame, names: Sequence[str] | None = None)
     generations : DataFrame
         Table `group_generations`.
     names : sequence of str, optional
-        Strategies; default: all registered ones that need no lag.
+        Strategies; default: all registered ones.
+    lag : DataFrame, optional
+        Table `partition_lag`; without it, and in generations before its first sample, strategies by lag are left out.
 
     Raises
     ------
@@ -46,6 +49,8 @@ def measured_replays(generations: DataFrame, names: Sequence[str] | None = None)
     """
     needed = ["cluster", "group_id", "log_partition", "log_offset", "log_ts", "protocol_type", "protocol", "generation"]
     rows = generations.select(*needed, "leader", "state_ts", "deleted", "members", "leader_library")
+    if lag is not None:
+        rows = rows.join(lag_at_generations(rows, lag), ["cluster", "group_id", "log_partition", "log_offset"], "left")
     ordered = rows.repartition("cluster", "group_id").sortWithinPartitions("cluster", "group_id", "log_partition", "log_offset")
     return ordered.mapInArrow(replay_batches(comparable(names)), MEASURED_REPLAYS)
 
@@ -112,5 +117,6 @@ def _row(cluster: str, replay: Replay) -> dict[str, object]:
         "n_members": replay.inputs.problem.n_members,
         "n_partitions": replay.inputs.problem.n_partitions,
         "matches_observed": replay.matches,
+        "lag_unknown": replay.inputs.lag_unknown,
         **{name: getattr(replay.metrics, name) for name in _FIGURES},
     }

@@ -177,6 +177,7 @@ FIGURES = _struct(
     max_member_lag=_L,
     lag_cv=_D,
     makespan_ratio=_D,
+    lag_unknown=_I,
     duplicates=_I,
     unassigned=_I,
     balanced=_B,
@@ -257,7 +258,18 @@ GROUP_REPORT = _struct(
     needless_moves=_I,
     needless_generation=_I,
     strategies=ArrayType(
-        _struct(strategy=_S, mode=_S, moved=_L, revoked=_L, spread_peak=_I, topic_spread_peak=_I, balanced=_L, generations=_L)
+        _struct(
+            strategy=_S,
+            mode=_S,
+            moved=_L,
+            revoked=_L,
+            spread_peak=_I,
+            topic_spread_peak=_I,
+            balanced=_L,
+            generations=_L,
+            lag_peak=_L,
+            makespan_ratio=_D,
+        )
     ),
     suggested_strategy=_S,
     suggestion=_S,

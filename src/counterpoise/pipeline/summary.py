@@ -12,7 +12,7 @@ from pyspark.sql import functions as fn
 
 from counterpoise._version import __version__
 
-__all__ = ["MOST_FINDINGS", "Counted", "nothing_note", "summarize"]
+__all__ = ["MOST_FINDINGS", "Counted", "lag_note", "nothing_note", "summarize"]
 
 MOST_FINDINGS = 200
 """So many findings at most are in the summary; the table has all."""
@@ -60,6 +60,24 @@ def summarize(
         "strategies": _strategies(figures),
         "findings": _findings(found),
     }
+
+
+def lag_note(figures: DataFrame) -> list[str]:
+    """What the replays by lag could not know, in words: one sentence, or none."""
+    seen = figures.where("strategy = 'observed'").agg(
+        fn.count("*").alias("all"),
+        fn.count("lag_unknown").alias("with_lag"),
+        fn.sum("lag_unknown").alias("unknown"),
+        fn.sum(fn.when(fn.col("lag_unknown").isNotNull(), fn.col("n_partitions"))).alias("partitions"),
+    )
+    row = seen.first()
+    if row is None or not row["all"]:
+        return []
+    without = row["all"] - row["with_lag"]
+    parts = [f"left out of {without} of {row['all']} generations: no log end was sampled before them"] if without else []
+    if row["unknown"]:
+        parts.append(f"given 0 for {row['unknown']} of {row['partitions']} lags (partition x generation): nothing was committed")
+    return [f"replays of lag and lag-sticky: {'; '.join(parts)}"] if parts else []
 
 
 def nothing_note(summary: Mapping[str, Any]) -> list[str]:
@@ -136,6 +154,8 @@ def _strategies(figures: DataFrame) -> list[dict[str, Any]]:
         fn.sum("moved").alias("moved"),
         fn.sum("revoked").alias("revoked"),
         fn.sum(fn.col("balanced").cast("bigint")).alias("balanced"),
+        fn.max("max_member_lag").alias("lag_peak"),
+        fn.avg("makespan_ratio").alias("makespan_ratio"),
     )
     return [row.asDict() for row in sums.orderBy("mode", "strategy").limit(1000).collect()]
 

@@ -58,11 +58,15 @@ class LagSeries:
 
 
 class Audit:
-    """One audit's output folder, opened for reading."""
+    """One audit's output folder, opened for reading.
+
+    Where it holds several clusters, groups are called cluster/group in all that is read here.
+    """
 
     def __init__(self, out: Path, summary: Row) -> None:
         self.out = out
         self.summary = summary
+        self._several = len(summary.get("clusters", ())) > 1
 
     def groups(self) -> list[Row]:
         """The rows of `group_report` by group id; maps are dicts, times microseconds."""
@@ -101,10 +105,10 @@ class Audit:
         if not offsets:
             return {}
         skipped = {name: max(at.size - most, 0) for name, at in offsets.items()}
-        wanted = pc.field("group_id").isin(pa.array([name for name in offsets if not skipped[name]], pa.string()))
+        wanted = self._group.isin(pa.array([name for name in offsets if not skipped[name]], pa.string()))
         for name, at in offsets.items():
             if skipped[name]:
-                wanted = wanted | ((pc.field("group_id") == name) & (pc.field("log_offset") >= int(at[skipped[name]])))
+                wanted = wanted | ((self._group == name) & (pc.field("log_offset") >= int(at[skipped[name]])))
         table = self._table("rebalances", columns=_STEPS, where=wanted)
         table = table.take(np.argsort(table.column("log_offset").to_numpy(), kind="stable"))
         names = table.column("group_id")
@@ -118,7 +122,7 @@ class Audit:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        known = pc.field("group_id").isin(groups) & pc.field("lag").is_valid()
+        known = self._group.isin(pa.array(groups, pa.string())) & pc.field("lag").is_valid()
         parts = [
             pa.Table.from_batches([batch]).group_by(["group_id", "at"]).aggregate([("lag", "sum")])
             for batch in self._batches("partition_lag", ["group_id", "at", "lag"], known)
@@ -161,7 +165,7 @@ class Audit:
         if not source.files:
             return pa.table({})
         try:
-            return source.to_table(columns=columns, filter=where)
+            return source.to_table(columns=self._columns(source, columns), filter=where)
         except (pa.ArrowException, OSError) as error:
             raise CaptureError(f"{self.out / 'tables' / name}: {_first_line(error)}; run the audit again") from error
 
@@ -172,9 +176,27 @@ class Audit:
         if not source.files:
             return
         try:
-            yield from (batch for batch in source.to_batches(columns=columns, filter=where) if batch.num_rows)
+            yield from (
+                batch for batch in source.to_batches(columns=self._columns(source, columns), filter=where) if batch.num_rows
+            )
         except (pa.ArrowException, OSError) as error:
             raise CaptureError(f"{self.out / 'tables' / name}: {_first_line(error)}; run the audit again") from error
+
+    @property
+    def _group(self) -> Any:
+        """What a group is called, as an expression over a table's rows."""
+        import pyarrow.compute as pc
+
+        group = pc.field("group_id")
+        return pc.binary_join_element_wise(pc.field("cluster"), group, "/") if self._several else group
+
+    def _columns(self, source: Any, columns: list[str] | None) -> Any:
+        import pyarrow.compute as pc
+
+        if not self._several:
+            return columns
+        listed = columns or source.schema.names
+        return {name: self._group if name == "group_id" else pc.field(name) for name in listed}
 
     def _source(self, name: str) -> Any:
         import pyarrow as pa

@@ -42,8 +42,9 @@ def print_findings(summary: dict[str, Any], findings: Iterable[Any], console: Co
         raise MissingExtraError("the findings need rich: pip install 'counterpoise[report]'") from error
     rows = [row if isinstance(row, dict) else {name: getattr(row, name) for name in _COLUMNS} for row in findings]
     console.print(_fleet(summary))
+    several = len(summary.get("clusters", ())) > 1
     for row in rows[:most]:
-        console.print(_head(row))
+        console.print(_head(row, f"{row['cluster']}/{row['group_id']}" if several else row["group_id"]))
         console.print(Padding(_body(row), (0, 0, 1, 5)))
     total = max(int(summary["findings"]["total"]), len(rows))
     if total > most:
@@ -52,7 +53,7 @@ def print_findings(summary: dict[str, Any], findings: Iterable[Any], console: Co
         console.print(_nothing(summary))
 
 
-_COLUMNS = ("rank", "severity", "kind", "group_id", "title", "evidence", "cost", "action")
+_COLUMNS = ("cluster", "rank", "severity", "kind", "group_id", "title", "evidence", "cost", "action")
 
 
 def _nothing(summary: dict[str, Any]) -> Text:
@@ -105,11 +106,11 @@ def _fleet(summary: dict[str, Any]) -> RenderableType:
     return table
 
 
-def _head(row: dict[str, Any]) -> Text:
+def _head(row: dict[str, Any], group: str) -> Text:
     text = _plain(f"\n{row['rank']:>3}. ")
     text.append(str(row["severity"]), style=_STYLES.get(row["severity"], "bold"))
     text.append("  ")
-    text.append(visible(row["group_id"]), style="bold cyan")
+    text.append(visible(group), style="bold cyan")
     text.append(f"  {visible(row['title'])}", style="bold")
     return text
 

@@ -38,7 +38,9 @@ def idle_members(row: Row) -> Finding | None:
 def unbalanced(row: Row) -> Finding | None:
     """Loads further apart than they need be, now: a plan that is balanced has them at most one apart where it can."""
     spread = row["spread_now"]
-    best = min((run["spread_peak"] for run in row["strategies"] or () if run["mode"] == "closed_loop"), default=None)
+    loops = [run for run in row["strategies"] or () if run["mode"] == "closed_loop"]
+    whole = max((run["generations"] for run in loops), default=0)  # strategies by lag miss what came before the first sample
+    best = min((run["spread_peak"] for run in loops if run["generations"] == whole), default=None)
     if row["state"] != "stable" or spread is None or best is None or spread - best < 2:
         return None
     topic = row["topic_spread_now"] or 0

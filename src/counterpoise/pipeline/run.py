@@ -1,0 +1,191 @@
+"""One audit under way: captures to tables, stage by stage, every table written once and read back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as fn
+
+from counterpoise.pipeline import decode
+from counterpoise.pipeline.anonymous import anonymous
+from counterpoise.pipeline.choice import Choice, within
+from counterpoise.pipeline.group_report import group_report
+from counterpoise.pipeline.lag import partition_lag
+from counterpoise.pipeline.ranking import findings
+from counterpoise.pipeline.rebalances import rebalances, topic_names
+from counterpoise.pipeline.replays import measured_replays, metrics, replays
+from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.sources import Capture
+from counterpoise.pipeline.stops import stops
+from counterpoise.pipeline.summary import Counted, lag_note, nothing_note, summarize
+from counterpoise.pipeline.timeline import committed
+
+__all__ = ["Progress", "Run"]
+
+Progress = Callable[[str, int, int], None]
+_STAGES = ("commits", "groups", "rebalances", "lag", "replays", "report", "findings", "summary")
+
+
+class Run:
+    """Writes the tables of one or more clusters and keeps their counts.
+
+    Parameters
+    ----------
+    captures : mapping
+        Cluster name -> capture.
+    out : Path
+    choice : Choice
+    salt : str, optional
+        Names are hashed with it. Tables with names in them then stand beside `out` while the audit runs, never in it.
+    progress : callable, optional
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        captures: Mapping[str, Capture],
+        out: Path,
+        choice: Choice,
+        salt: str | None,
+        progress: Progress | None,
+    ) -> None:
+        self._spark = spark
+        self._captures = {name: within(capture, choice) for name, capture in captures.items()}
+        self._out = out
+        self._at = out if salt is None else out.absolute().parent / f".{out.name}-with-names"
+        self._choice = choice
+        self._salt = salt
+        self._progress = progress
+        self._rows: dict[str, int] = {}
+
+    def run(self, source: str, strategies: Sequence[str] | None) -> dict[str, Any]:
+        """All stages; returns the summary as written to ``summary.json``."""
+        rests = {name: capture.records.where(~decode.is_commit()).persist() for name, capture in self._captures.items()}
+        try:
+            counted = self._decode(rests)
+            self._replay(strategies)
+            if self._salt is not None:
+                self._hide_names(self._salt)
+            self._judge()
+            self._begin("summary")
+            rest = _union(list(rests.values()))
+            tables = (self._read(name) for name in ("rebalances", "metrics", "group_report", "findings"))
+            about = summarize(counted, *tables, rest)
+        finally:
+            for one in rests.values():
+                one.unpersist()
+            if self._at != self._out:
+                shutil.rmtree(self._at, ignore_errors=True)
+        return self._write_summary(source, about)
+
+    def _decode(self, rests: Mapping[str, DataFrame]) -> Counted:
+        self._begin("commits")
+        seen = Observation()
+        decoded = _union([decode.decoded_commits(capture.records, name) for name, capture in self._captures.items()])
+        whole = decoded.observe(
+            seen,
+            fn.count(fn.when(fn.col("group_id").isNull(), 1)).alias("errors"),
+            fn.count(fn.when(fn.col("deleted"), 1)).alias("tombstones"),
+            fn.count("group_id").alias("decoded"),
+            fn.min("log_ts").alias("first"),
+            fn.max("log_ts").alias("last"),
+        )
+        generations = _union([decode.group_generations(rest, name) for name, rest in rests.items()])
+        modern = _union([decode.modern_group_records(rest, name) for name, rest in rests.items()])
+        commits, generations, modern = self._choice.of_groups(whole.where("group_id is not null"), generations, modern)
+        self._write("offset_commits", commits)
+        told = seen.get
+        damaged = rests if not told["errors"] else {name: capture.records for name, capture in self._captures.items()}
+        self._write("decode_errors", _union([decode.decode_errors(records, name) for name, records in damaged.items()]))
+        self._begin("groups")
+        self._write("group_generations", generations)
+        self._write("modern_group_records", modern)
+        sound = told["decoded"] - told["tombstones"]
+        errors = self._rows["decode_errors"]
+        return Counted(sound, told["tombstones"], told["errors"], told["first"], told["last"], errors)
+
+    def _replay(self, strategies: Sequence[str] | None) -> None:
+        self._begin("rebalances")
+        generations, modern = self._read("group_generations"), self._read("modern_group_records")
+        metadata = [capture.topics for capture in self._captures.values() if capture.topics is not None]
+        names = topic_names(self._read("offset_commits"), _union(metadata) if metadata else None)
+        steps = self._write("rebalances", rebalances(generations, modern, names))
+        self._begin("lag")
+        parts = [
+            partition_lag(valid, _of(steps, name, self._captures), self._captures[name].log_ends)
+            for name, valid in self._valid().items()
+        ]
+        lag = self._write("partition_lag", _union(parts))
+        self._begin("replays")
+        sampled = any(capture.log_ends is not None for capture in self._captures.values())
+        measured = measured_replays(generations, strategies, lag if sampled else None).persist()
+        self._write("replays", replays(measured))
+        self._write("metrics", metrics(measured))
+        measured.unpersist()
+
+    def _hide_names(self, salt: str) -> None:
+        found, self._at = self._at, self._out
+        for name in list(self._rows):
+            self._write(name, anonymous(self._spark.read.schema(TABLES[name]).parquet(str(found / "tables" / name)), salt))
+        shutil.rmtree(found, ignore_errors=True)
+
+    def _judge(self) -> None:
+        self._begin("report")
+        steps, valid = self._read("rebalances"), _union(list(self._valid().values()))
+        report = group_report(
+            steps, self._read("group_generations"), self._read("metrics"), valid, self._read("partition_lag"), stops(valid, steps)
+        )
+        groups = self._write("group_report", report)
+        self._begin("findings")
+        self._write("findings", findings(groups))
+
+    def _valid(self) -> dict[str, DataFrame]:
+        """Per cluster, the commits that count."""
+        commits = self._read("offset_commits")
+        return {name: committed(_of(commits, name, self._captures), one.aborted) for name, one in self._captures.items()}
+
+    def _write_summary(self, source: str, about: Mapping[str, Any]) -> dict[str, Any]:
+        clusters = list(self._captures)
+        notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
+        notes += [*nothing_note(about), *lag_note(self._read("metrics"))]
+        if self._salt is not None:
+            source = "(anonymized)"
+            notes.append("names are hashed; details of steps, metadata of commits, user data and raw bytes are left out")
+        tables = {
+            name: {"path": f"tables/{name}", "rows": self._rows[name], "columns": schema.names} for name, schema in TABLES.items()
+        }
+        head = {"format": 1, "source": source, "cluster": ", ".join(clusters), "clusters": clusters}
+        summary = {**head, **about, "tables": tables, "notes": notes}
+        (self._out / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        return summary
+
+    def _begin(self, stage: str) -> None:
+        if self._progress is not None:
+            self._progress(stage, _STAGES.index(stage), len(_STAGES))
+
+    def _write(self, name: str, table: DataFrame) -> DataFrame:
+        seen = Observation()
+        table.observe(seen, fn.count(fn.lit(1)).alias("rows")).write.mode("overwrite").parquet(self._path(name))
+        self._rows[name] = int(seen.get["rows"])
+        return self._read(name)
+
+    def _read(self, name: str) -> DataFrame:
+        return self._spark.read.schema(TABLES[name]).parquet(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return str(self._at / "tables" / name)
+
+
+def _union(parts: Sequence[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _of(table: DataFrame, cluster: str, captures: Mapping[str, Capture]) -> DataFrame:
+    """The rows of one cluster; the table itself where there is no other."""
+    return table if len(captures) == 1 else table.where(fn.col("cluster") == cluster)

@@ -1,0 +1,137 @@
+"""Parts of a capture, several captures at once, and names that must not leave the house."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from counterpoise.errors import OptionError
+from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.choice import Choice, instant
+from counterpoise.pipeline.sources import read_capture
+from counterpoise.report.render import write_report
+from counterpoise.report.terminal import print_findings
+from tests.pipeline.conftest import Audited
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SINCE, UNTIL = datetime(2026, 11, 21, 4, 6, tzinfo=UTC), datetime(2026, 11, 21, 4, 10, tzinfo=UTC)
+TWO = ["range", "sticky"]
+
+
+@pytest.fixture(scope="module")
+def both(spark: SparkSession, shop: Path, tmp_path_factory: pytest.TempPathFactory) -> Audited:
+    """The capture as two clusters, only groups that use one topic, only four minutes, hashed."""
+    choice = Choice(groups=("*",), topics=("order*",), since=SINCE, until=UNTIL)
+    out = tmp_path_factory.mktemp("both")
+    whole = read_capture(spark, shop)
+    some = replace(whole, records=whole.records.where("partition in (0, 1, 3)").coalesce(1))
+    return Audited(audit(spark, {"east": some, "west": some}, out, strategies=TWO, choice=choice, salt="pepper"))
+
+
+def names_of(audited: Audited) -> set[str]:
+    """Every group, topic, client, member and host name of the capture."""
+    found = set()
+    for row in audited.table("offset_commits", "group_id", "topic"):
+        found |= {row["group_id"], row["topic"]}
+    for row in audited.table("group_generations", "group_id", "members"):
+        found.add(row["group_id"])
+        for member in row["members"]:
+            found |= {member["member_id"], member["client_id"], member["client_host"], *(member["topics"] or ())}
+    for row in audited.table("rebalances", "assignment", "group_id"):
+        found.add(row["group_id"])
+        found |= {m[name] for m in row["assignment"] for name in ("member_id", "client_id")}
+    return {name for name in found if name}
+
+
+def words_in(value: Any) -> set[str]:
+    """Every string anywhere in a row."""
+    if isinstance(value, bytes):
+        return {value.decode("latin-1")}
+    if isinstance(value, dict):
+        return set().union(*map(words_in, value.values()))
+    if isinstance(value, list | tuple):
+        return set().union(*map(words_in, value))
+    return {value} if isinstance(value, str) else set()
+
+
+def test_no_name_is_left_in_anything_that_is_written_or_printed(both: Audited, audited: Audited) -> None:
+    """Every original name is looked for in every table, the summary, the report and the terminal's text."""
+    out = both.result.out
+    screen = io.StringIO()
+    print_findings(both.result.summary, both.result.findings, Console(file=screen, width=500), most=1000)
+    page = write_report(out).read_text(encoding="utf-8")
+    told = [screen.getvalue(), page, (out / "summary.json").read_text(encoding="utf-8")]
+    for table in sorted((out / "tables").iterdir()):
+        told += ["\n".join(words_in(pq.read_table(table).to_pylist()))]
+    ordinary = {"audit", "default"}
+    names = {name for name in names_of(audited) if len(name) > 3} - ordinary
+    assert len(names) > 150
+    assert {name for name in names if any(name in text for text in told)} == set()
+    assert [path.name for path in out.parent.iterdir() if "with-names" in path.name] == []
+    assert "group-" in screen.getvalue()
+
+
+def test_hashes_are_the_same_in_every_table_and_cluster(both: Audited) -> None:
+    groups = {row["group_id"] for row in both.table("group_report", "group_id")}
+    for name in ("offset_commits", "group_generations", "rebalances", "partition_lag", "replays", "metrics", "findings"):
+        assert {row["group_id"] for row in both.table(name, "group_id")} <= groups, name
+    owners = {row["owner"] for row in both.table("partition_lag", "owner")} - {None}
+    assert owners <= {m["member_id"] for row in both.table("rebalances", "assignment") for m in row["assignment"]}
+    assert owners
+
+
+def test_clusters_are_told_apart_everywhere(both: Audited) -> None:
+    for name in ("offset_commits", "rebalances", "partition_lag", "replays", "metrics", "group_report", "findings"):
+        counts = Counter(row["cluster"] for row in both.table(name, "cluster"))
+        assert counts["east"] == counts["west"] > 0, name
+    ranks = [finding.rank for finding in both.result.findings]
+    assert ranks == list(range(1, len(ranks) + 1))
+    assert both.result.summary["clusters"] == ["east", "west"]
+    page = (both.result.out / "report.html").read_text(encoding="utf-8")
+    assert "east/group-" in page
+    assert "west/group-" in page
+
+
+def test_only_groups_that_use_the_topic_and_their_other_topics_too(both: Audited, audited: Audited) -> None:
+    wanted = {row["group_id"] for row in audited.table("offset_commits") if row["topic"].startswith("order")}
+    for row in audited.table("group_generations", "group_id", "members"):
+        if any(topic.startswith("order") for member in row["members"] for topic in member["topics"] or ()):
+            wanted.add(row["group_id"])
+    some = {row["group_id"] for row in both.table("group_report", "group_id")}
+    assert 3 < len(some) <= len(wanted)
+    assert len(wanted) < len({row["group_id"] for row in audited.table("group_report", "group_id")})
+
+
+def test_the_window_keeps_what_compaction_would_have_left(both: Audited, audited: Audited) -> None:
+    """Steps within the window are those of the whole audit; before it there is at most one generation per group."""
+    whole = {(row["log_partition"], row["log_offset"]): row for row in audited.table("rebalances")}
+    steps = [row for row in both.table("rebalances") if row["cluster"] == "east"]
+    inside = [row for row in steps if row["log_ts"] >= SINCE]
+    assert all(row["log_ts"] < UNTIL for row in steps)
+    assert inside
+    classic = [row for row in steps if row["log_ts"] < SINCE and row["group_type"] == "classic"]
+    assert set(Counter(row["group_id"] for row in classic).values()) == {1}
+    for row in inside:
+        assert row["n_members"] == whole[row["log_partition"], row["log_offset"]]["n_members"]
+    at = {row["at"] for row in both.table("partition_lag", "at")}
+    assert min(at) >= SINCE
+    assert max(at) < UNTIL
+
+
+def test_times_and_windows_that_make_no_sense_are_told() -> None:
+    assert instant("2026-11-21T04:06", "--from") == SINCE
+    assert instant("2026-11-21T05:06+01:00", "--from") == SINCE
+    with pytest.raises(OptionError, match="--from yesterday: a time like"):
+        instant("yesterday", "--from")
+    with pytest.raises(OptionError, match="no window"):
+        Choice(since=UNTIL, until=SINCE)
