@@ -19,6 +19,7 @@ _COMMANDS = {
     "capture": "Record a cluster's group history, once or continuously.",
     "compare": "Measure several strategies on one group.",
     "explain": "Say why a partition is where a plan puts it.",
+    "export": "Share a group's partitions out over Spark queries: assign, starting offsets, what to restart.",
     "lag": "Show the lag of a live group: who holds it, and whether another assignment would cut it.",
     "lead": "Act as a group leader: JSON lines of member metadata in, assignments out.",
     "plan": "Plan one group and show what moves.",

@@ -75,8 +75,8 @@ class Run:
             self._judge()
             self._begin("summary")
             rest = _union(list(rests.values()))
-            tables = (self._read(name) for name in ("rebalances", "metrics", "group_report", "findings"))
-            about = summarize(counted, *tables, rest)
+            steps, figures = self._read("rebalances"), self._read("metrics")
+            about = summarize(counted, steps, figures, self._read("group_report"), self._read("findings"), rest)
         finally:
             for one in rests.values():
                 one.unpersist()

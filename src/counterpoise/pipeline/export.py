@@ -1,0 +1,212 @@
+"""A plan for Spark queries that share a group's topics: who reads what, from which offset; sticky from export to export.
+
+There are loops over partitions here: of one group, because texts with every partition in them are what comes out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from counterpoise.errors import CaptureError, OptionError
+from counterpoise.planning.assign import assign
+from counterpoise.snapshot.group import Group, Member
+
+__all__ = ["PROCEDURE", "export_plan", "read_offsets", "read_previous"]
+
+EARLIEST = -2
+"""What Spark's Kafka source reads as "from the first record there is"."""
+PROCEDURE = (
+    "drain: stop whatever reads these partitions now (the group's members, or the queries that change) once it has committed",
+    (
+        "export again from a capture that ends after the stop, or give --offsets with what the stopped queries reached (the last "
+        "line of the newest file in their checkpoint's folder offsets): startingOffsets must be those after the stop"
+    ),
+    (
+        "start every changed query with its assign and startingOffsets and a new, empty checkpointLocation: in an old one Spark "
+        "goes on with the old partitions and ignores startingOffsets"
+    ),
+    "leave every unchanged query alone: its assign is the same, and its checkpoint knows more than this export",
+)
+
+Row = dict[str, Any]
+Shares = dict[str, dict[str, list[int]]]
+
+
+def export_plan(
+    out: str | Path,
+    group: str,
+    strategy: str,
+    queries: int,
+    *,
+    cluster: str | None = None,
+    previous: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
+    reached: Mapping[str, Mapping[str, int]] | None = None,
+) -> dict[str, Any]:
+    """Share the partitions of an audited group out over so many queries.
+
+    Parameters
+    ----------
+    out : path
+        An audit's output folder.
+    group, cluster : str
+        Whose partitions; `cluster` is needed only where several have such a group.
+    strategy : str
+        Any registered one; those by lag use the lag of the last sample.
+    queries : int
+        How many, named ``query-0`` and so on.
+    previous : mapping, optional
+        ``{query: {topic: [partitions]}}`` of the export before: what a sticky strategy keeps.
+    reached : mapping, optional
+        ``{topic: {partition: offset}}``: where stopped queries ended; goes before what the group committed.
+
+    Returns
+    -------
+    dict
+        ``group, cluster, strategy, at, plan, queries`` (per query ``query, assign, startingOffsets, restart``), ``kept, moved,
+        no_restart, notes, procedure``. `assign` and `startingOffsets` are JSON texts, as the options of Spark's source want them.
+
+    Raises
+    ------
+    CaptureError
+        The folder is no audit's output.
+    OptionError
+        No such group, several of them, nothing to share out, or not even one query.
+    UnknownStrategyError
+
+    Notes
+    -----
+    A commit outside the log (behind its start or beyond its end) and a partition without one start at the first record.
+    """
+    if queries < 1:
+        raise OptionError(f"{queries} queries: at least one is wanted")
+    rows = _newest(Path(out), group, cluster)
+    sizes: dict[str, int] = {}
+    for row in rows:
+        sizes[row["topic"]] = max(sizes.get(row["topic"], 0), row["partition"] + 1)
+    lag = {topic: [0] * n for topic, n in sizes.items()}
+    for row in rows:
+        lag[row["topic"]][row["partition"]] = row["lag"] or 0
+    before = {} if previous is None else {name: {t: list(p) for t, p in held.items()} for name, held in previous.items()}
+    names = [f"query-{number}" for number in range(queries)]
+    claims = {name: _within(before.get(name, {}), sizes) for name in names}
+    members = [Member(name, tuple(sizes), claims[name], 1 if claims[name] else -1) for name in names]
+    plan = assign(Group(sizes, members, lag, group), strategy, protocol="eager")
+    start, notes = _starts(rows, sizes, reached or {})
+    listed = [_query(name, plan.target[name], start, before.get(name)) for name in names]
+    stopped = sorted(set(before) - set(names))
+    if stopped:
+        notes.append(f"no longer needed: {', '.join(stopped)}")
+    return {
+        "group": group,
+        "cluster": rows[0]["cluster"],
+        "strategy": strategy,
+        "at": max(row["at"] for row in rows).astimezone(UTC).isoformat(),
+        "plan": plan.target,
+        "queries": listed,
+        "kept": plan.kept,
+        "moved": plan.moved,
+        "no_restart": sum(not query["restart"] for query in listed),
+        "notes": notes,
+        "procedure": list(PROCEDURE),
+    }
+
+
+def read_previous(path: Path) -> Shares:
+    """The plan in an earlier export (its JSON form).
+
+    Raises
+    ------
+    OptionError
+    """
+    value = _json(path)
+    plan = value.get("plan") if isinstance(value, dict) else None
+    if not isinstance(plan, dict) or not all(isinstance(held, dict) for held in plan.values()):
+        raise OptionError(f"{path}: not an export in JSON (`counterpoise export ... --format json`)")
+    return plan
+
+
+def read_offsets(paths: Sequence[Path]) -> dict[str, dict[str, int]]:
+    """Offsets as Spark writes them into a checkpoint: the last line of each file, ``{topic: {partition: offset}}``.
+
+    Raises
+    ------
+    OptionError
+    """
+    reached: dict[str, dict[str, int]] = {}
+    for path in paths:
+        value = _json(path, last_line=True)
+        if not isinstance(value, dict) or not all(isinstance(held, dict) for held in value.values()):
+            raise OptionError(f'{path}: offsets like {{"topic": {{"0": 42}}}} are wanted on the last line')
+        for topic, held in value.items():
+            reached.setdefault(topic, {}).update({str(partition): int(offset) for partition, offset in held.items()})
+    return reached
+
+
+def _newest(out: Path, group: str, cluster: str | None) -> list[Row]:
+    """The last row of `partition_lag` per partition; of topics that were gone at the last sample none."""
+    path = out / "tables" / "partition_lag"
+    wanted = pc.field("group_id") == group
+    if cluster is not None:
+        wanted &= pc.field("cluster") == cluster
+    try:
+        table = ds.dataset(path, format="parquet").to_table(filter=wanted)
+    except (pa.ArrowException, OSError) as error:
+        raise CaptureError(
+            f"{path}: no table of an audit ({str(error).splitlines()[0]}); run `counterpoise audit` first"
+        ) from None
+    clusters = pc.unique(table.column("cluster")).to_pylist()
+    if len(clusters) > 1:
+        raise OptionError(f"group {group} is in the clusters {', '.join(sorted(clusters))}; name one with --cluster")
+    if pc.any(pc.is_valid(table.column("log_end"))).as_py():
+        table = table.filter(pc.equal(table.column("at"), pc.max(table.column("at"))))
+    if not table.num_rows:
+        raise OptionError(f"{out}: group {group} has no partitions there; the names are in the table group_report")
+    rows: list[Row] = table.sort_by([("topic", "ascending"), ("partition", "ascending")]).to_pylist()
+    return rows
+
+
+def _starts(rows: Sequence[Row], sizes: Mapping[str, int], reached: Mapping[str, Mapping[str, int]]) -> tuple[Any, list[str]]:
+    start = {topic: dict.fromkeys(range(n), EARLIEST) for topic, n in sizes.items()}
+    outside = 0
+    for row in rows:
+        if row["committed"] is not None and not row["clamped"]:
+            start[row["topic"]][row["partition"]] = row["committed"]
+        outside += bool(row["clamped"])
+    for topic, offsets in reached.items():
+        for partition, offset in offsets.items():
+            if topic in start and int(partition) in start[topic]:
+                start[topic][int(partition)] = offset
+    unknown = sum(offset == EARLIEST for offsets in start.values() for offset in offsets.values())
+    notes = [f"{unknown} partitions start at their first record (-2): nothing usable is committed"] if unknown else []
+    notes += [f"{outside} commits lie outside the log and are not used"] if outside else []
+    return start, notes
+
+
+def _query(name: str, share: Mapping[str, Sequence[int]], start: Any, before: Mapping[str, Sequence[int]] | None) -> Row:
+    offsets = {topic: {str(p): start[topic][p] for p in listed} for topic, listed in share.items()}
+    same = before is not None and {(t, p) for t, held in before.items() for p in held} == {
+        (t, p) for t, held in share.items() for p in held
+    }
+    assigned = {topic: list(listed) for topic, listed in share.items()}
+    return {"query": name, "assign": json.dumps(assigned), "startingOffsets": json.dumps(offsets), "restart": not same}
+
+
+def _within(held: Mapping[str, Sequence[int]], sizes: Mapping[str, int]) -> dict[str, list[int]]:
+    """Claims on partitions that still are there."""
+    return {topic: [p for p in listed if p < sizes[topic]] for topic, listed in held.items() if topic in sizes}
+
+
+def _json(path: Path, *, last_line: bool = False) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+        return json.loads(text.splitlines()[-1] if last_line and text else text)
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{path}: cannot be read as JSON ({error})") from None

@@ -1,0 +1,115 @@
+"""Plans for Spark queries: every partition once, from where the group is, and as few restarts as possible."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from counterpoise.cli.app import app
+from counterpoise.errors import CaptureError, OptionError
+from counterpoise.pipeline.arrow_types import arrow_schema
+from counterpoise.pipeline.export import EARLIEST, export_plan
+from counterpoise.pipeline.schemas import PARTITION_LAG
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def row(partition: int, committed: int | None, *, clamped: bool = False, **more: Any) -> dict[str, Any]:
+    """A row of `partition_lag`: the log holds 10 to 100."""
+    lag = None if committed is None else max(0, 100 - max(committed, 10))
+    about = {"cluster": "default", "group_id": "g", "topic": "t", "partition": partition, "at": AT, "committed": committed}
+    return {**about, "log_start": 10, "log_end": 100, "lag": lag, "owner": None, "quality": "exact", "clamped": clamped, **more}
+
+
+@pytest.fixture
+def audited(tmp_path: Path) -> Path:
+    """An audit's folder: topic t with seven partitions, one without a commit, one committed below its start."""
+    rows = [row(p, 40 + p) for p in range(5)] + [row(5, None), row(6, 3, clamped=True)]
+    rows += [row(9, 50, at=AT.replace(year=2025), topic="gone"), row(0, 77, group_id="other")]
+    folder = tmp_path / "tables" / "partition_lag"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(PARTITION_LAG)), folder / "part-0.parquet")
+    return tmp_path
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, ["export", *(str(word) for word in words)])
+
+
+def test_every_partition_goes_to_one_query_and_starts_where_the_group_is(audited: Path) -> None:
+    plan = export_plan(audited, "g", "sticky", 3)
+    given = [(q["query"], p) for q in plan["queries"] for p in json.loads(q["assign"])["t"]]
+    assert sorted(p for _, p in given) == list(range(7))
+    assert sorted(len(json.loads(q["assign"])["t"]) for q in plan["queries"]) == [2, 2, 3]
+    starts = {p: offset for q in plan["queries"] for p, offset in json.loads(q["startingOffsets"])["t"].items()}
+    assert starts == {"0": 40, "1": 41, "2": 42, "3": 43, "4": 44, "5": EARLIEST, "6": EARLIEST}
+    assert "2 partitions start at their first record" in plan["notes"][0]
+    assert plan["no_restart"] == 0
+
+
+def test_the_next_export_restarts_only_queries_whose_partitions_change(audited: Path, tmp_path: Path) -> None:
+    """From three queries to four: the three of 7 partitions have 3, 2, 2; the fourth takes one of the three and is new."""
+    first = run(audited, "--group", "g", "--queries", 3)
+    (tmp_path / "plan.json").write_text(first.stdout, encoding="utf-8")
+    same = run(audited, "--group", "g", "--queries", 3, "--previous", tmp_path / "plan.json")
+    assert "3 of 3 queries need no restart; kept 7, moved 0" in same.stderr
+    wider = run(audited, "--group", "g", "--queries", 4, "--previous", tmp_path / "plan.json")
+    plan = json.loads(wider.stdout)
+    assert (plan["moved"], plan["no_restart"]) == (1, 2)
+    assert [q["query"] for q in plan["queries"] if q["restart"]] == [
+        next(q["query"] for q in json.loads(first.stdout)["queries"] if len(json.loads(q["assign"])["t"]) == 3),
+        "query-3",
+    ]
+    fewer = json.loads(run(audited, "--group", "g", "--queries", 2, "--previous", tmp_path / "plan.json").stdout)
+    assert "no longer needed: query-2" in fewer["notes"]
+
+
+def test_offsets_of_stopped_queries_go_before_commits(audited: Path, tmp_path: Path) -> None:
+    (tmp_path / "17").write_text('v1\n{"batchWatermarkMs":0}\n{"t":{"1":99,"5":60}}\n', encoding="utf-8")
+    result = run(audited, "--group", "g", "--queries", 1, "--offsets", tmp_path / "17", "--format", "spark")
+    (line,) = map(json.loads, result.stdout.splitlines())
+    assert set(line) == {"query", "assign", "startingOffsets"}
+    starts = json.loads(line["startingOffsets"])["t"]
+    assert (starts["1"], starts["5"], starts["0"]) == (99, 60, 40)
+    assert "new, empty checkpointLocation" in result.stderr
+
+
+def test_assign_calls_are_python(audited: Path) -> None:
+    result = run(audited, "--group", "g", "--queries", 2, "--format", "assign", "--strategy", "lag-sticky")
+    seen: list[tuple[str, int, int]] = []
+
+    class Consumer:
+        def assign(self, listed: list[tuple[str, int, int]]) -> None:
+            seen.extend(listed)
+
+    exec(result.stdout, {"consumer": Consumer(), "TopicPartition": lambda *about: about})
+    assert sorted(seen)[:2] == [("t", 0, 40), ("t", 1, 41)]
+    assert len(seen) == 7
+
+
+def test_queries_keep_their_names_and_partitions_however_many_there_are(audited: Path) -> None:
+    few = export_plan(audited, "g", "sticky", 2)
+    many = export_plan(audited, "g", "sticky", 11, previous=few["plan"])
+    assert [q["query"] for q in many["queries"]] == [f"query-{number}" for number in range(11)]
+    kept = {name: [p for p in many["plan"][name].get("t", []) if p in few["plan"][name]["t"]] for name in few["plan"]}
+    assert [len(held) for held in kept.values()] == [1, 1]
+
+
+def test_wrong_use_gets_one_line(audited: Path, tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="run `counterpoise audit` first"):
+        export_plan(tmp_path / "nowhere", "g", "sticky", 2)
+    with pytest.raises(OptionError, match="group nobody has no partitions"):
+        export_plan(audited, "nobody", "sticky", 2)
+    with pytest.raises(OptionError, match="at least one"):
+        export_plan(audited, "g", "sticky", 0)
+    (tmp_path / "plan.json").write_text("[]", encoding="utf-8")
+    result = run(audited, "--group", "g", "--queries", 2, "--previous", tmp_path / "plan.json")
+    assert result.exit_code == 2
+    assert "not an export in JSON" in result.stderr
