@@ -17,8 +17,8 @@ from tests.clients.rounds import STRATEGIES, play
 ROOT = Path(__file__).resolve().parent.parent.parent
 OLDEST = ROOT / ".oldest"
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
-NEWEST_SEEDS = 2_000 if LONG else 60
-OLDEST_GROUPS = 10_000 if LONG else 100
+NEWEST_SEEDS = 2_000 if LONG else 30
+OLDEST_GROUPS = 10_000 if LONG else 60
 
 
 def play_all(host: str, strategy: str, seeds: int) -> None:
