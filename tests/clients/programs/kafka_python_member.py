@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from kafka import KafkaConsumer
+from kafka.errors import KafkaConnectionError
 
 from counterpoise.clients import kafka_python
 from counterpoise.clients.rebalance_listener import rebalance_listener
@@ -49,7 +50,12 @@ def main(settings: dict[str, Any]) -> None:
     journal.write("started")
     before: Any = None
     while not ending:
-        batch = consumer.poll(timeout_ms=200)
+        try:
+            batch = consumer.poll(timeout_ms=200)
+        except KafkaConnectionError as error:
+            # kafka-python lets a refused connection through while the broker is away.
+            journal.write("poll failed", error=repr(error))
+            continue
         now = names(listener.owned)
         if now != before:
             journal.write("owns", partitions=now)
