@@ -1,0 +1,122 @@
+"""Scenarios: what is read, and one clear error for everything wrong; the ledger's arithmetic."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counterpoise.errors import ScenarioError
+from counterpoise.simulation.ledger import ABSENT, Ledger
+from counterpoise.simulation.scenario import MemberGroup
+from counterpoise.simulation.scenario_file import load, read_scenario, ready_scenarios
+
+GOOD: dict[str, Any] = {"name": "s", "topics": {"t": 4}, "members": [{"name": "m", "topics": ["t"], "count": 2}]}
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"topic": {}}, "scenario: unknown field topic; there are: name, topics"),
+    ({"topics": {"t": -1}}, "topics.t: -1; at least 0 is wanted"),
+    ({"topics": {"t": "x"}}, "topics[...]: Expected int, got str"),
+    ({"duration": -1}, "duration: -1.0 is negative"),
+    ({"timing": {"session": 1}}, "timing: unknown field session"),
+    ({"timing": {"revoke": -1}}, "timing.revoke: -1.0 is negative"),
+    ({"timing": {"session_timeout": 0}}, "timing.session_timeout: 0; a time above 0 is wanted"),
+    ({"members": [{"name": "m", "topics": ["t"], "cuont": 1}]}, "members[0]: unknown field cuont"),
+    ({"members": [{"name": "m", "topics": ["t"], "count": 0}]}, "members[0].count: 0; at least 1 is wanted"),
+    ({"members": [{"name": "m", "topics": ["u"]}]}, "members[0].topics: u is no topic of the scenario"),
+    ({"members": [{"name": "m", "topics": ["t"], "dialect": "go"}]}, "members[0].dialect: dialect 'go' is unknown"),
+    ({"members": [{"name": "m", "topics": ["t"], "strategies": ["x"]}]}, "members[0].strategies: strategy 'x' is unknown"),
+    ({"members": [{"name": "m", "topics": ["t"]}] * 2}, "members[1].name: m is taken by m"),
+    ({"members": 5}, "members: Expected array, got int"),
+]
+WRONG_EVENTS: list[tuple[dict[str, Any], str]] = [
+    ({"do": "dance"}, "do: 'dance' is unknown; there are: join"),
+    ({"do": "join"}, "members: nobody is not among"),
+    ({"do": "join", "members": "x"}, "members: x is not among the scenario's members"),
+    ({"do": "join", "members": "m", "down": 3}, "down: join reads only members"),
+    ({"do": "pause", "members": "m", "seconds": -1}, "seconds: -1.0 is negative"),
+    ({"do": "join", "members": "m", "at": -1}, "at: -1.0 is negative"),
+    ({"do": "scale", "members": "m-00", "count": 1}, "members: 'm-00' is no member group"),
+    ({"do": "grow", "topic": "u", "partitions": 3}, "topic: 'u' is no topic of the scenario"),
+    ({"do": "grow", "topic": "t", "partitions": 4}, "partitions: t has 4 then; a topic only grows"),
+    ({"do": "create", "topic": "t", "partitions": 4}, "partitions: t has 4 then; delete it first"),
+    ({"do": "create", "partitions": 4}, "topic: a name is wanted"),
+    ({"do": "subscribe", "members": "m", "topics": ["u"]}, "topics: u is no topic"),
+    ({"do": "reconfigure", "members": "m"}, "strategies: at least one is wanted"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), WRONG, ids=[words for _, words in WRONG])
+def test_a_wrong_scenario_is_one_error_that_names_the_field(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        read_scenario(json.dumps({**GOOD, **change}), toml=False)
+    assert str(raised.value).startswith(words)
+
+
+@pytest.mark.parametrize(("event", "words"), WRONG_EVENTS, ids=[words for _, words in WRONG_EVENTS])
+def test_a_wrong_event_is_one_error_that_names_the_field(event: dict[str, Any], words: str) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        read_scenario(json.dumps({**GOOD, "events": [{"at": 1, **event}]}), toml=False)
+    assert str(raised.value).startswith(f"events[0].{words}")
+
+
+def test_an_event_after_the_end_and_a_second_delete_are_errors() -> None:
+    late = {**GOOD, "duration": 5, "events": [{"at": 9, "do": "join", "members": "m"}]}
+    with pytest.raises(ScenarioError, match=r"events\[0\].at: 9.0 lies after the end"):
+        read_scenario(json.dumps(late), toml=False)
+    twice = {**GOOD, "events": [{"at": 1, "do": "delete", "topic": "t"}, {"at": 2, "do": "delete", "topic": "t"}]}
+    with pytest.raises(ScenarioError, match=r"events\[1\].topic: t does not exist then"):
+        read_scenario(json.dumps(twice), toml=False)
+
+
+def test_files_that_are_not_there_or_not_readable_say_so() -> None:
+    with pytest.raises(ScenarioError, match=r"neither a .toml or .json file nor a ready scenario; ready are: autoscale-day"):
+        load("rolling")
+    with pytest.raises(ScenarioError, match="No such file"):
+        load("nowhere.toml")
+    for text, toml in (("x =", True), ("{", False)):
+        with pytest.raises(ScenarioError, match=r"not (TOML|JSON)"):
+            read_scenario(text, toml=toml)
+
+
+def test_every_ready_scenario_says_what_it_is_about() -> None:
+    assert all(load(name).about.endswith((".", ")")) for name in ready_scenarios())
+
+
+def test_names_go_on_counting_when_a_group_outgrows_its_width() -> None:
+    assert MemberGroup("pod", [], count=3).names(101)[::50] == ["pod-00", "pod-50", "pod-100"]
+    assert MemberGroup("one", []).names(2) == ["one", "one-01"]
+
+
+def keys(*listed: int) -> Any:
+    return np.array(listed, np.int64)
+
+
+def test_the_ledger_counts_gaps_and_overlaps_by_hand() -> None:
+    ledger = Ledger()
+    ledger.gain(0, 1, keys(7, 8))
+    ledger.lose(10, 1, keys(7))
+    ledger.gain(15, 2, keys(7))  # a gap of 5
+    ledger.gain(20, 3, keys(8))  # an overlap of 10: member 1 has it until 30
+    ledger.lose(30, 1, keys(8))
+    ledger.lose(35, 3, keys(8))  # ownerless from 35 to the horizon
+    found = ledger.intervals(40)
+    assert (found.time_without_owner(40), found.double_owned()) == (5 + 5, 10)
+
+
+def test_time_in_which_a_partition_does_not_exist_is_no_time_without_owner() -> None:
+    ledger = Ledger()
+    ledger.gain(0, 1, keys(7))
+    ledger.lose(10, 1, keys(7))
+    ledger.gain(10, ABSENT, keys(7, 9))
+    ledger.lose(20, ABSENT, keys(7, 9))
+    ledger.gain(24, 2, keys(7))
+    found = ledger.intervals(30)
+    assert (found.time_without_owner(30), found.double_owned(), len(found.of_members().start)) == (4, 0, 2)
+
+
+def test_an_empty_ledger_is_no_trouble() -> None:
+    found = Ledger().intervals(10)
+    assert (found.time_without_owner(10), found.double_owned()) == (0, 0)
