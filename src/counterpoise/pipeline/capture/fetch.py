@@ -98,7 +98,7 @@ def to_batch(messages: Sequence[Message], place: Place | None = None) -> pa.Reco
 def sorted_out(consumed: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Records, and events (ends of partitions and errors)."""
     errors = list(map(Message.error, consumed))
-    if errors.count(None) == len(errors):
+    if {type(None)} >= set(map(type, errors)):  # not by ==: a KafkaError cannot be compared with None
         return list(consumed), []
     return [m for m, error in zip(consumed, errors, strict=True) if error is None], [m for m in consumed if m.error() is not None]
 

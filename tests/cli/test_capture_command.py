@@ -1,0 +1,39 @@
+"""`counterpoise capture` used wrongly gets one line that says what to do, and no secret is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from counterpoise.cli.app import app
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--out", "OUT"], "no bootstrap servers: give --bootstrap-server"),
+        (["--out", "OUT", "--from-segments", "OUT", "--follow"], "it goes with --out and --json only"),
+        (["--out", "OUT", "--from-segments", "OUT/none"], "no such folder"),
+        (["--out", "OUT", "--bootstrap-server", "a:1", "--command-config", "OUT/none"], "No such file"),
+        (["--out", "OUT", "--bootstrap-server", "a:1", "--command-config", "BAD"], "isolation.level: read_committed or"),
+        (["--out", "OUT", "--bootstrap-server", "a:1", "--command-config", "WRONG"], "do not work"),
+    ],
+)
+def test_wrong_use_is_one_line(tmp_path: Path, arguments: list[str], words: str) -> None:
+    (tmp_path / "bad").write_text("isolation.level=serializable\nsasl.password=hunter2\n")
+    (tmp_path / "wrong").write_text("security.protocol=hunter2\nsasl.password=hunter2\n")
+    places = {"OUT": str(tmp_path / "out"), "BAD": str(tmp_path / "bad"), "WRONG": str(tmp_path / "wrong")}
+    given = [each.replace("OUT", places["OUT"]) if each.startswith("OUT") else places.get(each, each) for each in arguments]
+    done = CliRunner().invoke(app, ["capture", *given])
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "hunter2" not in done.output + done.stderr
+
+
+def test_the_help_has_examples() -> None:
+    done = CliRunner().invoke(app, ["capture", "--help"])
+    assert done.exit_code == 0
+    assert "counterpoise capture --bootstrap-server broker:9092 --out history --follow" in done.stdout
