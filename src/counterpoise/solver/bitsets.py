@@ -124,6 +124,9 @@ def take_most(levels: Levels, members: int, n: int) -> int:
 
 def add_to(layers: list[int], members: int) -> None:
     """One unit more for each of the members; layer j holds those with more than j units."""
+    if not layers or not members & ~layers[-1]:
+        layers.append(members)
+        return
     for at, layer in enumerate(layers):
         layers[at], members = layer | members, layer & members
         if not members:

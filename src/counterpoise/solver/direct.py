@@ -23,14 +23,16 @@ __all__ = ["deal_directly"]
 
 MOST_TOPICS = 2_000
 """With more topics, loops over them cost more than the classes they save."""
-MOST_LAYERS = 6_000
-"""With more layers of bits, few members take many partitions each: sets of them are not worth while."""
+FEW_SUBSCRIBERS = 4
+"""With fewer a topic, the network is sparse: flows are small, walks are long, and chains hardly ever end level."""
+LAYERS_PER_TOPIC = 3
+"""With more, few members take many partitions of a topic each: sets of them are not worth while."""
 
 
 MOST_HANDOVERS = 5_000
 """Units that members above quota hand over."""
-LOOKS = 20
-"""How often walks may look at every topic. Dealing at once looks once; groups that are no single block would look for ever."""
+LOOKS, MORE_LOOKS = 20, 4_000
+"""Looks at a topic, per topic and on top, after which walks end: groups that are no single block would take far more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ def deal_directly(problem: Problem, *, with_history: bool) -> Int32 | None:
     About O(T M / 64 + P), and T M / 64 for each walk.
     """
     n_topics, n_members = problem.n_topics, problem.n_members
-    if n_topics > MOST_TOPICS or n_topics * width(n_members) > DENSE_CELLS:
+    sparse = n_topics > 64 and len(problem.subscriber) < FEW_SUBSCRIBERS * n_topics
+    if sparse or n_topics > MOST_TOPICS or n_topics * width(n_members) > DENSE_CELLS:
         return None
     count, size = np.diff(problem.subscriber_start), np.diff(problem.topic_start)
     units = np.where(count > 0, size, 0)
@@ -79,7 +82,7 @@ def deal_directly(problem: Problem, *, with_history: bool) -> Int32 | None:
     else:
         left = units - np.diff(np.append(0, np.cumsum(owner >= 0))[problem.topic_start])
     layers = left // np.maximum(count, 1) + (left > 0)
-    if int(layers.sum()) > MOST_LAYERS or int(shares.excess.sum()) > MOST_HANDOVERS:
+    if int(layers.sum()) > LAYERS_PER_TOPIC * n_topics + 500 or int(shares.excess.sum()) > MOST_HANDOVERS:
         return None
     subscribers = bits_of_rows(table.reshape(n_topics, -1))
     if not _roomy_enough(subscribers, units.tolist(), *divmod(int(units.sum()), max(int((reach > 0).sum()), 1))):
@@ -91,7 +94,7 @@ def deal_directly(problem: Problem, *, with_history: bool) -> Int32 | None:
         (shares.spare, shares.extra),
         shares.extras,
         fresh=left is units,
-        work=LOOKS * n_topics,
+        work=LOOKS * n_topics + MORE_LOOKS,
     )
     topics = [topic for topic in np.argsort(count, kind="stable").tolist() if tray.left[topic]]
     tray.pour(topics)
@@ -121,11 +124,12 @@ def _hand_over(problem: Problem, tray: Tray, owner: Int32, size: Int64, excess: 
     where = owner >= 0
     claims = np.bincount((row + owner)[where], minlength=n_topics * width(n_members)).reshape(n_topics, -1)
     kept: list[list[int]] = [[] for _ in range(n_topics)]
-    for layer in range(int(claims.max(initial=0))):
-        for topic, members in enumerate(bits_of_rows(claims > layer)):
-            if members:
-                kept[topic].append(members)
-    exchange = Exchange(tray, kept, levels_of(excess), LOOKS * n_topics)
+    most = claims.max(axis=1, initial=0)
+    for layer in range(int(most.max(initial=0))):
+        rows = np.flatnonzero(most > layer)
+        for topic, members in zip(rows.tolist(), bits_of_rows(claims[rows] > layer), strict=True):
+            kept[topic].append(members)
+    exchange = Exchange(tray, kept, levels_of(excess), LOOKS * n_topics + MORE_LOOKS)
     if not exchange.settle():
         return False
     starts = problem.topic_start.tolist()

@@ -57,12 +57,9 @@ class Tray:
         self.rooms = levels_of(room)
 
     def pour(self, topics: list[int]) -> None:
-        """Deal the units of these topics, in this order, as far as their own subscribers have room: even shares, if possible."""
+        """Deal the units of these topics, in this order, as far as their subscribers have room; at first in even shares."""
         for topic in topics:
-            self._pour(topic, self.cap[topic])
-        if not self.fresh:
-            for topic in topics:
-                self._pour(topic, self.left[topic])
+            self._pour(topic, self.cap[topic] if self.fresh else self.left[topic])
 
     def _pour(self, topic: int, layers: int) -> None:
         for _ in range(layers):
@@ -75,7 +72,11 @@ class Tray:
     def reroute(self, topics: list[int]) -> None:
         """Deal what is left of these topics through others, as long as there is room."""
         waiting = [topic for topic in topics if self.left[topic]]
-        for even in (True, False):
+        for even in (True, False) if self.fresh else (False,):
+            if not even:
+                for topic in waiting:
+                    self._pour(topic, self.left[topic])
+                waiting = [topic for topic in waiting if self.left[topic]]
             while waiting and self.rooms and self._walk(waiting, everybody(self.rooms), even):
                 waiting = [topic for topic in waiting if self.left[topic]]
 
