@@ -33,7 +33,8 @@ def test_json_holds_every_figure_and_round() -> None:
 
 
 def test_the_picture_is_one_svg_with_a_ribbon_for_each_partition_and_escaped_names(tmp_path: Path) -> None:
-    scenario = {"name": "<b>", "duration": 60, "topics": {"a&b": 3}, "members": [{"name": '"<i>"', "topics": ["a&b"], "count": 2}]}
+    member = {"name": '"<i>"', "topics": ["a&b"], "count": 2}
+    scenario = {"name": "<b>", "duration": 60, "topics": {"a&b": 3}, "members": [member]}
     path, picture = tmp_path / "s.json", tmp_path / "p.svg"
     path.write_text(json.dumps(scenario))
     assert run(path, "--strategies", "range", "--picture", picture).exit_code == 0
