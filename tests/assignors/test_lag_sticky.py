@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.lag import least_moves as least_moves_at_balanced_counts
 from hypothesis import given
 
 from counterpoise.assignors import assignor
@@ -47,10 +50,10 @@ def member_lag(problem: Problem, owner: Int32) -> Int64:
     return load[1:]
 
 
-def cost(problem: Problem, owner: Int32) -> list[tuple[int, int]]:
-    """Counts with their capacities, the same for any two plans that are equally balanced in practice."""
+def cost(problem: Problem, owner: Int32) -> Fraction:
+    """The sum of load²/capacity: smallest where counts are balanced."""
     load = np.bincount(owner[owner >= 0], minlength=problem.n_members)
-    return sorted(zip(load.tolist(), problem.capacity.tolist(), strict=True))
+    return sum((Fraction(n * n, c) for n, c in zip(load.tolist(), problem.capacity.tolist(), strict=True)), Fraction(0))
 
 
 @pytest.mark.parametrize("shape", ["zipf", "lognormal", "mostly zero", "one giant"])
@@ -150,7 +153,7 @@ def test_fifty_rebalances_with_drifting_lags_move_at_most_a_fifth_more_than_prov
         moves += report.moves
         needed += least_moves(problem, before, float(report.bound) * 1.02 + 1)
         by_rule, rule_before = assignor("lag")(problem), by_rule
-        moves_by_rule += np.count_nonzero(by_rule != rule_before)
+        moves_by_rule += int(np.count_nonzero(by_rule != rule_before))
     assert needed > 0
     assert moves <= 1.2 * needed
     assert moves_by_rule > 0.5 * 50 * 4000
@@ -163,6 +166,60 @@ def least_moves(problem: Problem, owner: Int32, limit: float) -> int:
         heaviest = np.cumsum(np.sort(problem.lag[owner == member])[::-1])  # type: ignore[index]
         needed += int(np.searchsorted(heaviest, load[member] - limit)) + 1
     return needed
+
+
+@pytest.mark.parametrize("subscriptions", ["equal", "four sets", "random"])
+def test_with_balanced_counts_too_drifting_lags_move_at_most_a_fifth_more_than_proven_necessary(subscriptions: str) -> None:
+    rng = np.random.default_rng(51)
+    problem = group(subscriptions, 20, 400, 80, rng, lag=rng.lognormal(10, 1, 8000).astype(np.int64))
+    owner = lag_sticky(problem, tolerance=0.02)
+    moves = needed = 0
+    for _ in range(20):
+        assert problem.lag is not None
+        problem = problem.replace(previous_owner=owner, lag=(problem.lag * rng.uniform(0.8, 1.2, 8000)).astype(np.int64))
+        owner, before = lag_sticky(problem, tolerance=0.02), owner
+        report = lag_report(problem, owner, counts="balanced")
+        assert report.gap <= 0.02 + 1e-4
+        assert np.bincount(owner).tolist() == [100] * 80
+        moves += report.moves
+        needed += least_moves_at_balanced_counts(problem, before, float(report.bound) * 1.02 + 1, fixed=True)
+    assert needed > 0
+    assert moves <= 1.2 * needed
+
+
+def test_no_plan_of_200_small_groups_needs_fewer_moves_than_the_minimum_at_balanced_counts() -> None:
+    """Every plan with these counts within the limit, tried."""
+    rng = np.random.default_rng(52)
+    tight = 0
+    for number in range(200):
+        n_members = int(rng.integers(2, 4))
+        sets = [sorted(rng.choice(n_members, int(rng.integers(1, n_members + 1)), replace=False).tolist()) for _ in range(2)]
+        problem = problem_of([3, 3], [sets[0], list(range(n_members))], n_members, lag=rng.integers(0, 30, 6))
+        owner = sticky(problem)
+        counts = np.bincount(owner, minlength=n_members)
+        limit = int(rng.integers(20, 60))
+        everything = [np.array(plan) for plan in product(*(subscribers_of(problem, p) for p in range(6)))]
+        within = [
+            int(np.count_nonzero(plan != owner))
+            for plan in everything
+            if np.array_equal(np.bincount(plan, minlength=n_members), counts) and member_lag(problem, plan).max() <= limit
+        ]
+        if within and len(set(counts.tolist())) == 1:
+            least = least_moves_at_balanced_counts(problem, owner, limit, fixed=True)
+            assert least <= min(within), f"group {number}"
+            tight += least == min(within) > 0
+    assert tight > 10
+
+
+def test_a_circle_relieves_several_members_with_a_move_each_and_one_more() -> None:
+    """Three members at 110 where 101 are tolerated, one at 60: four moves, where exchanges would take six."""
+    lag = [10, 20, 80, 20, 30, 60, 30, 40, 40, 10, 20, 30]
+    owner = np.repeat([0, 1, 2, 3], 3)
+    problem = problem_of([12], [[0, 1, 2, 3]], 4, owner, lag=lag)
+    planned = lag_sticky(problem, tolerance=0.03)
+    report = lag_report(problem, planned, counts="balanced")
+    assert (report.moves, int(report.largest)) == (4, 100)
+    assert np.bincount(planned).tolist() == [3, 3, 3, 3]
 
 
 def skewed() -> Problem:

@@ -11,6 +11,7 @@ import numpy as np
 from counterpoise.model.problem import Int64
 from counterpoise.solver.lag_blocks import Bools
 from counterpoise.solver.lag_desk import Desk, Index
+from counterpoise.solver.lag_rotate import rotate
 
 _PARTNERS = 24
 _PARTNERS_AT_MOST = 256
@@ -31,6 +32,8 @@ def repair(desk: Desk) -> None:
     subscriptions differ, excess is relayed over members without room towards those that have some; a relay that
     leaves the worst member no better is taken back.
     """
+    if desk.trade_counts:
+        rotate(desk)
     _settle(desk, relayed=False)
     before = desk.excess()
     if len(desk.may) > 1 and before > 0:
