@@ -127,7 +127,7 @@ def read_range(settings: Settings, place: Place, start: int, end: int, *, lenien
         consumer.assign([TopicPartition(*place, start)])
         given_up = time.monotonic() + PATIENCE_S
         while True:
-            records, events = sorted_out(consumer.consume(BATCH, 0.5))
+            records, events = sorted_out(consumer.consume(BATCH, 0.1))
             if records:
                 given_up = time.monotonic() + PATIENCE_S
                 beyond = records[-1].offset() >= end
