@@ -46,7 +46,7 @@ def group(subscriptions: str, n_topics: int, size: int, n_members: int, rng: np.
 
 def member_lag(problem: Problem, owner: Int32) -> Int64:
     load = np.zeros(problem.n_members + 1, np.int64)
-    np.add.at(load, owner + 1, problem.lag)
+    np.add.at(load, owner + 1, np.asarray(problem.lag))
     return load[1:]
 
 
