@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark import SparkConf
+from pyspark.sql import SparkSession
 
 from counterpoise.pipeline import gateway, session
 from counterpoise.pipeline.gateway import forward
@@ -39,8 +40,8 @@ def test_the_jvm_is_started_with_its_noise_left_out(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(gateway, "launch_gateway", launch)
     monkeypatch.setattr(gateway, "SparkContext", Context)
-    monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: None)
-    monkeypatch.setattr(session.SparkSession.Builder, "getOrCreate", lambda _: None)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda _: None)
     monkeypatch.setattr("sys.__stderr__", told)
     for name in ("SPARK_LOCAL_IP", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.setenv(name, os.environ.get(name, ""))

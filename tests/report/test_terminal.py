@@ -40,9 +40,9 @@ def test_an_empty_recording_is_not_called_quiet():
     for part, told in (("records", "Nothing was recorded"), ("groups", "there is no group in these records")):
         summary = fleet.summary({"findings": []})
         summary[part]["total"] = 0
-        console = Console(file=io.StringIO(), width=100)
-        print_findings(summary, [], console)
-        text = console.file.getvalue()
+        shown = io.StringIO()
+        print_findings(summary, [], Console(file=shown, width=100))
+        text = shown.getvalue()
         assert told in text
         assert "quiet" not in text
 
