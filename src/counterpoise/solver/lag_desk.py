@@ -77,6 +77,12 @@ class Desk:
             self.held[member] = mine[np.argsort(self.weight[mine], kind="stable")]
         return self.held[member]
 
+    def hold_all(self) -> None:
+        """What `items_of` would find for every member, by one sort; for when many will be asked."""
+        order = np.lexsort((self.weight, self.owner))
+        bounds = np.searchsorted(self.owner[order], np.arange(len(self.load) + 1))
+        self.held = {member: order[bounds[member] : bounds[member + 1]] for member in range(len(self.load))}
+
     def price(self, partitions: Index, member: int) -> Int64:
         """What giving each partition to `member` adds to the moves: -1 (back home), 0, or 1 (leaves home)."""
         home, now = self.previous[partitions], self.owner[partitions]

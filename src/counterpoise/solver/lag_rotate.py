@@ -12,6 +12,9 @@ import numpy as np
 from counterpoise.solver.lag_desk import Desk
 
 _LIGHTS = 5
+"""So many topic classes are tried for the light partition."""
+_LONG = 4
+"""A circle of so many moves is taken without trying another light partition."""
 _NEXT = 12
 """So many of the members most over their limit are tried as the next link."""
 
@@ -27,11 +30,16 @@ def rotate(desk: Desk) -> None:
     over = np.flatnonzero(desk.load > desk.limit)
     waiting = over[np.argsort(-(desk.load[over] - desk.limit[over]), kind="stable")].tolist()
     room = desk.limit - desk.load
+    if len(waiting) > 1:
+        desk.hold_all()
     for roomy in np.argsort(-room, kind="stable").tolist():
         if len(waiting) < 2 or room[roomy] <= 0 or desk.moves_left < 3:
             break
-        circles = [_circle(desk, roomy, light, waiting, int(room[roomy])) for light in _lights(desk, roomy)]
-        links = max(circles, key=len, default=[])
+        links: list[int] = []
+        for light in _lights(desk, roomy):
+            links = max(links, _circle(desk, roomy, light, waiting, int(room[roomy])), key=len)
+            if len(links) >= _LONG:
+                break
         if len(links) < 3:
             continue
         takers = [desk.owner[partition] for partition in (*links[1:], links[0])]
