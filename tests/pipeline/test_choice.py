@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
+from counterpoise.cli.app import app
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.choice import Choice, instant
@@ -135,3 +137,15 @@ def test_times_and_windows_that_make_no_sense_are_told() -> None:
         instant("yesterday", "--from")
     with pytest.raises(OptionError, match="no window"):
         Choice(since=UNTIL, until=SINCE)
+
+
+def test_options_that_do_not_go_together_are_told_before_spark_starts(shop: Path, tmp_path: Path) -> None:
+    for words, told in (
+        ([str(shop), str(shop)], "give --cluster once for each"),
+        ([str(shop), str(shop), "--cluster", "a", "--cluster", "a"], "all different"),
+        ([str(shop), "--salt", "x"], "--salt goes with --anonymize"),
+        ([str(shop), "--from", "noon"], "--from noon: a time like"),
+    ):
+        result = CliRunner().invoke(app, ["audit", *words, "--out", str(tmp_path / "out")])
+        assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
+    assert not (tmp_path / "out").exists()
