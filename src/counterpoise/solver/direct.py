@@ -110,7 +110,7 @@ def deal_directly(problem: Problem, *, with_history: bool) -> Int32 | None:
 
 
 def _level(owner: Int32, live: npt.NDArray[np.bool_]) -> bool:
-    """Whether loads ended within one of each other. Where walks gave an extra away while somebody was still short, they did not."""
+    """Whether loads ended within one of each other; not where walks gave an extra away while somebody was still short."""
     load = np.bincount(owner[owner >= 0], minlength=len(live))[live]
     return not len(load) or int(load.max()) - int(load.min()) <= 1
 
