@@ -26,11 +26,12 @@ test-long: $(READY) $(KAFKA) $(OLDEST) ## the same tests with a hundred times th
 soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, everything done to each of them (half an hour)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST) tests/clients -m kafka
 
-lint: $(READY) ## style, types and import contracts
+lint: $(READY) ## style, types, import contracts, and the file map in ARCHITECTURE.md
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
+	@$(BIN)/python scripts/file_map.py --check
 
 bench: $(READY) ## time the decoder, and the assignors beside their peers on small groups, in one run (a quarter of an hour)
 	@$(BIN)/python -m benchmarks.decode_kernel

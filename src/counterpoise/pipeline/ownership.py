@@ -15,7 +15,6 @@ __all__ = [
     "changes",
     "owners_of",
     "pending",
-    "sizes_of",
 ]
 
 Owners: TypeAlias = dict[str, npt.NDArray[np.int32]]
@@ -43,11 +42,6 @@ def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owner
 
 _MOST = 10_000_000
 """No topic has so many partitions: an index beyond is damage, and must not be allocated for."""
-
-
-def sizes_of(owners: Owners) -> dict[str, int]:
-    """Topic -> number of partitions that have an owner."""
-    return {topic: int(np.count_nonzero(array != NOBODY)) for topic, array in owners.items()}
 
 
 def changes(before: Owners, now: Owners, alive: npt.NDArray[np.bool_]) -> tuple[int, int]:
