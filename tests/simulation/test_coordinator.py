@@ -77,6 +77,17 @@ def test_a_static_member_does_not_leave_when_it_polls_too_late() -> None:
     assert run([Event(20, "pause", "m-00", seconds=65)], members=static).rounds == 1
 
 
+def test_a_static_member_that_polls_too_late_takes_no_assignment_that_was_on_its_way() -> None:
+    """It has joined and is busy when the answer comes; before it polls again its generation is cleared, then it is new."""
+    members = [MemberGroup("m", ["t"], count=3, static=True), late()]
+    busy = [Event(22, "pause", "m-02", seconds=61), Event(25, "freeze", "m-02", seconds=59)]
+    later = Event(100, "rejoin", "m-00")
+    outcome = run([Event(20, "join", "late"), Event(20, "pause", "m-01", seconds=55), *busy, later], members=members)
+    assert 75000 <= outcome.history[1].at <= 76000  # the answer, six seconds before m-02 is out of time
+    assert owners_at(outcome, 83) == {"late": 3, "m-00": 3, "m-01": 3}
+    assert (outcome.rounds, outcome.settled, outcome.double_owned_seconds) == (3, True, 0)
+
+
 def test_a_leader_lost_in_mid_rebalance_is_a_failed_generation() -> None:
     members = [MemberGroup("m", ["t"], count=3), late()]
     outcome = run([Event(19, "crash_leader"), Event(20, "join", "late")], members=members)

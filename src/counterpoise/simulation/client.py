@@ -97,7 +97,7 @@ class Client:
         if self.busy_until > self.world.now:
             self.world.after(self.busy_until - self.world.now, self.on_assignment, keys, generation)
             return
-        if not self.alive or not self.coordinator.knows(self) or generation != self.coordinator.generation:
+        if not self.waiting or not self.coordinator.knows(self) or generation != self.coordinator.generation:
             return
         self.waiting = False
         self.generation = self.remembered_generation = generation
@@ -128,10 +128,15 @@ class Client:
         self.alive = False
 
     def lose_membership(self) -> None:
-        """The group goes on without it: nothing is owned any more; what is remembered depends on the library."""
+        """The group goes on without it: nothing is owned any more; what is remembered depends on the library.
+
+        An answer that is on its way counts no more, even where the group still knows the member: a static one that has
+        not polled in time (`max.poll.interval.ms`) has cleared its generation, and joins anew when it polls again.
+        """
         for keys in (self.owned, self._leaving):
             self.ledger.lose(self.world.now, self.number, keys)
         self.owned, self._leaving, self.generation = _NOTHING, _NOTHING, -1
+        self.waiting = False
         if not self.dialect.remembers:
             self.remembered, self.remembered_generation = _NOTHING, -1
 
