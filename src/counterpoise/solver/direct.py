@@ -106,13 +106,7 @@ def deal_directly(problem: Problem, *, with_history: bool) -> Int32 | None:
         return None
     free = owner < 0 if bool(count.all()) else (owner < 0) & np.repeat(count > 0, size)
     owner[free] = members_of([layer for layers in tray.dealt for layer in layers], n_members)
-    return owner if _level(owner, reach > 0) else None
-
-
-def _level(owner: Int32, live: npt.NDArray[np.bool_]) -> bool:
-    """Whether loads ended within one of each other; not where walks gave an extra away while somebody was still short."""
-    load = np.bincount(owner[owner >= 0], minlength=len(live))[live]
-    return not len(load) or int(load.max()) - int(load.min()) <= 1
+    return owner
 
 
 def _roomy_enough(subscribers: list[int], units: list[int], base: int, extras: int) -> bool:

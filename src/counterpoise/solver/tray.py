@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from counterpoise.errors import InvariantError
 from counterpoise.model.problem import Int64
 from counterpoise.solver.bitsets import add_to, bits_of_rows, everybody, levels_of, lowest, step_down, take_from, take_most, width
 
@@ -113,6 +114,8 @@ class Tray:
                 step_down(self.rooms, room, here)
                 members ^= here
         self.extras -= members.bit_count()
+        if self.extras < 0:
+            raise InvariantError(f"{-self.extras} members have an extra that belongs to others, who are still short")
         self.extra |= members
         self.spare &= ~members
 
@@ -167,7 +170,7 @@ class Tray:
             steps.append((topic, before, self.dealt[topic][0] & self.subscribers[before]))
             topic, before = before, came_from[before]
         n = min([self.left[topic], last.bit_count(), *(members.bit_count() for _, _, members in steps)])
-        if not self.rooms:
+        if not last & everybody(self.rooms):  # somebody else may still be short: the extras are what is left to give
             n = min(n, self.extras)
         self.left[topic] -= n
         last = self.choose(ending, last, n)
