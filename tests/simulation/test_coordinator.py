@@ -88,6 +88,18 @@ def test_a_static_member_that_polls_too_late_takes_no_assignment_that_was_on_its
     assert (outcome.rounds, outcome.settled, outcome.double_owned_seconds) == (3, True, 0)
 
 
+def test_a_busy_application_that_subscribes_anew_asks_for_it_when_it_polls() -> None:
+    members = [MemberGroup("m", ["t"], count=3)]
+    for seconds in (40, 70):  # still a member when it polls, or out since 60 s
+        paused = [Event(20, "pause", "m-00", seconds=seconds), Event(30, "subscribe", "m-00", topics=["t", "u"])]
+        if seconds > 60:
+            paused.insert(0, Event(19, "join", "late"))  # a JoinGroup of its own is on its way when it falls silent
+        outcome = run([*paused, Event(120, "rejoin", "m-01")], members=[*members, late()], topics={"t": 12, "u": 3})
+        assert not any(30000 <= entry.started < 20000 + min(seconds, 60) * 1000 for entry in outcome.history)
+        assert (outcome.settled, outcome.double_owned_seconds) == (True, 0)
+        assert owners_at(outcome, 119)["m-00"] >= 3
+
+
 def test_a_leader_lost_in_mid_rebalance_is_a_failed_generation() -> None:
     members = [MemberGroup("m", ["t"], count=3), late()]
     outcome = run([Event(19, "crash_leader"), Event(20, "join", "late")], members=members)

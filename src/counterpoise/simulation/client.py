@@ -120,6 +120,13 @@ class Client:
         """Another subscription: rejoins now, or as soon as the answer it waits for has come."""
         if tuple(topics) != self.topics:
             self.topics = tuple(topics)
+            self.rejoin()
+
+    def rejoin(self) -> None:
+        """The application wants a rebalance: its next poll asks for one, if it is still a member then."""
+        if self.busy_until > self.world.now:
+            self.world.after(self.busy_until - self.world.now, self.rejoin)
+        elif self.alive and self.coordinator.knows(self):
             self.join()
 
     def stop(self) -> None:

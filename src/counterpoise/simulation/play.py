@@ -183,8 +183,8 @@ class Play:
     def _do_rejoin(self, event: Event) -> None:
         """The application asks for a rebalance (KIP-568)."""
         for name in self._names(event):
-            if name in self._running and self.coordinator.knows(self._running[name]):
-                self._running[name].join()
+            if name in self._running:
+                self._running[name].rejoin()
 
     def _do_restart(self, event: Event) -> None:
         for name in self._names(event):
