@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.audit import AuditResult, audit
+from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.tables import dataset, folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,9 +29,14 @@ class Audited:
 
     def table(self, name: str, *columns: str) -> list[dict[str, Any]]:
         """The rows of one table, by Arrow."""
-        read = pq.read_table(self.result.out / "tables" / name, columns=list(columns) or None)
-        rows: list[dict[str, Any]] = read.to_pylist()
-        return rows
+        return rows_of(self.result.out, name, *columns)
+
+
+def rows_of(out: Path, name: str, *columns: str) -> list[dict[str, Any]]:
+    """The rows of a stored table; without names of columns, those of its schema."""
+    found = dataset(folder_of(out, name))
+    rows: list[dict[str, Any]] = found.to_table(columns=list(columns or TABLES[name].names)).to_pylist() if found.files else []
+    return rows
 
 
 @pytest.fixture(scope="session")

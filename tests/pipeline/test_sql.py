@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from counterpoise.pipeline import store
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.store import Folder
 from tests.pipeline.conftest import Audited
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ CHECKS: tuple[Check, ...] = (causes, behind, over_time, per_minute, restarts, id
 def views(spark: SparkSession, audited: Audited) -> SparkSession:
     """The session with the page's own views."""
     for name in TABLES:
-        spark.read.parquet(str(audited.result.out / "tables" / name)).createOrReplaceTempView(name)
+        store.read(spark, name, Folder(audited.result.out / "tables")).createOrReplaceTempView(name)
     return spark
 
 

@@ -37,6 +37,10 @@ __all__ = ["command"]
 @click.option(
     "--salt", metavar="TEXT", help="With --anonymize: hash with TEXT, so that runs can be compared. Default: a random one."
 )
+@click.option(
+    "--into", metavar="SCHEMA", help="Append the rows to tables of this schema of Spark's catalog too (catalog.schema)."
+)
+@click.option("--table-prefix", metavar="TEXT", help="With --into: what the names of those tables start with.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
 def command(
     sources: tuple[str, ...],
@@ -49,11 +53,14 @@ def command(
     names: str | None,
     anonymize: bool,
     salt: str | None,
+    into: str | None,
+    table_prefix: str | None,
     as_json: bool,
 ) -> None:
     """Audit the consumer groups recorded in each SOURCE, a folder with consumer_offsets.parquet, or that file.
 
-    Writes OUT/tables/<table>/ (Parquet), OUT/summary.json and OUT/report.html, and prints the findings.
+    Writes OUT/tables/<table>/ (Parquet by cluster and date; rows are added, none twice), OUT/summary.json and OUT/report.html,
+    and prints the findings.
     Exit code 0: no findings. 1: findings. 2: a SOURCE cannot be read.
 
     \b
@@ -64,6 +71,7 @@ def command(
     _need_extras()
     from counterpoise.pipeline.audit import run_audit
     from counterpoise.pipeline.choice import Choice
+    from counterpoise.pipeline.store import Catalog
     from counterpoise.report.render import write_report
     from counterpoise.report.terminal import print_findings
 
@@ -72,6 +80,9 @@ def command(
     choice = Choice(groups, topics, _moment(since, "--from"), _moment(until, "--to"))
     if salt is not None and not anonymize:
         raise OptionError("--salt goes with --anonymize; give both, or none")
+    if table_prefix is not None and into is None:
+        raise OptionError("--table-prefix goes with --into; give both, or none")
+    catalog = None if into is None else Catalog(into, table_prefix or "")
     secret = (salt or token_hex(16)) if anonymize else None
     err = console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -81,7 +92,7 @@ def command(
         def step(stage: str, done: int, total: int) -> None:
             bar.update(shown, description=f"{stage} ({done} of {total})")
 
-        result = run_audit(captures, out, strategies=strategies, choice=choice, salt=secret, progress=step)
+        result = run_audit(captures, out, strategies=strategies, choice=choice, salt=secret, into=catalog, progress=step)
         bar.update(shown, description="writing the report")
         report = write_report(result.out)
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,12 +11,13 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
-from counterpoise.errors import OptionError
+from counterpoise.errors import CaptureError, OptionError
+from counterpoise.pipeline.anonymous import fingerprint
 from counterpoise.pipeline.choice import Choice
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.replay_fold import comparable
 from counterpoise.pipeline.run import Progress, Run
-from counterpoise.pipeline.session import local_session, portable_timestamps
+from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.sources import (
     ONLY_RECORDS,
     Capture,
@@ -25,8 +27,9 @@ from counterpoise.pipeline.sources import (
     read_capture,
     reading,
 )
+from counterpoise.pipeline.store import Catalog, check_target
 
-__all__ = ["AuditResult", "Source", "audit", "run_audit"]
+__all__ = ["AuditResult", "Source", "audit", "check_out", "run_audit"]
 
 Source: TypeAlias = str | Path | DataFrame | Capture
 
@@ -58,6 +61,7 @@ def run_audit(
     strategies: Sequence[str] | None = None,
     choice: Choice | None = None,
     salt: str | None = None,
+    into: Catalog | None = None,
     progress: Progress | None = None,
 ) -> AuditResult:
     """Audit captures with a session of our own (or the active one), and stop it if it was made here.
@@ -72,11 +76,12 @@ def run_audit(
     sources = source if isinstance(source, Mapping) else {cluster: source}
     for one in sources.values():
         check_source(one)
+    check_out(out, salt)
     sizes = [count_records(one) for one in sources.values()]
     known = [size for size in sizes if size is not None]
     spark, made = local_session(records=sum(known) if len(known) == len(sizes) else None)
     try:
-        return audit(spark, sources, out, strategies=strategies, choice=choice, salt=salt, progress=progress)
+        return audit(spark, sources, out, strategies=strategies, choice=choice, salt=salt, into=into, progress=progress)
     finally:
         if made:
             spark.stop()
@@ -91,6 +96,7 @@ def audit(
     strategies: Sequence[str] | None = None,
     choice: Choice | None = None,
     salt: str | None = None,
+    into: Catalog | None = None,
     progress: Progress | None = None,
 ) -> AuditResult:
     """Run all stages and write ``out/tables/<table>/`` and ``out/summary.json``.
@@ -101,7 +107,7 @@ def audit(
     source : path, DataFrame or Capture; or a mapping of cluster names to such
         A capture folder, a Parquet file or folder, or any DataFrame with the columns of Spark's Kafka source.
     out : path
-        Tables in it are overwritten: the same captures give the same rows, however often.
+        Rows are added to the tables in it, none twice: the same captures again add nothing, later ones what is new in them.
     cluster : str
         Goes into the column of that name; a mapping brings its own names.
     strategies : sequence of str, optional
@@ -110,31 +116,63 @@ def audit(
         Patterns of groups and topics, and a window of time; default: everything.
     salt : str, optional
         Names of groups, topics, clients and members are hashed with it in everything that is written and returned.
+    into : Catalog, optional
+        Tables of a Spark catalog that get the same rows.
     progress : callable, optional
         ``progress(stage, done, total)``, at the start of each stage.
 
     Raises
     ------
     CaptureError
-        The source cannot be read.
+        The source cannot be read, or `out` holds tables of another kind: of another cluster, or of an earlier version.
     OptionError
-        No source is given.
+        No source is given; a cluster without a name; no such schema; names in `out` are hashed otherwise.
     UnknownStrategyError
 
     Notes
     -----
-    Every table is written once and read back, so nothing is computed twice; raw records are read twice (commits, the rest).
+    Every table is written once beside the stored ones and read back, so nothing is computed twice; at the end all are stored.
+    Raw records are read twice (commits, the rest).
     Only sums and the top findings come to the driver.
     """
     comparable(strategies)
     sources: Mapping[str, Source | str | Path] = source if isinstance(source, Mapping) else {cluster: source}
     if not sources:
         raise OptionError("no source to audit; give at least one capture")
+    if "" in sources:
+        raise OptionError("a cluster without a name; give one with --cluster")
+    check_out(out, salt)
+    if into is not None:
+        check_target(spark, into)
     captures = {name: _capture(spark, one) for name, one in sources.items()}
     where = ", ".join(str(one) if isinstance(one, str | Path) else "records" for one in sources.values())
-    with reading(where), portable_timestamps(spark):
-        summary = Run(spark, captures, Path(out), choice or Choice(), salt, progress).run(where, strategies)
+    with reading(where):
+        summary = Run(spark, captures, Path(out), choice or Choice(), salt, into, progress).run(where, strategies)
     return AuditResult(Path(out), summary, tuple(map(_finding, summary["findings"]["top"])))
+
+
+def check_out(out: str | Path, salt: str | None) -> None:
+    """Whether rows of this audit may stand beside those that are in the folder already.
+
+    Raises
+    ------
+    CaptureError
+        It holds an audit in an earlier version's form.
+    OptionError
+        Names there are plain and are to be hashed now, or the other way round, or with another salt.
+    """
+    file = Path(out) / "summary.json"
+    if not file.is_file():
+        return
+    try:
+        before = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        before = None
+    if not isinstance(before, dict) or before.get("format") != 2:
+        raise CaptureError(f"{file}: not the summary of an audit of this version; give another --out, or delete {Path(out)}")
+    if before.get("hashed") != (None if salt is None else fingerprint(salt)):
+        held = "plain" if before.get("hashed") is None else "hashed with another salt (give the same with --salt)"
+        raise OptionError(f"{out}: the names there are {held}; one folder has names of one kind, give another --out")
 
 
 def _capture(spark: SparkSession, source: str | Path | DataFrame | Capture) -> Capture:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from counterpoise.errors import CaptureError, OptionError
+from counterpoise.pipeline.tables import dataset, folder_of
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group, Member
 
@@ -152,12 +152,12 @@ def read_offsets(paths: Sequence[Path]) -> dict[str, dict[str, int]]:
 
 def _newest(out: Path, group: str, cluster: str | None) -> list[Row]:
     """The last row of `partition_lag` per partition; of topics that were gone at the last sample none."""
-    path = out / "tables" / "partition_lag"
+    path = folder_of(out, "partition_lag")
     wanted = pc.field("group_id") == group
     if cluster is not None:
         wanted &= pc.field("cluster") == cluster
     try:
-        table = ds.dataset(path, format="parquet").to_table(filter=wanted)
+        table = dataset(path).to_table(filter=wanted)
     except (pa.ArrowException, OSError) as error:
         raise CaptureError(
             f"{path}: no table of an audit ({str(error).splitlines()[0]}); run `counterpoise audit` first"

@@ -1,19 +1,20 @@
-"""One audit under way: captures to tables, stage by stage, every table written once and read back."""
+"""One audit under way: captures to tables, stage by stage, every table written once, read back, and stored at the end."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 
-from counterpoise.pipeline import decode
-from counterpoise.pipeline.anonymous import anonymous
+from counterpoise.pipeline import decode, store
+from counterpoise.pipeline.anonymous import anonymous, fingerprint
 from counterpoise.pipeline.choice import Choice, within
 from counterpoise.pipeline.group_report import group_report
 from counterpoise.pipeline.lag import partition_lag
@@ -23,17 +24,19 @@ from counterpoise.pipeline.replays import measured_replays, metrics, replays
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.sources import Capture
 from counterpoise.pipeline.stops import stops
-from counterpoise.pipeline.summary import Counted, lag_note, nothing_note, summarize
+from counterpoise.pipeline.store import Catalog, Folder
+from counterpoise.pipeline.summary import Counted, iso, lag_note, nothing_note, summarize
+from counterpoise.pipeline.tables import STAGED, dataset
 from counterpoise.pipeline.timeline import committed
 
 __all__ = ["Progress", "Run"]
 
 Progress = Callable[[str, int, int], None]
-_STAGES = ("commits", "groups", "rebalances", "lag", "replays", "report", "findings", "summary")
+_STAGES = ("commits", "groups", "rebalances", "lag", "replays", "report", "findings", "summary", "store")
 
 
 class Run:
-    """Writes the tables of one or more clusters and keeps their counts.
+    """Makes the tables of one or more clusters beside the stored ones, counts their rows, and stores them when all are there.
 
     Parameters
     ----------
@@ -43,6 +46,8 @@ class Run:
     choice : Choice
     salt : str, optional
         Names are hashed with it. Tables with names in them then stand beside `out` while the audit runs, never in it.
+    into : Catalog, optional
+        Where the rows go beside `out`.
     progress : callable, optional
     """
 
@@ -53,19 +58,25 @@ class Run:
         out: Path,
         choice: Choice,
         salt: str | None,
+        into: Catalog | None,
         progress: Progress | None,
     ) -> None:
         self._spark = spark
         self._captures = {name: within(capture, choice) for name, capture in captures.items()}
         self._out = out
-        self._at = out if salt is None else out.absolute().parent / f".{out.name}-with-names"
+        self._made = Folder(out / "tables" / STAGED)
+        self._at = self._made if salt is None else Folder(out.absolute().parent / f".{out.name}-with-names")
         self._choice = choice
         self._salt = salt
+        self._into = into
         self._progress = progress
         self._rows: dict[str, int] = {}
+        self._ends: dict[str, datetime | None] = {}
+        self._sampled: tuple[datetime | None, datetime | None] = (None, None)
 
     def run(self, source: str, strategies: Sequence[str] | None) -> dict[str, Any]:
         """All stages; returns the summary as written to ``summary.json``."""
+        self._clear()
         rests = {name: capture.records.where(~decode.is_commit()).persist() for name, capture in self._captures.items()}
         try:
             counted = self._decode(rests)
@@ -77,12 +88,17 @@ class Run:
             rest = _union(list(rests.values()))
             steps, figures = self._read("rebalances"), self._read("metrics")
             about = summarize(counted, steps, figures, self._read("group_report"), self._read("findings"), rest)
+            about["notes"] = self._notes(about)
+            self._store()
         finally:
             for one in rests.values():
                 one.unpersist()
-            if self._at != self._out:
-                shutil.rmtree(self._at, ignore_errors=True)
+            self._clear()
         return self._write_summary(source, about)
+
+    def _clear(self) -> None:
+        for folder in {self._made.path, self._at.path}:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _decode(self, rests: Mapping[str, DataFrame]) -> Counted:
         self._begin("commits")
@@ -95,12 +111,14 @@ class Run:
             fn.count("group_id").alias("decoded"),
             fn.min("log_ts").alias("first"),
             fn.max("log_ts").alias("last"),
+            *(fn.max(fn.when(fn.col("cluster") == name, fn.col("log_ts"))).alias(f"end{at}") for at, name in enumerate(rests)),
         )
         generations = _union([decode.group_generations(rest, name) for name, rest in rests.items()])
         modern = _union([decode.modern_group_records(rest, name) for name, rest in rests.items()])
         commits, generations, modern = self._choice.of_groups(whole.where("group_id is not null"), generations, modern)
         self._write("offset_commits", commits)
         told = seen.get
+        self._ends = {name: _later(told[f"end{at}"], rests[name]) for at, name in enumerate(rests)}
         damaged = rests if not told["errors"] else {name: capture.records for name, capture in self._captures.items()}
         self._write("decode_errors", _union([decode.decode_errors(records, name) for name, records in damaged.items()]))
         self._begin("groups")
@@ -121,7 +139,7 @@ class Run:
             partition_lag(valid, _of(steps, name, self._captures), self._captures[name].log_ends)
             for name, valid in self._valid().items()
         ]
-        lag = self._write("partition_lag", _union(parts))
+        lag = self._write("partition_lag", _union(parts), fn.min("at").alias("first"), fn.max("at").alias("last"))
         self._begin("replays")
         sampled = any(capture.log_ends is not None for capture in self._captures.values())
         measured = measured_replays(generations, strategies, lag if sampled else None).persist()
@@ -130,10 +148,10 @@ class Run:
         measured.unpersist()
 
     def _hide_names(self, salt: str) -> None:
-        found, self._at = self._at, self._out
+        found, self._at = self._at, self._made
         for name in list(self._rows):
-            self._write(name, anonymous(self._spark.read.schema(TABLES[name]).parquet(str(found / "tables" / name)), salt))
-        shutil.rmtree(found, ignore_errors=True)
+            self._write(name, anonymous(store.read(self._spark, name, found).drop("date"), salt))
+        shutil.rmtree(found.path, ignore_errors=True)
 
     def _judge(self) -> None:
         self._begin("report")
@@ -141,9 +159,29 @@ class Run:
         report = group_report(
             steps, self._read("group_generations"), self._read("metrics"), valid, self._read("partition_lag"), stops(valid, steps)
         )
-        groups = self._write("group_report", report)
+        groups = self._write("group_report", self._as_of(report))
         self._begin("findings")
-        self._write("findings", findings(groups))
+        self._write("findings", self._as_of(findings(groups)))
+
+    def _as_of(self, table: DataFrame) -> DataFrame:
+        """A table that tells how things stand at the end: dated by the last record of each cluster."""
+        day = fn.lit(None).cast("date")
+        for name, end in self._ends.items():
+            if end is not None:
+                day = fn.when(fn.col("cluster") == name, fn.lit(end.astimezone(UTC).date())).otherwise(day)
+        return table.withColumn("date", day)
+
+    def _store(self) -> None:
+        """All tables to where they stay; nothing is stored if one of them cannot be."""
+        self._begin("store")
+        kept = Folder(self._out / "tables")
+        for name in TABLES:
+            store.check(self._spark, name, self._made, kept)
+        if self._into is not None:
+            for name in TABLES:
+                store.write(store.read(self._spark, name, self._made), name, self._into)
+        for name in TABLES:
+            store.merge(self._spark, name, self._made, kept)
 
     def _valid(self) -> dict[str, DataFrame]:
         """Per cluster, the commits that count."""
@@ -152,34 +190,54 @@ class Run:
 
     def _write_summary(self, source: str, about: Mapping[str, Any]) -> dict[str, Any]:
         clusters = list(self._captures)
+        tables = {
+            name: {
+                "path": f"tables/{name}",
+                "rows": self._rows[name],
+                "stored": dataset(self._out / "tables" / name).count_rows(),
+                "columns": store.stored(name).names,
+            }
+            for name in TABLES
+        }
+        days = {name: None if end is None else end.astimezone(UTC).date().isoformat() for name, end in self._ends.items()}
+        names = None if self._salt is None else fingerprint(self._salt)
+        head = {"format": 2, "source": source if names is None else "(anonymized)", "cluster": ", ".join(clusters)}
+        head |= {"clusters": clusters, "days": days, "hashed": names}
+        head |= {"sampled_from": iso(self._sampled[0]), "sampled_to": iso(self._sampled[1])}
+        summary = {**head, **{name: value for name, value in about.items() if name != "notes"}, "tables": tables}
+        summary["notes"] = about["notes"]
+        (self._out / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        return summary
+
+    def _notes(self, about: Mapping[str, Any]) -> list[str]:
+        clusters = list(self._captures)
         notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
         notes += [*nothing_note(about), *lag_note(self._read("metrics"))]
         if self._salt is not None:
-            source = "(anonymized)"
             notes.append("names are hashed; details of steps, metadata of commits, user data and raw bytes are left out")
-        tables = {
-            name: {"path": f"tables/{name}", "rows": self._rows[name], "columns": schema.names} for name, schema in TABLES.items()
-        }
-        head = {"format": 1, "source": source, "cluster": ", ".join(clusters), "clusters": clusters}
-        summary = {**head, **about, "tables": tables, "notes": notes}
-        (self._out / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        return summary
+        return notes
 
     def _begin(self, stage: str) -> None:
         if self._progress is not None:
             self._progress(stage, _STAGES.index(stage), len(_STAGES))
 
-    def _write(self, name: str, table: DataFrame) -> DataFrame:
+    def _write(self, name: str, table: DataFrame, *also: Column) -> DataFrame:
         seen = Observation()
-        table.observe(seen, fn.count(fn.lit(1)).alias("rows")).write.mode("overwrite").parquet(self._path(name))
+        store.put(table.observe(seen, fn.count(fn.lit(1)).alias("rows"), *also), name, self._at)
         self._rows[name] = int(seen.get["rows"])
+        if also:
+            self._sampled = seen.get["first"], seen.get["last"]
         return self._read(name)
 
     def _read(self, name: str) -> DataFrame:
-        return self._spark.read.schema(TABLES[name]).parquet(self._path(name))
+        return store.read(self._spark, name, self._at).drop("date")
 
-    def _path(self, name: str) -> str:
-        return str(self._at / "tables" / name)
+
+def _later(moment: datetime | None, rest: DataFrame) -> datetime | None:
+    """The time of a cluster's last record: of its last commit, or of one that is no commit."""
+    row = rest.agg(fn.max("timestamp")).first()
+    times = [time for time in (moment, None if row is None else row[0]) if time is not None]
+    return max(times, default=None)
 
 
 def _union(parts: Sequence[DataFrame]) -> DataFrame:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from counterpoise.pipeline.gateway import quiet_context
 
-__all__ = ["LOCAL_SETTINGS", "local_session", "portable_timestamps"]
+__all__ = ["LOCAL_SETTINGS", "configured", "local_session"]
 
 LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -30,18 +30,19 @@ LOCAL_SETTINGS: Mapping[str, str] = {
 
 
 @contextmanager
-def portable_timestamps(spark: SparkSession) -> Iterator[None]:
-    """While tables are written: timestamps as every reader knows them (microseconds, UTC), not as Spark's old INT96."""
-    name = "spark.sql.parquet.outputTimestampType"
-    before = spark.conf.get(name, None)
-    spark.conf.set(name, "TIMESTAMP_MICROS")
+def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """While something is done: these settings of the session, whatever they are otherwise."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        if before is None:
-            spark.conf.unset(name)
-        else:
-            spark.conf.set(name, before)
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 SMALL = 500_000

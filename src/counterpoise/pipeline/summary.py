@@ -12,7 +12,7 @@ from pyspark.sql import functions as fn
 
 from counterpoise._version import __version__
 
-__all__ = ["MOST_FINDINGS", "Counted", "lag_note", "nothing_note", "summarize"]
+__all__ = ["MOST_FINDINGS", "Counted", "iso", "lag_note", "nothing_note", "summarize"]
 
 MOST_FINDINGS = 200
 """So many findings at most are in the summary; the table has all."""
@@ -43,8 +43,8 @@ def summarize(
     rest_total = sum(n for n, *_ in kinds.values())
     return {
         "counterpoise": __version__,
-        "from": _iso(min(first, default=None)),
-        "to": _iso(max(last, default=None)),
+        "from": iso(min(first, default=None)),
+        "to": iso(max(last, default=None)),
         "records": {
             "total": all_commits + rest_total,
             "commits": counted.commits,
@@ -170,14 +170,15 @@ def _findings(found: DataFrame) -> dict[str, Any]:
     top = []
     for row in found.orderBy("rank", "cluster").limit(MOST_FINDINGS).collect():
         one = row.asDict()
-        one["at"] = _iso(one["at"])
+        one["at"] = iso(one["at"])
         weight = {"critical": 1e6, "warning": 1e3, "notice": 1.0}[one["severity"]]
         one["weight"] = one["score"] / weight - 1
         top.append(one)
     return {"total": sum(by_kind.values()), "by_severity": by_severity, "by_kind": by_kind, "top": top}
 
 
-def _iso(moment: datetime | None) -> str | None:
+def iso(moment: datetime | None) -> str | None:
+    """A time as the summary writes it: UTC, milliseconds."""
     if moment is None:
         return None
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

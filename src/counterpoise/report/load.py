@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import reduce
+from operator import and_, or_
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from counterpoise.errors import CaptureError, MissingExtraError
+from counterpoise.pipeline.tables import dataset, folder_of
 from counterpoise.report.history import GroupHistory, Row, history_of
 from counterpoise.report.ribbons import Ints
 
@@ -60,7 +64,8 @@ class LagSeries:
 class Audit:
     """One audit's output folder, opened for reading.
 
-    Where it holds several clusters, groups are called cluster/group in all that is read here.
+    The folder may hold what earlier audits found; read is what belongs to the last one, which wrote the summary. Where it holds
+    several clusters, groups are called cluster/group in all that is read here.
     """
 
     def __init__(self, out: Path, summary: Row) -> None:
@@ -165,7 +170,7 @@ class Audit:
         if not source.files:
             return pa.table({})
         try:
-            return source.to_table(columns=self._columns(source, columns), filter=where)
+            return source.to_table(columns=self._columns(source, columns), filter=self._within(name, source, where))
         except (pa.ArrowException, OSError) as error:
             raise CaptureError(f"{self.out / 'tables' / name}: {_first_line(error)}; run the audit again") from error
 
@@ -176,9 +181,9 @@ class Audit:
         if not source.files:
             return
         try:
-            yield from (
-                batch for batch in source.to_batches(columns=self._columns(source, columns), filter=where) if batch.num_rows
-            )
+            wanted = self._within(name, source, where)
+            batches = source.to_batches(columns=self._columns(source, columns), filter=wanted)
+            yield from (batch for batch in batches if batch.num_rows)
         except (pa.ArrowException, OSError) as error:
             raise CaptureError(f"{self.out / 'tables' / name}: {_first_line(error)}; run the audit again") from error
 
@@ -198,17 +203,54 @@ class Audit:
         listed = columns or source.schema.names
         return {name: self._group if name == "group_id" else pc.field(name) for name in listed}
 
+    def _within(self, name: str, source: Any, where: Any) -> Any:
+        """`where`, and only rows of the audit that wrote the summary; of one in an older form, which stood alone, all."""
+        import pyarrow.compute as pc
+
+        if "days" not in self.summary:
+            return where
+        parts = [] if where is None else [where]
+        if name in ("group_report", "findings"):
+            parts.append(reduce(or_, (_on_day(cluster, day) for cluster, day in self.summary["days"].items())))
+        else:
+            parts.append(pc.field("cluster").isin(list(self.summary["days"])))
+            parts += _between(source, *_SPANS[name], self.summary)
+        return reduce(and_, parts)
+
     def _source(self, name: str) -> Any:
         import pyarrow as pa
-        import pyarrow.dataset as ds
 
-        path = self.out / "tables" / name
+        path = folder_of(self.out, name)
         if not path.is_dir():
             raise CaptureError(f"{path}: no such table; run the audit again")
         try:
-            return ds.dataset(path, format="parquet", exclude_invalid_files=False)
+            return dataset(path)
         except (pa.ArrowException, OSError) as error:
             raise CaptureError(f"{path}: {_first_line(error)}; run the audit again") from error
+
+
+_SPANS = {"rebalances": ("log_ts", ("from", "to")), "partition_lag": ("at", ("sampled_from", "sampled_to"))}
+"""Table -> its time, and between what of the summary it lies."""
+
+
+def _on_day(cluster: str, day: str | None) -> Any:
+    import pyarrow.compute as pc
+
+    on = pc.field("date").is_null() if day is None else pc.field("date") == date.fromisoformat(day)
+    return (pc.field("cluster") == cluster) & on
+
+
+def _between(source: Any, column: str, names: tuple[str, str], summary: Row) -> list[Any]:
+    """What keeps `column` between two times of the summary, which are cut to milliseconds."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if summary[names[0]] is None:
+        return []
+    first, last = (datetime.fromisoformat(summary[name]).astimezone(UTC) for name in names)
+    kind = source.schema.field(column).type
+    bounds = [pa.scalar(moment, pa.timestamp("us", tz="UTC")).cast(kind) for moment in (first, last + timedelta(milliseconds=1))]
+    return [pc.field(column) >= bounds[0], pc.field(column) < bounds[1]]
 
 
 def open_audit(out: str | Path) -> Audit:

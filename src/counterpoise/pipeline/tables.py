@@ -1,0 +1,40 @@
+"""Where the audit's Parquet tables lie, and how they are read by Arrow: for whoever has no Spark at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+__all__ = ["PARTITIONS", "STAGED", "dataset", "days", "folder_of"]
+
+PARTITIONS = ("cluster", "date")
+"""Columns that are folders (``cluster=shop/date=2026-11-21/``), in this order."""
+STAGED = ".new"
+"""Beside the tables: what an audit that is not finished has made so far; no reader looks into it."""
+
+
+def folder_of(out: str | Path, name: str) -> Path:
+    """The folder of one table in an audit's output folder."""
+    return Path(out) / "tables" / name
+
+
+def days(table: Path) -> set[str]:
+    """The partitions that a table has, as the names of their two folders (``cluster=shop/date=2026-11-21``)."""
+    return {f"{day.parent.name}/{day.name}" for day in table.glob("cluster=*/date=*")}
+
+
+def dataset(table: Path) -> ds.Dataset:
+    """A table as an Arrow dataset, with the columns that are folders.
+
+    Notes
+    -----
+    The types of the two are told, not guessed: a cluster may be called 2026.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    kinds = pa.schema([("cluster", pa.string()), ("date", pa.date32())])
+    return ds.dataset(table, format="parquet", partitioning=ds.partitioning(kinds, flavor="hive"), exclude_invalid_files=False)

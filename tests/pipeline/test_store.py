@@ -1,0 +1,121 @@
+"""Tables as they are kept: by cluster and day, appended to, no row twice; in folders and in a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as fn
+
+from counterpoise.errors import CaptureError, OptionError
+from counterpoise.pipeline import store
+from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.store import Catalog, Folder, Target
+from counterpoise.pipeline.tables import STAGED, days
+from tests.pipeline.conftest import rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
+ODD = "2026 a/b=c"
+"""A name of a cluster that is no word, and that a reader could take for a number or a path."""
+
+
+def table(spark: SparkSession, name: str, *rows: Mapping[str, Any]) -> DataFrame:
+    """Rows of a table; what is not given is null."""
+    schema = TABLES[name]
+    return spark.createDataFrame([tuple(row.get(column) for column in schema.names) for row in rows], schema)
+
+
+def commit(offset: int, hours: float, *, cluster: str = "east", group: str = "g") -> dict[str, Any]:
+    place = {"cluster": cluster, "log_partition": 0, "log_offset": offset, "log_ts": MIDNIGHT + timedelta(hours=hours)}
+    return {**place, "group_id": group, "topic": "t", "partition": 0, "committed_offset": offset, "deleted": False}
+
+
+@pytest.fixture(params=["folder", "catalog"])
+def target(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Target]:
+    """An empty folder, and an empty schema of the session's own catalog."""
+    if request.param == "folder":
+        yield Folder(tmp_path / "tables")
+        return
+    spark.sql("CREATE DATABASE audits")
+    yield Catalog("audits", "shop_")
+    spark.sql("DROP DATABASE audits CASCADE")
+
+
+def offsets(spark: SparkSession, target: Target) -> list[tuple[str, date, int]]:
+    found = store.read(spark, "offset_commits", target)
+    assert found.columns == store.stored("offset_commits").names
+    return sorted((row["cluster"], row["date"], row["log_offset"]) for row in found.collect())
+
+
+def test_the_same_rows_again_add_nothing_and_later_ones_only_what_is_new(spark: SparkSession, target: Target) -> None:
+    """Three rows on two days in UTC; then the last of them, a new one of the same day, and one of another cluster."""
+    first = table(spark, "offset_commits", commit(1, -2), commit(2, -0.001), commit(3, 0))
+    before, on = date(2026, 3, 1), date(2026, 3, 2)
+    told = [("east", before, 1), ("east", before, 2), ("east", on, 3)]
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "Pacific/Auckland")
+        store.write(first, "offset_commits", target)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+    assert offsets(spark, target) == told
+    store.write(first, "offset_commits", target)
+    assert offsets(spark, target) == told
+    store.write(table(spark, "offset_commits", commit(3, 0), commit(4, 1), commit(3, 0, cluster=ODD)), "offset_commits", target)
+    assert offsets(spark, target) == sorted([*told, ("east", on, 4), (ODD, on, 3)])
+
+
+def test_what_tells_how_things_stand_is_replaced_on_its_day_only(spark: SparkSession, target: Target) -> None:
+    for day, rows in ((1, {"a": 1, "b": 1}), (2, {"a": 2, "b": 2}), (2, {"a": 3})):
+        report = table(spark, "group_report", *({"cluster": "east", "group_id": g, "rebalances": n} for g, n in rows.items()))
+        store.write(report.withColumn("date", fn.lit(date(2026, 3, day))), "group_report", target)
+    found = store.read(spark, "group_report", target).collect()
+    assert sorted((row["date"].day, row["group_id"], row["rebalances"]) for row in found) == [
+        (1, "a", 1),
+        (1, "b", 1),
+        (2, "a", 3),
+    ]
+
+
+def test_records_of_another_cluster_under_the_same_name_are_refused(spark: SparkSession, target: Target) -> None:
+    store.write(table(spark, "offset_commits", commit(1, 1), commit(2, 2)), "offset_commits", target)
+    for stranger in (commit(2, 2.5), commit(2, 2, group="other")):
+        with pytest.raises(CaptureError, match=r"another record of cluster east at partition 0, offset 2; two clusters need"):
+            store.write(table(spark, "offset_commits", commit(3, 3), stranger), "offset_commits", target)
+    assert [offset for *_, offset in offsets(spark, target)] == [1, 2]
+
+
+def test_rows_without_a_time_are_kept_once_too(spark: SparkSession, target: Target) -> None:
+    place = {"cluster": "east", "log_partition": 1, "reason": "null offset, timestamp", "key": b"k"}
+    errors = table(spark, "decode_errors", place, {**place, "key": b"other"}, {**place, "log_offset": 7, "log_ts": MIDNIGHT})
+    for _ in range(2):
+        store.write(errors, "decode_errors", target)
+    found = store.read(spark, "decode_errors", target).collect()
+    assert sorted((row["date"] is None, bytes(row["key"])) for row in found) == [(False, b"k"), (True, b"k"), (True, b"other")]
+
+
+def test_folders_are_read_without_spark_and_nothing_unfinished_is_seen(spark: SparkSession, tmp_path: Path) -> None:
+    target = Folder(tmp_path / "tables")
+    store.put(table(spark, "offset_commits", commit(9, 0)), "offset_commits", Folder(target.path / STAGED))
+    store.write(table(spark, "offset_commits", commit(1, 0, cluster=ODD)), "offset_commits", target)
+    (row,) = rows_of(tmp_path, "offset_commits")
+    assert (row["cluster"], row["log_offset"], row["log_ts"]) == (ODD, 1, MIDNIGHT)
+    assert len(days(target.path / "offset_commits")) == 1
+    store.write(table(spark, "metrics"), "metrics", target)
+    assert rows_of(tmp_path, "metrics") == []
+    assert store.read(spark, "metrics", target).count() == 0
+
+
+def test_wrong_targets_get_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="--into nowhere: no such schema"):
+        store.check_target(spark, Catalog("nowhere"))
+    with pytest.raises(CaptureError, match="run `counterpoise audit"):
+        store.read(spark, "metrics", Folder(tmp_path))
+    with pytest.raises(CaptureError, match=r"default\.metrics: no such table"):
+        store.read(spark, "metrics", Catalog("default"))
