@@ -19,7 +19,9 @@ from counterpoise.cli.render import console
 from counterpoise.errors import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
+    from counterpoise.pipeline.capture.dump_rows import Read
     from counterpoise.pipeline.capture.recorder import Recorder, Schedule, Status
+    from counterpoise.pipeline.capture.segments import Found
     from counterpoise.pipeline.capture.settings import Settings
 
 __all__ = ["command"]
@@ -45,6 +47,12 @@ __all__ = ["command"]
     type=click.Path(file_okay=False, path_type=Path),
     help="Read a broker's data folder, or a copy of it, instead of a cluster.",
 )
+@click.option(
+    "--from-dump",
+    "dump",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Read what kafka-dump-log --offsets-decoder printed instead of a cluster.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Where the recording stands as JSON (with --follow a line per sample).")
 def command(
     bootstrap: str | None,
@@ -55,6 +63,7 @@ def command(
     sample_every: float,
     keep_days: float | None,
     segments: Path | None,
+    dump: Path | None,
     as_json: bool,
 ) -> None:
     """Record the offsets topic, log ends and topics of a cluster into OUT, which `counterpoise audit` reads.
@@ -67,12 +76,15 @@ def command(
       counterpoise capture --bootstrap-server broker:9092 --out history
       counterpoise capture --bootstrap-server broker:9092 --out history --follow --keep-days 30
       counterpoise capture --from-segments /var/lib/kafka/data --out history
+      counterpoise capture --from-dump dump.txt --out history
     """
     _need_extras()
-    if segments is not None:
-        if bootstrap is not None or config is not None or follow or keep_days is not None:
-            raise OptionError("--from-segments reads files: it goes with --out and --json only")
-        _read_segments(segments, out, as_json)
+    if segments is not None or dump is not None:
+        named = "--from-dump" if segments is None else "--from-segments"
+        if bootstrap is not None or config is not None or follow or keep_days is not None or (segments and dump):
+            raise OptionError(f"{named} reads files: it goes with --out and --json only")
+        found, words = _read_dump(dump, out) if dump is not None else _read_segments(segments or out, out)
+        _tell_read(found, words, out, as_json)
         return
     from counterpoise.pipeline.capture.recorder import Recorder, Schedule
 
@@ -122,19 +134,30 @@ def _record(recorder: type[Recorder], settings: Settings, out: Path, schedule: S
     sys.exit(0)
 
 
-def _read_segments(segments: Path, out: Path, as_json: bool) -> None:
+def _read_segments(segments: Path, out: Path) -> tuple[Found | Read, str]:
     from counterpoise.pipeline.capture.segments import from_segments
 
     found = from_segments(segments, out)
+    where = f"{found.segments} segments of {found.partitions} partitions"
+    return found, f"{where}; {found.aborted} aborted, {found.undecided} undecided, {found.corrupt} damaged stretches"
+
+
+def _read_dump(dump: Path, out: Path) -> tuple[Found | Read, str]:
+    from counterpoise.pipeline.capture.dump_folder import from_dump
+
+    if not dump.exists():
+        raise OptionError(f"{dump}: no such file; give the text that kafka-dump-log --offsets-decoder printed")
+    found = from_dump(dump, out)
+    rest = f"{found.partial} in part, {found.unreadable} unreadable"
+    return found, f"{found.segments} segments; {found.aborted} aborted, {found.undecided} undecided, {rest}"
+
+
+def _tell_read(found: Found | Read, words: str, out: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**asdict(found), "out": str(out)}))
         return
     shown = console()
-    shown.print(
-        f"{found.records:,} records from {found.segments} segments of {found.partitions} partitions; {found.aborted} aborted, "
-        f"{found.undecided} undecided, {found.corrupt} damaged stretches",
-        markup=False,
-    )
+    shown.print(f"{found.records:,} records from {words}", markup=False)
     for fault in found.faults[:10]:
         shown.print(fault, markup=False)
     shown.print(f"next: counterpoise audit {out} --out DIR", markup=False)

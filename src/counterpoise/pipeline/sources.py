@@ -17,6 +17,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, TimestampType
 
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.capture.dump_folder import folder_of
 from counterpoise.pipeline.capture.notes import capture_notes
 from counterpoise.pipeline.checks import (
     check_aborted,
@@ -79,7 +80,7 @@ class Capture:
 
 
 def read_capture(spark: SparkSession, source: str | Path) -> Capture:
-    """Read a capture folder, or a Parquet file or folder that holds only records.
+    """Read a capture folder, a Parquet file or folder that holds only records, or the text of ``kafka-dump-log``.
 
     Raises
     ------
@@ -96,7 +97,7 @@ def read_capture(spark: SparkSession, source: str | Path) -> Capture:
     if "://" in text:
         with reading(text):
             return _remote(spark, text.rstrip("/"))
-    path = Path(source)
+    path = folder_of(Path(source))
     records = _checked(path)
     with reading(str(records)):
         found = check_columns(spark.read.parquet(str(records)), str(records))
@@ -111,7 +112,7 @@ def check_source(source: str | Path) -> None:
     CaptureError
     """
     if "://" not in str(source):
-        _checked(Path(source))
+        _checked(folder_of(Path(source)))
 
 
 def _checked(path: Path) -> Path:
@@ -149,7 +150,7 @@ def _check_companions(folder: Path) -> None:
 def count_records(source: str | Path) -> int | None:
     """Records of a local capture by its Parquet footers; None where they cannot be read (that is `read_capture`'s to say)."""
     try:
-        records = _records_path(Path(source))
+        records = _records_path(folder_of(Path(source)))
         files = [records] if records.is_file() else sorted(records.rglob("*.parquet"))
         return sum(int(pq.read_metadata(file).num_rows) for file in files)
     except (CaptureError, pa.ArrowException, OSError):

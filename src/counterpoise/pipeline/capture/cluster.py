@@ -14,11 +14,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import OffsetSpec as _OffsetSpec  # type: ignore[attr-defined]
 
 from counterpoise.errors import SourceError
+from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.settings import Settings
 
 __all__ = ["OFFSETS_TOPIC", "Cluster", "Ends", "Place", "Tail", "hidden_tails", "source_error"]
 
-OFFSETS_TOPIC = "__consumer_offsets"
 TIMEOUT_S = 30.0
 Place = tuple[str, int]
 """Topic and partition."""

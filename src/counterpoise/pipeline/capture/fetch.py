@@ -19,23 +19,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.cluster import Place, source_error
+from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.settings import Settings
 
 __all__ = ["ARROW", "COMMITTED", "PASSING", "PATIENCE_S", "open_consumer", "read_range", "sorted_out", "to_batch"]
 
 COMMITTED = "read_committed"
-ARROW = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("timestampType", pa.int32()),
-    ]
-)
-"""The columns of Spark's Kafka source."""
 BATCH = 10_000
 PATIENCE_S = 120.0
 """So long nothing may come before a bounded read gives up; leaders move within seconds."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.capture.fetch import ARROW
+from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.series import Series
 
 __all__ = ["SAMPLES", "CaptureFolder"]

@@ -29,6 +29,8 @@ def capture_notes(folder: Path | None) -> list[str]:
 def _before(about: Any) -> list[str]:
     if about.get("source") == "segments":
         return ["taken from segment files: what compaction had removed before is not in it"]
+    if about.get("source") == "dump":
+        return ["complete=false: taken from the text of kafka-dump-log: what compaction had removed before is not in it"]
     missing = about.get("missing_before")
     if missing is None:
         return ["the recording had not yet caught up with the topic when it ended: the newest records are missing"]

@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import CaptureError, WireError
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
-from counterpoise.pipeline.capture.fetch import ARROW
+from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC
 from counterpoise.pipeline.capture.folder import CaptureFolder
 from counterpoise.pipeline.capture.log_batches import LogBatch, Record, batches, records
 

@@ -1,0 +1,143 @@
+"""The text that Kafka's `kafka-dump-log` prints, line by line: which segment, which batch, which record. Kafka 2.0 to 4.3."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
+
+__all__ = ["Batch", "Line", "Marker", "Other", "Printed", "Segment", "is_dump", "lines_of"]
+
+_LOOKED_AT = 65_536
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_DUMPING = re.compile(r"Dumping (.+)")
+_FOLDER = re.compile(r"(.+)-(\d+)")
+_BATCH = re.compile(
+    r"baseOffset: (\d+) lastOffset: \d+ count: .*?producerId: (-?\d+) .*?isTransactional: (true|false) isControl: (true|false) "
+    r".*?isvalid: (true|false)"
+)
+_RECORD = re.compile(
+    r"\| offset: (\d+) (CreateTime|LogAppendTime|NoTimestampType): (-?\d+) key[sS]ize: (-?\d+) value[sS]ize: (-?\d+) "
+    r"sequence: -?\d+ headerKeys: \[[^\]]*\] ?(.*)"
+)
+_MARKER = re.compile(r"endTxnMarker: (ABORT|COMMIT)\b")
+_SILENT = re.compile(
+    r"\s*$|(Log s|S)tarting offset: |timestamp: \d+ offset: |offset: \d+ position: \d+$|SLF4J: |.* passed sanity check"
+)
+"""Lines that say nothing about a record: headings, index files, the logging library."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A file begins. `partition` None: its name does not say which; `ours` False: it is of another topic, or an index."""
+
+    partition: int | None
+    ours: bool
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch begins; attributes as in the log, `valid` as the tool found its checksum."""
+
+    base_offset: int
+    producer_id: int
+    transactional: bool
+    control: bool
+    valid: bool
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One record: sizes in bytes (-1: null), `text` as the decoder wrote key and payload; empty: it was not printed."""
+
+    offset: int
+    time: int
+    append_time: bool
+    key_size: int
+    value_size: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A transaction ends."""
+
+    commits: bool
+
+
+@dataclass(frozen=True)
+class Other:
+    """A line nobody understands; `number` counts from 1."""
+
+    number: int
+    text: str
+
+
+Line = Segment | Batch | Printed | Marker | Other
+
+
+def is_dump(file: Path) -> bool:
+    """Whether a file begins as the tool's output does; judged by its content alone."""
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(_LOOKED_AT)
+    except OSError:
+        return False
+    text = head.decode("utf-16" if head.startswith(_UTF16) else "utf-8", "replace")
+    return any(line.startswith("baseOffset: ") or _DUMPING.match(line) for line in text.splitlines()[:200])
+
+
+def lines_of(file: Path) -> Iterator[Line]:
+    """What the lines of a file say, in order.
+
+    Raises
+    ------
+    CaptureError
+        The text was made with options that leave out what is needed; the message says which to use.
+
+    Notes
+    -----
+    One line is in memory at a time. Bytes that are not UTF-8 become U+FFFD: the sizes that the tool prints tell.
+    """
+    with file.open("rb") as opened:
+        encoding = "utf-16" if opened.read(2) in _UTF16 else "utf-8"
+    with file.open(encoding=encoding, errors="replace", newline="\n") as text:
+        for number, line in enumerate(text, 1):
+            found = _line(line.rstrip("\r\n"), number, file)
+            if found is not None:
+                yield found
+
+
+def _line(text: str, number: int, file: Path) -> Line | None:
+    record = _RECORD.match(text)
+    if record is not None:
+        return _record(record)
+    batch = _BATCH.match(text)
+    if batch is not None:
+        return Batch(int(batch[1]), int(batch[2]), *(batch[n] == "true" for n in (3, 4, 5)))
+    dumping = _DUMPING.fullmatch(text)
+    if dumping is not None:
+        return _segment(dumping[1])
+    if text.startswith("| key: "):
+        raise CaptureError(f"{file}, line {number}: no offsets are printed; dump again without --skip-record-metadata")
+    return None if _SILENT.match(text) else Other(number, text)
+
+
+def _record(found: re.Match[str]) -> Printed | Marker:
+    marker = _MARKER.match(found[6])
+    if marker is not None:
+        return Marker(marker[1] == "COMMIT")
+    sizes = int(found[4]), int(found[5])
+    return Printed(int(found[1]), int(found[3]), found[2] == "LogAppendTime", *sizes, found[6])
+
+
+def _segment(name: str) -> Segment:
+    parts = re.split(r"[/\\]", name.strip())
+    folder = _FOLDER.fullmatch(parts[-2]) if len(parts) > 1 else None
+    if not parts[-1].endswith(".log") or (folder is not None and folder[1] != OFFSETS_TOPIC):
+        return Segment(None, False)
+    return Segment(int(folder[2]) if folder is not None else None, True)

@@ -1,0 +1,279 @@
+"""The text of Kafka's dump tool as a source: byte for byte the records of the segments it was made from; what it lacks is told.
+
+The samples in tests/data/dump were printed by the tools of Kafka 4.3.1, 3.9.1 and 3.7.2 (the latter two from one broker's files).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import subprocess
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from counterpoise.cli.app import app
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
+from counterpoise.pipeline.capture.crc import crc32c
+from counterpoise.pipeline.capture.dump_folder import folder_of, from_dump
+from counterpoise.pipeline.capture.dump_rows import Read
+from counterpoise.pipeline.capture.segments import from_segments
+from counterpoise.pipeline.generations import generation_batches
+from counterpoise.pipeline.rebalances import steps_of_group
+from counterpoise.pipeline.sources import check_source, count_records, read_capture
+from tests.java import java_home
+from tests.kafka_broker import LIBS, SETTINGS, Broker
+from tests.pipeline.capture.test_segments import varint
+from tests.pipeline.capture.traffic import commit, open_transaction, transact
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATA = Path(__file__).parents[2] / "data" / "dump"
+NEW = DATA / "decoder-4.3.1.txt"
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    table: list[dict[str, Any]] = pq.read_table(folder / "consumer_offsets.parquet").to_pylist()
+    return sorted(table, key=lambda row: (row["partition"], row["offset"]))
+
+
+def both(tmp_path: Path, text: Path, segments: Path) -> tuple[Read, list[dict[str, Any]], list[dict[str, Any]]]:
+    """What was read from the text, its rows, and those of the segments it was made from."""
+    found = from_dump(text, tmp_path / "text")
+    from_segments(segments, tmp_path / "segments")
+    return found, rows(tmp_path / "text"), rows(tmp_path / "segments")
+
+
+def decoder(*segments: Path) -> str:
+    """What the tool of the test broker's version prints."""
+    java = [str(Path(java_home()) / "bin" / "java"), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    logging = f"-Dlog4j2.configurationFile={SETTINGS / 'log4j2.properties'}"
+    tool = [*java, logging, "-cp", f"{LIBS}/*", "org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder"]
+    done = subprocess.run([*tool, "--files", ",".join(map(str, segments))], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def dumped(tmp_path: Path, *changes: tuple[str, str]) -> Path:
+    """The sample of 4.3.1 with words replaced; every replacement must hit."""
+    text = NEW.read_text()
+    for old, new in changes:
+        assert re.search(old, text, re.MULTILINE)
+        text = re.sub(old, new, text, flags=re.MULTILINE)
+    file = tmp_path / "dump.txt"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_the_text_gives_the_bytes_of_the_segments(tmp_path: Path, version: str) -> None:
+    """Of members of all libraries, commits, tombstones; the record of an aborted transaction is left out and counted."""
+    found, text, segments = both(tmp_path, DATA / f"decoder-{version}.txt", DATA / f"segments-{version}")
+    assert text == segments
+    assert (found.records, found.aborted) == (len(segments), 1)
+    assert (found.undecided, found.altered, found.partial, found.unreadable, found.unnamed) == (0, 0, 0, 0, 0)
+    about = json.loads((tmp_path / "text" / "capture.json").read_text())
+    assert (about["source"], about["complete"]) == ("dump", False)
+
+
+def test_words_of_old_tools_give_commits_and_assignments(tmp_path: Path) -> None:
+    """Kafka 3.7 prints no subscription, no leader, no times of commits: assignments and offsets are as in the segments."""
+    found, text, segments = both(tmp_path, DATA / "decoder-3.7.2.txt", DATA / "segments-3.9.1")
+    assert [(row["partition"], row["offset"], row["key"]) for row in text] == [
+        (row["partition"], row["offset"], row["key"]) for row in segments
+    ]
+    assert (found.partial, found.unreadable, found.altered) == (8, 0, 0)
+    commits = [(a["value"][:16], b["value"][:16]) for a, b in zip(text, segments, strict=True) if a["key"][1] == 1]
+    assert len(commits) == 4
+    assert all(mine == real for mine, real in commits)
+    note = json.loads((tmp_path / "text" / "capture.json").read_text())["hidden"]
+    assert any(line.startswith("8 generations are printed without subscriptions") for line in note)
+
+
+@pytest.mark.spark
+def test_the_audit_reads_the_text(spark: SparkSession, tmp_path: Path) -> None:
+    """Detected by content, whatever its name; what it lacks is among the notes."""
+    renamed = tmp_path / "no-suffix"
+    renamed.write_bytes(NEW.read_bytes())
+    check_source(renamed)
+    capture = read_capture(spark, renamed)
+    assert capture.records.count() == count_records(renamed) == 31
+    assert any("taken from the text of kafka-dump-log" in note for note in capture.notes)
+    assert any("which version an assignment was written in" in note for note in capture.notes)
+
+
+def steps(folder: Path) -> list[dict[str, Any]]:
+    """The steps of all classic groups' lives in a folder."""
+    table = pq.read_table(folder / "consumer_offsets.parquet").sort_by([("partition", "ascending"), ("offset", "ascending")])
+    (batch,) = generation_batches(table.combine_chunks().to_batches())
+    told = sorted(batch.to_pylist(), key=lambda row: str(row["group_id"]))
+    found = []
+    for group, lines in groupby(told, key=lambda row: row["group_id"]):
+        found += [{"group": group, **step} for step in steps_of_group([{**row, "record_type": None} for row in lines])]
+    return found
+
+
+def test_the_text_gives_the_rebalances_of_the_segments(tmp_path: Path) -> None:
+    """All of them from the JSON of 4.3.1; from the words of 3.7.2 generations, members and owners."""
+    both(tmp_path, NEW, DATA / "segments-4.3.1")
+    assert steps(tmp_path / "text") == steps(tmp_path / "segments")
+    both(tmp_path / "old", DATA / "decoder-3.7.2.txt", DATA / "segments-3.9.1")
+    old, real = steps(tmp_path / "old" / "text"), steps(tmp_path / "old" / "segments")
+    assert len(real) >= 8
+    for mine, other in zip(old, real, strict=True):
+        assert {name: mine[name] for name in ("group", "generation", "joined", "left")} == {
+            name: other[name] for name in ("group", "generation", "joined", "left")
+        }
+        assert owners(mine) == owners(other)
+
+
+def owners(step: dict[str, Any]) -> dict[str, set[tuple[str, int]]]:
+    return {
+        member["member_id"]: {(each["topic"], index) for each in member["assigned"] or () for index in each["partitions"]}
+        for member in step["assignment"]
+    }
+
+
+def test_a_text_is_unfolded_once_and_again_when_it_grows(tmp_path: Path) -> None:
+    text = dumped(tmp_path)
+    first = folder_of(text)
+    assert folder_of(text) == first
+    text.write_text(text.read_text().split("Dumping /var/lib/kafka/data/__consumer_offsets-2/")[0])
+    assert len(rows(folder_of(text))) < len(rows(first))
+    assert folder_of(tmp_path) == tmp_path
+
+
+def test_utf16_as_a_windows_shell_writes_it(tmp_path: Path) -> None:
+    (tmp_path / "dump.txt").write_bytes(NEW.read_text().replace("\n", "\r\n").encode("utf-16"))
+    assert from_dump(tmp_path / "dump.txt", tmp_path / "a").records == from_dump(NEW, tmp_path / "b").records
+    assert rows(tmp_path / "a") == rows(tmp_path / "b")
+
+
+def test_what_the_text_lacks_is_counted(tmp_path: Path) -> None:
+    """A broken checksum, a cut line, an unknown type, a field that is not shown, a foreign file, a segment printed twice."""
+    whole = from_dump(NEW, tmp_path / "whole")
+    changes = [
+        (r"(producerId: -1 .* position: 131 .*isvalid:) true$", r"\1 false"),
+        (r'^(\| offset: 2 .*"group":"mixed".*"members":\[).*$', r"\1"),
+        (r'"type":"6"', '"type":"99"'),
+        (r',"metadataHash":-?\d+', ""),
+    ]
+    text = dumped(tmp_path, *changes)
+    segment = NEW.read_text().split("Dumping ")[3]
+    foreign = "Dumping /data/orders-0/00000000000000000000.log\nbaseOffset: 0 what\nsomething else\n"
+    text.write_text(text.read_text() + foreign + "Dumping " + segment + "Found 12 invalid bytes at the end of x.log\n")
+    found = from_dump(text, tmp_path / "out")
+    assert (found.records, found.altered, found.foreign) == (whole.records - 4, 1, 1)
+    assert found.repeated == segment.count("baseOffset")
+    assert found.unreadable == 5
+    told = "\n".join(found.faults)
+    assert "the tool found its checksum wrong" in told
+    assert "the decoder printed no fields" in told
+    assert "99 is not known" in told
+    assert "Found 12 invalid bytes" in told
+
+
+def test_an_open_transaction_is_left_out_and_said(tmp_path: Path) -> None:
+    text = dumped(tmp_path, (r"^\| offset: 6 .*endTxnMarker: COMMIT.*\n", ""))
+    found = from_dump(text, tmp_path / "out")
+    assert (found.undecided, found.aborted) == (1, 1)
+    assert "1 records whose transaction has no end" in json.loads((tmp_path / "out" / "capture.json").read_text())["hidden"][1]
+
+
+def test_segments_without_a_folder_are_numbered(tmp_path: Path) -> None:
+    """The tool run inside of the folders: no two records may share a place."""
+    text = dumped(tmp_path, (r"Dumping .*/", "Dumping "))
+    found = from_dump(text, tmp_path / "out")
+    placed = [(row["partition"], row["offset"]) for row in rows(tmp_path / "out")]
+    assert (len(set(placed)), found.unnamed) == (found.records, 4)
+    assert found.records == from_dump(NEW, tmp_path / "whole").records
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (r"^\| .*\n", "", "it prints no records"),
+        (r"key: \{.*$", "key: \x00\x02 payload: \x00\x03", "the decoder printed no fields"),
+        (r"^\| offset: .*?key: ", "| key: ", "dump again without --skip-record-metadata"),
+    ],
+)
+def test_text_made_with_other_options_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
+    with pytest.raises(CaptureError, match=re.escape(words)):
+        from_dump(dumped(tmp_path, (old, new)), tmp_path / "out")
+    done = CliRunner().invoke(app, ["audit", str(tmp_path / "dump.txt"), "--out", str(tmp_path / "report")])
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert words in done.stderr
+
+
+def test_the_command_tells_what_it_found(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["capture", "--from-dump", str(NEW), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0
+    assert "31 records from 4 segments; 1 aborted, 0 undecided, 0 in part, 0 unreadable" in done.stdout
+    again = CliRunner().invoke(app, ["capture", "--from-dump", str(NEW), "--out", str(tmp_path / "out")])
+    assert "holds a capture already" in again.stderr
+    other = CliRunner().invoke(app, ["capture", "--from-dump", str(DATA.parents[1] / "java.py"), "--out", str(tmp_path / "x")])
+    assert "not the output of kafka-dump-log" in other.stderr
+
+
+def segment_of(records: list[tuple[int, int, bytes | None, bytes | None]]) -> bytes:
+    """A segment with a batch per record."""
+    raw, sizes = bytearray(), []
+    for offset, time, key, value in records:
+        fields = b"".join(varint(-1) if each is None else varint(len(each)) + each for each in (key, value))
+        body = b"\x00\x00\x00" + fields + b"\x00"
+        payload = varint(len(body)) + body
+        head = struct.pack(">hiqqqhii", 0, 0, time, time, -1, -1, -1, 1)
+        raw += struct.pack(">qiibI", offset, len(head + payload) + 9, 0, 2, 0) + head + payload
+        sizes.append(21 + len(head + payload))
+    start = np.cumsum(sizes) - np.array(sizes)
+    sums = crc32c(np.frombuffer(bytes(raw), np.uint8), start + 21, np.array(sizes) - 21)
+    for at, right in zip(start.tolist(), sums.tolist(), strict=True):
+        raw[at + 17 : at + 21] = struct.pack(">I", right)
+    return bytes(raw)
+
+
+@pytest.mark.kafka
+def test_every_record_of_the_shop_survives_the_tool(shop: Path, tmp_path: Path) -> None:
+    """All record types of a whole cluster (of commits every 40th), through segments, the real tool and back: byte for byte."""
+    table = pq.read_table(shop / "consumer_offsets.parquet")
+    kept = [at % 40 == 0 or key[1] != 1 for at, key in enumerate(table["key"].to_pylist())]
+    table = table.filter(pa.array(kept))
+    files = []
+    for index in sorted(set(table["partition"].to_pylist())):
+        mine = table.filter(pa.compute.equal(table["partition"], index)).sort_by("offset").to_pylist()
+        file = tmp_path / f"{OFFSETS_TOPIC}-{index}" / f"{0:020d}.log"
+        file.parent.mkdir()
+        millis = [round(row["timestamp"].timestamp() * 1000) for row in mine]
+        file.write_bytes(segment_of([(r["offset"], t, r["key"], r["value"]) for r, t in zip(mine, millis, strict=True)]))
+        files.append(file)
+    (tmp_path / "dump.txt").write_text(decoder(*files))
+    found, text, segments = both(tmp_path, tmp_path / "dump.txt", tmp_path)
+    assert (found.records, found.altered, found.unreadable) == (table.num_rows, 0, 0)
+    wrong = [a for a, b in zip(text, segments, strict=True) if a != b]
+    assert wrong == []
+
+
+@pytest.mark.kafka
+def test_a_running_brokers_files_by_the_tool_and_by_our_reader(broker: Broker, tmp_path: Path) -> None:
+    """Commits, a committed, an aborted and an open transaction: both ways give the same records."""
+    broker.create_topic("dumped")
+    commit(broker, "dumper", "dumped", list(range(5)))
+    transact(broker, "dumper", "dumped", 1, abort=False)
+    transact(broker, "dumper", "dumped", 2, abort=True)
+    undecided = open_transaction(broker, "dumper", "dumped", 3)
+    try:
+        (tmp_path / "dump.txt").write_text(decoder(*sorted((broker.folder / "data").glob(f"{OFFSETS_TOPIC}-*/*.log"))))
+        found, text, segments = both(tmp_path, tmp_path / "dump.txt", broker.folder / "data")
+    finally:
+        undecided.abort_transaction(60)
+    assert text == segments
+    assert (found.undecided, found.altered, found.unreadable) == (1, 0, 0)
+    assert found.aborted >= 1
