@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from counterpoise.pipeline.schemas import PARTITION_LAG
-from counterpoise.pipeline.timeline import KEY, committed, ownership
+from counterpoise.pipeline.timeline import CELL, KEY, cells, committed, ownership
 
 __all__ = ["lag_at_generations", "lag_now", "partition_lag"]
 
@@ -51,11 +51,10 @@ def partition_lag(
     if log_ends is None:
         return _without_ends(told)
     owners = ownership(rebalances)
-    pairs = told.select(*KEY).union(owners.select(*KEY)).distinct()
+    newest = _newest_commits(told, log_ends)
+    pairs = newest.select(*KEY).union(owners.select(*KEY)).distinct()
     samples = pairs.join(log_ends, ["topic", "partition"]).withColumnRenamed("sampled_at", "time")
-    events = (
-        _commit_events(told).unionByName(_owner_events(owners), True).unionByName(samples.withColumn("last", fn.lit(1)), True)
-    )
+    events = newest.unionByName(_owner_events(owners), True).unionByName(samples.withColumn("last", fn.lit(1)), True)
     until_now = Window.partitionBy(*KEY).orderBy("time", "last", "log_offset").rowsBetween(Window.unboundedPreceding, 0)
     as_of = events.select(
         *KEY,
@@ -110,15 +109,21 @@ def lag_at_generations(generations: DataFrame, lag: DataFrame) -> DataFrame:
     return asked.join(found, place, "left").select(*place, fn.coalesce("lag", nothing).alias("lag"))
 
 
-def _commit_events(told: DataFrame) -> DataFrame:
+def _newest_commits(told: DataFrame, log_ends: DataFrame) -> DataFrame:
+    """The newest commit of each partition between two samples: no sample sees another one."""
+    instants = log_ends.select(fn.col("sampled_at").alias("time")).distinct()
+    micros = fn.unix_micros("time")
+    mean_gap = (fn.max(micros) - fn.min(micros)) / fn.greatest(fn.count("*") - 1, fn.lit(1))
+    width = instants.agg(fn.greatest(mean_gap, fn.lit(1.0)).alias("width")).where("width is not null")
+    marks = instants.withColumn("log_offset", fn.lit(2**63 - 1)).crossJoin(fn.broadcast(width))
+    placed = cells(told.crossJoin(fn.broadcast(width)), marks, fn.col("width"))
     offset = fn.when(~fn.col("deleted"), fn.col("committed_offset"))
-    return told.select(
-        *KEY,
-        fn.col("log_ts").alias("time"),
-        "log_offset",
-        fn.lit(0).alias("last"),
-        fn.struct(offset.alias("offset")).alias("commit"),
+    sums = placed.groupBy(*CELL).agg(
+        fn.max("log_ts").alias("time"),
+        fn.max_by(offset, "log_offset").alias("offset"),
+        fn.max("log_offset").alias("log_offset"),
     )
+    return sums.select(*KEY, "time", "log_offset", fn.lit(0).alias("last"), fn.struct("offset").alias("commit"))
 
 
 def _owner_events(owners: DataFrame) -> DataFrame:

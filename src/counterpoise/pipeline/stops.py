@@ -10,9 +10,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-from counterpoise.pipeline.timeline import KEY, ownership
+from counterpoise.pipeline.timeline import CELL, KEY, cells, ownership
 
 __all__ = ["stops", "stops_by_group"]
+
+_SLOT_US = 300_000_000
+"""Commits are summed up over five minutes, or up to the group's next step if that is nearer."""
 
 
 def stops(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
@@ -28,8 +31,8 @@ def stops(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
 
     Notes
     -----
-    One sort of the commits by partition, only those of groups that have steps; all the rest is over what is left of them
-    per partition and step.
+    Commits are summed up between steps first (`timeline.cells`); what is sorted is a row per partition and step, or per partition
+    and five minutes, whatever the number of commits.
     """
     spans = _spans(commits, rebalances)
     of_owner = Window.partitionBy("cluster", "group_id", "owner", "at")
@@ -67,32 +70,39 @@ def stops(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
 
 def _spans(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
     """Commits summed between two steps, per partition: ``at, generation, owner, eager, first, last, gap, commits, ...``."""
-    with_steps = fn.broadcast(rebalances.select("cluster", "group_id").distinct())
-    live = commits.where(~fn.col("deleted")).join(with_steps, ["cluster", "group_id"], "left_semi")
-    said = live.select(*KEY, fn.col("log_ts").alias("time"), "log_offset", fn.lit(0).alias("step"))
+    marks = rebalances.select("cluster", "group_id", fn.col("log_ts").alias("time"), "log_offset")
+    live = cells(commits.where(~fn.col("deleted")), marks, fn.lit(_SLOT_US), ["cluster", "group_id"])
+    summed = live.groupBy(*CELL).agg(
+        fn.min("log_ts").alias("time"),
+        fn.min("log_offset").alias("log_offset"),
+        fn.max("log_ts").alias("until"),
+        fn.count("*").alias("n"),
+    )
+    said = summed.drop("slot", "cell").join(marks.select("cluster", "group_id").distinct(), ["cluster", "group_id"], "left_semi")
     held = fn.struct("generation", "owner", "until", "eager").alias("held")
     owners = ownership(rebalances).select(*KEY, fn.col("log_ts").alias("time"), "log_offset", fn.lit(1).alias("step"), held)
     until_now = Window.partitionBy(*KEY).orderBy("time", "log_offset").rowsBetween(Window.unboundedPreceding, 0)
     numbered = said.unionByName(owners, allowMissingColumns=True).select(
         *KEY,
         "time",
-        "step",
+        "until",
+        "n",
         "held",
-        fn.sum("step").over(until_now).alias("interval"),
+        fn.coalesce(fn.sum("step").over(until_now), fn.lit(0)).alias("interval"),
         fn.last("held", ignorenulls=True).over(until_now).alias("then"),
     )
-    is_commit = fn.col("step") == 0
-    time = fn.when(is_commit, fn.col("time"))
-    nobody = is_commit & (fn.col("interval") > 0) & (fn.col("time") >= fn.col("then.until"))
-    seconds = fn.max(time).cast("double") - fn.min(time).cast("double")
+    nobody = (fn.col("interval") > 0) & (fn.col("time") >= fn.col("then.until"))
+    is_commit = fn.col("n").isNotNull()
+    time, count = fn.when(is_commit, fn.col("time")), fn.coalesce(fn.sum("n"), fn.lit(0))
+    seconds = fn.max("until").cast("double") - fn.min(time).cast("double")
     sums = numbered.groupBy(*KEY, "interval").agg(
         fn.max(fn.when(~is_commit, fn.col("time"))).alias("at"),
         fn.max("held").alias("held"),
         fn.min(time).alias("first"),
-        fn.max(time).alias("last"),
-        fn.when(fn.count(time) > 1, seconds / (fn.count(time) - 1)).alias("gap"),
-        fn.count(time).alias("commits"),
-        fn.count(fn.when(nobody, 1)).alias("commits_by_nobody"),
+        fn.max("until").alias("last"),
+        fn.when(count > 1, seconds / (count - 1)).alias("gap"),
+        count.alias("commits"),
+        fn.coalesce(fn.sum(fn.when(nobody, fn.col("n"))), fn.lit(0)).alias("commits_by_nobody"),
     )
     return sums.select("*", "held.generation", "held.owner", "held.eager").drop("held")
 
