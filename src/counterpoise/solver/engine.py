@@ -9,6 +9,7 @@ import numpy as np
 
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.solver.balance import Blocks, decompose, one_block, plausible
+from counterpoise.solver.chain import chain_of, deal_chain
 from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.decode import fill, give_up
 from counterpoise.solver.direct import deal_directly
@@ -78,7 +79,8 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
     if evenness == "exact":
         return _solve_evenly(problem, task, claims, match, pinned, before=racks == "before")
     if match is None:
-        deal = _sticky_deal(task)
+        chain = chain_of(classes) if task.demand.capacity is None and task.demand.offset is None else None
+        deal = _sticky_deal(task) if chain is None else deal_chain(classes, task.claims, chain)
     else:
         assert problem.racks is not None
         costs = priced(classes, task.claims, match, problem.racks.rack_of_member, before=racks == "before")

@@ -58,10 +58,12 @@ def claims_of(problem: Problem, classes: Classes) -> Claims:
     claims.owner[where] = member
     key = kind * n_members + member
     cells = classes.n_kinds * n_members
-    if cells <= max(DENSE_CELLS, len(key)):
+    if cells <= max(min(DENSE_CELLS, 20 * len(key)), len(key)) or not len(key):
         table = np.bincount(key, minlength=1)
         cell = np.flatnonzero(table)
         count = table[cell]
     else:
-        cell, count = np.unique(key, return_counts=True)
+        key.sort()
+        first = np.flatnonzero(np.append(True, key[1:] > key[:-1]))
+        cell, count = key[first], np.diff(np.append(first, len(key)))
     return Claims(claims.owner, cell // n_members, cell % n_members, count)
