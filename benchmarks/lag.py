@@ -15,15 +15,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
+from benchmarks.lag_minimum import least_moves
 from counterpoise.assignors import assignor
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.solver.lag_desk import open_desk
 
-__all__ = ["drift", "gaps", "least_moves", "longest_first", "main"]
+__all__ = ["drift", "gaps", "longest_first", "main"]
 
 SHAPES = ("zipf", "lognormal", "mostly zero", "one giant")
 SUBSCRIPTIONS = ("equal", "four sets", "random")
@@ -168,42 +166,6 @@ def _drifted(
         worst = max(worst, report.gap)
         needed += least_moves(problem, before, float(report.bound) * (1 + tolerance) + 1, fixed=counts == "balanced")
     return moves, needed, worst
-
-
-def least_moves(problem: Problem, owner: Int32, limit: float, *, fixed: bool) -> int:
-    """A lower bound on moves, from a plan to any within the limit.
-
-    Each member over it gives up so many of even its heaviest partitions. With `fixed` counts (all loads are equal, so every
-    balanced plan has them) whoever takes must give: what members over the limit lose in all is found room for with so
-    many others at least, and each of these gives one in return. That is counted apart for sets of members that counts
-    keep apart.
-    """
-    lag = np.asarray(problem.lag)
-    load = np.zeros(problem.n_members, np.int64)
-    np.add.at(load, owner, lag)
-    givers = sum(
-        int(np.searchsorted(np.cumsum(np.sort(lag[owner == member])[::-1]), load[member] - limit)) + 1
-        for member in np.flatnonzero(load > limit).tolist()
-    )
-    if not fixed or len(np.unique(np.bincount(owner, minlength=problem.n_members))) > 1:
-        return givers
-    takers = 0
-    for members in _apart(problem, owner):
-        excess = float(np.maximum(load[members] - limit, 0).sum())
-        room = np.cumsum(np.sort(np.maximum(limit - load[members], 0))[::-1])
-        takers += int(np.searchsorted(room, excess)) + 1 if excess > 0 else 0
-    return givers + takers
-
-
-def _apart(problem: Problem, owner: Int32) -> list[Int64]:
-    """Sets of members between which no partition can change hands while all counts stay."""
-    may = open_desk(problem, np.asarray(problem.lag), 0, owner).may
-    kind, member = np.nonzero(may)
-    size = len(may) + problem.n_members
-    arcs = coo_matrix((np.ones(len(kind)), (kind, len(may) + member)), shape=(size, size))
-    _, component = connected_components(arcs, directed=False)
-    of_member = component[len(may) :]
-    return [np.flatnonzero(of_member == each) for each in np.unique(of_member)]
 
 
 def main() -> None:
