@@ -11,6 +11,7 @@ import numpy as np
 
 from counterpoise.pipeline.causes import Difference, difference, identity
 from counterpoise.pipeline.ownership import Owners, carried, changes, owners_of, pending
+from counterpoise.pipeline.place import POLLED
 
 __all__ = ["ClassicFold", "protocol_kind"]
 
@@ -22,15 +23,22 @@ class ClassicFold:
     """State of one group between two of its records; memory is that of one generation.
 
     `feed` takes a row of `group_generations` (nested values as Python lists and dicts) and returns the step it makes,
-    without the columns that name cluster, group and place in the log.
+    without the columns that name cluster, group and place in the log. `state` is all there is to know between two records
+    (see `fold_state`); a fold made from it goes on as if nothing had been.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self.incarnation = 0
         self._logical = 0
         self._ended = False
         self._seen = False
         self._forget()
+        vars(self).update(state or {})
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the next record will be held against."""
+        return dict(vars(self))
 
     def _forget(self) -> None:
         self._generation: int | None = None
@@ -67,6 +75,8 @@ class ClassicFold:
         else:
             step = self._rebalanced(row)
         step["complete"] = self._seen or generation == 0
+        if row.get("log_partition") == POLLED:
+            step |= {"complete": False, "missed_generations": None}
         self._seen = True
         self._generation = generation
         self._members = list(row["members"])

@@ -23,11 +23,13 @@ __all__ = [
     "advise_batches",
     "commit_counts",
     "fidelity",
+    "finished_report",
     "group_report",
     "histories",
     "lag_by_group",
     "latest_figures",
     "libraries",
+    "report_parts",
     "strategy_runs",
 ]
 
@@ -42,16 +44,28 @@ def group_report(
     rebalances: DataFrame, generations: DataFrame, metrics: DataFrame, commits: DataFrame, lag: DataFrame, stops: DataFrame
 ) -> DataFrame:
     """Table `group_report` from the tables before it; joins per-group sums only."""
+    joined = report_parts(rebalances, generations, metrics, commits, stops)
+    return finished_report(joined, lag, rebalances, commits)
+
+
+def report_parts(
+    rebalances: DataFrame, generations: DataFrame, metrics: DataFrame, commits: DataFrame, stops: DataFrame
+) -> DataFrame:
+    """Per group: all that `group_report` is made of but lag and what depends on how long the others were recorded."""
     parts = [
         commit_counts(commits),
         libraries(generations),
         strategy_runs(metrics),
         latest_figures(metrics),
         fidelity(metrics),
-        lag_by_group(lag),
         stops_by_group(stops),
     ]
-    joined = _side_by_side([histories(rebalances), *parts])
+    return _side_by_side([histories(rebalances), *parts])
+
+
+def finished_report(parts: DataFrame, lag: DataFrame, rebalances: DataFrame, commits: DataFrame) -> DataFrame:
+    """Table `group_report` from `report_parts` of all groups, `partition_lag`, and the tables that say when recordings end."""
+    joined = parts.join(lag_by_group(lag), _KEY, "left")
     ends = rebalances.select("cluster", "log_ts").unionByName(commits.select("cluster", "log_ts"))
     span = ends.groupBy("cluster").agg(fn.max("log_ts").alias("to"))
     known = set(joined.columns)

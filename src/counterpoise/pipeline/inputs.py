@@ -21,11 +21,21 @@ from counterpoise.snapshot.group import Group, Member
 from counterpoise.wire.consumer_protocol import Subscription
 from counterpoise.wire.user_data import claims
 
-__all__ = ["Inputs", "inputs_of", "replayable"]
+__all__ = ["Inputs", "Planned", "inputs_of", "replayable"]
 
 Row = Mapping[str, Any]
 Kind = Literal["eager", "cooperative"]
 _OPAQUE = ("stream",)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One plan by itself: names in code order, `topic_start` int64[T+1], `owner` int32[P]."""
+
+    members: Sequence[str]
+    topics: Sequence[str]
+    topic_start: Int64
+    owner: Int32
 
 
 @dataclass(frozen=True)
@@ -66,18 +76,22 @@ class Inputs:
         """The group as arrays."""
         return self.group.problem() if self.lag is None else self.group.problem().replace(lag=self.lag)
 
-    def carry(self, before: Inputs, owner: Int32) -> Int32:
-        """`owner` (of the generation `before`) in this generation's codes: int32[P], UNOWNED for what is gone or new."""
+    def planned(self, owner: Int32) -> Planned:
+        """A plan for this generation, free of all else that is known about it."""
+        return Planned(self.group.member_ids, self.group.topic_names, self.problem.topic_start, owner)
+
+    def carry(self, before: Planned) -> Int32:
+        """The owners of an earlier plan in this generation's codes: int32[P], UNOWNED for what is gone or new."""
         code = {name: at for at, name in enumerate(self.group.member_ids)}
-        translate = np.array([code.get(name, UNOWNED) for name in before.group.member_ids] + [UNOWNED], np.int32)
+        translate = np.array([code.get(name, UNOWNED) for name in before.members] + [UNOWNED], np.int32)
         result = np.full(self.problem.n_partitions, UNOWNED, np.int32)
-        old_topic = {name: at for at, name in enumerate(before.group.topic_names)}
+        old_topic = {name: at for at, name in enumerate(before.topics)}
         for at, name in enumerate(self.group.topic_names):
             if name in old_topic:
                 new = self.problem.topic_start[at : at + 2]
-                old = before.problem.topic_start[old_topic[name] : old_topic[name] + 2]
+                old = before.topic_start[old_topic[name] : old_topic[name] + 2]
                 n = int(min(new[1] - new[0], old[1] - old[0]))
-                owners = owner[old[0] : old[0] + n]
+                owners = before.owner[old[0] : old[0] + n]
                 result[new[0] : new[0] + n] = translate[np.where(owners < 0, UNOWNED, owners)]
         return result
 

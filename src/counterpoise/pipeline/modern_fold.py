@@ -15,6 +15,7 @@ import numpy as np
 
 from counterpoise.pipeline.causes import Difference, difference, identity
 from counterpoise.pipeline.ownership import Owners, changes, owners_of
+from counterpoise.pipeline.place import POLLED
 
 __all__ = ["NAMES", "ModernFold"]
 
@@ -49,16 +50,34 @@ class ModernFold:
     """State of one group between two of its records: members, targets, and the step that is not settled yet.
 
     `feed` takes a row of `modern_group_records` and returns the steps that are finished by it; `close` the last one.
+    `state` is all there is to know between two records (see `fold_state`); a fold made from it goes on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self.incarnation = 0
         self._names: dict[str, str] = {}
         self._logical = 0
         self._ended = False
         self._open: dict[str, Any] | None = None
         self._opened: datetime | None = None
+        self._unnamed: list[str] = []
         self._forget()
+        vars(self).update(state or {})
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the next record will be held against."""
+        return dict(vars(self))
+
+    @property
+    def unnamed(self) -> list[str]:
+        """Topic ids that stand in a step instead of a name, because nobody has said the name."""
+        return self._unnamed
+
+    @property
+    def unfinished(self) -> dict[str, Any] | None:
+        """The step that is not settled yet."""
+        return self._open
 
     def _forget(self) -> None:
         self._type = "consumer"
@@ -154,8 +173,12 @@ class ModernFold:
             step["settle_ms"] = max(0, (row["log_ts"] - self._opened) // timedelta(milliseconds=1))
 
     def _name(self, entry: Mapping[str, Any]) -> str:
-        topic_id = entry.get("topic_id")
-        return str(entry.get("subtopology_id")) if topic_id is None else self._names.get(topic_id, topic_id)
+        topic_id: str | None = entry.get("topic_id")
+        if topic_id is None:
+            return str(entry.get("subtopology_id"))
+        if topic_id not in self._names and topic_id not in self._unnamed:
+            self._unnamed.append(topic_id)
+        return self._names.get(topic_id, topic_id)
 
     def _retarget(self, row: Row, value: Any) -> list[dict[str, Any]]:
         finished = self.close()
@@ -179,6 +202,8 @@ class ModernFold:
         step |= {"generation": epoch, "n_moved": moved, "n_kept": kept, "logical_rebalance": self._logical}
         step["missed_generations"] = 0 if self._target_epoch is None else epoch - self._target_epoch - 1
         step["complete"] = self._target_epoch is not None or epoch <= 2
+        if row.get("log_partition") == POLLED:
+            step |= {"complete": False, "missed_generations": None}
         self._described(step, members)
         self._open, self._opened = step, row["log_ts"]
         self._was, self._owners, self._target_epoch = members, now, epoch

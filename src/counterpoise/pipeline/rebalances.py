@@ -19,7 +19,7 @@ from counterpoise.pipeline.grouped import by_group
 from counterpoise.pipeline.modern_fold import NAMES, ModernFold
 from counterpoise.pipeline.schemas import REBALANCES
 
-__all__ = ["fold_batches", "rebalances", "steps_of_group", "topic_names"]
+__all__ = ["StepsFold", "fold_batches", "group_records", "rebalances", "steps_of_group", "topic_names"]
 
 STEP_COLUMNS = arrow_schema(REBALANCES)
 _PLACE = ("log_partition", "log_offset", "log_ts")
@@ -40,16 +40,23 @@ def rebalances(generations: DataFrame, modern: DataFrame, names: DataFrame | Non
     -----
     One shuffle of the group records (never of commits), one sort.
     """
+    ordered = (
+        group_records(generations, modern, names)
+        .repartition("cluster", "group_id")
+        .sortWithinPartitions("cluster", "group_id", "log_partition", "log_offset")
+    )
+    return ordered.mapInArrow(fold_batches, REBALANCES)
+
+
+def group_records(generations: DataFrame, modern: DataFrame, names: DataFrame | None = None) -> DataFrame:
+    """What is folded: both kinds of records as one table, and for each modern group the names of its topics before them."""
     parts = [_classic_side(generations), _modern_side(modern)]
     if names is not None:
         parts.append(_name_rows(modern, names))
     history = parts[0]
     for part in parts[1:]:
         history = history.unionByName(part, allowMissingColumns=True)
-    ordered = history.repartition("cluster", "group_id").sortWithinPartitions(
-        "cluster", "group_id", "log_partition", "log_offset"
-    )
-    return ordered.mapInArrow(fold_batches, REBALANCES)
+    return history
 
 
 def topic_names(commits: DataFrame, topics: DataFrame | None = None) -> DataFrame:
@@ -74,30 +81,66 @@ def fold_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The steps of one group's life, from its classic and modern records in log order.
+    """The steps of one group's life, from its classic and modern records in log order."""
+    fold = StepsFold()
+    for row in rows:
+        yield from fold.feed(row)
+    yield from fold.unfinished()
+
+
+class StepsFold:
+    """One group's classic and modern records, in log order, to the steps of its life.
 
     A group that is deleted and, in the same batch of the log, goes on under the other protocol was migrated.
+
+    Parameters
+    ----------
+    state : mapping, optional
+        `state` of an earlier fold of this group (see `fold_state`), to go on where it ended.
     """
-    classic, modern = ClassicFold(), ModernFold()
-    held: dict[str, Any] | None = None
-    left: list[Mapping[str, Any]] = []
-    for row in rows:
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        saved = state or {}
+        self._classic = ClassicFold(saved.get("classic"))
+        self._modern = ModernFold(saved.get("modern"))
+        self._held: dict[str, Any] | None = saved.get("held")
+        self._left: list[Mapping[str, Any]] = saved.get("left", [])
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the next record will be held against."""
+        return {"classic": self._classic.state, "modern": self._modern.state, "held": self._held, "left": self._left}
+
+    @property
+    def unnamed(self) -> list[str]:
+        """Topic ids that stand in steps instead of a name."""
+        return self._modern.unnamed
+
+    def feed(self, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The steps that this record finishes; they will not change any more."""
         is_modern = row["record_type"] is not None
-        if held is not None:
-            if _crosses(held, row, is_modern):
-                held |= _MIGRATED[is_modern]
-                (modern if is_modern else classic).inherit(left, held["generation"])
-            yield held
-            held = None
+        if row["record_type"] == NAMES:
+            self._modern.feed(row)
+            return
+        following: ClassicFold | ModernFold = self._modern if is_modern else self._classic
+        if self._held is not None:
+            if _crosses(self._held, row, is_modern):
+                self._held |= _MIGRATED[is_modern]
+                following.inherit(self._left, self._held["generation"])
+            yield self._held
+            self._held = None
         if row["deleted"]:
-            left = list((modern if is_modern else classic).members)
-        steps = modern.feed(row) if is_modern else [{**{name: row[name] for name in _PLACE}, **classic.feed(row)}]
+            self._left = list(following.members)
+        steps = self._modern.feed(row) if is_modern else [{**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}]
         if steps and steps[-1]["kind"] == "deleted":
-            held = steps.pop()
+            self._held = steps.pop()
         yield from steps
-    yield from modern.close()
-    if held is not None:
-        yield held
+
+    def unfinished(self) -> Iterator[dict[str, Any]]:
+        """The steps that further records may still change, as they stand; the fold can go on."""
+        for step in (self._modern.unfinished, self._held):
+            if step is not None:
+                yield dict(step)
 
 
 _MIGRATED: dict[bool, dict[str, Any]] = {

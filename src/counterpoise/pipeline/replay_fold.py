@@ -20,9 +20,9 @@ from counterpoise.metrics.figures import lag_floor
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.classic_fold import ClassicFold
-from counterpoise.pipeline.inputs import Inputs, inputs_of, replayable
+from counterpoise.pipeline.inputs import Inputs, Planned, inputs_of, replayable
 
-__all__ = ["BY_LAG", "CLOSED_LOOP", "OBSERVED", "REPLAY", "Replay", "comparable", "replays_of_group"]
+__all__ = ["BY_LAG", "CLOSED_LOOP", "OBSERVED", "REPLAY", "Replay", "ReplayFold", "comparable", "replays_of_group"]
 
 OBSERVED = "observed"
 REPLAY = "replay"
@@ -82,34 +82,71 @@ def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
 
 def replays_of_group(rows: Iterable[Row], names: Sequence[str]) -> Iterator[Replay]:
     """Replays of one group's rows of `group_generations`, in log order; memory is that of three generations."""
-    fold = ClassicFold()
-    past: dict[str, tuple[Inputs, Int32]] = {}
-    before: Row | None = None
-    for row, following in _with_next(rows):
-        step = fold.feed(row)
+    fold = ReplayFold(names)
+    for row in rows:
+        yield from fold.feed(row)
+    yield from fold.close()
+
+
+class ReplayFold:
+    """One group's generations, in log order, to the replays of each: finished when the generation after it is known.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Strategies.
+    state : mapping, optional
+        `state` of an earlier fold of this group with the same strategies (see `fold_state`): feed it the last generation again,
+        then what came after it.
+    """
+
+    def __init__(self, names: Sequence[str], state: Mapping[str, Any] | None = None) -> None:
+        saved = state or {}
+        self._names = names
+        self._fold = ClassicFold(saved.get("fold"))
+        self._past = {name: _planned(about) for name, about in saved.get("past", {}).items()}
+        self._before: Row | None = saved.get("before")
+        self._held: Row | None = None
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the last generation is held against; not that itself, because what comes after it (and lag) may change it."""
+        past = {name: vars(plan) for name, plan in self._past.items()}
+        return {"fold": self._fold.state, "past": past, "before": self._before}
+
+    @property
+    def last(self) -> Row | None:
+        """The last generation, which the one after it will finish."""
+        return self._held
+
+    def feed(self, row: Row) -> Iterator[Replay]:
+        """The replays of the generation before `row`, which are finished by it."""
+        if self._held is not None:
+            yield from self._replay(self._held, row)
+        self._held = row
+
+    def close(self) -> Iterator[Replay]:
+        """The replays of the last generation, as if none came after it. The fold cannot go on: take its `state` before."""
+        if self._held is not None:
+            yield from self._replay(self._held, None)
+
+    def _replay(self, row: Row, following: Row | None) -> Iterator[Replay]:
+        step = self._fold.feed(row)
         if row["deleted"] or not row["members"]:
-            past, before = {}, None
-            continue
+            self._past, self._before = {}, None
+            return
         if step["kind"] in _ROUNDS and replayable(row):
             ahead = following if following is not None and following["members"] and replayable(following) else None
-            inputs = inputs_of(row, step["protocol_kind"], before, ahead)
-            yield from _generation(row, step, inputs, names, past)
-        before = row
+            inputs = inputs_of(row, step["protocol_kind"], self._before, ahead)
+            yield from _generation(row, step, inputs, self._names, self._past)
+        self._before = row
 
 
-def _with_next(rows: Iterable[Row]) -> Iterator[tuple[Row, Row | None]]:
-    held: Row | None = None
-    for row in rows:
-        if held is not None:
-            yield held, row
-        held = row
-    if held is not None:
-        yield held, None
+def _planned(about: Mapping[str, Any]) -> Planned:
+    return Planned(about["members"], about["topics"], about["topic_start"], about["owner"])
 
 
-def _generation(
-    row: Row, step: Row, inputs: Inputs, names: Sequence[str], past: dict[str, tuple[Inputs, Int32]]
-) -> Iterator[Replay]:
+def _generation(row: Row, step: Row, inputs: Inputs, names: Sequence[str], past: dict[str, Planned]) -> Iterator[Replay]:
     problem = inputs.problem
     second_round = step["kind"] == "cooperative_followup"
     declared = row["protocol"]
@@ -139,14 +176,12 @@ def _floor(problem: Problem, targets: Mapping[str, Int32]) -> int | None:
     return max(floor, math.ceil(lag_report(problem, targets["lag-sticky"]).bound))
 
 
-def _closed_loop(
-    row: Row, step: Row, inputs: Inputs, name: str, past: dict[str, tuple[Inputs, Int32]], floor: int | None
-) -> Replay:
+def _closed_loop(row: Row, step: Row, inputs: Inputs, name: str, past: dict[str, Planned], floor: int | None) -> Replay:
     problem = inputs.problem
-    claims = np.full(problem.n_partitions, -1, np.int32) if name not in past else inputs.carry(*past[name])
+    claims = np.full(problem.n_partitions, -1, np.int32) if name not in past else inputs.carry(past[name])
     own = problem.replace(previous_owner=claims)
     owner = assignor(name)(own)
-    past[name] = (inputs, owner)
+    past[name] = inputs.planned(owner)
     figures = measure(own, owner, cooperative=COOPERATIVE in strategy(name).protocols, floor=floor)
     return Replay(row, step, name, CLOSED_LOOP, inputs, owner, figures, bool(np.array_equal(owner, inputs.observed)))
 

@@ -22,7 +22,9 @@ from counterpoise.pipeline.schemas import MEASURED_REPLAYS, METRICS, REPLAYS
 __all__ = [
     "measured_replays",
     "metrics",
+    "replay_batch",
     "replay_batches",
+    "replay_inputs",
     "replays",
 ]
 
@@ -47,12 +49,18 @@ def measured_replays(generations: DataFrame, names: Sequence[str] | None = None,
     ------
     UnknownStrategyError
     """
-    needed = ["cluster", "group_id", "log_partition", "log_offset", "log_ts", "protocol_type", "protocol", "generation"]
-    rows = generations.select(*needed, "leader", "state_ts", "deleted", "members", "leader_library")
-    if lag is not None:
-        rows = rows.join(lag_at_generations(rows, lag), ["cluster", "group_id", "log_partition", "log_offset"], "left")
+    rows = replay_inputs(generations, lag)
     ordered = rows.repartition("cluster", "group_id").sortWithinPartitions("cluster", "group_id", "log_partition", "log_offset")
     return ordered.mapInArrow(replay_batches(comparable(names)), MEASURED_REPLAYS)
+
+
+def replay_inputs(generations: DataFrame, lag: DataFrame | None) -> DataFrame:
+    """The columns of `group_generations` that replays need and, where lag was sampled, what it was in each generation."""
+    needed = ["cluster", "group_id", "log_partition", "log_offset", "log_ts", "protocol_type", "protocol", "generation"]
+    rows = generations.select(*needed, "leader", "state_ts", "deleted", "members", "leader_library")
+    if lag is None:
+        return rows
+    return rows.join(lag_at_generations(rows, lag), ["cluster", "group_id", "log_partition", "log_offset"], "left")
 
 
 def replays(measured: DataFrame) -> DataFrame:
@@ -76,15 +84,16 @@ def replay_batches(names: Sequence[str]) -> Callable[[Iterable[pa.RecordBatch]],
                 pending.append((cluster, replay))
                 weight += 1 + len(replay.owner) // 64
                 if weight >= _BATCH:
-                    yield _batch(pending)
+                    yield replay_batch(pending)
                     pending, weight = [], 0
         if pending:
-            yield _batch(pending)
+            yield replay_batch(pending)
 
     return run
 
 
-def _batch(pending: Sequence[tuple[str, Replay]]) -> pa.RecordBatch:
+def replay_batch(pending: Sequence[tuple[str, Replay]]) -> pa.RecordBatch:
+    """Pairs of a cluster and a replay as rows of `MEASURED_REPLAYS`."""
     rows = [_row(cluster, replay) for cluster, replay in pending]
     flat = pa.RecordBatch.from_pylist(rows, schema=pa.schema([field for field in COLUMNS if field.name != "assignment"]))
     plans = [

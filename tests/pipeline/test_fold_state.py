@@ -1,0 +1,97 @@
+"""Folds put away after any record and gone on with elsewhere give what they give in one go."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.causes import Difference
+from counterpoise.pipeline.fold_state import from_text, to_text
+from counterpoise.pipeline.generations import generation_batches
+from counterpoise.pipeline.modern import modern_batches
+from counterpoise.pipeline.rebalances import StepsFold, steps_of_group
+from counterpoise.pipeline.replay_fold import Replay, ReplayFold, replays_of_group
+
+NAMES = ("range", "sticky", "cooperative-sticky")
+
+
+@pytest.fixture(scope="module")
+def histories(raw: pa.RecordBatch) -> dict[str, list[dict[str, Any]]]:
+    """Group -> its records in log order, as the folds get them."""
+    found = defaultdict(list)
+    for batch in generation_batches([raw]):
+        for row in batch.to_pylist():
+            found[row["group_id"]].append({**row, "record_type": None})
+    for batch in modern_batches([raw]):
+        for row in batch.to_pylist():
+            found[row["group_id"]].append(row)
+    return {group: sorted(rows, key=lambda row: row["log_offset"]) for group, rows in found.items()}
+
+
+def test_steps_in_pieces_are_the_steps_in_one_go(histories: dict[str, list[dict[str, Any]]]) -> None:
+    assert {kind for rows in histories.values() for kind in {row["record_type"] is None for row in rows}} == {True, False}
+    for group, rows in histories.items():
+        found: list[dict[str, Any]] = []
+        fold = StepsFold()
+        for row in rows:
+            fold = StepsFold(from_text(to_text(fold.state)))
+            found += fold.feed(row)
+        assert [*found, *fold.unfinished()] == list(steps_of_group(rows)), group
+
+
+def test_looking_at_what_is_unfinished_changes_nothing(histories: dict[str, list[dict[str, Any]]]) -> None:
+    for group, rows in histories.items():
+        fold = StepsFold()
+        found: list[dict[str, Any]] = []
+        for row in rows:
+            found += fold.feed(row)
+            for step in fold.unfinished():
+                step["detail"] = "spoilt"
+        assert [*found, *fold.unfinished()] == list(steps_of_group(rows)), group
+
+
+def test_replays_in_pieces_are_the_replays_in_one_go(histories: dict[str, list[dict[str, Any]]]) -> None:
+    busiest = sorted(histories, key=lambda group: -len(histories[group]))[:12]
+    for group in busiest:
+        rows = [row for row in histories[group] if row["record_type"] is None][:12]
+        found: list[Replay] = []
+        fold = ReplayFold(NAMES)
+        for row in rows:
+            last = [] if fold.last is None else [fold.last]
+            fold = ReplayFold(NAMES, from_text(to_text(fold.state)))
+            assert [one for again in last for one in fold.feed(again)] == []
+            found += fold.feed(row)
+        found += fold.close()
+        assert [_seen(one) for one in found] == [_seen(one) for one in replays_of_group(rows, NAMES)], group
+
+
+def _seen(replay: Replay) -> tuple[Any, ...]:
+    step = {name: value for name, value in replay.step.items() if name != "assignment"}
+    return replay.row["log_offset"], step, replay.name, replay.mode, replay.owner.tolist(), replay.metrics, replay.matches
+
+
+def test_every_kind_of_value_comes_back_as_it_was() -> None:
+    state = {
+        "nothing": None,
+        "bytes": b"\x00\xff",
+        "time": datetime(2026, 1, 2, 3, 4, 5, 678901, UTC),
+        "why": Difference("join", ["a"], [], ["ü"], "joined: a"),
+        "nested": [{"topic": "\u2028", "partitions": [1, 2]}],
+    }
+    array = np.array([1, -1, 2**31 - 1], np.int32)
+    back = from_text(to_text({**state, "array": array}))
+    assert back["array"].dtype == np.int32
+    assert back.pop("array").tolist() == array.tolist()
+    assert back == state
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"\\u0000":"<i4","of":"a"}', '{"\\u0000":"time","of":"x"}'])
+def test_a_damaged_state_is_said_to_be_damaged(text: str) -> None:
+    with pytest.raises(CaptureError, match=r"damaged .*audit anew without --since"):
+        from_text(text)
