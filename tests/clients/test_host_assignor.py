@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka import KafkaConsumer
 
 from counterpoise.clients import aiokafka, kafka_python
 from counterpoise.clients.calling_host import calling_object, calling_variable
@@ -118,6 +119,23 @@ def test_kafka_python_2_tells_the_generation_afterwards() -> None:
     assignor.on_assignment(SimpleNamespace(partitions=lambda: [("t", 1)], user_data=None))
     assignor.on_generation_assignment(12)
     assert claims(decode_subscription(assignor.metadata(["t"])), "eager").generation == 12
+
+
+def test_the_rack_of_a_kafka_python_consumer_is_read_while_it_is_being_made() -> None:
+    """Its own `client_rack`, unless the assignor was given another; nothing where the consumer has none."""
+
+    class Consumer(KafkaConsumer):  # type: ignore[misc]
+        def __init__(self, rack: str, assignor: Any) -> None:
+            self.config = {"client_rack": rack}
+            assignor.supported_protocols()
+
+        def __del__(self) -> None:
+            pass
+
+    for told, chosen, wanted in (("r1", None, "r1"), ("r1", "r2", "r2"), ("", None, None)):
+        assignor = kafka_python.StickyAssignor(rack=chosen)
+        Consumer(told, assignor)
+        assert decode_subscription(assignor.metadata(["t"])).rack == wanted
 
 
 def test_leaders_know_racks_of_replicas() -> None:

@@ -53,7 +53,8 @@ class HostAssignor:
     Parameters
     ----------
     rack : str, optional
-        The member's rack (KIP-881). No host passes its `client_rack` on; give the same here.
+        The member's rack (KIP-881). Without it the consumer's `client_rack` counts, on kafka-python 3; aiokafka shows
+        none to assignors: give the same here.
     capacity : int
         Weight of this member: one of weight 2 is to carry twice the load of one of weight 1. Leaders other than
         counterpoise's ignore it.

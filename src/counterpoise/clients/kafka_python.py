@@ -20,6 +20,7 @@ from counterpoise.snapshot.join import JoinMember
 from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 
 try:
+    from kafka import KafkaConsumer
     from kafka.coordinator.assignors import abstract
     from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
     from kafka.coordinator.consumer import ConsumerCoordinator
@@ -51,6 +52,10 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
         """The protocols this strategy can run under (kafka-python 3 takes the highest that all listed ones share)."""
         if _Protocol is None:
             return []
+        if self._member.rack is None:
+            # Asked while the consumer is being made: the only time at which its own settings are in sight.
+            consumer = calling_object((KafkaConsumer,))
+            self._member.rack = getattr(consumer, "config", {}).get("client_rack") or None
         return [_Protocol.EAGER, _Protocol.COOPERATIVE] if self._member.cooperates else [_Protocol.EAGER]
 
     @classmethod
