@@ -17,8 +17,9 @@ from counterpoise.model.problem import UNOWNED
 from counterpoise.planning.lead import Lead
 from counterpoise.wire.consumer_protocol import decode_assignment, decode_subscription
 from tests.clients.hosts import Answer, HostMember, host_member
+from tests.clients.programs.own import own_assignors
 
-__all__ = ["STRATEGIES", "play"]
+__all__ = ["STRATEGIES", "assignment_bytes", "play"]
 
 STRATEGIES = {
     "sticky": "StickyAssignor",
@@ -35,8 +36,9 @@ _MOST_ROUNDS = 4
 class _Group:
     """One random group of one host."""
 
-    def __init__(self, host: str, strategy: str, rng: random.Random) -> None:
-        self.host, self.strategy, self.rng = host, strategy, rng
+    def __init__(self, host: str, strategy: str, rng: random.Random, beside_own: bool) -> None:
+        self.host, self.strategy, self.rng, self.beside_own = host, strategy, rng, beside_own
+        self.own: set[str] = set()
         self.answer = Answer()
         self.leads: list[Lead] = []
         self.members: list[HostMember] = []
@@ -76,7 +78,13 @@ class _Group:
             given["capacity"] = self.rng.randint(1, 3)
         name = f"{self.rng.choice('abc')}{self.made}"
         self.made += 1
-        self.members.append(host_member(self.host, name, topics, [assignor(**given)], self.answer))
+        if self.beside_own and self.rng.random() < 0.4:
+            # A class of its own for each: some hosts keep a member's state on the class.
+            chosen = type("Own", tuple(own_assignors(self.host, [STRATEGIES[self.strategy]])), {})
+            self.own.add(name)
+        else:
+            chosen = assignor(**given)
+        self.members.append(host_member(self.host, name, topics, [chosen], self.answer))
         self.instance_of[name] = f"i{name}" if self.rng.random() < 0.3 else None
 
     def disturb(self) -> None:
@@ -99,7 +107,7 @@ class _Group:
     def rebalance(self) -> None:
         """Rounds until no host wants another; then everything that can be owned is, once; nothing moves without a cause."""
         before = {member.id: member.owned() for member in self.members}
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(12 if self.own else _MOST_ROUNDS):
             if not self.round():
                 break
         else:
@@ -108,7 +116,7 @@ class _Group:
         subscribed = {topic for member in self.members for topic in member.topics}
         wanted = {(topic, at) for topic, count in self.answer.topics.items() if topic in subscribed for at in range(count)}
         assert owned == Counter(wanted), f"owned {sorted(owned.items())}, wanted {sorted(wanted)}"
-        if self.event == "nothing" and self.remembers:
+        if self.event == "nothing" and self.remembers and not self.own:
             moved = [member.id for member in self.members if member.owned() != before[member.id]]
             assert not moved, f"nothing happened, and yet something moved to or from {moved}"
 
@@ -118,33 +126,41 @@ class _Group:
         before = {member.id: member.owned() for member in self.members}
         sent = [(member.id, member.join()[self.strategy], self.instance_of[member.id]) for member in self.members]
         held = {member: _pairs(decode_subscription(data).owned) for member, data, _ in sent}
-        for member in self.members:
-            claimed, holds = held[member.id], member.holds()
+        really = {member.id: member.holds() for member in self.members}
+        for member in self.members if not self.own else ():
+            claimed, holds = held[member.id], really[member.id]
             assert claimed == holds, f"{member.id} claims {sorted(claimed)} while it holds {sorted(holds)}"
         self.rng.shuffle(sent)
         leader = self.rng.choice(self.members)
         assignments = leader.lead(self.strategy, self.generation, sent)
-        self.check_lead(self.leads[-1], held, assignments, [each[1] for each in sent])
-        if self.remembers:
-            self.check_history(self.leads[-1], before)
+        given = {member: _pairs(decode_assignment(assignment_bytes(data)).partitions) for member, data in assignments.items()}
+        self.check_given(given, really)
+        if leader.id not in self.own:
+            self.check_target(self.leads[-1], held, given, [each[1] for each in sent])
+            if self.remembers and not self.own:
+                self.check_history(self.leads[-1], before)
         self.lost.clear()
-        again = [member.complete(self.strategy, self.generation, assignments[member.id]) for member in self.members]
+        again = [
+            member.complete(self.strategy, self.generation, assignment_bytes(assignments[member.id])) for member in self.members
+        ]
         return any(again)
 
-    def check_lead(self, led: Lead, held: dict[str, set[Any]], assignments: dict[str, bytes], sent: Sequence[bytes]) -> None:
-        """The target obeys the laws; nothing is handed out twice, nor while another member holds it."""
-        laws = _LAWS.get(self.strategy, _OPTIMAL)
-        faults = audit(led.joined.problem, led.target, laws)
-        assert not faults, f"{[str(each) for each in faults]}; sent {[each.hex() for each in sent]}"
-        given = {member: _pairs(decode_assignment(data).partitions) for member, data in assignments.items()}
+    def check_given(self, given: dict[str, set[Any]], held: dict[str, set[Any]]) -> None:
+        """Nothing is handed out twice, nor while another member holds it, whoever leads."""
         total = Counter(each for pairs in given.values() for each in pairs)
         assert all(count == 1 for count in total.values()), f"handed out twice: {total.most_common(3)}"
         assert set(given) == {member.id for member in self.members}
         for member, pairs in given.items():
-            for other, claimed in held.items():
-                assert other == member or not pairs & claimed, f"{member} gets {sorted(pairs & claimed)} while {other} holds it"
+            for other, kept in held.items():
+                assert other == member or not pairs & kept, f"{member} gets {sorted(pairs & kept)} while {other} holds it"
+
+    def check_target(self, led: Lead, held: dict[str, set[Any]], given: dict[str, set[Any]], sent: Sequence[bytes]) -> None:
+        """Our leader's target obeys the laws, and nothing is withheld without need."""
+        laws = _LAWS.get(self.strategy, _OPTIMAL)
+        faults = audit(led.joined.problem, led.target, laws)
+        assert not faults, f"{[str(each) for each in faults]}; sent {[each.hex() for each in sent]}"
         if not any(held.values()):
-            assert len(total) == int((led.target != UNOWNED).sum()), "something is withheld that nobody holds"
+            assert sum(map(len, given.values())) == int((led.target != UNOWNED).sum()), "something is withheld that nobody holds"
 
     def check_history(self, led: Lead, before: dict[str, set[tuple[str, int]]]) -> None:
         """The leader knows who had what, as far as it exists and its member still reads it and was not forgotten."""
@@ -162,10 +178,15 @@ def _pairs(partitions: Any) -> set[tuple[str, int]]:
     return {(topic, index) for topic, indices in partitions for index in indices}
 
 
-def play(host: str, strategy: str, seed: int) -> None:
-    """One random group through four rebalances. AssertionError names the seed."""
+def assignment_bytes(data: Any) -> bytes:
+    """Assignment bytes; kafka-python's own assignors give objects that encode themselves."""
+    return bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def play(host: str, strategy: str, seed: int, *, beside_own: bool = False) -> None:
+    """One random group through four rebalances, some members with the host's own assignor. AssertionError names the seed."""
     rng = random.Random(f"{strategy}-{seed}")
-    group = _Group(host, strategy, rng)
+    group = _Group(host, strategy, rng, beside_own)
     try:
         for _ in range(4):
             group.rebalance()
