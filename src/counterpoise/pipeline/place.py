@@ -9,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["PLACE", "nowhere", "place_of", "without_place"]
+__all__ = ["PLACE", "POLLED", "nowhere", "place_of", "without_place"]
 
 PLACE = ("partition", "offset", "timestamp")
 """Columns of Spark's Kafka source that say where and when; null in none of its rows, but perhaps in a file made otherwise."""
+
+POLLED = -1
+"""Partition of records that nobody read from the log, but that were made from polls: what lies between two polls is not known."""
 
 
 def without_place(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
