@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +21,7 @@ from counterpoise.errors import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.capture.dump_rows import Read
+    from counterpoise.pipeline.capture.poller import Poller
     from counterpoise.pipeline.capture.recorder import Recorder, Schedule, Status
     from counterpoise.pipeline.capture.segments import Found
     from counterpoise.pipeline.capture.settings import Settings
@@ -38,6 +40,8 @@ __all__ = ["command"]
 @click.option(
     "--sample-every", default=30.0, show_default=True, type=click.FloatRange(0.1), help="Seconds between samples of log ends."
 )
+@click.option("--poll", is_flag=True, help="For clusters that hide the offsets topic: ask for groups again and again; sees less.")
+@click.option("--poll-every", default=5.0, show_default=True, type=click.FloatRange(0.1), help="Seconds between two polls.")
 @click.option(
     "--keep-days", type=click.FloatRange(0, min_open=True), help="Drop files whose records are all older. Default: keep."
 )
@@ -61,6 +65,8 @@ def command(
     config: Path | None,
     flush_every: float,
     sample_every: float,
+    poll: bool,
+    poll_every: float,
     keep_days: float | None,
     segments: Path | None,
     dump: Path | None,
@@ -69,27 +75,36 @@ def command(
     """Record the offsets topic, log ends and topics of a cluster into OUT, which `counterpoise audit` reads.
 
     Every record comes once, whatever kills the process; run it again and it goes on. Nothing is written to the cluster.
-    Needs Read and Describe on __consumer_offsets, and Describe on the topics.
+    Needs Read and Describe on __consumer_offsets, and Describe on the topics; with --poll Describe on groups and topics.
 
     \b
     Examples:
       counterpoise capture --bootstrap-server broker:9092 --out history
       counterpoise capture --bootstrap-server broker:9092 --out history --follow --keep-days 30
+      counterpoise capture --bootstrap-server broker:9092 --out history --follow --poll --poll-every 2
       counterpoise capture --from-segments /var/lib/kafka/data --out history
       counterpoise capture --from-dump dump.txt --out history
     """
     _need_extras()
     if segments is not None or dump is not None:
         named = "--from-dump" if segments is None else "--from-segments"
-        if bootstrap is not None or config is not None or follow or keep_days is not None or (segments and dump):
+        if bootstrap is not None or config is not None or follow or poll or keep_days is not None or (segments and dump):
             raise OptionError(f"{named} reads files: it goes with --out and --json only")
         found, words = _read_dump(dump, out) if dump is not None else _read_segments(segments or out, out)
         _tell_read(found, words, out, as_json)
         return
     from counterpoise.pipeline.capture.recorder import Recorder, Schedule
 
-    schedule = Schedule(flush_every, sample_every, keep_days)
-    _record(Recorder, _settings(bootstrap, config), out, schedule, follow, as_json)
+    settings, schedule = _settings(bootstrap, config), Schedule(flush_every, sample_every, keep_days)
+
+    def recorder(show: Callable[[Status], None]) -> Recorder | Poller:
+        if not poll:
+            return Recorder(settings, out, schedule, show)
+        from counterpoise.pipeline.capture.poller import Poller
+
+        return Poller(settings, out, poll_every, schedule, show)
+
+    _record(recorder, out, schedule, follow, as_json)
 
 
 def _settings(bootstrap: str | None, config: Path | None) -> Settings:
@@ -103,7 +118,9 @@ def _settings(bootstrap: str | None, config: Path | None) -> Settings:
     return Settings(given)
 
 
-def _record(recorder: type[Recorder], settings: Settings, out: Path, schedule: Schedule, follow: bool, as_json: bool) -> None:
+def _record(
+    recorder: Callable[[Callable[[Status], None]], Recorder | Poller], out: Path, schedule: Schedule, follow: bool, as_json: bool
+) -> None:
     err = console(stderr=True)
     line = Line("asking the cluster", console=err)
     told = time.monotonic()
@@ -116,7 +133,7 @@ def _record(recorder: type[Recorder], settings: Settings, out: Path, schedule: S
             told = time.monotonic()
             click.echo(json.dumps(asdict(status)))
 
-    running = recorder(settings, out, schedule, show)
+    running = recorder(show)
     before = {each: signal.signal(each, lambda *_: running.stop()) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
         if err.is_terminal:
@@ -165,7 +182,9 @@ def _tell_read(found: Found | Read, words: str, out: Path, as_json: bool) -> Non
 
 def _words(status: Status) -> str:
     words = [f"{status.records:,} records written", f"{status.behind:,} behind", f"{status.groups:,} groups seen"]
-    words += [f"{len(status.hidden)} partition(s) with a tail hidden by an open transaction"] if status.hidden else []
+    hidden = [line for line in status.hidden if "open transaction" in line]
+    words += [f"{len(hidden)} partition(s) with a tail hidden by an open transaction"] if hidden else []
+    words += [line for line in status.hidden if line not in hidden][:1]
     words += [status.trouble] if status.trouble else []
     return ", ".join(words)
 

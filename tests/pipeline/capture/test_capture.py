@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import resource
 import signal
 import subprocess
@@ -13,23 +12,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
-from counterpoise.pipeline.decode import offset_commits
-from counterpoise.pipeline.sources import check_source, read_capture
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.traffic import Busy, Where, commit, held, open_transaction, transact
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = pytest.mark.kafka
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
-KILLS = 20 if LONG else 5
 SEED = 20_260_721
 WITHIN_S = 180.0
 
@@ -55,10 +47,10 @@ def once(broker: Broker, out: Path, *more: str) -> dict[str, object]:
 
 
 @contextmanager
-def following(broker: Broker, out: Path) -> Iterator[subprocess.Popen[str]]:
+def following(broker: Broker, out: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """A capture that follows; killed at the end if the test has not ended it."""
     process = subprocess.Popen(
-        command(broker, out, "--follow", "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command(broker, out, "--follow", "--json", *more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         yield process
@@ -96,39 +88,6 @@ def assert_exact(broker: Broker, out: Path) -> None:
     there = recorded(out)
     assert len(there) == len(set(there))
     assert set(there) == held(broker)
-
-
-@pytest.mark.spark
-def test_killed_at_random_moments_nothing_is_lost_or_doubled(
-    broker: Broker, topic: str, tmp_path: Path, spark: SparkSession
-) -> None:
-    """While groups commit, rebalance and transact; what a reader sees has no double at any time, and at the end no gap."""
-    rng = random.Random(SEED)
-    busy = Busy(broker, topic, SEED)
-    try:
-        for _ in range(KILLS):
-            with following(broker, tmp_path) as process:
-                if rng.random() < 0.7:
-                    grows(tmp_path, process)
-                time.sleep(rng.uniform(0, 1.5))
-                process.kill()
-                process.wait()
-            there = recorded(tmp_path)
-            assert len(there) == len(set(there))
-    finally:
-        busy.stop()
-    assert busy.commits > 50
-    once(broker, tmp_path)
-    assert_exact(broker, tmp_path)
-    check_source(tmp_path)
-    capture = read_capture(spark, tmp_path)
-    assert capture.records.count() == len(recorded(tmp_path))
-    assert offset_commits(capture.records).where("group_id like 'steady-%'").count() > 50
-    assert capture.log_ends is not None
-    assert capture.log_ends.where(f"topic = '{topic}' and log_end = 0").count() > 2
-    about = json.loads((tmp_path / "capture.json").read_text())
-    assert about["gaps"] == []
-    assert about["complete"] == (about["missing_before"] == 0)
 
 
 @contextmanager

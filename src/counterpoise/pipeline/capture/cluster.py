@@ -31,6 +31,7 @@ _DENIED = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
 )
 _AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)  # noqa: SLF001
+_POLL = "; a cluster that hides it can be recorded with --poll, which sees less"
 _QUIET = logging.Logger("counterpoise.librdkafka", logging.CRITICAL)  # noqa: LOG001
 """What librdkafka would print on stderr comes as errors anyway, and may hold what nobody should read."""
 
@@ -75,7 +76,8 @@ class Cluster:
         self.settings = settings
 
     @cached_property
-    def _admin(self) -> Any:
+    def admin(self) -> Any:
+        """librdkafka's admin client, made when first needed."""
         try:
             return AdminClient({**self.settings, "log.connection.close": "false"}, logger=_QUIET)
         except (KafkaException, TypeError, ValueError) as error:
@@ -91,19 +93,24 @@ class Cluster:
         """
         places: list[Place] = []
         for topic in sorted(set(topics)):
-            found = self._asked(partial(self._admin.list_topics, topic, timeout=TIMEOUT_S), topic).topics[topic]
+            found = self.asked(partial(self.admin.list_topics, topic, timeout=TIMEOUT_S), topic).topics[topic]
             if found.error is not None:
                 raise self._error(found.error, topic)
             places += [(topic, index) for index in sorted(found.partitions)]
         return places
 
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's own id."""
+        return str(self.asked(lambda: self.admin.list_topics(timeout=TIMEOUT_S), "the cluster").cluster_id)
+
     def topics(self) -> dict[str, dict[str, Any]]:
         """Topic -> ``partitions``, ``topic_id`` and ``internal``, of all topics that may be described."""
-        listed = self._asked(lambda: self._admin.list_topics(timeout=TIMEOUT_S), "the list of topics").topics
+        listed = self.asked(lambda: self.admin.list_topics(timeout=TIMEOUT_S), "the list of topics").topics
         names = sorted(name for name, about in listed.items() if about.error is None)
         if not names:
             return {}
-        futures = self._asked(lambda: self._admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_S), "topics")
+        futures = self.asked(lambda: self.admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_S), "topics")
         about: dict[str, dict[str, Any]] = {}
         for name, future in sorted(futures.items()):
             try:
@@ -127,8 +134,8 @@ class Cluster:
         if not asked:
             return {}
         what = next(iter(asked)).topic
-        futures: dict[Any, Future[Any]] = self._asked(
-            lambda: self._admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT_S), what
+        futures: dict[Any, Future[Any]] = self.asked(
+            lambda: self.admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT_S), what
         )
         found: dict[Place, int] = {}
         failed: KafkaException | None = None
@@ -146,7 +153,8 @@ class Cluster:
         asked = list(places)
         return Ends(self.offsets(asked, "start"), self.offsets(asked, "end"))
 
-    def _asked(self, question: Callable[[], T], what: str) -> T:
+    def asked(self, question: Callable[[], T], what: str) -> T:
+        """The answer to a question to the admin client; what librdkafka raises becomes a `SourceError` about `what`."""
         try:
             return question()
         except KafkaException as error:
@@ -164,10 +172,10 @@ def source_error(error: Any, what: str, settings: Settings) -> SourceError:
         return SourceError(
             f"{what}: not allowed. This principal needs Describe and Read on topic {OFFSETS_TOPIC}, and Describe on the topics "
             f"whose ends are sampled (kafka-acls --add --allow-principal User:NAME --operation Read --operation Describe "
-            f"--topic {OFFSETS_TOPIC})"
+            f"--topic {OFFSETS_TOPIC}){_POLL if what == OFFSETS_TOPIC else ''}"
         )
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
-        hint = " (no group has committed yet, or the cluster hides it)" if what == OFFSETS_TOPIC else ""
+        hint = f" (no group has committed yet, or the cluster hides it{_POLL})" if what == OFFSETS_TOPIC else ""
         return SourceError(f"{what}: there is no such topic at {where}{hint}")
     if code in _AWAY:
         return SourceError(

@@ -8,6 +8,11 @@ from typing import Any
 
 __all__ = ["capture_notes"]
 
+_POLLED = (
+    "complete=false: made from polls every {} s instead of the topic: rebalances between two polls are one change or none, "
+    "generations are counted here, not by the broker; members are taken to subscribe to every topic of their group"
+)
+
 
 def capture_notes(folder: Path | None) -> list[str]:
     """What is missing from a recording: history that was compacted before it began, gaps, tails behind open transactions.
@@ -31,6 +36,8 @@ def _before(about: Any) -> list[str]:
         return ["taken from segment files: what compaction had removed before is not in it"]
     if about.get("source") == "dump":
         return ["complete=false: taken from the text of kafka-dump-log: what compaction had removed before is not in it"]
+    if about.get("source") == "poll":
+        return [_POLLED.format(about.get("every", "?"))]
     missing = about.get("missing_before")
     if missing is None:
         return ["the recording had not yet caught up with the topic when it ended: the newest records are missing"]

@@ -24,6 +24,7 @@ from counterpoise.pipeline.capture.settings import Settings
 __all__ = ["Recorder", "Schedule", "Status"]
 
 CONSUME = 10_000
+_MADE = {"poll": "polls", "segments": "segment files", "dump": "the text of kafka-dump-log"}
 FLUSH_RECORDS = 200_000
 FLUSH_BYTES = 64 * 2**20
 
@@ -126,6 +127,8 @@ class Recorder:
     def _begin(self, folder: CaptureFolder) -> Sample:
         places = self._cluster.partitions([OFFSETS_TOPIC])
         now = sample(self._cluster)
+        if folder.about.get("source") is not None:
+            raise CaptureError(f"{self._out}: holds a history from {_MADE[folder.about['source']]}; give another folder")
         topic_id = now.topics.get(OFFSETS_TOPIC, {}).get("topic_id")
         known = folder.about.get("topic_id")
         if known is not None and known != topic_id:

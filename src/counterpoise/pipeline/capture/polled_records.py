@@ -1,0 +1,205 @@
+"""What two looks at a cluster differ in, as records of the offsets topic: what a broker would write, as far as it is known.
+
+Known are members, what they hold and what is committed. Not known are generations and epochs (counted up per change that is
+seen), leaders, subscriptions (each member is taken to subscribe to every topic its group holds), claims, user data and time-outs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from counterpoise.pipeline.capture.cluster import Place
+from counterpoise.pipeline.capture.group_poll import Committed, SeenGroup, SeenMember
+from counterpoise.wire.consumer_protocol import (
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    encode_assignment,
+    encode_subscription,
+    grouped,
+)
+from counterpoise.wire.offsets_topic import Record, decode_record
+from counterpoise.wire.offsets_topic.keys import GroupKey, MemberKey, OffsetKey, RecordType, encode_key
+from counterpoise.wire.offsets_topic.records import encode_value
+from counterpoise.wire.offsets_topic.values import (
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    GroupMember,
+    GroupMetadataValue,
+    OffsetCommitValue,
+    TargetAssignmentMemberValue,
+    TargetAssignmentMetadataValue,
+    TopicPartitionIds,
+)
+
+__all__ = ["PolledHistory"]
+
+Change = tuple[bytes, bytes | None]
+"""Key and value; None: it is gone."""
+_UNKNOWN_VERSION = 2
+"""No library writes version 2 with empty user data: whoever looks for the library behind a member finds none."""
+
+
+class PolledHistory:
+    """What was last written for each key, and what has to be written after another look.
+
+    Parameters
+    ----------
+    records : iterable of (key, value)
+        Everything written so far, in order.
+    """
+
+    def __init__(self, records: Iterable[tuple[bytes, bytes | None]] = ()) -> None:
+        self._values: dict[bytes, bytes] = {}
+        self._keys: dict[str, set[bytes]] = {}
+        for key, value in records:
+            self._note(key, value)
+
+    def changes(self, groups: Iterable[SeenGroup], topic_ids: Mapping[str, bytes], now_ms: int) -> list[Change]:
+        """The records of one look, group by group; groups that are no longer there get tombstones.
+
+        Parameters
+        ----------
+        groups : iterable of SeenGroup
+            All that are there, described or not.
+        topic_ids : mapping
+            Of the topics that may be described; a KIP-848 target names topics by id, so others are left out of it.
+        now_ms : int
+            Time of the look.
+        """
+        told: list[Change] = []
+        for group in groups:
+            if group.settled:
+                told += self._modern(group, topic_ids) if group.modern else self._classic(group)
+            if group.commits is not None:
+                told += self._commits(group.group_id, group.commits, now_ms)
+        for key, value in told:
+            self._note(key, value)
+        return told
+
+    def gone(self, names: Iterable[str]) -> list[Change]:
+        """Tombstones for everything of the groups that are not among `names`."""
+        told: list[Change] = [(key, None) for name in sorted(set(self._keys) - set(names)) for key in self._order(name)]
+        for key, _ in told:
+            self._note(key, None)
+        return told
+
+    def _order(self, name: str) -> list[bytes]:
+        """Members before their group, as a broker writes it; commits last."""
+        rank = {2: 8, 3: 8, 1: 9}
+        return sorted(self._keys[name], key=lambda key: (rank.get(key[1], 10 - key[1]), key))
+
+    def _note(self, key: bytes, value: bytes | None) -> None:
+        name = key[4 : 4 + int.from_bytes(key[2:4])].decode()
+        if value is not None:
+            self._values[key] = value
+            self._keys.setdefault(name, set()).add(key)
+        elif self._values.pop(key, None) is not None:
+            self._keys[name].discard(key)
+            if not self._keys[name]:
+                del self._keys[name]
+
+    def _classic(self, group: SeenGroup) -> Iterator[Change]:
+        key = encode_key(RecordType.GROUP_METADATA, GroupKey(group.group_id))
+        before = self._read(key)
+        generation = before.generation if isinstance(before, GroupMetadataValue) else 0
+        value = _generation(group, generation)
+        if before == value or (before is None and not group.members):  # a group that only commits has no generation
+            return
+        if group.group_id in self._keys:  # it was under KIP-848 before
+            yield from ((each, None) for each in self._order(group.group_id) if each[1] in (3, 5, 6, 7))
+        yield key, encode_value(RecordType.GROUP_METADATA, replace(value, generation=generation + 1), 3)
+
+    def _modern(self, group: SeenGroup, topic_ids: Mapping[str, bytes]) -> list[Change]:
+        wanted = _target(group, topic_ids)
+        had = {key: self._values[key] for kind in (5, 7) for key in self._of(group.group_id, RecordType(kind))}
+        key = encode_key(RecordType.CONSUMER_GROUP_METADATA, GroupKey(group.group_id))
+        before = self._read(key)
+        if wanted == had and before is not None:
+            return []
+        epoch = 1 + (before.epoch if isinstance(before, ConsumerGroupMetadataValue) else 0)
+        told: list[Change] = [(each, None) for each in self._of(group.group_id, RecordType.GROUP_METADATA)]
+        told += [(each, None) for each in sorted(had, reverse=True) if each not in wanted]
+        told += [(each, value) for each, value in wanted.items() if each[1] == 5 and had.get(each) != value]
+        told += [(key, encode_value(RecordType.CONSUMER_GROUP_METADATA, ConsumerGroupMetadataValue(epoch=epoch), 0))]
+        told += [(each, value) for each, value in wanted.items() if each[1] == 7 and had.get(each) != value]
+        kind = RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA
+        target = TargetAssignmentMetadataValue(assignment_epoch=epoch)
+        return [*told, (encode_key(kind, GroupKey(group.group_id)), encode_value(kind, target, 0))]
+
+    def _commits(self, name: str, commits: Mapping[Place, Committed], now_ms: int) -> Iterator[Change]:
+        seen = set()
+        for (topic, partition), (offset, epoch, metadata) in sorted(commits.items()):
+            key = encode_key(RecordType.OFFSET_COMMIT, OffsetKey(name, topic, partition))
+            seen.add(key)
+            value = OffsetCommitValue(offset=offset, leader_epoch=epoch, metadata=metadata, commit_timestamp=now_ms)
+            before = self._read(key)
+            if isinstance(before, OffsetCommitValue) and replace(before, commit_timestamp=now_ms) == value:
+                continue
+            yield key, encode_value(RecordType.OFFSET_COMMIT, value, 3)
+        yield from ((key, None) for key in self._of(name, RecordType.OFFSET_COMMIT) if key not in seen)
+
+    def _of(self, name: str, kind: RecordType) -> list[bytes]:
+        return sorted(key for key in self._keys.get(name, ()) if key[1] == kind)
+
+    def _read(self, key: bytes) -> object:
+        found = decode_record(key, self._values[key]) if key in self._values else None
+        return found.value if isinstance(found, Record) else None
+
+
+def _generation(group: SeenGroup, generation: int) -> GroupMetadataValue:
+    topics = sorted({topic for member in group.members for topic, _ in member.assigned})
+    asked = encode_subscription(Subscription(tuple(topics), b"", version=_UNKNOWN_VERSION))
+    return GroupMetadataValue(
+        protocol_type="consumer",
+        generation=generation,
+        protocol=group.assignor or None,
+        leader=None,
+        members=tuple(_classic_member(member, asked) for member in group.members),
+    )
+
+
+def _classic_member(member: SeenMember, asked: bytes) -> GroupMember:
+    given = Assignment(tuple(_by_topic(member.assigned)), b"", _UNKNOWN_VERSION)
+    return GroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.host,
+        session_timeout=-1,
+        subscription=asked,
+        assignment=encode_assignment(given),
+    )
+
+
+def _target(group: SeenGroup, topic_ids: Mapping[str, bytes]) -> dict[bytes, bytes]:
+    """Members (type 5) and their targets (type 7)."""
+    topics = tuple(sorted({topic for member in group.members for topic, _ in member.assigned}))
+    found: dict[bytes, bytes] = {}
+    for member in group.members:
+        about = ConsumerGroupMemberMetadataValue(
+            instance_id=member.instance_id,
+            rack_id=None,
+            client_id=member.client_id,
+            client_host=member.host,
+            subscribed_topic_names=topics,
+            subscribed_topic_regex=None,
+            rebalance_timeout_ms=-1,
+            server_assignor=group.assignor or None,
+        )
+        held = [
+            TopicPartitionIds(topic_id=topic_ids[topic], partitions=parts)
+            for topic, parts in _by_topic(member.assigned)
+            if topic in topic_ids
+        ]
+        for kind, value in (
+            (RecordType.CONSUMER_GROUP_MEMBER_METADATA, about),
+            (RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, TargetAssignmentMemberValue(topic_partitions=tuple(held))),
+        ):
+            found[encode_key(kind, MemberKey(group.group_id, member.member_id))] = encode_value(kind, value, 0)
+    return found
+
+
+def _by_topic(places: Iterable[Place]) -> list[TopicPartitions]:
+    return grouped((topic, (partition,)) for topic, partition in places)

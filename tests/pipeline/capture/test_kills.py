@@ -1,0 +1,99 @@
+"""A capture killed with SIGKILL at random moments, while Java and Python groups rebalance: exact, and the audit of it is true."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.sources import check_source
+from tests.kafka_broker import Broker
+from tests.pipeline.capture.live_groups import LiveGroup
+from tests.pipeline.capture.test_capture import assert_exact, following, grows, once, recorded
+from tests.pipeline.capture.traffic import Busy
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
+KILLS = 20 if LONG else 4
+SEED = 20_260_721
+
+
+def given(tables: Path, group: str) -> dict[tuple[str, int], set[frozenset[str]]]:
+    """(Client id, generation) -> the partitions that the audit says were handed out."""
+    found: dict[tuple[str, int], set[frozenset[str]]] = {}
+    rows: list[dict[str, Any]] = pq.read_table(tables / "group_generations").to_pylist()
+    for row in rows:
+        for member in row["members"] if row["group_id"] == group else ():
+            parts = frozenset(f"{each['topic']}-{index}" for each in member["assigned"] or () for index in each["partitions"])
+            found.setdefault((member["client_id"], row["generation"]), set()).add(parts)
+    return found
+
+
+def disturb(broker: Broker, number: int) -> None:
+    """In the long profile the broker is restarted in order once, and crashes once."""
+    if LONG and number == KILLS // 3:
+        broker.restart()
+    if LONG and number == 2 * KILLS // 3:
+        broker.kill()
+        broker.start()
+
+
+def test_killed_at_random_moments_nothing_is_lost_or_doubled_and_the_audit_is_true(
+    broker: Broker, tmp_path: Path, spark: SparkSession
+) -> None:
+    """At any time no double, at the end no gap; small files were merged; every assignment that a member saw is in the tables.
+
+    A capture made in one go, of the same topic, gives the same tables.
+    """
+    broker.create_topic("restless", 6)
+    out, rng = tmp_path / "out", random.Random(SEED)
+    live = LiveGroup(broker, tmp_path / "live", "restless", "live", SEED)
+    busy = Busy(broker, "restless", SEED)
+    moments = []
+    try:
+        for number in range(KILLS):
+            disturb(broker, number)
+            with following(broker, out) as process:
+                if rng.random() < 0.7:
+                    grows(out, process)
+                moments.append(rng.uniform(0, 1.5))
+                time.sleep(moments[-1])
+                process.kill()
+                process.wait()
+            there = recorded(out)
+            assert len(there) == len(set(there))
+        with following(broker, out) as process:
+            live.wait(3)
+            grows(out, process)
+    finally:
+        busy.stop()
+        live.stop()
+    once(broker, out)
+    assert_exact(broker, out)
+    assert busy.commits > 50
+    assert int((out / "consumer_offsets.parquet").readlink().name.rpartition("-")[2]) > 0
+    once(broker, tmp_path / "at-once")
+    check_source(out)
+    about = json.loads((out / "capture.json").read_text())
+    assert about["gaps"] == []
+    assert about["complete"] == (about["missing_before"] == 0)
+    tables = audit(spark, out, tmp_path / "audit", strategies=["sticky"]).out / "tables"
+    seen, told = given(tables, live.group), live.told()
+    assert len({generation for _, generation, _ in told}) >= 3
+    assert [each for each in told if each[2] not in seen[each[:2]]] == []
+    print(f"{KILLS} kills, {len(told)} assignments seen by members, {len(recorded(out))} records")  # noqa: T201
+    again = pq.read_table(tmp_path / "at-once" / "consumer_offsets.parquet").sort_by(
+        [("partition", "ascending"), ("offset", "ascending")]
+    )
+    first = pq.read_table(out / "consumer_offsets.parquet").sort_by([("partition", "ascending"), ("offset", "ascending")])
+    assert first.select(["key", "value", "timestamp"]).equals(again.select(["key", "value", "timestamp"]))

@@ -1,0 +1,274 @@
+"""`counterpoise capture --poll`: what the admin interface shows becomes a history, and what it cannot show is not made up."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Consumer
+
+from counterpoise.pipeline.capture.group_poll import SeenGroup, SeenMember
+from counterpoise.pipeline.capture.notes import capture_notes
+from counterpoise.pipeline.capture.polled_records import Change, PolledHistory
+from counterpoise.pipeline.generations import generation_batches
+from counterpoise.pipeline.modern import modern_batches
+from counterpoise.pipeline.place import POLLED
+from counterpoise.pipeline.rebalances import steps_of_group
+from counterpoise.wire.offsets_topic import Record, Tombstone, decode_record
+from tests.kafka_broker import Broker
+from tests.pipeline.capture.test_capture import command, eventually, following, once
+from tests.pipeline.capture.traffic import commit
+
+IDS = {"t": bytes(range(16)), "u": bytes(range(1, 17))}
+
+
+def member(name: str, *partitions: int, topic: str = "t") -> SeenMember:
+    return SeenMember(f"{name}-id", name, "/10.0.0.1", None, tuple((topic, index) for index in partitions))
+
+
+def group(*members: SeenMember, modern: bool = False, name: str = "g", **changes: Any) -> SeenGroup:
+    return replace(SeenGroup(name, modern, True, "range" if members else "", members), **changes)
+
+
+def batch_of(*looks: list[Change]) -> pa.RecordBatch:
+    """The records of looks that were a second apart."""
+    told = [change for look in looks for change in look]
+    seconds = [at for at, look in enumerate(looks) for _ in look]
+    count = len(told)
+    return pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array([key for key, _ in told], pa.binary()),
+            "value": pa.array([value for _, value in told], pa.binary()),
+            "partition": pa.array([POLLED] * count, pa.int32()),
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.array([1_000_000 * at for at in seconds], pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def steps(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The steps of all groups' lives, as the audit folds them."""
+    rows = [{**row, "record_type": None} for each in generation_batches([batch]) for row in each.to_pylist()]
+    rows += [row for each in modern_batches([batch]) for row in each.to_pylist()]
+    rows.sort(key=lambda row: (row["group_id"], row["log_offset"]))
+    return [
+        {"group": name, **step}
+        for name, lines in groupby(rows, key=lambda row: row["group_id"])
+        for step in steps_of_group(lines)
+    ]
+
+
+def held(step: dict[str, Any]) -> dict[str, set[int]]:
+    return {m["client_id"]: {index for each in m["assigned"] for index in each["partitions"]} for m in step["assignment"]}
+
+
+def lived(*looks: list[SeenGroup]) -> list[dict[str, Any]]:
+    """The steps that come of several looks."""
+    history = PolledHistory()
+    told = [history.changes(seen, IDS, 7) + history.gone({each.group_id for each in seen}) for seen in looks]
+    return steps(batch_of(*told))
+
+
+@pytest.mark.parametrize("modern", [False, True])
+def test_a_change_between_two_looks_is_one_step_and_never_complete(modern: bool) -> None:
+    """Joined, moved, emptied, deleted; a look that shows the same writes nothing."""
+    one, two = group(member("a", 0, 1), modern=modern), group(member("a", 0), member("b", 1), modern=modern)
+    found = lived([one], [one], [two], [group(modern=modern)], [])
+    assert [(step["kind"], step["generation"]) for step in found] == [
+        ("rebalance", 1),
+        ("rebalance", 2),
+        ("emptied", 3),
+        ("deleted", 3),
+    ]
+    assert [(step["cause"], step["joined"], step["left"]) for step in found[:2]] == [
+        ("join", ["a-id"], []),
+        ("join", ["b-id"], []),
+    ]
+    assert [held(step) for step in found[:2]] == [{"a": {0, 1}}, {"a": {0}, "b": {1}}]
+    assert found[1]["n_moved"] == 1
+    assert [step["complete"] for step in found[:3]] == [False] * 3
+    assert [step.get("missed_generations") for step in found[:3]] == [None] * 3
+
+
+def test_two_rebalances_between_two_looks_are_one_and_a_round_trip_is_none() -> None:
+    """A blind spot, told: what happened in between left no trace."""
+    before, between = group(member("a", 0, 1)), group(member("a", 0), member("b", 1))
+    after = group(member("a", 1), member("c", 0))
+    assert len(lived([before], [between], [after])) == 3
+    assert len(lived([before], [after])) == 2
+    assert len(lived([before], [between], [before])) == 3
+    assert len(lived([before], [before])) == 1
+
+
+def test_a_group_in_a_rebalance_is_not_taken_for_an_empty_one() -> None:
+    """While members join, the coordinator tells no assignments."""
+    unsettled = group(member("a"), member("b"), settled=False)
+    assert len(lived([group(member("a", 0))], [unsettled], [group(member("a", 0))])) == 1
+
+
+def test_a_group_that_changes_its_protocol_is_migrated() -> None:
+    found = lived([group(member("a", 0))], [group(member("a", 0), modern=True)], [group(member("a", 0))])
+    assert [(step["kind"], step["group_type"]) for step in found] == [
+        ("rebalance", "classic"),
+        ("migrated", "classic"),
+        ("rebalance", "consumer"),
+        ("migrated", "consumer"),
+        ("rebalance", "classic"),
+    ]
+
+
+def test_commits_are_written_when_they_change() -> None:
+    history = PolledHistory()
+
+    def told(now: int, **offsets: int) -> list[tuple[str, int | None, int | None]]:
+        commits = {("t", int(name[1:])): (offset, -1, "m") for name, offset in offsets.items()}
+        found = []
+        for key, value in history.changes([group(commits=commits)], IDS, now):
+            record: Any = decode_record(key, value)
+            at = record.key.partition
+            known = isinstance(record, Record)
+            found.append((f"p{at}", record.value.offset if known else None, record.value.commit_timestamp if known else None))
+            assert known or isinstance(record, Tombstone)
+        return found
+
+    assert told(1, p0=5, p1=6) == [("p0", 5, 1), ("p1", 6, 1)]
+    assert told(2, p0=5, p1=7) == [("p1", 7, 2)]
+    assert told(3, p1=7) == [("p0", None, None)]
+    assert told(4, p1=7) == []
+    assert history.changes([group(commits=None)], IDS, 5) == []
+
+
+def test_a_history_goes_on_where_its_records_say() -> None:
+    first = PolledHistory()
+    told = first.changes([group(member("a", 0)), group(member("b", 1), name="h", modern=True)], IDS, 1)
+    again = PolledHistory(told)
+    assert again.changes([group(member("a", 0)), group(member("b", 1), name="h", modern=True)], IDS, 2) == []
+    more = steps(batch_of(told + again.changes([group(member("a", 0, 1))], IDS, 3) + again.gone({"g"})))
+    assert [(step["group"], step["kind"], step["generation"]) for step in more] == [
+        ("g", "rebalance", 1),
+        ("g", "rebalance", 2),
+        ("h", "rebalance", 1),
+        ("h", "deleted", 1),
+    ]
+
+
+def test_no_library_is_guessed() -> None:
+    """Neither of members nor of a leader: the bytes are ours."""
+    (batch,) = generation_batches([batch_of(PolledHistory().changes([group(member("a", 0))], IDS, 1))])
+    (row,) = batch.to_pylist()
+    assert (row["leader"], row["leader_library"], row["members"][0]["library"]) == (None, None, "unknown")
+    assert (row["members"][0]["topics"], row["state_ts"]) == (["t"], None)
+
+
+@contextmanager
+def consuming(broker: Broker, group: str, protocol: str = "classic") -> Iterator[Callable[[], Any]]:
+    """A consumer of the topic; called, it polls and returns what it holds."""
+    settings = {"group.id": group, "client.id": f"c-{time.monotonic_ns()}", "group.protocol": protocol}
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "auto.offset.reset": "earliest", **settings})
+    consumer.subscribe(["polled"])
+
+    def poll() -> set[int]:
+        consumer.poll(0.05)
+        return {each.partition for each in consumer.assignment()}
+
+    try:
+        yield poll
+    finally:
+        consumer.close()
+
+
+def settle(*members: Callable[[], Any]) -> None:
+    """Poll until all partitions are owned once, evenly."""
+    deadline = time.monotonic() + 120
+    while True:
+        owned = [each() for each in members]
+        if sum(map(len, owned)) == 4 == len(set().union(*owned)) and max(map(len, owned)) - min(map(len, owned)) <= 1:
+            return
+        assert time.monotonic() < deadline, owned
+
+
+def read(out: Path, name: str) -> list[dict[str, Any]]:
+    if not (out / "consumer_offsets.parquet").exists():
+        return []
+    table = pq.read_table(out / "consumer_offsets.parquet").sort_by("offset")
+    batches = table.combine_chunks().to_batches()
+    return [step for step in steps(batches[0]) if step["group"] == name] if batches else []
+
+
+@pytest.fixture(scope="module")
+def topic(broker: Broker) -> str:
+    broker.create_topic("polled", 4)
+    return "polled"
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_live_group_is_followed_by_polls(broker: Broker, topic: str, tmp_path: Path, protocol: str) -> None:
+    """A member joins, another joins, one leaves: each change is seen, owners are as the members have them; SIGTERM ends it."""
+    name = f"polled-{protocol}"
+    commit(broker, f"{name}-commits", topic, [3])
+    with following(broker, tmp_path, "--poll", "--poll-every", "0.2") as process, consuming(broker, name, protocol) as first:
+        settle(first)
+        eventually(lambda: first() and len(read(tmp_path, name)) >= 1, "the first member was not seen", process)
+        with consuming(broker, name, protocol) as second:
+            settle(first, second)
+            mine = sorted(map(sorted, (first(), second())))
+
+            def seen() -> bool:
+                first(), second()
+                found = read(tmp_path, name)
+                return bool(found) and sorted(sorted(each) for each in held(found[-1]).values()) == mine
+
+            eventually(seen, "the second member was not seen", process)
+        settle(first)
+        eventually(lambda: first() and len(held(read(tmp_path, name)[-1])) == 1, "its end was not seen", process)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+    assert json.loads(out.splitlines()[-1])["groups"] >= 2
+    found = read(tmp_path, name)
+    assert {step["group_type"] for step in found} == {protocol}
+    assert not any(step["complete"] for step in found)
+    assert any(each["cause"] in ("join", "join_leave") for each in found)
+    assert any("made from polls every 0.2 s" in note for note in capture_notes(tmp_path))
+
+
+@pytest.mark.kafka
+@pytest.mark.usefixtures("topic")
+def test_rebalances_between_two_polls_merge(broker: Broker, tmp_path: Path) -> None:
+    """The topic tells them all, two polls one; and a folder of one kind is not gone on with by the other."""
+    polled, real = tmp_path / "polled", tmp_path / "real"
+    with consuming(broker, "merged") as first:
+        settle(first)
+        once(broker, polled, "--poll")
+        assert len(read(polled, "merged")) == 1
+        with consuming(broker, "merged") as second:
+            settle(first, second)
+        settle(first)
+        with consuming(broker, "merged") as third:
+            settle(first, third)
+            once(broker, polled, "--poll")
+            once(broker, real)
+    seen = read(polled, "merged")
+    assert [(step["generation"], step["complete"], len(held(step))) for step in seen] == [(1, False, 1), (2, False, 2)]
+    table = pq.read_table(real / "consumer_offsets.parquet")
+    rows = [row for batch in generation_batches(table.combine_chunks().to_batches()) for row in batch.to_pylist()]
+    assert max(row["generation"] or 0 for row in rows if row["group_id"] == "merged") >= 4
+    for out, more, words in (
+        (polled, [], "holds a history from polls"),
+        (real, ["--poll"], "from the offsets topic or a backup"),
+    ):
+        done = subprocess.run(command(broker, out, *more), capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert words in done.stderr
