@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.laws.balance import loads
-from counterpoise.laws.certificate import Certificate, certify
+from counterpoise.laws.certificate import Certificate
 from counterpoise.laws.exchange_graph import claimant
+from counterpoise.laws.verdict import verdict
 from counterpoise.metrics.figures import held, jain, kip54_score, lag_floor, max_topic_spread, member_lag, subscribed
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
@@ -93,7 +94,7 @@ def measure(
     optimal : int32[P], optional
         Owners known to be balanced and sticky, for `min_moves`.
     certificate : Certificate, optional
-        Of this plan, if the caller has it; else it is made here when `prove` is set.
+        Of this plan, if the caller has it; else the verdict is found here when `prove` is set.
     prove : bool
         False leaves `balanced` and `sticky` (and `min_moves` without `optimal`) None.
     duplicates : int
@@ -103,15 +104,15 @@ def measure(
 
     Notes
     -----
-    O(P + S + T*M) and the cost of the certificate; vectorised.
+    O(P + S + T*M) and the cost of the verdict; vectorised.
     """
+    balanced, sticky = (None, None) if certificate is None else (certificate.balanced, certificate.sticky)
     if certificate is None and prove:
-        certificate = certify(problem, owner)
+        balanced, sticky = verdict(problem, owner)
     load = loads(problem.n_members, owner)
     claims = claimant(problem)
     moved = _moved(claims, owner)
-    proven = certificate is not None and certificate.sticky
-    min_moves = moved if proven else None if optimal is None else _moved(claims, optimal)
+    min_moves = moved if sticky else None if optimal is None else _moved(claims, optimal)
     now = held(problem)
     ownable = np.repeat(np.diff(problem.subscriber_start) > 0, np.diff(problem.topic_start))
     lags = (None, None, None) if problem.lag is None else _lag_figures(problem, owner, problem.lag, floor)
@@ -129,8 +130,8 @@ def measure(
         makespan_ratio=lags[2],
         duplicates=duplicates,
         unassigned=int(np.count_nonzero((owner == UNOWNED) & ownable)),
-        balanced=None if certificate is None else certificate.balanced,
-        sticky=None if certificate is None else certificate.sticky,
+        balanced=balanced,
+        sticky=sticky,
     )
 
 

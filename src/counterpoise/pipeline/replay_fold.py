@@ -15,12 +15,13 @@ import numpy as np
 from counterpoise.assignors.registry import assignor, strategies, strategy
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.laws.lag_bound import lag_report
-from counterpoise.metrics import Metrics, measure
+from counterpoise.metrics import Metrics
 from counterpoise.metrics.figures import lag_floor
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.classic_fold import ClassicFold
 from counterpoise.pipeline.inputs import Inputs, Planned, inputs_of, replayable
+from counterpoise.pipeline.replay_memo import Memo
 
 __all__ = ["BY_LAG", "CLOSED_LOOP", "OBSERVED", "REPLAY", "Replay", "ReplayFold", "comparable", "replays_of_group"]
 
@@ -151,19 +152,19 @@ def _generation(row: Row, step: Row, inputs: Inputs, names: Sequence[str], past:
     second_round = step["kind"] == "cooperative_followup"
     declared = row["protocol"]
     able = [name for name in names if problem.lag is not None or name not in BY_LAG]
-    targets = {name: assignor(name)(problem) for name in able if not second_round or name == declared}
+    memo = Memo(problem, lambda: _floor(problem, targets))
+    targets = {name: memo.plan(name, problem) for name in able if not second_round or name == declared}
     optimal = targets.get("sticky")
-    floor = _floor(problem, targets)
     cooperative = inputs.kind == "cooperative"
     observed = _resolved(inputs, targets.get(declared), declared)
-    figures = measure(problem, observed, cooperative=cooperative, optimal=optimal, duplicates=inputs.duplicates, floor=floor)
+    figures = memo.figures(problem, observed, cooperative=cooperative, optimal=optimal, duplicates=inputs.duplicates)
     yield Replay(row, step, OBSERVED, REPLAY, inputs, observed, figures, True)
     for name, owner in targets.items():
         cooperative = COOPERATIVE in strategy(name).protocols if name != declared else inputs.kind == "cooperative"
-        figures = measure(problem, owner, cooperative=cooperative, optimal=optimal, floor=floor)
+        figures = memo.figures(problem, owner, cooperative=cooperative, optimal=optimal)
         yield Replay(row, step, name, REPLAY, inputs, owner, figures, _matches(inputs, owner, problem))
         if not second_round:
-            yield _closed_loop(row, step, inputs, name, past, floor)
+            yield _closed_loop(row, step, inputs, name, past, memo)
 
 
 def _floor(problem: Problem, targets: Mapping[str, Int32]) -> int | None:
@@ -176,13 +177,13 @@ def _floor(problem: Problem, targets: Mapping[str, Int32]) -> int | None:
     return max(floor, math.ceil(lag_report(problem, targets["lag-sticky"]).bound))
 
 
-def _closed_loop(row: Row, step: Row, inputs: Inputs, name: str, past: dict[str, Planned], floor: int | None) -> Replay:
+def _closed_loop(row: Row, step: Row, inputs: Inputs, name: str, past: dict[str, Planned], memo: Memo) -> Replay:
     problem = inputs.problem
     claims = np.full(problem.n_partitions, -1, np.int32) if name not in past else inputs.carry(past[name])
-    own = problem.replace(previous_owner=claims)
-    owner = assignor(name)(own)
+    own = memo.claiming(claims)
+    owner = memo.plan(name, own)
     past[name] = inputs.planned(owner)
-    figures = measure(own, owner, cooperative=COOPERATIVE in strategy(name).protocols, floor=floor)
+    figures = memo.figures(own, owner, cooperative=COOPERATIVE in strategy(name).protocols)
     return Replay(row, step, name, CLOSED_LOOP, inputs, owner, figures, bool(np.array_equal(owner, inputs.observed)))
 
 
