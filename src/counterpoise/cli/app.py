@@ -24,6 +24,7 @@ _COMMANDS = {
     "lead": "Act as a group leader: JSON lines of member metadata in, assignments out.",
     "plan": "Plan one group and show what moves.",
     "simulate": "Say what a change would cost a group: rounds, moves, time without an owner.",
+    "synthesize": "Write a made-up fleet as a capture, to try the audit at any size.",
     "verify": "Check any plan: valid, complete, balanced, sticky.",
 }
 """Name -> one line of help; the module is `counterpoise.cli.<name>_command`, the command its attribute `command`."""

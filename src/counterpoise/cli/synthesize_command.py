@@ -1,0 +1,44 @@
+"""`counterpoise synthesize`: a made-up fleet as a capture, to try the audit at any size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from counterpoise.errors import MissingExtraError
+
+__all__ = ["command"]
+
+
+@click.command("synthesize")
+@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="A new folder.")
+@click.option("--records", default=1_000_000, show_default=True, help="About so many; nearly all of them commits.")
+@click.option("--groups", type=int, help="How many groups. Default: one per 10,000 records.")
+@click.option("--rebalances", type=int, help="Planted, exactly so many in all. Default: ten per group.")
+@click.option("--seconds", default=3600.0, show_default=True, help="How long the recording is.")
+@click.option("--sample-every", default=300.0, show_default=True, help="Seconds between samples of log ends.")
+@click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
+def command(
+    out: Path, records: int, groups: int | None, rebalances: int | None, seconds: float, sample_every: float, seed: int
+) -> None:
+    """Write the capture of a made-up fleet into OUT, as `counterpoise capture` would have recorded it.
+
+    Deployments, storms, scaling, failed rounds, expiry and deletion are planted; OUT/planted.json tells what the audit
+    has to find.
+
+    \b
+    Example:
+      counterpoise synthesize --records 20000000 --out fleet
+      counterpoise audit fleet --out report
+    """
+    try:
+        from counterpoise.pipeline.synthetic.capture import synthesize
+        from counterpoise.pipeline.synthetic.fleet import Fleet
+    except ImportError as error:
+        raise MissingExtraError("synthesize needs pyarrow: pip install 'counterpoise[spark]'") from error
+    many = max(1, records // 10_000) if groups is None else groups
+    fleet = Fleet(records, many, 10 * many if rebalances is None else rebalances, seconds, sample_every, seed)
+    with click.progressbar(length=100, label=f"{out}", show_eta=True) as bar:
+        written = synthesize(fleet, out, lambda share: bar.update(int(100 * share) - bar.pos))
+    click.echo(f"{written.records:,} records, {written.groups:,} groups, {written.rebalances:,} rebalances in {out}")

@@ -1,0 +1,218 @@
+"""A made-up fleet written as a capture folder, slice by slice: the very files that `counterpoise capture` leaves."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from counterpoise.errors import OptionError
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.synthetic.commits import Commits, Spans, spans
+from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan, draw_groups, draw_topics
+from counterpoise.pipeline.synthetic.group_records import group_records
+from counterpoise.pipeline.synthetic.lives import Step, life
+
+__all__ = ["LOG_PARTITIONS", "Written", "log_partition", "synthesize"]
+
+LOG_PARTITIONS = 50
+_SLICE = 400_000
+_UTC = pa.timestamp("us", tz="UTC")
+_RECORDS = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", _UTC),
+        ("timestampType", pa.int32()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: `records` in all, of them `commits` (tombstones included); `rebalances` as planted."""
+
+    records: int
+    commits: int
+    rebalances: int
+    groups: int
+
+
+def synthesize(fleet: Fleet, out: str | Path, progress: Callable[[float], None] | None = None) -> Written:
+    """Write the capture of a fleet into `out`: records, log ends, topics, no aborted offsets, and ``planted.json``.
+
+    Parameters
+    ----------
+    fleet : Fleet
+    out : path
+        A new or empty folder.
+    progress : callable, optional
+        ``progress(share)`` after each slice.
+
+    Raises
+    ------
+    OptionError
+        The folder holds something already.
+
+    Notes
+    -----
+    The same fleet gives the same bytes. Memory grows with groups and rebalances, not with records.
+    """
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise OptionError(f"{folder}: holds something already; give a new folder")
+    topics = draw_topics(fleet)
+    plans = draw_groups(fleet, topics)
+    planted, records, timelines = [], [], []
+    for plan in plans:
+        steps = list(life(fleet, plan, topics))
+        where = log_partition(plan.name)
+        records += [(at, where, key, value) for at, key, value in group_records(plan, topics, steps)]
+        timelines.append(spans(fleet, plan, sum(topics[at].partitions for at in plan.topics), steps))
+        planted.append(_planted(plan, steps))
+    records.sort(key=lambda record: record[0])
+    commits = Commits(fleet, topics, plans)
+    written = _write_records(folder / "consumer_offsets.parquet", fleet, plans, records, commits, timelines, progress)
+    _write_log_ends(folder / "log_offsets.parquet", fleet, topics)
+    (folder / "topics.json").write_text(_topics_json(topics), encoding="utf-8")
+    (folder / "aborted_offsets.json").write_text("[]\n", encoding="utf-8")
+    (folder / "planted.json").write_text(json.dumps({"groups": planted}, indent=1) + "\n", encoding="utf-8")
+    return Written(written[0], written[1], sum(plan.rebalances for plan in plans), len(plans))
+
+
+def log_partition(group: str, partitions: int = LOG_PARTITIONS) -> int:
+    """Where Kafka keeps a group: the absolute value of Java's hash of its name, over the partitions of the offsets topic."""
+    value = 0
+    for unit in np.frombuffer(group.encode("utf-16-be"), ">u2").tolist():
+        value = (31 * value + unit) & 0xFFFFFFFF
+    signed = value - 2**32 if value >= 2**31 else value
+    return 0 if signed == -(2**31) else abs(signed) % partitions
+
+
+def _planted(plan: GroupPlan, steps: list[Step]) -> dict[str, Any]:
+    kinds = [step.kind for step in steps]
+    return {
+        "group": plan.name,
+        "protocol": plan.protocol,
+        "library": plan.library,
+        "rebalances": kinds.count("rebalance"),
+        "followups": kinds.count("followup"),
+        "static_replacements": kinds.count("replaced"),
+        "storm": plan.storm,
+        "deleted": plan.deleted,
+    }
+
+
+def _write_records(
+    path: Path,
+    fleet: Fleet,
+    plans: list[GroupPlan],
+    others: list[tuple[int, int, bytes, bytes | None]],
+    commits: Commits,
+    timelines: list[Spans],
+    progress: Callable[[float], None] | None,
+) -> tuple[int, int]:
+    where = np.repeat([log_partition(plan.name) for plan in plans], np.diff(commits.first)).astype(np.int32)
+    slices = max(1, round(fleet.records / _SLICE))
+    cuts = [fleet.start_ms + round(fleet.seconds * 1000 * at / slices) for at in range(slices)]
+    cuts.append(fleet.start_ms + round(fleet.seconds * 1000) + 60_000)
+    ends = np.zeros(LOG_PARTITIONS, np.int64)
+    total = told = done = 0
+    with pq.ParquetWriter(path, _RECORDS, compression="zstd") as writer:
+        for at, (begin, end) in enumerate(pairwise(cuts)):
+            place, time, deleted = commits.between(timelines, begin, end)
+            till = done
+            while till < len(others) and others[till][0] < end:
+                till += 1
+            batch = _batch(
+                others[done:till],
+                where[place],
+                commits.keys.take(pa.array(place)),
+                time,
+                commits.values(place, time, deleted),
+                ends,
+            )
+            writer.write_batch(batch)
+            done, told, total = till, told + len(place), total + batch.num_rows
+            if progress is not None:
+                progress((at + 1) / slices)
+    return total, told
+
+
+def _batch(
+    others: list[tuple[int, int, bytes, bytes | None]],
+    where: np.ndarray,
+    keys: pa.Array,
+    time: Int64,
+    values: pa.Array,
+    ends: Int64,
+) -> pa.RecordBatch:
+    """One slice in the order of the log: by partition, then by time; `ends` moves on."""
+    partition = np.concatenate([where, np.array([one[1] for one in others], np.int32)])
+    when = np.concatenate([time, np.array([one[0] for one in others], np.int64)])
+    order = np.lexsort((when, partition))
+    partition = partition[order]
+    counts = np.bincount(partition, minlength=LOG_PARTITIONS)
+    first = np.cumsum(counts) - counts
+    offset = ends[partition] + np.arange(len(order)) - first[partition]
+    ends += counts
+    taken = pa.array(order)
+    columns = [
+        pa.concat_arrays([keys, pa.array([one[2] for one in others], pa.binary())]).take(taken),
+        pa.concat_arrays([values, pa.array([one[3] for one in others], pa.binary())]).take(taken),
+        pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(order), np.int32)), pa.array(["__consumer_offsets"])).cast(
+            pa.string()
+        ),
+        pa.array(partition, pa.int32()),
+        pa.array(offset),
+        pa.array(when[order] * 1000).cast(_UTC),
+        pa.array(np.zeros(len(order), np.int32)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_RECORDS)
+
+
+def _write_log_ends(path: Path, fleet: Fleet, topics: list[TopicPlan]) -> None:
+    names = [topic.name for topic in topics for _ in range(topic.partitions)]
+    partition = np.concatenate([np.arange(topic.partitions, dtype=np.int32) for topic in topics])
+    base, rate = np.concatenate([topic.base for topic in topics]), np.concatenate([topic.rate for topic in topics])
+    schema = pa.schema(
+        [
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("log_start", pa.int64()),
+            ("log_end", pa.int64()),
+            ("sampled_at", _UTC),
+        ]
+    )
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for second in np.arange(fleet.sample_every, fleet.seconds + 1, fleet.sample_every).tolist():
+            ends = base + np.floor(rate * second).astype(np.int64)
+            at = pa.array(np.full(len(names), (fleet.start_ms + round(second * 1000)) * 1000)).cast(_UTC)
+            columns = [pa.array(names), pa.array(partition), pa.array(base // 2), pa.array(ends), at]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+
+
+def _topics_json(topics: list[TopicPlan]) -> str:
+    about = {
+        topic.name: {
+            "internal": False,
+            "partitions": topic.partitions,
+            "topic_id": base64.urlsafe_b64encode(topic.topic_id).rstrip(b"=").decode(),
+            "topic_id_uuid": str(uuid.UUID(bytes=topic.topic_id)),
+        }
+        for topic in topics
+    }
+    return json.dumps(about, indent=1) + "\n"

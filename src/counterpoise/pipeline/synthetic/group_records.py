@@ -1,0 +1,186 @@
+"""The steps of a made-up group as records of the offsets topic, in the dialect of its client library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from counterpoise.model.problem import Int32
+from counterpoise.pipeline.synthetic.fleet import GroupPlan, TopicPlan
+from counterpoise.pipeline.synthetic.lives import Person, Step
+from counterpoise.wire.consumer_protocol import (
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    encode_assignment,
+    encode_subscription,
+)
+from counterpoise.wire.offsets_topic import GroupKey, MemberKey, RecordType, encode_key, encode_value
+from counterpoise.wire.offsets_topic.values import (
+    AssignedTopic,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    GroupMember,
+    GroupMetadataValue,
+    TargetAssignmentMemberValue,
+    TargetAssignmentMetadataValue,
+    TopicPartitionIds,
+)
+from counterpoise.wire.user_data import encode_cooperative, encode_sticky
+
+__all__ = ["RawRecord", "group_records"]
+
+RawRecord = tuple[int, bytes, bytes | None]
+"""When it was appended in ms, key, value."""
+
+_WRITES = {
+    "java": (3, None),
+    "librdkafka": (0, b""),
+    "kafka-python": (0, b""),
+    "aiokafka": (0, b""),
+}
+"""Version and user data of the assignments that a leader of each library writes."""
+
+
+def group_records(plan: GroupPlan, topics: list[TopicPlan], steps: Iterable[Step]) -> Iterator[RawRecord]:
+    """All records of one group but its commits."""
+    writer = _Writer(plan, [topics[at] for at in plan.topics])
+    write = writer.server if plan.protocol == "server" else writer.classic
+    for step in steps:
+        yield from write(step)
+        if step.kind == "emptied":
+            yield step.at_ms + 30_000, writer.key, None
+
+
+class _Writer:
+    def __init__(self, plan: GroupPlan, topics: list[TopicPlan]) -> None:
+        self._plan, self._topics = plan, topics
+        self._starts = np.cumsum([0] + [topic.partitions for topic in topics])
+        self._names = tuple(topic.name for topic in topics)
+        self._were: dict[str, tuple[TopicPartitionIds, ...]] = {}
+        self.key = encode_key(RecordType.GROUP_METADATA, GroupKey(plan.name))
+
+    def classic(self, step: Step) -> Iterator[RawRecord]:
+        claimed, given = self._listed(step.claimed, step), self._listed(step.owner, step)
+        members = tuple(
+            self._member(person, claimed[at], given[at], step.generation - 1) for at, person in enumerate(step.people)
+        )
+        value = GroupMetadataValue(
+            protocol_type="consumer",
+            generation=step.generation,
+            protocol=self._plan.protocol if members else None,
+            leader=step.people[0].member if members else None,
+            current_state_timestamp=step.at_ms - 4,
+            members=members,
+        )
+        yield step.at_ms, self.key, encode_value(RecordType.GROUP_METADATA, value, 3)
+
+    def _member(
+        self, person: Person, claimed: tuple[TopicPartitions, ...], given: tuple[TopicPartitions, ...], before: int
+    ) -> GroupMember:
+        version, user_data = _WRITES[self._plan.library]
+        return GroupMember(
+            member_id=person.member,
+            group_instance_id=person.instance,
+            client_id=person.client,
+            client_host=f"/10.0.{person.number // 250}.{person.number % 250}",
+            rebalance_timeout=300_000,
+            session_timeout=45_000,
+            subscription=encode_subscription(self._subscription(claimed, before if claimed else -1)),
+            assignment=encode_assignment(Assignment(given, user_data, version)),
+        )
+
+    def _subscription(self, claimed: tuple[TopicPartitions, ...], before: int) -> Subscription:
+        protocol, library = self._plan.protocol, self._plan.library
+        if library == "java":
+            if protocol == "cooperative-sticky":
+                return Subscription(self._names, encode_cooperative(before), claimed, before)
+            data = encode_sticky(claimed, before) if protocol == "sticky" and claimed else None
+            return Subscription(self._names, data)
+        if library == "librdkafka":
+            owned = claimed if protocol == "cooperative-sticky" else ()
+            return Subscription(self._names, b"", owned, before if owned else -1, "")
+        data = encode_sticky(claimed, -1) if protocol == "sticky" and claimed else b""
+        return Subscription(self._names, data, version=0)
+
+    def server(self, step: Step) -> Iterator[RawRecord]:
+        """The epoch of a KIP-848 group: members that came or went, epoch, targets, and what each member has reached."""
+        group, now = self._plan.name, {person.member: person for person in step.people}
+        targets = dict(zip(now, self._by_id(step), strict=True))
+        for member in sorted(self._were.keys() - now.keys()):
+            for kind in (
+                RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+                RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+                RecordType.CONSUMER_GROUP_MEMBER_METADATA,
+            ):
+                yield step.begin_ms, encode_key(kind, MemberKey(group, member)), None
+        for member in sorted(now.keys() - self._were.keys()):
+            yield self._of_member(step.begin_ms, member, self._about(now[member]))
+        yield self._of_group(step.begin_ms, ConsumerGroupMetadataValue(epoch=step.generation))
+        for member, target in targets.items():
+            if self._were.get(member) != target:
+                yield self._of_member(step.begin_ms, member, TargetAssignmentMemberValue(topic_partitions=target))
+        yield self._of_group(step.begin_ms, TargetAssignmentMetadataValue(assignment_epoch=step.generation))
+        for member, target in targets.items():
+            held = tuple(AssignedTopic(topic_id=one.topic_id, partitions=one.partitions) for one in target)
+            yield self._of_member(step.at_ms, member, _reached(step.generation, held))
+        self._were = targets
+
+    def _about(self, person: Person) -> ConsumerGroupMemberMetadataValue:
+        return ConsumerGroupMemberMetadataValue(
+            instance_id=None,
+            rack_id=None,
+            client_id=person.client,
+            client_host=f"/10.1.{person.number // 250}.{person.number % 250}",
+            subscribed_topic_names=self._names,
+            subscribed_topic_regex=None,
+            rebalance_timeout_ms=300_000,
+            server_assignor="uniform",
+        )
+
+    def _of_member(self, at: int, member: str, value: object) -> RawRecord:
+        kind = _KINDS[type(value)]
+        return at, encode_key(kind, MemberKey(self._plan.name, member)), encode_value(kind, value, 0)  # type: ignore[arg-type]
+
+    def _of_group(self, at: int, value: object) -> RawRecord:
+        kind = _KINDS[type(value)]
+        return at, encode_key(kind, GroupKey(self._plan.name)), encode_value(kind, value, 0)  # type: ignore[arg-type]
+
+    def _listed(self, owner: Int32, step: Step) -> list[tuple[TopicPartitions, ...]]:
+        """Per member the topics and partitions it owns, in their order."""
+        order = np.argsort(owner, kind="stable")
+        bounds = np.searchsorted(owner[order], np.arange(len(step.people) + 1)).tolist()
+        return [self._pairs(order[first:last]) for first, last in pairwise(bounds)]
+
+    def _pairs(self, held: np.ndarray) -> tuple[TopicPartitions, ...]:
+        cuts = np.searchsorted(held, self._starts).tolist()
+        return tuple(
+            (name, tuple((held[first:last] - self._starts[at]).tolist()))
+            for at, (name, first, last) in enumerate(zip(self._names, cuts, cuts[1:], strict=False))
+            if last > first
+        )
+
+    def _by_id(self, step: Step) -> list[tuple[TopicPartitionIds, ...]]:
+        ids = {topic.name: topic.topic_id for topic in self._topics}
+        return [
+            tuple(TopicPartitionIds(topic_id=ids[name], partitions=listed) for name, listed in pairs)
+            for pairs in self._listed(step.owner, step)
+        ]
+
+
+def _reached(epoch: int, held: tuple[AssignedTopic, ...]) -> ConsumerGroupCurrentMemberAssignmentValue:
+    return ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=epoch, previous_member_epoch=epoch - 1, state=0, assigned_partitions=held, partitions_pending_revocation=()
+    )
+
+
+_KINDS: dict[type, RecordType] = {
+    ConsumerGroupMetadataValue: RecordType.CONSUMER_GROUP_METADATA,
+    ConsumerGroupMemberMetadataValue: RecordType.CONSUMER_GROUP_MEMBER_METADATA,
+    TargetAssignmentMetadataValue: RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+    TargetAssignmentMemberValue: RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    ConsumerGroupCurrentMemberAssignmentValue: RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+}

@@ -1,0 +1,172 @@
+"""One made-up group's life: who joins and leaves when, and who owns what after each rebalance, by our own assignors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from counterpoise.assignors.registry import assignor
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.model.withhold import withhold
+from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan
+
+__all__ = ["Person", "Step", "life"]
+
+_AFTER_STORM_S = 75.0
+
+
+@dataclass(frozen=True)
+class Person:
+    """A member: `instance` is set where it is static."""
+
+    member: str
+    client: str
+    instance: str | None
+    number: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One generation or, in a group of the server's assignor, one epoch.
+
+    Attributes
+    ----------
+    begin_ms, at_ms : int
+        When consumption stops, and when the record is appended.
+    kind : str
+        rebalance, followup, replaced (a static member came back) or emptied.
+    generation, missed : int
+        `missed` generations before it failed.
+    people : tuple of Person
+        Sorted by member id.
+    claimed : int32[P]
+        Who owned each partition while it joined, by place in `people`.
+    owner : int32[P]
+        Who is handed each partition.
+    """
+
+    begin_ms: int
+    at_ms: int
+    kind: str
+    generation: int
+    people: tuple[Person, ...]
+    claimed: Int32
+    owner: Int32
+
+
+def life(fleet: Fleet, plan: GroupPlan, topics: list[TopicPlan]) -> Iterator[Step]:
+    """The steps of a group in order; exactly ``plan.rebalances`` of them are rebalances."""
+    if plan.rebalances:
+        yield from _Life(fleet, plan, topics).steps()
+
+
+class _Life:
+    def __init__(self, fleet: Fleet, plan: GroupPlan, topics: list[TopicPlan]) -> None:
+        self._plan, self._fleet = plan, fleet
+        self._chance = fleet.chance(2, plan.number)
+        sizes = [topics[at].partitions for at in plan.topics]
+        self._start: Int64 = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        self._people: tuple[Person, ...] = ()
+        self._owner: Int32 = np.full(int(self._start[-1]), UNOWNED, np.int32)
+        self._born = 0
+        self._generation = int(self._chance.integers(1, 60)) if self._chance.random() < 0.8 else 0
+
+    def steps(self) -> Iterator[Step]:
+        """All of them."""
+        times = self._times()
+        for at, seconds in enumerate(times):
+            begin = self._fleet.start_ms + round(seconds * 1000)
+            end = begin + int(self._chance.integers(50, 900))
+            if at and self._chance.random() < 0.02:
+                self._generation += 1  # a round that failed
+            people = self._next_people(at)
+            yield from self._rebalance(begin, end, people)
+            if self._plan.static and self._chance.random() < 0.3:
+                yield self._replaced(end + 1500)
+        if self._plan.deleted:
+            over = self._fleet.start_ms + round(self._fleet.seconds * 1000)
+            self._generation += 1
+            nobody = np.full_like(self._owner, UNOWNED)
+            yield Step(over - 60_000, over - 59_000, "emptied", self._generation, (), nobody, nobody)
+
+    def _times(self) -> list[float]:
+        """Begins in seconds: a storm, if there is one, then the others at their own pace, never five in a minute."""
+        n, storm = self._plan.rebalances, self._plan.storm
+        first = [float(self._chance.uniform(0.0, 5.0))]
+        ordinary = n - 1 - storm
+        room = self._fleet.seconds - 90.0 - (_AFTER_STORM_S + 75.0 if storm else 0.0)
+        pace = min(float(self._chance.uniform(18.0, 60.0)), (room - 10.0) / max(ordinary, 1))
+        begin = 30.0 + float(self._chance.uniform(0.0, 1.0)) * max(0.0, room - 10.0 - ordinary * pace)
+        if storm:
+            spacing = min(float(self._chance.uniform(2.0, 4.0)), 55.0 / storm)
+            first += [begin + 30.0 + spacing * at for at in range(storm)]
+            begin = first[-1] + _AFTER_STORM_S
+        return first + [begin + pace * at for at in range(ordinary)]
+
+    def _next_people(self, at: int) -> tuple[Person, ...]:
+        """Those of the next generation: at first all, then one leaves or one comes (back) in turn, at times a few at once."""
+        if not at:
+            return self._sorted([self._new(number) for number in range(self._plan.members)])
+        here = {one.number for one in self._people}
+        if len(here) > 1 and at % 2:
+            gone = int(self._chance.choice(sorted(here)))
+            return tuple(one for one in self._people if one.number != gone)
+        away = [number for number in range(max(here) + 2) if number not in here]
+        few = away if len(away) <= 2 and self._chance.random() < 0.8 else away[:1]
+        return self._sorted([*self._people, *(self._new(number) for number in few)])
+
+    def _new(self, number: int) -> Person:
+        client = f"{self._plan.name}-{number}"
+        self._born += 1
+        tail = self._chance.bytes(16).hex()
+        member = f"{client}-{tail[:8]}-{tail[8:12]}-{tail[12:16]}-{tail[16:20]}-{tail[20:]}"
+        return Person(member, client, f"static-{number}" if self._plan.static else None, number)
+
+    @staticmethod
+    def _sorted(people: list[Person]) -> tuple[Person, ...]:
+        return tuple(sorted(people, key=lambda one: one.member))
+
+    def _rebalance(self, begin: int, end: int, people: tuple[Person, ...]) -> Iterator[Step]:
+        claimed = _translated(self._owner, self._people, people)
+        self._people = people
+        problem = self._problem(claimed)
+        target = assignor("sticky" if self._plan.protocol == "server" else self._plan.protocol)(problem)
+        handed = withhold(problem, target) if self._plan.protocol == "cooperative-sticky" else target
+        self._generation += 1
+        yield Step(begin, end, "rebalance", self._generation, people, claimed, handed)
+        self._owner = handed
+        if bool(np.any(handed != target)):
+            self._generation += 1
+            self._owner = target
+            yield Step(end, end + 250, "followup", self._generation, people, handed, target)
+
+    def _replaced(self, at: int) -> Step:
+        """A static member came back under a new id: the same generation is written again, and nobody stops."""
+        gone = int(self._chance.integers(len(self._people)))
+        old = self._people
+        people = self._sorted([*old[:gone], self._new(old[gone].number), *old[gone + 1 :]])
+        self._owner = _translated(self._owner, tuple(replace(one, member=one.client) for one in old), people, by_client=True)
+        self._people = people
+        return Step(at, at, "replaced", self._generation, people, self._owner, self._owner)
+
+    def _problem(self, claimed: Int32) -> Problem:
+        n, t = len(self._people), len(self._start) - 1
+        ranked = sorted(range(n), key=lambda at: (self._people[at].instance is None, self._people[at].instance or "", at))
+        rank = np.empty(n, np.int32)
+        rank[ranked] = np.arange(n, dtype=np.int32)
+        return Problem(
+            n,
+            self._start,
+            np.arange(t + 1, dtype=np.int64) * n,
+            np.tile(np.arange(n, dtype=np.int32), t),
+            previous_owner=claimed,
+            static_rank=rank,
+        )
+
+
+def _translated(owner: Int32, before: tuple[Person, ...], now: tuple[Person, ...], *, by_client: bool = False) -> Int32:
+    code = {one.client if by_client else one.member: at for at, one in enumerate(now)}
+    table = [code.get(one.client if by_client else one.member, UNOWNED) for one in before]
+    return np.array([*table, UNOWNED], np.int32)[owner]

@@ -1,0 +1,103 @@
+"""A made-up fleet: the same from the same seed, in the form of a capture, and what was planted is what the audit finds."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.errors import OptionError
+from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.synthetic.capture import Written, log_partition, synthesize
+from counterpoise.pipeline.synthetic.fleet import Fleet
+from counterpoise.wire.offsets_topic import Record, Tombstone, decode_record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SMALL = Fleet(records=40_000, groups=60, rebalances=500, seconds=1200.0, sample_every=60.0, seed=7)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Written]:
+    """The fleet, written."""
+    out = tmp_path_factory.mktemp("fleet") / "capture"
+    return out, synthesize(SMALL, out)
+
+
+def planted(folder: Path) -> dict[str, dict[str, Any]]:
+    return {one["group"]: one for one in json.loads((folder / "planted.json").read_text(encoding="utf-8"))["groups"]}
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {file.name: sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not(made: tuple[Path, Written], tmp_path: Path) -> None:
+    synthesize(SMALL, tmp_path / "again")
+    assert digests(tmp_path / "again") == digests(made[0])
+    synthesize(Fleet(40_000, 60, 500, 1200.0, 60.0, seed=8), tmp_path / "other")
+    other = digests(tmp_path / "other")
+    assert all(other[name] != digest for name, digest in digests(made[0]).items() if name != "aborted_offsets.json")
+
+
+def test_it_has_the_form_of_a_recorded_capture(made: tuple[Path, Written], shop: Path) -> None:
+    for name in ("consumer_offsets.parquet", "log_offsets.parquet"):
+        assert pq.read_schema(made[0] / name).equals(pq.read_schema(shop / name)), name
+    mine, real = (json.loads((folder / "topics.json").read_text(encoding="utf-8")) for folder in (made[0], shop))
+    assert next(iter(mine.values())).keys() == next(iter(real.values())).keys()
+
+
+def test_the_log_is_one_a_broker_could_have_written(made: tuple[Path, Written]) -> None:
+    rows = pq.read_table(made[0] / "consumer_offsets.parquet").to_pylist()
+    assert len(rows) == made[1].records
+    assert abs(made[1].records - SMALL.records) < 0.1 * SMALL.records
+    last: dict[int, tuple[int, Any]] = {}
+    for row in rows:
+        record = decode_record(row["key"], row["value"])
+        assert isinstance(record, Record | Tombstone), record
+        assert row["partition"] == log_partition(record.key.group)
+        offset, time = last.get(row["partition"], (-1, row["timestamp"]))
+        assert row["offset"] == offset + 1
+        assert row["timestamp"] >= time
+        last[row["partition"]] = (row["offset"], row["timestamp"])
+
+
+def test_groups_are_placed_as_kafka_places_them(shop: Path) -> None:
+    table = pq.read_table(shop / "consumer_offsets.parquet", columns=["key", "partition"]).to_pylist()
+    places = {decode_record(row["key"], None).key.group: row["partition"] for row in table}  # type: ignore[union-attr]
+    assert len(places) > 25
+    assert {name: log_partition(name, 8) for name in places} == places
+
+
+def test_the_audit_finds_what_was_planted(made: tuple[Path, Written], spark: SparkSession, tmp_path: Path) -> None:
+    folder, written = made
+    result = audit(spark, folder, tmp_path / "out", strategies=["range", "roundrobin", "sticky", "cooperative-sticky"])
+    told = planted(folder)
+    report = {row["group_id"]: row for row in pq.read_table(tmp_path / "out" / "tables" / "group_report").to_pylist()}
+    assert result.summary["records"]["errors"] == 0
+    assert result.summary["rebalances"]["total"] == written.rebalances == SMALL.rebalances
+    assert report.keys() == told.keys()
+    for name, one in told.items():
+        row = report[name]
+        counts = tuple(row[kind] or 0 for kind in ("rebalances", "followups", "static_replacements", "deletions"))
+        assert counts == (one["rebalances"], one["followups"], one["static_replacements"], int(one["deleted"])), name
+    storms = {finding.group_id: finding for finding in result.findings if finding.kind == "storm"}
+    assert storms.keys() == {name for name, one in told.items() if one["storm"]}
+    assert all(report[name]["storm_rebalances"] == told[name]["storm"] for name in storms)
+    assert result.summary["fidelity"]["share"] == 1.0
+    kinds = {name: (row["group_type"], row["protocol_kind"]) for name, row in report.items()}
+    assert {("classic", "eager"), ("classic", "cooperative"), ("consumer", "server"), ("simple", None)} <= set(kinds.values())
+
+
+def test_wrong_use_is_said(made: tuple[Path, Written]) -> None:
+    with pytest.raises(OptionError, match="holds something already"):
+        synthesize(SMALL, made[0])
+    with pytest.raises(OptionError, match="do not fit into"):
+        Fleet(1000, 2, 10_000)
+    with pytest.raises(OptionError, match="records is 0"):
+        Fleet(0, 2, 10)
