@@ -18,6 +18,7 @@ from counterpoise.solver.evenness import deal_evenly, view_by_topic
 from counterpoise.solver.flow import Bools
 from counterpoise.solver.history import Claims, claims_of, no_claims
 from counterpoise.solver.levels import Demand, Quotas, quotas
+from counterpoise.solver.nested import deal_nested
 from counterpoise.solver.racks import priced, rack_classes, racks_matter
 from counterpoise.solver.stickiness import Costs, reroute
 from counterpoise.solver.transport import Deal, closed_form, transport
@@ -66,8 +67,11 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
     with_racks = racks != "ignore" and racks_matter(problem)
     if members is not None and not with_racks and evenness == "near":
         return deal_equal(problem, members, history=history)
-    if not with_racks and evenness == "near" and history != "pin" and not bool(np.ptp(problem.capacity)):
-        owner = deal_directly(problem, with_history=history == "prefer")
+    if not with_racks and evenness == "near" and history != "pin" and int(problem.capacity.min()) == int(problem.capacity.max()):
+        with_history = history == "prefer"
+        owner = deal_nested(problem, with_history=with_history)
+        if owner is None:
+            owner = deal_directly(problem, with_history=with_history)
         if owner is not None:
             return owner
     classes, match = classify(problem), None
