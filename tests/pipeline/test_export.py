@@ -102,6 +102,42 @@ def test_queries_keep_their_names_and_partitions_however_many_there_are(audited:
     assert [len(held) for held in kept.values()] == [1, 1]
 
 
+def test_a_plan_made_elsewhere_is_exported_query_by_member(tmp_path: Path) -> None:
+    """From `plan --json`; the next plan moves one partition, so one of three queries keeps running."""
+    first = {"strategy": "sticky", "assignment": {"a": {"t": [1, 0]}, "b": {"t": [2, 3], "u": [0]}, "c": {"t": [4]}}}
+    (tmp_path / "first.json").write_text(json.dumps(first), encoding="utf-8")
+    exported = run(tmp_path / "first.json")
+    assert exported.exit_code == 0, exported.stderr
+    (tmp_path / "export.json").write_text(exported.stdout, encoding="utf-8")
+    assert "0 of 3 queries need no restart" in exported.stderr
+    assert "6 partitions start at their first record" in exported.stderr
+    (tmp_path / "next.json").write_text('{"a": {"t": [0, 1]}, "b": {"t": [2, 3]}, "c": {"t": [4], "u": [0]}}', encoding="utf-8")
+    (tmp_path / "17").write_text('v1\n{}\n{"t":{"0":5,"4":44},"u":{"0":9}}\n', encoding="utf-8")
+    result = run(
+        tmp_path / "next.json", "--previous", tmp_path / "export.json", "--offsets", tmp_path / "17", "--format", "spark"
+    )
+    assert "1 of 3 queries need no restart; kept 5, moved 1" in result.stderr
+    starts = {about["query"]: json.loads(about["startingOffsets"]) for about in map(json.loads, result.stdout.splitlines())}
+    assert starts == {
+        "a": {"t": {"0": 5, "1": EARLIEST}},
+        "b": {"t": {"2": EARLIEST, "3": EARLIEST}},
+        "c": {"t": {"4": 44}, "u": {"0": 9}},
+    }
+
+
+def test_a_plan_that_cannot_be_exported_gets_one_line(tmp_path: Path) -> None:
+    (tmp_path / "twice.json").write_text('{"a": {"t": [0]}, "b": {"t": [0]}}', encoding="utf-8")
+    (tmp_path / "none.json").write_text("[1]", encoding="utf-8")
+    for words, told in (
+        ((tmp_path / "twice.json",), "t-0 is given to a and to b"),
+        ((tmp_path / "none.json",), "no plan ("),
+        ((tmp_path / "twice.json", "--queries", 2), "--queries with"),
+        ((tmp_path, "--group", "g"), "wants --group and --queries"),
+    ):
+        result = run(*words)
+        assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
+
+
 def test_wrong_use_gets_one_line(audited: Path, tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="run `counterpoise audit` first"):
         export_plan(tmp_path / "nowhere", "g", "sticky", 2)

@@ -1,4 +1,4 @@
-"""`counterpoise export`: a group's partitions shared out over Spark queries, ready to be used."""
+"""`counterpoise export`: a group's partitions, or a plan, shared out over Spark queries, ready to be used."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 
-from counterpoise.errors import MissingExtraError
+from counterpoise.errors import MissingExtraError, OptionError
 
 __all__ = ["command"]
 
 
 @click.command("export")
-@click.argument("audit", metavar="OUT_DIR", type=click.Path(path_type=Path))
-@click.option("--group", required=True, help="The group whose partitions are shared out.")
-@click.option("--queries", required=True, type=int, metavar="N", help="Over how many queries.")
-@click.option("--strategy", "-s", default="sticky", show_default=True, help="Name of the strategy.")
+@click.argument("source", metavar="OUT_DIR|PLAN.json", type=click.Path(path_type=Path))
+@click.option("--group", help="The group whose partitions are shared out; with OUT_DIR.")
+@click.option("--queries", type=int, metavar="N", help="Over how many queries; with OUT_DIR.")
+@click.option("--strategy", "-s", help="Name of the strategy; with OUT_DIR.  [default: sticky]")
 @click.option("--cluster", help="Where several clusters have such a group.")
 @click.option("--previous", type=click.Path(path_type=Path), help="The export before (JSON): what a sticky strategy keeps.")
 @click.option(
@@ -35,16 +35,17 @@ __all__ = ["command"]
     help="The plan with everything about it; calls of a consumer's assign; options of Spark's Kafka source.",
 )
 def command(
-    audit: Path,
-    group: str,
-    queries: int,
-    strategy: str,
+    source: Path,
+    group: str | None,
+    queries: int | None,
+    strategy: str | None,
     cluster: str | None,
     previous: Path | None,
     offsets: tuple[Path, ...],
     form: str,
 ) -> None:
-    """Share a group's partitions out over N queries, from an audit's OUT_DIR: who reads what, from which offset.
+    """Who reads what, from which offset: a group's partitions shared out over N queries, from an audit's OUT_DIR; or a plan that
+    is there already (plan --json), a query per member.
 
     How to change over (drain, stop, new checkpoint) and how many queries need no restart is told on standard error.
 
@@ -52,20 +53,24 @@ def command(
     Example:
       counterpoise export out/shop --group order-service --queries 3 > plan.json
       counterpoise export out/shop --group order-service --queries 4 --previous plan.json --format spark
+      counterpoise export next.json --previous plan.json --offsets checkpoint/offsets/17 --format spark
     """
     try:
-        from counterpoise.pipeline.export import export_plan, read_offsets, read_previous
+        from counterpoise.pipeline.export import export_plan, export_written, read_offsets, read_previous
     except ImportError as error:
         raise MissingExtraError("export needs pyarrow: pip install 'counterpoise[spark]'") from error
-    plan = export_plan(
-        audit,
-        group,
-        strategy,
-        queries,
-        cluster=cluster,
-        previous=None if previous is None else read_previous(previous),
-        reached=read_offsets(offsets),
-    )
+    before, reached = None if previous is None else read_previous(previous), read_offsets(offsets)
+    if source.is_file():
+        given = {"--group": group, "--queries": queries, "--strategy": strategy, "--cluster": cluster}
+        if named := [name for name, value in given.items() if value is not None]:
+            raise OptionError(
+                f"{', '.join(named)} with {source}: a plan says already who gets what; leave it out, or give OUT_DIR"
+            )
+        plan = export_written(source, previous=before, reached=reached)
+    elif group is None or queries is None:
+        raise OptionError("an audit's folder wants --group and --queries; or give a plan (`counterpoise plan --json`)")
+    else:
+        plan = export_plan(source, group, strategy or "sticky", queries, cluster=cluster, previous=before, reached=reached)
     if form == "json":
         click.echo(json.dumps(plan, indent=1))
     elif form == "assign":
@@ -73,7 +78,10 @@ def command(
     else:
         for query in plan["queries"]:
             click.echo(json.dumps({name: query[name] for name in ("query", "assign", "startingOffsets")}))
-    click.echo(f"{plan['no_restart']} of {queries} queries need no restart; kept {plan['kept']}, moved {plan['moved']}", err=True)
+    click.echo(
+        f"{plan['no_restart']} of {len(plan['queries'])} queries need no restart; kept {plan['kept']}, moved {plan['moved']}",
+        err=True,
+    )
     for note in plan["notes"]:
         click.echo(note, err=True)
     for number, step in enumerate(plan["procedure"], 1):

@@ -14,12 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.errors import CaptureError, OptionError
+from counterpoise.errors import CaptureError, OptionError, SnapshotError
 from counterpoise.pipeline.tables import dataset, folder_of
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group, Member
+from counterpoise.snapshot.written import WrittenPlan, read_plan
 
-__all__ = ["PROCEDURE", "export_plan", "read_offsets", "read_previous"]
+__all__ = ["PROCEDURE", "export_plan", "export_written", "read_offsets", "read_previous"]
 
 EARLIEST = -2
 """What Spark's Kafka source reads as "from the first record there is"."""
@@ -100,19 +101,73 @@ def export_plan(
     members = [Member(name, tuple(sizes), claims[name], 1 if claims[name] else -1) for name in names]
     plan = assign(Group(sizes, members, lag, group), strategy, protocol="eager")
     start, notes = _starts(rows, sizes, reached or {})
-    listed = [_query(name, plan.target[name], start, before.get(name)) for name in names]
-    stopped = sorted(set(before) - set(names))
+    about = {"group": group, "cluster": rows[0]["cluster"], "strategy": strategy}
+    about["at"] = max(row["at"] for row in rows).astimezone(UTC).isoformat()
+    return _export(about, {name: plan.target[name] for name in names}, start, before, notes)
+
+
+def export_written(
+    path: Path,
+    *,
+    previous: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
+    reached: Mapping[str, Mapping[str, int]] | None = None,
+) -> dict[str, Any]:
+    """A plan that was made elsewhere (``counterpoise plan --json``, or ``{member: {topic: [partitions]}}``), a query per member.
+
+    Parameters
+    ----------
+    path : Path
+    previous, reached : mapping, optional
+        As in `export_plan`.
+
+    Returns
+    -------
+    dict
+        As `export_plan`; `group`, `cluster` and `at` are null, because a plan does not know them.
+
+    Raises
+    ------
+    OptionError
+        The file holds no plan, or gives a partition to two members.
+
+    Notes
+    -----
+    A plan knows no offsets: partitions that `reached` does not hold start at their first record, and a note says how many.
+    """
+    try:
+        found = read_plan(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SnapshotError) as error:
+        raise OptionError(f"{path}: no plan ({str(error).splitlines()[0]}); `counterpoise plan --json` writes one") from None
+    target, strategy = (found.target, found.strategy) if isinstance(found, WrittenPlan) else (found, None)
+    shares = {name: {topic: sorted(listed) for topic, listed in held.items() if listed} for name, held in sorted(target.items())}
+    owners: dict[tuple[str, int], str] = {}
+    for name, held in shares.items():
+        for topic, partition in ((topic, p) for topic, listed in held.items() for p in listed):
+            other = owners.setdefault((topic, partition), name)
+            if other != name:
+                raise OptionError(f"{path}: {topic}-{partition} is given to {other} and to {name}; each partition goes to one")
+    start: dict[str, dict[int, int]] = {}
+    for topic, partition in owners:
+        start.setdefault(topic, {})[partition] = EARLIEST
+    notes = _reach(start, reached or {})
+    before = {} if previous is None else {name: {t: list(p) for t, p in held.items()} for name, held in previous.items()}
+    about = {"group": None, "cluster": None, "strategy": strategy, "at": None}
+    return _export(about, shares, start, before, notes)
+
+
+def _export(about: Row, shares: Shares, start: dict[str, dict[int, int]], before: Shares, notes: list[str]) -> dict[str, Any]:
+    listed = [_query(name, share, start, before.get(name)) for name, share in shares.items()]
+    stopped = sorted(set(before) - set(shares))
     if stopped:
         notes.append(f"no longer needed: {', '.join(stopped)}")
+    had = {(t, p): name for name, held in before.items() for t, of in held.items() for p in of}
+    stays = [had[t, p] == name for name, held in shares.items() for t, of in held.items() for p in of if (t, p) in had]
     return {
-        "group": group,
-        "cluster": rows[0]["cluster"],
-        "strategy": strategy,
-        "at": max(row["at"] for row in rows).astimezone(UTC).isoformat(),
-        "plan": plan.target,
+        **about,
+        "plan": shares,
         "queries": listed,
-        "kept": plan.kept,
-        "moved": plan.moved,
+        "kept": sum(stays),
+        "moved": len(stays) - sum(stays),
         "no_restart": sum(not query["restart"] for query in listed),
         "notes": notes,
         "procedure": list(PROCEDURE),
@@ -180,14 +235,19 @@ def _starts(rows: Sequence[Row], sizes: Mapping[str, int], reached: Mapping[str,
         if row["committed"] is not None and not row["clamped"]:
             start[row["topic"]][row["partition"]] = row["committed"]
         outside += bool(row["clamped"])
+    notes = _reach(start, reached)
+    notes += [f"{outside} commits lie outside the log and are not used"] if outside else []
+    return start, notes
+
+
+def _reach(start: dict[str, dict[int, int]], reached: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Put what queries reached into `start`; in words, how many partitions nobody knows an offset of."""
     for topic, offsets in reached.items():
         for partition, offset in offsets.items():
             if topic in start and int(partition) in start[topic]:
                 start[topic][int(partition)] = offset
     unknown = sum(offset == EARLIEST for offsets in start.values() for offset in offsets.values())
-    notes = [f"{unknown} partitions start at their first record (-2): nothing usable is committed"] if unknown else []
-    notes += [f"{outside} commits lie outside the log and are not used"] if outside else []
-    return start, notes
+    return [f"{unknown} partitions start at their first record (-2): nothing usable is committed"] if unknown else []
 
 
 def _query(name: str, share: Mapping[str, Sequence[int]], start: Any, before: Mapping[str, Sequence[int]] | None) -> Row:
