@@ -1,0 +1,125 @@
+"""Confluent consumers that read by a plan, on a real broker: nothing twice, nothing left out; a plan that misfits is refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.cimpl import NewPartitions
+
+from counterpoise.clients.confluent import PlannedConsumer, share_out
+from counterpoise.errors import OptionError, SnapshotError, SourceError
+from tests.kafka_broker import Broker
+
+NOBODY = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}
+
+
+def settings(broker: Broker, topic: str) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": broker.bootstrap,
+        "group.id": f"{topic}-readers",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+
+
+def produce(broker: Broker, topic: str, values: Iterable[int], partitions: int) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    for value in values:
+        producer.produce(topic, str(value).encode(), partition=value % partitions)
+    assert producer.flush(30) == 0
+
+
+def value_of(record: Any) -> int:
+    return int(record.value())
+
+
+def read(readers: list[PlannedConsumer], count: int) -> Counter[int]:
+    """Poll the readers in turn until so many records have come, then once more, for those that should not."""
+    seen: Counter[int] = Counter()
+    for _ in range(300):
+        for reader in readers:
+            # A new broker's coordinator is not there at once; the library tells, and tries again.
+            seen.update(value_of(each) for each in reader.consumer.consume(100, 0.1) if not each.error())
+        if sum(seen.values()) >= count:
+            break
+    for reader in readers:
+        seen.update(map(value_of, reader.consumer.consume(100, 0.1)))
+    return seen
+
+
+@pytest.mark.kafka
+def test_a_plan_is_read_once_by_all_changed_in_two_steps_and_taken_up_again_where_it_was_left(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic, file = "planned", tmp_path / "plan.json"
+    broker.create_topic(topic, 6)
+    produce(broker, topic, range(60), 6)
+    config = settings(broker, topic)
+    plan = share_out(config, [topic], ["a", "b"])
+    assert plan.certificate.balanced
+    file.write_text(plan.to_json())
+    readers = {name: PlannedConsumer(config, file, name) for name in ("a", "b")}
+    assert [len(each.owned) for each in readers.values()] == [3, 3]
+    assert read(list(readers.values()), 60) == Counter(range(60))
+
+    wider = share_out(config, [topic], ["a", "b", "c"], previous=file)
+    assert (wider.moved, wider.loads) == (2, {"a": 2, "b": 2, "c": 2})
+    with pytest.raises(OptionError, match=r"gives 1 partitions of 'a' to others; give_up\(plan\) first"):
+        readers["a"].take_up(wider)
+    before = {name: set(each.owned) for name, each in readers.items()}
+    given_up = [each for reader in readers.values() for each in reader.give_up(wider)]
+    readers["c"] = PlannedConsumer(config, wider, "c")
+    assert readers["c"].owned == sorted(given_up)
+    assert [readers[name].take_up(wider) for name in ("a", "b")] == [[], []]
+    assert all(set(readers[name].owned) < before[name] for name in ("a", "b"))
+    produce(broker, topic, range(60, 120), 6)
+    assert read(list(readers.values()), 60) == Counter(range(60, 120)), "something was read twice, or not at all"
+
+    readers["c"].consumer.commit(asynchronous=False)
+    readers.pop("c").close()
+    produce(broker, topic, range(120, 180), 6)
+    with PlannedConsumer(config, wider, "c") as again:
+        assert read([again, *readers.values()], 60) == Counter(range(120, 180))
+    for each in readers.values():
+        each.close()
+
+
+@pytest.mark.kafka
+def test_a_plan_that_does_not_fit_the_topic_is_refused(broker: Broker) -> None:
+    topic = "planned-misfit"
+    broker.create_topic(topic, 2)
+    config = settings(broker, topic)
+    plan = share_out(config, [topic], ["a", "b"])
+    admin = broker.admin()
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    with pytest.raises(SnapshotError, match=r"'planned-misfit' has 3 partitions now, the plan gives out 2 \(the last is 1\)"):
+        PlannedConsumer(config, plan, "a")
+    with pytest.raises(SnapshotError, match="planned-misfit-1 is given out more than once"):
+        PlannedConsumer(config, {"a": {topic: [0, 1]}, "b": {topic: [1, 2]}}, "a")
+    with pytest.raises(OptionError, match="the plan has no 'c', only 'a', 'b'"):
+        PlannedConsumer(config, {"a": {topic: [0, 1]}, "b": {topic: [2]}}, "c")
+    with pytest.raises(SnapshotError, match="topic 'nowhere' does not exist"):
+        share_out(config, ["nowhere"], ["a"])
+
+
+def test_settings_that_would_be_ignored_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"group\.id: missing"):
+        PlannedConsumer({"bootstrap.servers": "127.0.0.1:1"}, {}, "a")
+    with pytest.raises(OptionError, match=r"partition\.assignment\.strategy: has no effect"):
+        PlannedConsumer(NOBODY | {"partition.assignment.strategy": "range"}, {}, "a")
+
+
+def test_what_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match=r"absent.json: cannot be read: No such file"):
+        PlannedConsumer(NOBODY, tmp_path / "absent.json", "a")
+    (tmp_path / "list.json").write_text(json.dumps([1]))
+    with pytest.raises(SnapshotError, match=r"list.json: plan: .*a plan is an object"):
+        PlannedConsumer(NOBODY, tmp_path / "list.json", "a")
+    with pytest.raises(SourceError, match=r"the broker does not answer: .*check bootstrap.servers"):
+        share_out(NOBODY, ["t"], ["a"], timeout_s=0.5)
