@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from counterpoise.errors import InvariantError, WireError
 from counterpoise.pipeline.arrow_types import arrow_schema
+from counterpoise.pipeline.grouped import portions
 from counterpoise.pipeline.libraries import leader_library, library_of
 from counterpoise.pipeline.place import nowhere, place_of
 from counterpoise.pipeline.schemas import GROUP_GENERATIONS
@@ -34,7 +35,8 @@ _LATEST_MS = 253_402_300_799_999
 def generation_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For ``mapInArrow``: raw records -> rows of `GENERATION_COLUMNS`; records that are no group metadata give none."""
     for batch in batches:
-        yield pa.RecordBatch.from_pylist(list(generation_rows(batch)), schema=GENERATION_COLUMNS)
+        for portion in portions(batch):
+            yield pa.RecordBatch.from_pylist(list(generation_rows(portion)), schema=GENERATION_COLUMNS)
 
 
 def generation_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
