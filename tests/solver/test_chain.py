@@ -13,6 +13,7 @@ from counterpoise.solver.chain import chain_of, deal_chain
 from counterpoise.solver.chain_levels import prices
 from counterpoise.solver.classes import classify
 from counterpoise.solver.engine import solve
+from counterpoise.solver.flow import Network
 from counterpoise.solver.history import claims_of
 from tests.solver.oracle import optimum, score
 
@@ -84,6 +85,14 @@ def test_a_thousand_members_with_large_topics_are_proven_optimal() -> None:
         problem = problem.replace(previous_owner=np.where(lost, rng.integers(-1, 1000, problem.n_partitions), fresh))
         certificate = certify(problem, solve(problem))
         assert (certificate.balanced, certificate.sticky) == (True, True)
+
+
+def test_no_flow_settles_anything_in_a_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So nothing there depends on the paths that another library, or another release of it, happens to find."""
+    monkeypatch.setattr(Network, "push", None)
+    for seed in range(50):
+        problem = chains(np.random.default_rng([seed, 24]))
+        assert score(problem, solve(problem))[0] == int((np.diff(problem.subscriber_start) == 0) @ np.diff(problem.topic_start))
 
 
 def test_only_open_chains_are_taken() -> None:
