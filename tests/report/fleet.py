@@ -131,6 +131,8 @@ def report_row(group: str, **more: Any) -> dict[str, Any]:
                 "topic_spread_peak": 1,
                 "balanced": 3,
                 "generations": 3,
+                "lag_peak": 12345,
+                "makespan_ratio": 1.0,
             },
             {
                 "strategy": "cooperative-sticky",
@@ -141,6 +143,8 @@ def report_row(group: str, **more: Any) -> dict[str, Any]:
                 "topic_spread_peak": 1,
                 "balanced": 3,
                 "generations": 3,
+                "lag_peak": 60,
+                "makespan_ratio": 1.4999,
             },
         ],
         "suggested_strategy": "cooperative-sticky",

@@ -90,6 +90,8 @@ def detail(
         "topic_spread_peak": None,
         "balanced": None,
         "generations": group["judged_generations"],
+        "lag_peak": None,
+        "makespan_ratio": None,
     }
     listed = group["strategies"] or []
     return Detail(

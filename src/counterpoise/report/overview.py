@@ -74,6 +74,8 @@ class StrategyRow:
     spread: str
     topic_spread: str
     balanced: str
+    lag_peak: str
+    lag_over: str
     mark: str
 
 
@@ -194,12 +196,14 @@ def _spark(bins: Ints) -> str:
 def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, declared: str | None) -> list[StrategyRow]:
     """Strategies beside what was observed; bars are relative to the largest of the list.
 
-    `rows` are structs of `group_report.strategies` or of the summary's `strategies`; the latter have no spreads.
+    `rows` are structs of `group_report.strategies` or of the summary's `strategies`; the latter have no spreads. Where the lag of
+    no row is known, the columns about lag are empty texts, and the table leaves them out.
     """
     listed = list(rows)
     if observed is not None and all(row["strategy"] != "observed" for row in listed):
         listed.insert(0, observed)
     listed.sort(key=lambda row: (row["strategy"] != "observed", row["mode"] != "replay", row["strategy"]))
+    with_lag = any(row.get("lag_peak") is not None for row in listed)
     most = {key: max((row[key] or 0 for row in listed), default=0) for key in ("moved", "revoked")}
 
     def bar(row: Row, key: str) -> Bar:
@@ -215,10 +219,16 @@ def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, 
             count(row.get("spread_peak")),
             count(row.get("topic_spread_peak")),
             f"{count(row['balanced'])} of {count(row['generations'])}" if row["balanced"] is not None else UNKNOWN,
+            number(row.get("lag_peak")) if with_lag else "",
+            _over(row.get("makespan_ratio")) if with_lag else "",
             "suggested" if row["strategy"] == suggested else ("runs now" if row["strategy"] == declared else ""),
         )
         for row in listed
     ]
+
+
+def _over(ratio: float | None) -> str:
+    return UNKNOWN if ratio is None else "\N{MULTIPLICATION SIGN}\N{THIN SPACE}" + f"{ratio:.2f}"
 
 
 def period_of(summary: Row, groups: list[Row]) -> tuple[int, int]:
