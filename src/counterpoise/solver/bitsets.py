@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TypeAlias
 
 import numpy as np
@@ -13,9 +12,15 @@ from counterpoise.model.problem import Int64
 Levels: TypeAlias = dict[int, int]
 """From a count above 0 to the set of members that have it."""
 
+FEW_MEMBERS = 32
+"""So many are read off their sets one by one."""
+NEAR = 3
+"""So few bits are taken, or left out, one by one."""
+
 __all__ = [
     "Levels",
     "add_to",
+    "bits_of",
     "bits_of_rows",
     "each_bit",
     "everybody",
@@ -36,36 +41,52 @@ def width(n_members: int) -> int:
 
 def bits_of_rows(table: npt.NDArray[np.bool_]) -> list[int]:
     """One set per row of a table whose rows are whole bytes wide."""
-    packed, step = np.packbits(table, bitorder="little").tobytes(), table.shape[1] // 8
-    return [int.from_bytes(packed[at : at + step], "little") for at in range(0, len(packed), step)]
+    step = table.shape[1] // 8
+    if not step:
+        return [0] * len(table)
+    rows = np.packbits(table, bitorder="little").view(f"S{step}").tolist()  # zeros at the end are cut off: they say nothing
+    return [int.from_bytes(row, "little") for row in rows]
 
 
-def members_of(sets: Iterable[int], n_members: int) -> Int64:
+def members_of(sets: list[int], n_members: int) -> Int64:
     """The members of each set, ascending, one set after the other."""
+    if len(sets) <= FEW_MEMBERS and sum(members.bit_count() for members in sets) <= FEW_MEMBERS:
+        return np.array([member for members in sets for member in each_bit(members)], np.int64)
     step = width(n_members) // 8
-    packed = b"".join([bits.to_bytes(step, "little") for bits in sets])
-    found = np.flatnonzero(np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little").view(np.bool_))
-    return np.asarray(found % max(8 * step, 1), np.int64)
+    packed = b"".join([members.to_bytes(step, "little") for members in sets])
+    found = np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little").view(np.bool_).nonzero()[0]
+    found %= 8 * step
+    return found
 
 
 def lowest(bits: int, n: int) -> int:
-    """The n lowest of the bits, or all where there are no more; O(log) by halving."""
+    """The n lowest of the bits, or all where there are no more; the place of the cut is guessed and halved in turns."""
     if n == 1:
         return bits & -bits
-    count = bits.bit_count()
-    if count <= n:
+    low, below, high, upto = 0, 0, bits.bit_length(), bits.bit_count()
+    if upto <= n:
         return bits
-    low, high = n, bits.bit_length()
-    while True:
-        middle = (low + high) // 2
-        part = bits & ((1 << middle) - 1)
-        count = part.bit_count()
-        if count == n:
-            return part
-        if count < n:
-            low = middle + 1
+    guess = True
+    while n - below > NEAR and upto - n > NEAR:
+        middle = low + (high - low) * (n - below) // (upto - below) if guess else (low + high) // 2
+        here = (bits & ((1 << middle) - 1)).bit_count()
+        if here <= n:
+            low, below = middle, here
         else:
-            high = middle
+            high, upto = middle, here
+        guess = not guess
+    if n - below > NEAR:
+        part = bits & ((1 << high) - 1)
+        for _ in range(upto - n):
+            part ^= 1 << (part.bit_length() - 1)
+        return part
+    rest = bits >> low << low
+    part = bits ^ rest
+    for _ in range(n - below):
+        last = rest & -rest
+        part |= last
+        rest ^= last
+    return part
 
 
 def each_bit(bits: int) -> list[int]:
@@ -78,13 +99,14 @@ def each_bit(bits: int) -> list[int]:
     return found
 
 
+def bits_of(column: npt.NDArray[np.bool_]) -> int:
+    """The members for whom it is true."""
+    return int.from_bytes(np.packbits(column, bitorder="little").tobytes(), "little")
+
+
 def levels_of(count: Int64) -> Levels:
-    """The members by their count."""
-    values = np.flatnonzero(np.bincount(count))
-    values = values[values > 0]
-    columns = np.zeros((len(values), width(len(count))), np.bool_)
-    columns[:, : len(count)] = count == values[:, None]
-    return dict(zip(values.tolist(), bits_of_rows(columns), strict=True))
+    """The members by their count; who has none, or less, is left out."""
+    return {value: bits_of(count == value) for value in sorted(set(count.tolist())) if value > 0}
 
 
 def everybody(levels: Levels) -> int:
@@ -97,8 +119,10 @@ def everybody(levels: Levels) -> int:
 
 def step_down(levels: Levels, level: int, members: int) -> None:
     """Count one less for some members of a level."""
-    levels[level] ^= members
-    if not levels[level]:
+    rest = levels[level] ^ members
+    if rest:
+        levels[level] = rest
+    else:
         del levels[level]
     if level > 1:
         levels[level - 1] = levels.get(level - 1, 0) | members
@@ -111,11 +135,16 @@ def take_most(levels: Levels, members: int, n: int) -> int:
     for level in sorted(levels, reverse=True):
         here = members & levels[level]
         if here:
-            here = lowest(here, n)
+            count = here.bit_count()
+            if count >= n:
+                here = lowest(here, n) if count > n else here
+                if not chosen:
+                    step_down(levels, level, here)
+                    return here
             taken.append((level, here))
             chosen |= here
-            n -= here.bit_count()
-            if not n:
+            n -= count
+            if n <= 0:
                 break
     for level, here in reversed(taken):  # from below, so that nobody goes down twice
         step_down(levels, level, here)

@@ -2,22 +2,26 @@
 
 Each topic's free units go to its subscribers with most room, what is left goes there through others, and members above their
 quota hand over what is still missing (`counterpoise.solver.tray`). What comes out needs no further proof: loads are within
-one of each other, and everybody keeps the most its quota allows, which is the closed-form bound of
-`counterpoise.solver.transport` for every plan. Where a unit finds no place the answer is None, and another path decides.
+one of each other, because quotas and extras add up to the units, and everybody keeps the most its quota allows, which is the
+closed-form bound of `counterpoise.solver.transport` for every plan. Where a unit finds no place the answer is None, and
+another path decides.
+
+Small groups are all overhead, so arrays of topics and members are passed over as few times as can be.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.solver.bitsets import bits_of_rows, each_bit, levels_of, members_of, width
+from counterpoise.solver.bitsets import Levels, bits_of, bits_of_rows, lowest, members_of, width
 from counterpoise.solver.classes import DENSE_CELLS
-from counterpoise.solver.exchange import Exchange
-from counterpoise.solver.tray import Tray
+from counterpoise.solver.handover import hand_over
+from counterpoise.solver.tray import Shares, Tray
 
 __all__ = ["deal_directly"]
 
@@ -34,27 +38,7 @@ MOST_HANDOVERS = 5_000
 LOOKS, MORE_LOOKS = 20, 4_000
 """Looks at a topic, per topic and on top, after which walks end: groups that are no single block would take far more."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Shares:
-    """The closed form for one block.
-
-    Attributes
-    ----------
-    quota, excess, room : int64[M]
-        What members end with at least, claims above it, places below it.
-    spare, extra : bool[M]
-        Who takes part with the smaller quota, and who has one unit more.
-    extras : int
-        How many of the spare ones must take one more.
-    """
-
-    quota: Int64
-    excess: Int64
-    room: Int64
-    spare: npt.NDArray[np.bool_]
-    extra: npt.NDArray[np.bool_]
-    extras: int
+Bools = npt.NDArray[np.bool_]
 
 
 def deal_directly(problem: Problem, *, with_history: bool) -> Int32 | None:
@@ -62,104 +46,119 @@ def deal_directly(problem: Problem, *, with_history: bool) -> Int32 | None:
 
     About O(T M / 64 + P), and T M / 64 for each walk.
     """
-    n_topics, n_members = problem.n_topics, problem.n_members
-    sparse = n_topics > 64 and len(problem.subscriber) < FEW_SUBSCRIBERS * n_topics
-    if sparse or n_topics > MOST_TOPICS or n_topics * width(n_members) > DENSE_CELLS:
+    n_topics, wide = problem.n_topics, width(problem.n_members)
+    sparse = len(problem.subscriber) < (FEW_SUBSCRIBERS * n_topics if n_topics > 64 else 1)
+    if sparse or n_topics > MOST_TOPICS or n_topics * wide > DENSE_CELLS:
         return None
-    count, size = np.diff(problem.subscriber_start), np.diff(problem.topic_start)
-    units = np.where(count > 0, size, 0)
-    table = np.zeros(n_topics * width(n_members), np.bool_)
-    table[np.repeat(np.arange(0, len(table), width(n_members)), count) + problem.subscriber] = True
+    count = problem.subscriber_start[1:] - problem.subscriber_start[:-1]
+    size = problem.topic_start[1:] - problem.topic_start[:-1]
+    table = np.zeros(n_topics * wide, np.bool_)
+    table[np.repeat(np.arange(0, len(table), wide), count) + problem.subscriber] = True
+    subscribers, counts = bits_of_rows(table.reshape(n_topics, -1)), count.tolist()
+    units, live = _in_play(subscribers, size.tolist())
+    base, extras = divmod(sum(units), max(live.bit_count(), 1))
+    if not _roomy_enough(subscribers, units, counts, base, extras):
+        return None
+    dead = None if all(counts) else np.repeat(count == 0, size)
     owner = _valid_claims(problem, table, size) if with_history else None
-    held = np.zeros(n_members, np.int64) if owner is None else np.bincount(owner + 1, minlength=n_members + 1)[1:]
-    reach = np.bincount(problem.subscriber, np.repeat(units, count), n_members)
-    shares = _closed_form(int(units.sum()), reach > 0, held)
-    if bool((reach < shares.quota).any()):
-        return None
-    left = units
     if owner is None:
+        shares, left, free = Shares({base: live} if base else {}, {}, live, 0, extras), units, None
         owner = np.full(problem.n_partitions, UNOWNED, np.int32)
     else:
-        left = units - np.diff(np.append(0, np.cumsum(owner >= 0))[problem.topic_start])
-    layers = left // np.maximum(count, 1) + (left > 0)
-    if int(layers.sum()) > LAYERS_PER_TOPIC * n_topics + 500 or int(shares.excess.sum()) > MOST_HANDOVERS:
+        shares, free = _shares(owner, problem.n_members, live, base, extras), _free(owner, dead)
+        left = np.diff(free.searchsorted(problem.topic_start)).tolist()
+    if _too_much(left, counts, shares):
         return None
-    subscribers = bits_of_rows(table.reshape(n_topics, -1))
-    if not _roomy_enough(subscribers, units.tolist(), *divmod(int(units.sum()), max(int((reach > 0).sum()), 1))):
+    work = LOOKS * n_topics + MORE_LOOKS
+    tray = Tray(subscribers, left, counts, shares, fresh=free is None, work=work)
+    waiting = tray.pour([topic for topic in count.argsort(kind="stable").tolist() if left[topic]])
+    if tray.rooms and not _within_reach(problem, size, count, base):
         return None
-    tray = Tray(
-        subscribers,
-        left.tolist(),
-        shares.room,
-        (shares.spare, shares.extra),
-        shares.extras,
-        fresh=left is units,
-        work=LOOKS * n_topics + MORE_LOOKS,
-    )
-    topics = [topic for topic in np.argsort(count, kind="stable").tolist() if tray.left[topic]]
-    tray.pour(topics)
-    tray.reroute(topics)
-    tray.top_up(topics)
+    tray.reroute(waiting)
+    tray.top_up(waiting)
     if tray.work < 0:
         return None
-    if (any(tray.left) or shares.excess.any()) and not _hand_over(problem, tray, owner, size, shares.excess):
-        return None
-    free = owner < 0 if bool(count.all()) else (owner < 0) & np.repeat(count > 0, size)
-    owner[free] = members_of([layer for layers in tray.dealt for layer in layers], n_members)
+    if shares.excess or any(tray.left):
+        if not hand_over(problem, tray, owner, shares.excess, work):
+            return None
+        free = None
+    if free is None:
+        free = _free(owner, dead)
+    owner[free] = members_of([layer for layers in tray.dealt for layer in layers], problem.n_members)
     return owner
 
 
-def _roomy_enough(subscribers: list[int], units: list[int], base: int, extras: int) -> bool:
+def _in_play(subscribers: list[int], size: list[int]) -> tuple[list[int], int]:
+    """Units of each topic, none where nobody subscribes, and the members that subscribe to any."""
+    units = [n if members else 0 for members, n in zip(subscribers, size, strict=True)]
+    if all(units):
+        return units, reduce(or_, subscribers, 0)
+    return units, reduce(or_, [members for members, n in zip(subscribers, units, strict=True) if n], 0)
+
+
+def _within_reach(problem: Problem, size: Int64, count: Int64, base: int) -> bool:
+    """Whether all who subscribe to anything can get the smaller quota at all."""
+    times = np.bincount(problem.subscriber, minlength=problem.n_members)
+    if int(times.min()) * int(size.min()) >= base:
+        return True
+    reach = np.bincount(problem.subscriber, np.repeat(size, count), problem.n_members)
+    return not bool(((reach < base) & (reach > 0)).any())
+
+
+def _free(owner: Int32, dead: Bools | None) -> Int64:
+    """Partitions that wait for an owner, ascending."""
+    return (owner < 0 if dead is None else (owner < 0) & ~dead).nonzero()[0]
+
+
+def _too_much(left: list[int], count: list[int], shares: Shares) -> bool:
+    """Whether there are more layers to deal or claims to hand over than sets are good for."""
+    most = LAYERS_PER_TOPIC * len(left) + 500
+    layers = sum(left) // max(min(count), 1) + len(left)  # no fewer than there are, and quicker to tell
+    if layers > most:
+        layers = sum(-(-n // members) for n, members in zip(left, count, strict=True) if n)
+    return layers > most or sum(level * members.bit_count() for level, members in shares.excess.items()) > MOST_HANDOVERS
+
+
+def _roomy_enough(subscribers: list[int], units: list[int], count: list[int], base: int, extras: int) -> bool:
     """Whether topics with the same subscribers fit on these at all, if nobody takes more than one unit above the base."""
     together: dict[int, int] = {}
-    for members, n in zip(subscribers, units, strict=True):
-        together[members] = together.get(members, 0) + n
-    return all(n <= members.bit_count() * base + min(members.bit_count(), extras) for members, n in together.items())
-
-
-def _hand_over(problem: Problem, tray: Tray, owner: Int32, size: Int64, excess: Int64) -> bool:
-    """Settle what is left with claims that change hands; those become UNOWNED in `owner`."""
-    n_topics, n_members = problem.n_topics, problem.n_members
-    row = np.repeat(np.arange(0, n_topics * width(n_members), width(n_members)), size)
-    where = owner >= 0
-    claims = np.bincount((row + owner)[where], minlength=n_topics * width(n_members)).reshape(n_topics, -1)
-    kept: list[list[int]] = [[] for _ in range(n_topics)]
-    most = claims.max(axis=1, initial=0)
-    for layer in range(int(most.max(initial=0))):
-        rows = np.flatnonzero(most > layer)
-        for topic, members in zip(rows.tolist(), bits_of_rows(claims[rows] > layer), strict=True):
-            kept[topic].append(members)
-    exchange = Exchange(tray, kept, levels_of(excess), LOOKS * n_topics + MORE_LOOKS)
-    if not exchange.settle():
-        return False
-    starts = problem.topic_start.tolist()
-    for topic, layers in enumerate(exchange.shed):
-        mine = owner[starts[topic] : starts[topic + 1]]
-        for layer in layers:
-            for member in each_bit(layer):
-                mine[np.argmax(mine == member)] = UNOWNED
+    for members, n, takers in zip(subscribers, units, count, strict=True):
+        n = together[members] = together.get(members, 0) + n
+        if n > takers * base + min(takers, extras):
+            return False
     return True
 
 
-def _valid_claims(problem: Problem, table: npt.NDArray[np.bool_], size: Int64) -> Int32 | None:
+def _valid_claims(problem: Problem, table: Bools, size: Int64) -> Int32 | None:
     """A copy of the previous owners with UNOWNED where nobody may keep; None: no claims at all."""
     previous, n_members = problem.previous_owner, problem.n_members
-    if not len(previous) or int(previous.max()) < 0:
+    last = int(previous.max(initial=UNOWNED))
+    if last < 0:
         return None
+    owner = previous.copy()
+    if last >= n_members or int(previous.min()) < UNOWNED:
+        owner[(previous < 0) | (previous >= n_members)] = UNOWNED
     row = np.repeat(np.arange(0, len(table), width(n_members)), size)
-    owner = np.where((previous >= 0) & (previous < n_members), previous, UNOWNED)
-    owner[~table[row + owner]] = UNOWNED  # where the owner is UNOWNED already, it does not matter what stands there
+    row += owner
+    owner[~table[row]] = UNOWNED  # where the owner is UNOWNED already, it does not matter what stands there
     return owner
 
 
-def _closed_form(units: int, live: npt.NDArray[np.bool_], held: Int64) -> _Shares:
-    """Extras to the members with most claims above the base, ties by id, as far as extras go."""
-    base, extras = divmod(units, max(int(live.sum()), 1))
-    quota = live * base
-    keen = np.flatnonzero(held > base)
-    if len(keen) > extras:
-        keen = keen[np.argsort(-held[keen], kind="stable")[:extras]]
-    quota[keen] += 1
-    extras -= len(keen)
-    extra = quota > base
-    return _Shares(quota, np.maximum(held - quota, 0), np.maximum(quota - held, 0), live & ~extra, extra, extras)
+def _shares(owner: Int32, n_members: int, live: int, base: int, extras: int) -> Shares:
+    """The closed form for one block: extras to the members with most claims above the base, ties by id, while there are any."""
+    above = np.bincount(owner + 1, minlength=n_members + 1)[1:] - base
+    room: Levels = {}
+    excess: Levels = {}
+    extra = 0
+    for level in sorted(set(above.tolist()), reverse=True):
+        members = bits_of(above == level) & live
+        if level < 0 and members:
+            room[-level] = members
+        elif level > 0:
+            keen = lowest(members, extras)
+            extras -= keen.bit_count()
+            extra |= keen
+            for more, who in ((level, members ^ keen), (level - 1, keen)):
+                if more and who:
+                    excess[more] = excess.get(more, 0) | who
+    return Shares(room, excess, live & ~extra, extra, extras)

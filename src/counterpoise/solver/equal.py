@@ -19,6 +19,9 @@ from counterpoise.solver.levels import Demand, quotas
 
 __all__ = ["common_subscribers", "deal_equal", "member_quotas"]
 
+FIRST_TOPICS = 5
+"""Starts that are looked at first; where topics differ, so do mostly the first of them."""
+
 
 def common_subscribers(problem: Problem) -> Int32 | None:
     """The members that subscribe to every topic that has partitions and subscribers, or None where topics differ.
@@ -26,7 +29,9 @@ def common_subscribers(problem: Problem) -> Int32 | None:
     O(S) at worst, O(T) when every member subscribes to everything.
     """
     starts = problem.subscriber_start
-    count = np.diff(starts)
+    if _first_ones_differ(starts, problem.topic_start):
+        return None
+    count = starts[1:] - starts[:-1]
     live = (count > 0) & (problem.topic_start[1:] > problem.topic_start[:-1])
     if not live.all():
         count = count[live]
@@ -43,6 +48,14 @@ def common_subscribers(problem: Problem) -> Int32 | None:
     if not live.all():
         table = table[np.repeat(live, np.diff(starts))]
     return whole if bool((table.reshape(-1, size) == whole).all()) else None
+
+
+def _first_ones_differ(starts: Int64, topic_start: Int64) -> bool:
+    """Whether the first few topics tell already: the usual case where topics differ, found without looking at all of them."""
+    counts = starts[:FIRST_TOPICS].tolist()
+    sizes = topic_start[:FIRST_TOPICS].tolist()
+    live = {b - a for a, b, c, d in zip(counts, counts[1:], sizes, sizes[1:], strict=False) if b > a and d > c}
+    return len(live) > 1
 
 
 def deal_equal(

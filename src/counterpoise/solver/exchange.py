@@ -68,31 +68,39 @@ class Exchange:
         self.shed: list[list[int]] = [[] for _ in kept]
         self._cost = 0
 
+    def settled(self) -> bool:
+        """Whether nothing is left to deal or to give up."""
+        return not self.excess and not any(self.tray.left)
+
     def settle(self) -> bool:
         """Deal all that is left; False where that is impossible, or more work than allowed."""
-        self._hand_over()
-        while self.excess or any(self.tray.left):
+        self.hand_over()
+        while not self.settled():
             end = self._search()
             if end is None or not self._follow(*end):
                 return False
         return True
 
-    def _hand_over(self) -> None:
+    def hand_over(self) -> None:
         """Paths of one step, topic by topic in turns, many units at a time."""
-        turns = [topic for topic, layers in enumerate(self.kept) if layers]
-        while turns and self.excess:
+        tray, kept = self.tray, self.kept
+        goal, givers = tray.goal(), everybody(self.excess)
+        turns = [topic for topic, layers in enumerate(kept) if layers and layers[0] & givers and tray.subscribers[topic] & goal]
+        while turns and givers:
             units = sum(level * members.bit_count() for level, members in self.excess.items())
             each, again = -(-units // len(turns)), []
             for topic in turns:
-                goal = self.tray.subscribers[topic] & self.tray.goal()
-                givers = self.kept[topic][0] & everybody(self.excess) if self.kept[topic] else 0
-                n = min(each, goal.bit_count(), givers.bit_count())
-                if not self.tray.rooms:
-                    n = min(n, self.tray.extras)
-                if n:
-                    self.tray.place(topic, self.tray.choose(topic, goal, n))
-                    self._give(topic, take_most(self.excess, givers, n), claimed=True)
-                    again.append(topic)
+                takers = tray.subscribers[topic] & goal
+                mine = kept[topic][0] & givers if kept[topic] else 0
+                if not takers or not mine:
+                    continue
+                n = min(each, takers.bit_count(), mine.bit_count())
+                if not tray.rooms:
+                    n = min(n, tray.extras)
+                tray.place(topic, tray.choose(topic, takers, n))
+                self._give(topic, take_most(self.excess, mine, n), claimed=True)
+                goal, givers = tray.goal(), everybody(self.excess)
+                again.append(topic)
             turns = again
 
     def _search(self) -> tuple[int, int, _Map] | None:

@@ -8,14 +8,33 @@ the tray dealt is passed on, never what a member keeps.
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from dataclasses import dataclass
 
 from counterpoise.errors import InvariantError
-from counterpoise.model.problem import Int64
-from counterpoise.solver.bitsets import add_to, bits_of_rows, everybody, levels_of, lowest, step_down, take_from, take_most, width
+from counterpoise.solver.bitsets import Levels, add_to, everybody, lowest, step_down, take_from, take_most
 
-__all__ = ["Tray"]
+__all__ = ["Shares", "Tray"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What each member of a block is to have, and how far it is from that.
+
+    Attributes
+    ----------
+    room, excess : Levels
+        From places to the members that have so many below their quota; from claims to those with so many above it.
+    spare, extra : int
+        The members who take part with the smaller quota, and those with one unit more.
+    extras : int
+        How many spare members must still take one more.
+    """
+
+    room: Levels
+    excess: Levels
+    spare: int
+    extra: int
+    extras: int
 
 
 class Tray:
@@ -27,52 +46,46 @@ class Tray:
         Set of members per topic.
     left : list of int
         Units of each topic still to deal.
+    share : list of int
+        An even share of these units, rounded up.
     dealt : list of list of int
         Per topic, the members that got at least one unit, at least two, ..
-    rooms : dict
+    rooms : Levels
         From places left to the members who have that many; empty when everybody has its quota.
-    spare, extra : int
-        The members who take part with the smaller quota, and those with one unit more.
-    extras : int
-        How many spare members must still take one more.
+    spare, extra, extras : int
+        See `Shares`; they change as extras are dealt.
     """
 
     def __init__(
-        self,
-        subscribers: list[int],
-        left: list[int],
-        room: Int64,
-        sides: tuple[npt.NDArray[np.bool_], ...],
-        extras: int,
-        *,
-        fresh: bool,
-        work: int,
+        self, subscribers: list[int], left: list[int], count: list[int], shares: Shares, *, fresh: bool, work: int
     ) -> None:
-        self.subscribers, self.left, self.extras = subscribers, left, extras
-        self.cap = [-(-units // max(members.bit_count(), 1)) for units, members in zip(left, subscribers, strict=True)]
+        self.subscribers, self.left = subscribers, left.copy()
+        self.share = [-(-units // members) if units else 0 for units, members in zip(left, count, strict=True)]
         self.fresh, self.work = fresh, work
         self.dealt: list[list[int]] = [[] for _ in subscribers]
-        columns = np.zeros((2, width(len(room))), np.bool_)
-        columns[:, : len(room)] = sides
-        self.spare, self.extra = bits_of_rows(columns)
-        self.rooms = levels_of(room)
+        self.rooms = shares.room
+        self.spare, self.extra, self.extras = shares.spare, shares.extra, shares.extras
 
-    def pour(self, topics: list[int]) -> None:
-        """Deal the units of these topics, in this order, as far as their subscribers have room; at first in even shares."""
+    def pour(self, topics: list[int]) -> list[int]:
+        """Deal the units of these topics, in this order, as far as there is room, at first in even shares; those unfinished."""
         for topic in topics:
-            self._pour(topic, self.cap[topic] if self.fresh else self.left[topic])
+            self._pour(topic, self.share[topic] if self.fresh else self.left[topic])
+        return [topic for topic in topics if self.left[topic]]
 
     def _pour(self, topic: int, layers: int) -> None:
-        for _ in range(layers):
-            taken = take_most(self.rooms, self.subscribers[topic], self.left[topic])
+        left, members, dealt = self.left[topic], self.subscribers[topic], self.dealt[topic]
+        while left and layers:
+            taken = take_most(self.rooms, members, left)
             if not taken:
                 break
-            self.left[topic] -= taken.bit_count()
-            add_to(self.dealt[topic], taken)
+            left -= taken.bit_count()
+            layers -= 1
+            add_to(dealt, taken)
+        self.left[topic] = left
 
     def reroute(self, topics: list[int]) -> None:
         """Deal what is left of these topics through others, as long as there is room."""
-        waiting = [topic for topic in topics if self.left[topic]]
+        waiting = topics if self.rooms else []
         for even in (True, False) if self.fresh else (False,):
             if not even:
                 for topic in waiting:
@@ -130,36 +143,47 @@ class Tray:
     def _full(self, topic: int) -> int:
         """Who has an even share of the topic already."""
         layers = self.dealt[topic]
-        return layers[self.cap[topic] - 1] if len(layers) >= self.cap[topic] > 0 else 0
+        return layers[self.share[topic] - 1] if len(layers) >= self.share[topic] > 0 else 0
 
     def _walk(self, start: list[int], goal: int, even: bool) -> bool:
         """Deal units of one of the topics along a shortest chain that ends at members of the goal, if there is one."""
-        came_from: dict[int, int | None] = dict.fromkeys(start)
+        came_from: dict[int, int | None] = {}
+        for topic in start:
+            came_from[topic] = None
+            if self._ends(topic, goal, came_from, even):
+                return True
         others = [topic for topic, layers in enumerate(self.dealt) if layers and topic not in came_from]
         seen, frontier = 0, start
         while frontier:
             further: list[int] = []
             for topic in frontier:
-                members = self.subscribers[topic]
-                ends = members & goal
-                if ends and even:
-                    ends &= ~self._full(topic)
-                if ends:
-                    self._follow(topic, came_from, ends)
-                    return True
-                fresh = members & ~seen
+                fresh = self.subscribers[topic] & ~seen
                 if fresh:
                     seen |= fresh
                     self.work -= len(others)
                     if self.work < 0:
                         return False
-                    here = [other for other in others if self.dealt[other][0] & fresh]
-                    if here:
-                        came_from.update(dict.fromkeys(here, topic))
-                        others = [other for other in others if other not in came_from]
-                        further += here
+                    missed = []
+                    for other in others:
+                        if self.dealt[other][0] & fresh:
+                            came_from[other] = topic
+                            if self._ends(other, goal, came_from, even):
+                                return True
+                            further.append(other)
+                        else:
+                            missed.append(other)
+                    others = missed
             frontier = further
         return False
+
+    def _ends(self, topic: int, goal: int, came_from: dict[int, int | None], even: bool) -> bool:
+        """Whether the chain that led to this topic can end there; then units have gone along it."""
+        ends = self.subscribers[topic] & goal
+        if ends and even:
+            ends &= ~self._full(topic)
+        if ends:
+            self._follow(topic, came_from, ends)
+        return ends > 0
 
     def _follow(self, topic: int, came_from: dict[int, int | None], last: int) -> None:
         """Pass as many units along the chain that ends with this topic as every step allows."""
