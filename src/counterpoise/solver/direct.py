@@ -35,8 +35,9 @@ LAYERS_PER_TOPIC = 3
 
 MOST_HANDOVERS = 5_000
 """Units that members above quota hand over."""
-LOOKS, MORE_LOOKS = 20, 4_000
-"""Looks at a topic, per topic and on top, after which walks end: groups that are no single block would take far more."""
+LOOKS, MORE_LOOKS, UNITS_PER_LOOK = 20, 4_000, 4
+"""Looks at a topic, per topic, on top, and one for so many units, after which walks end: groups that are no single block
+would take far more, and the flows that follow cost more the more units there are."""
 
 Bools = npt.NDArray[np.bool_]
 
@@ -69,7 +70,7 @@ def deal_directly(problem: Problem, *, with_history: bool) -> Int32 | None:
         left = np.diff(free.searchsorted(problem.topic_start)).tolist()
     if _too_much(left, counts, shares):
         return None
-    work = LOOKS * n_topics + MORE_LOOKS
+    work = LOOKS * n_topics + MORE_LOOKS + sum(units) // UNITS_PER_LOOK
     tray = Tray(subscribers, left, counts, shares, fresh=free is None, work=work)
     waiting = tray.pour([topic for topic in count.argsort(kind="stable").tolist() if left[topic]])
     if tray.rooms and not _within_reach(problem, size, count, base):
