@@ -59,7 +59,7 @@ def _bounds(own: list[int], shared: list[int]) -> tuple[list[int], list[int]]:
             slope += bend[head]
             back += bend[head] * last
             head += 1
-        low = -(-back // slope)
+        low = back if slope == 1 else -(-back // slope)
         lows.append(low)
         before = units
         if not units:
@@ -75,7 +75,7 @@ def _bounds(own: list[int], shared: list[int]) -> tuple[list[int], list[int]]:
             tail -= 1
             slope -= bend[tail]
             back -= bend[tail] * last
-        high = -(-(units + back) // slope)
+        high = units + back if slope == 1 else -(-(units + back) // slope)
         highs.append(high)
         if low == high:  # none below this price, all at it
             head, tail = middle, middle
