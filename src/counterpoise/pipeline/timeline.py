@@ -64,7 +64,8 @@ def cells(commits: DataFrame, marks: DataFrame, width: Column, by: Sequence[str]
     Notes
     -----
     A look-up per commit and no sort: what is left after summing up by `CELL` is small, whatever the number of commits.
-    The marks are sent to every executor (some 60 bytes each).
+    The marks are sent to every executor (some 60 bytes each). Sum up plain numbers only: `max_by` of a struct makes Spark sort
+    all commits after all.
     """
     at = fn.struct(fn.unix_micros("time").alias("time"), fn.col("log_offset").alias("log_offset"))
     slot = fn.floor(fn.unix_micros("time") / width)
