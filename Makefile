@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long soak lint bench bench-full kafka wheel lock clean distclean
+.PHONY: help demo test test-long soak lint bench bench-full bench-scale kafka wheel lock clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,6 +41,9 @@ bench: $(READY) ## time the decoder, and the assignors beside their peers on sma
 
 bench-full: $(READY) ## the whole grid of assignors beside all peers, into docs/benchmarks.md (hours)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.assignors --json out/bench.json --page docs/benchmarks.md
+
+bench-scale: $(READY) $(KAFKA) ## the whole audit on made-up fleets of 1, 5 and 20 million records: time, processor time, memory (docs/scale.md)
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.audit_scale --json out/scale.json
 
 kafka: $(KAFKA) ## fetch the jars of the Kafka broker that tests start
 
