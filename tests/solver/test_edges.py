@@ -153,7 +153,7 @@ def test_hash_seeds_change_nothing():
 
 
 def test_equal_subscriptions_never_import_scipy():
-    """SciPy costs start-up time: it is loaded with the first flow; equal subscriptions and groups that end level need none."""
+    """SciPy costs start-up time: it is loaded with the first flow; equal subscriptions, groups that end level and chains need none."""
     code = """
         import sys
         from counterpoise.assignors.registry import assignor
@@ -165,6 +165,8 @@ def test_equal_subscriptions_never_import_scipy():
         assignor("sticky")(Problem(2, [0, 3, 5], [0, 2, 3], [0, 1, 0]))
         assert not any(name.split(".")[0] == "scipy" for name in sys.modules)
         assignor("sticky")(Problem(2, [0, 9, 10], [0, 1, 3], [0, 0, 1]))
+        assert not any(name.split(".")[0] == "scipy" for name in sys.modules)
+        assignor("sticky")(Problem(3, [0, 9, 10], [0, 1, 4], [0, 0, 1, 2]))
         assert "scipy.sparse.csgraph" in sys.modules
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
