@@ -24,7 +24,7 @@ test-long: $(READY) $(KAFKA) $(OLDEST) ## the same tests with a hundred times th
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)
 
 soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, everything done to each of them (half an hour)
-	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST) tests/clients -m kafka
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST) tests/clients -m kafka -n 2
 
 lint: $(READY) ## style, types, import contracts, and the file map in ARCHITECTURE.md
 	@$(BIN)/ruff check .

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import signal
 import socket
 import subprocess
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -35,23 +37,32 @@ STOP_WITHIN_S = 60.0
 
 
 class Broker:
-    """One node with its data folder; `bootstrap` is its address. Starts in the constructor's folder, stops by `stop`."""
+    """One node with its data folder; `bootstrap` is its address. Starts in the constructor's folder, stops by `stop`.
 
-    def __init__(self, folder: Path, java: Path) -> None:
+    With `beside` it is a second node, a broker only, of that node's cluster; `rack` is its `broker.rack`.
+    """
+
+    def __init__(self, folder: Path, java: Path, *, rack: str | None = None, beside: Broker | None = None) -> None:
         self.folder = folder
         self.log = folder / "broker.log"
         self._java = java
         self._process: subprocess.Popen[bytes] | None = None
         self._out: IO[bytes] | None = None
-        self.port, controller_port = _free_ports(2)
+        self.port, own_port = _free_ports(2)
+        self.controller_port: int = beside.controller_port if beside else own_port
+        self.cluster: str = beside.cluster if beside else _cluster_id()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self._properties = folder / "server.properties"
         template = (SETTINGS / "server.properties").read_text()
-        for name, value in (("PORT", self.port), ("CONTROLLER_PORT", controller_port), ("DATA", folder / "data")):
+        for name, value in (("PORT", self.port), ("CONTROLLER_PORT", self.controller_port), ("DATA", folder / "data")):
             template = template.replace(f"@{name}@", str(value))
+        if rack:
+            template += f"\nbroker.rack={rack}\n"
+        if beside:
+            # Of two lines with one name the later counts.
+            template += f"\nprocess.roles=broker\nnode.id=2\nlisteners=PLAINTEXT://127.0.0.1:{self.port}\n"
         self._properties.write_text(template)
-        node = self._run("kafka.tools.StorageTool", "random-uuid").strip().splitlines()[-1]
-        self._run("kafka.tools.StorageTool", "format", "-t", node, "-c", str(self._properties))
+        self._run("kafka.tools.StorageTool", "format", "-t", self.cluster, "-c", str(self._properties))
 
     def start(self) -> None:
         """Start the node and wait until it answers an ApiVersions request; fails with the end of its log when it does not."""
@@ -101,8 +112,15 @@ class Broker:
 
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
         """Create a topic and wait until every partition has a leader."""
+        self._create(NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config)), name, partitions)
+
+    def create_topic_on(self, name: str, nodes: list[int]) -> None:
+        """Create a topic with one partition on each of these nodes; the same wait."""
+        topic = NewTopic(name, num_partitions=len(nodes), replica_assignment=[[node] for node in nodes])
+        self._create(topic, name, len(nodes))
+
+    def _create(self, topic: NewTopic, name: str, partitions: int) -> None:
         admin = self.admin()
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config))
         admin.create_topics([topic])[name].result(30)
         deadline = time.monotonic() + 30
         while True:
@@ -157,6 +175,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield node
     finally:
         node.stop()
+
+
+def _cluster_id() -> str:
+    """As Kafka writes them: 16 bytes in base64 without padding; a leading dash would be an option to its tool."""
+    return "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
 
 
 def _free_ports(count: int) -> list[int]:

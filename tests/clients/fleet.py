@@ -46,11 +46,14 @@ class Fleet:
     def start(
         self, name: str, kind: str, assignors: list[str], topics: list[str], *, client: Path | None = None, **settings: Any
     ) -> None:
-        """Start a member of a kind: kafka_python, aiokafka, confluent or java; `client` holds another version of one."""
+        """Start a member of a kind: kafka_python, aiokafka, confluent or java; `client` holds another version of one.
+
+        With `own=True` a Python member runs its client's assignors instead of counterpoise's, and its kind ends in `_own`.
+        """
         self.journals[name] = self.folder / f"{name}.jsonl"
-        self.kinds[name] = kind
+        self.kinds[name] = f"{kind}_own" if settings.get("own") else kind
         if kind == "java":
-            command = self._java(name, assignors, topics, settings.get("config", {}).get("group_instance_id"))
+            command = self._java(name, assignors, topics, settings.get("config", {}))
         else:
             if kind == "confluent":
                 assignors = [LIBRDKAFKA_ASSIGNORS[each] for each in assignors]
@@ -76,10 +79,12 @@ class Fleet:
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [*filter(None, [client]), ROOT / "src", ROOT]))},
             )
 
-    def _java(self, name: str, assignors: list[str], topics: list[str], instance: str | None) -> list[str]:
+    def _java(self, name: str, assignors: list[str], topics: list[str], config: dict[str, str]) -> list[str]:
+        instance = config.get("group_instance_id")
         return [
             *(str(Path(jdk_home()) / "bin" / "java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
             f"-Dlog4j2.configurationFile={SETTINGS / 'log4j2.properties'}",
+            *([f"-Dclient.rack={config['client_rack']}"] if "client_rack" in config else []),
             *("-cp", f"{LIBS}/*", str(PROGRAMS / "Member.java"), self.broker.bootstrap, self.group, name, ",".join(topics)),
             *(",".join(JAVA_ASSIGNORS[each] for each in assignors), str(self.session_ms), str(self.journals[name])),
             *([instance] if instance else []),
@@ -99,7 +104,8 @@ class Fleet:
     def kill(self, name: str) -> None:
         """End a member as a crash would."""
         process = self.processes.pop(name)
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
     def pause(self, name: str) -> None:
@@ -134,9 +140,15 @@ class Fleet:
         """What a member last said it owns."""
         return set(next((event["partitions"] for event in reversed(self.events(name)) if event["event"] == "owns"), ()))
 
+    def owned_since_start(self, name: str) -> set[str] | None:
+        """What a member said last since its last start; None: nothing yet."""
+        events = self.events(name)
+        begin = max(at for at, event in enumerate(events) if event["event"] == "started")
+        return next((set(event["partitions"]) for event in reversed(events[begin:]) if event["event"] == "owns"), None)
+
     def log_end(self, name: str) -> str:
         """The last lines a member printed."""
-        return "\n".join((self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-30:])
+        return "\n".join((self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-60:])
 
     def settled(self, partitions: set[str]) -> bool:
         """Whether the running members own exactly these partitions, each once, as evenly as can be."""
@@ -161,7 +173,11 @@ class Fleet:
             time.sleep(0.1)
 
     def picture(self) -> str:
-        """Who owns what, with the ends of the members' logs, for a failing test."""
+        """Who owns what, with where the Python members are and the ends of all logs, for a failing test."""
+        for name, process in self.processes.items():
+            if self.kinds[name].startswith(("kafka_python", "aiokafka")) and self.events(name):
+                process.send_signal(signal.SIGUSR1)
+        time.sleep(0.5)
         held = "\n".join(f"{name} owns {sorted(self.owned(name))}" for name in self.processes)
         logs = "\n".join(f"--- {name}\n{self.log_end(name)}" for name in self.processes)
         return f"members:\n{held}\n{logs}"

@@ -6,10 +6,12 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
 
+from counterpoise.clients.leader_side import protocol_to_lead
 from counterpoise.laws import audit
 from counterpoise.planning.lead import lead_plan
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.join import JoinMember
+from counterpoise.wire.consumer_protocol import decode_subscription
 from tests.clients.fleet import Fleet
 from tests.clients.records import GroupHistory
 
@@ -38,6 +40,7 @@ def check_run(fleet: Fleet, delivered: dict[str, set[int]], history: GroupHistor
     assert covered(fleet, delivered), "a record was processed by nobody"
     one_owner_by_record(history)
     one_owner_by_journals(fleet)
+    members_take_what_was_recorded(fleet, history)
     nothing_is_taken_while_held(fleet, history)
     commits_never_go_back(history)
     plans_are_kept_and_optimal(fleet, history)
@@ -59,6 +62,18 @@ def one_owner_by_journals(fleet: Fleet) -> None:
             for partition in event["partitions"]:
                 other = owner.setdefault((event["generation"], partition), event["member"])
                 assert other == event["member"], f"generation {event['generation']}: {partition} at {other} and {event['member']}"
+
+
+def members_take_what_was_recorded(fleet: Fleet, history: GroupHistory) -> None:
+    """Ownership moves as the plan says and no further: what a member took is what the coordinator recorded for it."""
+    recorded = {generation.number: generation for generation in history.generations}
+    for event in fleet.all_events():
+        generation = recorded.get(event["generation"]) if event["event"] == "assigned" else None
+        if generation is not None:
+            given = [generation.assigned[each] for each, name in generation.clients.items() if name == event["member"]]
+            assert set(event["partitions"]) in given, (
+                f"generation {generation.number}: {event['member']} took {event['partitions']}, recorded is {given}"
+            )
 
 
 def nothing_is_taken_while_held(fleet: Fleet, history: GroupHistory) -> None:
@@ -108,7 +123,8 @@ def check_lead(strategy: str, event: dict[str, Any]) -> None:
     """Plan again from the bytes the leader saw; hold its target against the laws."""
     topics = {name: Topic(count) for name, count in event["topics"].items()}
     members = [JoinMember(each["id"], bytes.fromhex(each["metadata"]), each["instance_id"]) for each in event["members"]]
-    led = lead_plan(strategy, topics, members)
+    read = [decode_subscription(member.metadata) for member in members]
+    led = lead_plan(strategy, topics, members, protocol=protocol_to_lead(strategy, read))
     assert led.target.tolist() == event["target"], "planning again gives another target"
     faults = audit(led.joined.problem, led.target, _LAWS.get(strategy, ["valid", "complete", "balanced", "sticky"]))
     assert not faults, [str(fault) for fault in faults]

@@ -16,6 +16,9 @@ from counterpoise.wire.offsets_topic.records import Record, decode_record
 from counterpoise.wire.offsets_topic.values import GroupMetadataValue, OffsetCommitValue
 from tests.kafka_broker import Broker
 
+_GROUP_METADATA = b"\x00\x02"
+"""How the keys of its records begin."""
+
 __all__ = ["Feeder", "Generation", "GroupHistory", "group_history"]
 
 
@@ -34,7 +37,7 @@ class Feeder:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._end.wait(0.05):
+        while not self._end.wait(0.2):
             for partition in range(self.partitions):
                 # A partition that has just been made is unknown to the producer for a while.
                 with suppress(KafkaException, BufferError):
@@ -56,7 +59,7 @@ class Feeder:
 
 @dataclass(frozen=True)
 class Generation:
-    """One generation as the coordinator recorded it."""
+    """One generation as the coordinator recorded it; `time` is when it was appended, by the machine's clock."""
 
     number: int
     leader: str
@@ -64,6 +67,7 @@ class Generation:
     clients: dict[str, str]
     assigned: dict[str, set[str]]
     raw: dict[str, bytes]
+    time: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -74,28 +78,39 @@ class GroupHistory:
     commits: dict[str, list[int]]
 
 
-def group_history(broker: Broker, group: str) -> GroupHistory:
-    """Read the offsets topic from its beginning to its end."""
+def group_history(broker: Broker, group: str, *, with_commits: bool = False) -> GroupHistory:
+    """Read the group's partition of the offsets topic from its beginning to its end; commits are most of it."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": f"reader-of-{group}", "enable.auto.commit": False})
     generations: list[Generation] = []
     commits: dict[str, list[int]] = defaultdict(list)
+    place = TopicPartition("__consumer_offsets", _partition_of(group), OFFSET_BEGINNING)
     try:
-        for partition in range(8):
-            _, end = consumer.get_watermark_offsets(TopicPartition("__consumer_offsets", partition), timeout=30)
-            consumer.assign([TopicPartition("__consumer_offsets", partition, OFFSET_BEGINNING)])
-            at = 0
-            while at < end:
-                message = consumer.poll(10)
-                assert message is not None, "the offsets topic does not answer"
+        _, end = consumer.get_watermark_offsets(place, timeout=30)
+        consumer.assign([place])
+        at = 0
+        while at < end:
+            batch = consumer.consume(1000, 10)
+            assert batch, "the offsets topic does not answer"
+            for message in batch:
                 assert message.error() is None, message.error()
                 at = (message.offset() or 0) + 1
-                _take(decode_record(message.key(), message.value()), group, generations, commits)
+                key, appended = message.key() or b"", message.timestamp()[1] / 1000
+                if with_commits or key.startswith(_GROUP_METADATA):
+                    _take(decode_record(key, message.value()), group, appended, generations, commits)
     finally:
         consumer.close()
     return GroupHistory(generations, dict(commits))
 
 
-def _take(record: Any, group: str, generations: list[Generation], commits: dict[str, list[int]]) -> None:
+def _partition_of(group: str) -> int:
+    """Where the coordinator keeps a group: Java's hash of its name, over the test broker's eight partitions."""
+    total = 0
+    for letter in group:
+        total = (31 * total + ord(letter)) & 0xFFFFFFFF
+    return abs(total - (1 << 32) if total >> 31 else total) % 8
+
+
+def _take(record: Any, group: str, appended: float, generations: list[Generation], commits: dict[str, list[int]]) -> None:
     if not isinstance(record, Record) or getattr(record.key, "group", None) != group:
         return
     value = record.value
@@ -108,4 +123,5 @@ def _take(record: Any, group: str, generations: list[Generation], commits: dict[
             for member, data in raw.items()
         }
         clients = {member.member_id: member.client_id for member in value.members}
-        generations.append(Generation(value.generation, value.leader or "", value.protocol or "", clients, assigned, raw))
+        leader, protocol = value.leader or "", value.protocol or ""
+        generations.append(Generation(value.generation, leader, protocol, clients, assigned, raw, appended))

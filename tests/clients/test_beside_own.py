@@ -14,7 +14,7 @@ from tests.clients import rounds
 from tests.clients.rounds import play
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-GROUPS = 2_000 if os.environ.get("COUNTERPOISE_PROFILE") == "long" else 10
+GROUPS = 2_000 if os.environ.get("COUNTERPOISE_PROFILE") == "long" else 5
 ALL = '{"ours under own": "keep all", "own under ours": "keep all"}'
 UNREAD = '{"ours under own": "lose some", "own under ours": "keep all"}'
 """kafka-python 3 expects two bytes that nobody else writes before the user data of `sticky`, and reads nothing of ours."""

@@ -84,6 +84,10 @@ def taken_while_held(events: Any, history: GroupHistory) -> None:
     events["b"][0]["partitions"].append("t-1")
 
 
+def taken_without_a_plan(_: Any, history: GroupHistory) -> None:
+    history.generations[2].assigned["b"].clear()
+
+
 def recorded_otherwise(_: Any, history: GroupHistory) -> None:
     history.generations[2].raw["b"] = history.generations[2].raw["a"]
 
@@ -100,6 +104,7 @@ def planned_otherwise(events: Any, _: GroupHistory) -> None:
         (recorded_twice, r"\(6, \[\('t-0', 2\)"),
         (given_twice, "generation 6: t-0 at b and a"),
         (taken_while_held, "generation 5: b gets {'t-1'} from a at once"),
+        (taken_without_a_plan, "generation 6: b took \\['t-1'\\], recorded is \\[set\\(\\)\\]"),
         (recorded_otherwise, "generation 6 was recorded otherwise than its leader planned it"),
         (planned_otherwise, "planning again gives another target"),
     ],

@@ -1,6 +1,8 @@
 """Live groups of every kind of member on a real broker: whatever is done to them, the invariants of a run hold.
 
-The long profile (`make soak`) does everything to a group under every leader, the others do all of it under one.
+The long profile (`make soak`) does everything to a group under every leader, the others do all of it under one. Groups
+in which a client's own assignors take part are the long profile's; they grow, lose their leader and shrink. That the
+leader really was the one a run is about is read from the coordinator's record.
 """
 
 from __future__ import annotations
@@ -16,17 +18,31 @@ from confluent_kafka.cimpl import NewPartitions
 
 from tests.clients.fleet import Fleet, fleet
 from tests.clients.invariants import check_run, covered
-from tests.clients.records import Feeder, group_history
+from tests.clients.records import Feeder, GroupHistory, group_history
 from tests.kafka_broker import Broker
 
 pytestmark = pytest.mark.kafka
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
+SESSION_MS = 10_000 if LONG else 6_000
+"""In an hour of runs a busy machine stalls a member for longer than in a minute."""
 
-KINDS = {
+GROUPS = {
     "sticky": ["kafka_python", "aiokafka", "java"],
     "cooperative-sticky": ["kafka_python", "aiokafka", "java", "confluent"],
+    "constrained-cooperative-sticky": ["kafka_python", "aiokafka"],
+    "sticky beside own": ["kafka_python_own", "aiokafka_own", "kafka_python", "aiokafka"],
+    "cooperative-sticky beside own": ["kafka_python_own", "kafka_python", "aiokafka", "java", "confluent"],
 }
-CLASS = {"sticky": "StickyAssignor", "cooperative-sticky": "CooperativeStickyAssignor"}
+CLASS = {
+    "sticky": "StickyAssignor",
+    "cooperative-sticky": "CooperativeStickyAssignor",
+    "constrained-cooperative-sticky": "ConstrainedCooperativeStickyAssignor",
+}
+READS = {
+    "kafka_python_own": {"sticky": {"kafka_python_own"}},
+    "aiokafka_own": {"sticky": {"aiokafka_own", "kafka_python", "aiokafka"}},
+}
+"""Whose claims a leader reads that does not read all: kafka-python and aiokafka write and read different user data."""
 
 
 @dataclass
@@ -35,61 +51,91 @@ class Run:
 
     broker: Broker
     members: Fleet
-    strategy: str
+    group: str
     topic: str
     partitions: int
     feeder: Feeder
+    first: str
     keeps: set[str] = field(default_factory=set)
     before: dict[str, set[str]] = field(default_factory=dict)
+    under_first: list[tuple[str, float]] = field(default_factory=list)
+
+    @property
+    def strategy(self) -> str:
+        """What the group runs."""
+        return self.group.partition(" ")[0]
+
+    def begins(self, event: str) -> None:
+        """Something is about to happen to the group, while its first member leads."""
+        self.under_first.append((event, time.time()))
 
     def start(self, name: str, kind: str, **settings: Any) -> None:
         """A member joins; members of kinds that have a history keep what they can."""
-        self.members.start(name, kind, [CLASS[self.strategy]], [self.topic], **settings)
-        if not (kind == "aiokafka" and self.strategy == "cooperative-sticky"):
+        host = kind.removesuffix("_own")
+        if host != kind:
+            settings["own"] = True
+        self.members.start(name, host, [CLASS[self.strategy]], [self.topic], **settings)
+        if not (kind == "aiokafka" and self.strategy != "sticky"):
             self.keeps.add(name)
 
     def settle(self, *, sticky: bool = True) -> None:
         """Wait until all is owned evenly; what a member had and could keep, it has kept."""
         self.members.wait_settled(self.topic, self.partitions)
         now = {name: self.members.owned(name) for name in self.members.processes}
-        for name in self.keeps & self.before.keys() & now.keys() if sticky else ():
+        for name in self.keeps & self.read_by_the_leader() & self.before.keys() & now.keys() if sticky else ():
             had, has = self.before[name], now[name]
             assert len(had & has) == min(len(had), len(has)), f"{name} had {sorted(had)} and has {sorted(has)}"
         self.before = now
 
-    def grow(self, more: int) -> None:
-        """The topic gets more partitions."""
-        self.partitions += more
-        admin = self.broker.admin()
-        admin.create_partitions([NewPartitions(self.topic, self.partitions)])[self.topic].result(30)
-        self.feeder.partitions = self.partitions
+    def read_by_the_leader(self) -> set[str]:
+        """The running members whose claims the leader can read."""
+        running = set(self.members.processes)
+        if "own" not in self.group:
+            return running
+        read = READS.get(self.members.kinds[leader_of(self)], {}).get(self.strategy)
+        return {name for name in running if read is None or self.members.kinds[name] in read}
 
 
-def run_of(broker: Broker, members: Fleet, strategy: str, topic: str, partitions: int = 12) -> Run:
+def run_of(broker: Broker, members: Fleet, group: str, first: str, topic: str, partitions: int = 12) -> Run:
     broker.create_topic(topic, partitions)
-    return Run(broker, members, strategy, topic, partitions, Feeder(broker, topic, partitions))
+    return Run(broker, members, group, topic, partitions, Feeder(broker, topic, partitions), first)
 
 
-def scale_out(run: Run, first: str) -> None:
+def scale_out(run: Run) -> None:
     """One member of each kind, the first of them leading."""
-    kinds = [first, *(kind for kind in KINDS[run.strategy] if kind != first)]
-    for kind in kinds:
+    for kind in [run.first, *(kind for kind in GROUPS[run.group] if kind != run.first)]:
+        if run.members.processes:
+            run.begins(f"scale out by {kind}")
         run.start(kind, kind, deadly=str(run.members.folder / f"{kind}.deadly"))
         # An eager member among cooperative ones that comes or goes lets nobody else keep less.
         run.settle()
 
 
+def grow(run: Run, more: int) -> None:
+    """The topic gets more partitions."""
+    run.begins("topic growth")
+    run.partitions += more
+    admin = run.broker.admin()
+    admin.create_partitions([NewPartitions(run.topic, run.partitions)])[run.topic].result(30)
+    run.feeder.partitions = run.partitions
+    run.settle()
+
+
 def rolling_restart(run: Run) -> None:
-    """Every member ends and comes back, one after the other."""
-    for name in list(run.members.processes):
+    """Every follower ends and comes back, one after the other; the leader's turn is its crash."""
+    for name in [each for each in run.members.processes if each != run.first]:
+        run.begins(f"scale in by {name}")
         run.members.stop(name)
         run.settle()
+        run.begins(f"restart of {name}")
         run.start(f"{name}-again", run.members.kinds[name])
         run.settle()
 
 
-def crash_in_mid_rebalance(run: Run, leader: str) -> None:
+def crash_in_mid_rebalance(run: Run) -> None:
     """The leader dies by kill -9 between JoinGroup and SyncGroup (a Python one) or while the others join (any other)."""
+    leader = run.first
+    run.begins("crash in mid-rebalance")
     deadly = run.members.folder / f"{leader}.deadly"
     if leader in ("kafka_python", "aiokafka"):
         deadly.touch()
@@ -97,13 +143,16 @@ def crash_in_mid_rebalance(run: Run, leader: str) -> None:
         process = run.members.processes.pop(leader)
         process.wait(60)
         assert process.returncode == -9
+        run.settle()
     else:
         run.members.pause(leader)
         run.start("newcomer", "kafka_python")
         run.members.wait(lambda: bool(run.members.events("newcomer")), "the newcomer to start")
         time.sleep(1)
         run.members.kill(leader)
-    run.settle()
+        # Where its session ran out before the newcomer joined there were two rebalances: the second may keep what the first
+        # has moved. Plans of Python leaders are held against the law of stickiness all the same.
+        run.settle(sticky=False)
 
 
 def sleep_beyond_the_session(run: Run, sleeper: str) -> None:
@@ -119,8 +168,15 @@ def sleep_beyond_the_session(run: Run, sleeper: str) -> None:
     run.settle()
 
 
+def leader_of(run: Run) -> str:
+    """The running member that leads now."""
+    newest = group_history(run.broker, run.members.group).generations[-1]
+    return newest.clients[newest.leader]
+
+
 def restart_the_broker(run: Run) -> None:
     """The coordinator goes and comes back; every member reads on."""
+    run.begins("broker restart")
     run.broker.restart()
     back = time.time()
 
@@ -139,37 +195,52 @@ def finish(run: Run) -> None:
         run.members.stop(next(iter(run.members.processes)))
         run.settle()
     run.members.stop(next(iter(run.members.processes)))
-    check_run(run.members, delivered, group_history(run.broker, run.members.group))
+    history = group_history(run.broker, run.members.group, with_commits=True)
+    check_run(run.members, delivered, history)
+    check_leader(run, history)
 
 
-EVERY = [(strategy, first) for strategy, kinds in KINDS.items() for first in kinds]
-FULL = EVERY if LONG else [("cooperative-sticky", "kafka_python")]
-SHORT = EVERY if LONG else [("sticky", "java"), ("cooperative-sticky", "aiokafka"), ("cooperative-sticky", "confluent")]
+def check_leader(run: Run, history: GroupHistory) -> None:
+    """The member the run is about led when each event began."""
+    assert run.under_first
+    for event, begin in run.under_first:
+        last = [each for each in history.generations if each.time < begin][-1]
+        assert last.clients[last.leader] == run.first, f"{event}: generation {last.number} was led by another member"
 
 
-@pytest.mark.parametrize(("strategy", "first"), FULL)
-def test_a_group_survives_all_that_happens_to_groups(broker: Broker, tmp_path: Path, strategy: str, first: str) -> None:
-    """Scale out, growth, sleep, crash of the leader in mid-rebalance, broker restart, rolling restart, scale in."""
-    name = f"all-{strategy}-{first}".replace("_", "-")
-    with fleet(broker, tmp_path, name) as members:
-        run = run_of(broker, members, strategy, name)
-        scale_out(run, first)
-        run.grow(3)
-        run.settle()
-        sleep_beyond_the_session(run, "kafka_python" if first != "kafka_python" else "java")
-        crash_in_mid_rebalance(run, first)
-        restart_the_broker(run)
-        sleep_beyond_the_session(run, "newcomer")
+EVERY = [(group, first) for group, kinds in GROUPS.items() for first in kinds]
+FULL = [each for each in EVERY if "own" not in each[0]] if LONG else [("cooperative-sticky", "kafka_python")]
+SHORT = [
+    ("sticky", "java"),
+    ("cooperative-sticky", "aiokafka"),
+    ("constrained-cooperative-sticky", "kafka_python"),
+]
+
+
+@pytest.mark.parametrize(("group", "first"), FULL)
+def test_a_group_survives_all_that_happens_to_groups(broker: Broker, tmp_path: Path, group: str, first: str) -> None:
+    """Scale out, growth, sleep, rolling restart, broker restart, crash of the leader, sleep of the next one, scale in."""
+    name = f"all-{group}-{first}".replace("_", "-").replace(" ", "-")
+    with fleet(broker, tmp_path, name, SESSION_MS) as members:
+        run = run_of(broker, members, group, first, name)
+        scale_out(run)
+        grow(run, 3)
+        kinds = GROUPS[group]
+        run.begins("sleep of a follower")
+        sleep_beyond_the_session(run, kinds[(kinds.index(first) + 1) % len(kinds)])
         rolling_restart(run)
+        restart_the_broker(run)
+        crash_in_mid_rebalance(run)
+        sleep_beyond_the_session(run, leader_of(run))
         finish(run)
 
 
-@pytest.mark.parametrize(("strategy", "first"), SHORT)
-def test_any_kind_of_member_may_lead_any_other(broker: Broker, tmp_path: Path, strategy: str, first: str) -> None:
+@pytest.mark.parametrize(("group", "first"), [each for each in EVERY if each not in FULL] if LONG else SHORT)
+def test_any_kind_of_member_may_lead_any_other(broker: Broker, tmp_path: Path, group: str, first: str) -> None:
     """Scale out under each leader, the leader's crash, scale in."""
-    name = f"lead-{strategy}-{first}".replace("_", "-")
-    with fleet(broker, tmp_path, name) as members:
-        run = run_of(broker, members, strategy, name)
-        scale_out(run, first)
-        crash_in_mid_rebalance(run, first)
+    name = f"lead-{group}-{first}".replace("_", "-").replace(" ", "-")
+    with fleet(broker, tmp_path, name, SESSION_MS) as members:
+        run = run_of(broker, members, group, first, name)
+        scale_out(run)
+        crash_in_mid_rebalance(run)
         finish(run)

@@ -48,6 +48,7 @@ public class Member {
         config.put("key.deserializer", "org.apache.kafka.common.serialization.StringDeserializer");
         config.put("value.deserializer", "org.apache.kafka.common.serialization.StringDeserializer");
         if (args.length > 7) config.put("group.instance.id", args[7]);
+        if (System.getProperty("client.rack") != null) config.put("client.rack", System.getProperty("client.rack"));
         KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config);
         Map<TopicPartition, OffsetAndMetadata> done = new HashMap<>();
         CountDownLatch ended = new CountDownLatch(1);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import json
 import signal
 import sys
@@ -13,13 +14,15 @@ from aiokafka import AIOKafkaConsumer
 from counterpoise.clients import aiokafka
 from counterpoise.clients.rebalance_listener import rebalance_listener
 from tests.clients.programs.journal import Journal, names
+from tests.clients.programs.own import own_assignors
 from tests.clients.programs.watched import watched
 
 
 async def main(settings: dict[str, Any]) -> None:
     journal = Journal(settings["journal"])
 
-    assignors = watched(aiokafka, settings, journal)
+    own = settings.get("own")
+    assignors = own_assignors("aiokafka", settings["assignors"]) if own else watched(aiokafka, settings, journal)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=settings["bootstrap"],
         group_id=settings["group"],
@@ -48,6 +51,7 @@ async def main(settings: dict[str, Any]) -> None:
         consumer.subscribe(settings["topics"], listener=listener)
     ending = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
+    faulthandler.register(signal.SIGUSR1)
     journal.write("started")
     before: Any = None
     while not ending.is_set():

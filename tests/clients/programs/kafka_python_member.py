@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import signal
 import sys
@@ -13,20 +14,22 @@ from kafka.errors import KafkaConnectionError
 from counterpoise.clients import kafka_python
 from counterpoise.clients.rebalance_listener import rebalance_listener
 from tests.clients.programs.journal import Journal, names
+from tests.clients.programs.own import own_assignors
 from tests.clients.programs.watched import watched
 
 
 def main(settings: dict[str, Any]) -> None:
     journal = Journal(settings["journal"])
 
-    assignors = watched(kafka_python, settings, journal)
+    own = settings.get("own")
+    assignors = own_assignors("kafka_python", settings["assignors"]) if own else watched(kafka_python, settings, journal)
     consumer = KafkaConsumer(
         bootstrap_servers=settings["bootstrap"],
         group_id=settings["group"],
         client_id=settings["name"],
         partition_assignment_strategy=assignors,
         session_timeout_ms=settings["session_ms"],
-        heartbeat_interval_ms=500,
+        heartbeat_interval_ms=settings.get("heartbeat_ms", 500),
         metadata_max_age_ms=1000,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
@@ -47,6 +50,7 @@ def main(settings: dict[str, Any]) -> None:
         consumer.subscribe(settings["topics"], listener=listener)
     ending = []
     signal.signal(signal.SIGTERM, lambda *_: ending.append(1))
+    faulthandler.register(signal.SIGUSR1)
     journal.write("started")
     before: Any = None
     while not ending:
