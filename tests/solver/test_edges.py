@@ -153,7 +153,7 @@ def test_hash_seeds_change_nothing():
 
 
 def test_equal_subscriptions_never_import_scipy():
-    """SciPy costs start-up time: it is loaded with the first flow, which equal subscriptions, level groups and chains do without."""
+    """SciPy costs start-up time and is loaded with the first flow; equal subscriptions, level groups and chains need none."""
     code = """
         import sys
         from counterpoise.assignors.registry import assignor
