@@ -1,17 +1,22 @@
-"""Throughput of the data source's reader beside plain confluent-kafka loops, on the same million records of one partition.
+"""Throughput of the data source's reader beside plain loops and Kafka's console consumer, on the same million records.
 
     python -m benchmarks.source --bootstrap-server H:P [--records N] [--rounds N]
 
 Fills a topic of one partition with the records of benchmarks/data/commits-1m.parquet (once; found again by its name), then reads
 it in turns: by `poll`, record by record into lists, with librdkafka's defaults and without its pauses; by `consume(10000)` into
-lists; by the reader behind ``kafka-offsets``, into Arrow. All end with key, value, partition, offset and time of every record in
-memory. Records per second of wall time and of processor time (all threads, librdkafka's too), medians; look at ratios.
+lists; by the reader behind ``kafka-offsets``, into Arrow. All these end with key, value, partition, offset and time of every
+record in memory. Kafka's console consumer prints them into nothing, as they are and by its OffsetsMessageFormatter; its times
+hold the start of a JVM. Records per second of wall time and of processor time (all threads and children), medians; look at
+ratios.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import resource
 import statistics
+import subprocess
 import time
 import uuid
 from collections.abc import Callable
@@ -29,7 +34,10 @@ from counterpoise.pipeline.capture.settings import Settings
 __all__ = ["main"]
 
 TUNED = {"fetch.queue.backoff.ms": "5"}
-COMMITS = Path(__file__).parent / "data" / "commits-1m.parquet"
+ROOT = Path(__file__).parent.parent
+COMMITS = ROOT / "benchmarks" / "data" / "commits-1m.parquet"
+LIBS = ROOT / ".kafka" / "libs"
+FORMATTER = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
 
 
 def by_poll(bootstrap: str, topic: str, count: int, **settings: str) -> int:
@@ -67,6 +75,24 @@ def by_source(bootstrap: str, topic: str, count: int) -> int:
     return int(pa.Table.from_batches(batches).num_rows)
 
 
+def by_console(bootstrap: str, topic: str, count: int, *more: str) -> int:
+    """Kafka's own console consumer, into nothing; it says how many records it has processed."""
+    java = subprocess.run([ROOT / "scripts" / "find_java.sh"], capture_output=True, text=True, check=True).stdout.strip()
+    tool = [f"{java}/bin/java", "-Xmx512m", "-cp", f"{LIBS}/*", "org.apache.kafka.tools.consumer.ConsoleConsumer"]
+    where = ["--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0", "--offset", "earliest"]
+    with Path(os.devnull).open("wb") as nothing:
+        done = subprocess.run(
+            [*tool, *where, "--max-messages", str(count), *more], stdout=nothing, stderr=subprocess.PIPE, text=True, check=True
+        )
+    return count if f"Processed a total of {count} messages" in done.stderr else 0
+
+
+def processor_time() -> float:
+    """Seconds of this process and of its children that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
 def _plain(bootstrap: str, topic: str, settings: dict[str, str]) -> Consumer:
     own = {"bootstrap.servers": bootstrap, "group.id": f"bench-{uuid.uuid4()}", "enable.auto.commit": False}
     consumer = Consumer({**own, **settings})
@@ -91,11 +117,13 @@ def fill(bootstrap: str, topic: str, count: int) -> None:
 
 def main() -> None:
     """Measure and print."""
-    options = argparse.ArgumentParser(description="Read one topic three ways.")
+    options = argparse.ArgumentParser(description="Read one topic in several ways.")
     options.add_argument("--bootstrap-server", required=True)
     options.add_argument("--records", type=int, default=1_000_000)
     options.add_argument("--rounds", type=int, default=3)
     given = options.parse_args()
+    if not LIBS.is_dir():
+        raise SystemExit(f"{LIBS}: the console consumer's jars are missing: run `make kafka`")
     topic = f"bench-source-{given.records}"
     fill(given.bootstrap_server, topic, given.records)
     ways: dict[str, Callable[[str, str, int], int]] = {
@@ -103,14 +131,16 @@ def main() -> None:
         "poll, tuned": by_poll_tuned,
         "consume, tuned": by_consume,
         "source": by_source,
+        "console": by_console,
+        "console, decoded": lambda *of: by_console(*of, "--formatter", FORMATTER),
     }
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for _ in range(given.rounds):
         for name, way in ways.items():
-            wall, cpu = time.perf_counter(), time.process_time()
+            wall, cpu = time.perf_counter(), processor_time()
             if way(given.bootstrap_server, topic, given.records) != given.records:
                 raise SystemExit(f"{name}: records are missing")
-            taken[name].append((time.perf_counter() - wall, time.process_time() - cpu))
+            taken[name].append((time.perf_counter() - wall, processor_time() - cpu))
     rates = {
         name: [given.records / statistics.median(each) for each in zip(*times, strict=True)] for name, times in taken.items()
     }

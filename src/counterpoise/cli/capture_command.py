@@ -182,6 +182,7 @@ def _tell_read(found: Found | Read, words: str, out: Path, as_json: bool) -> Non
 
 def _words(status: Status) -> str:
     words = [f"{status.records:,} records written", f"{status.behind:,} behind", f"{status.groups:,} groups seen"]
+    words += [f"{status.passed:,} offsets without a visible record"] if status.passed else []
     hidden = [line for line in status.hidden if "open transaction" in line]
     words += [f"{len(hidden)} partition(s) with a tail hidden by an open transaction"] if hidden else []
     words += [line for line in status.hidden if line not in hidden][:1]

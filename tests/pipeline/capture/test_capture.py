@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
+from counterpoise.pipeline.capture.notes import capture_notes
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.traffic import Busy, Where, commit, held, open_transaction, transact
 
@@ -150,10 +151,14 @@ def test_a_hidden_tail_and_markers_at_the_end(broker: Broker, topic: str, tmp_pa
         assert told["records"] == 0
         assert len(told["hidden"]) == 1  # type: ignore[arg-type]
         assert f"{OFFSETS_TOPIC} partition" in str(told["hidden"])
+        assert any("an open transaction hides what follows" in note for note in capture_notes(tmp_path))
     finally:
         producer.commit_transaction(60)
-    assert once(broker, tmp_path)["records"] == 2
-    assert once(broker, tmp_path)["hidden"] == []
+    told = once(broker, tmp_path)
+    assert (told["records"], told["passed"]) == (2, 1)
+    transact(broker, "exact-0", topic, 8, abort=True)
+    told = once(broker, tmp_path)
+    assert (told["records"], told["passed"], told["hidden"]) == (0, 2, [])
     assert_exact(broker, tmp_path)
 
 

@@ -11,11 +11,12 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from numpy.typing import NDArray
 
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.cluster import Place, source_error
@@ -76,7 +77,7 @@ def to_batch(messages: Sequence[Message], place: Place | None = None) -> pa.Reco
             pa.array(list(map(Message.value, messages)), pa.binary()),
             topics,
             pa.array(partitions),
-            pa.array(np.fromiter(map(Message.offset, messages), np.int64, len(messages))),
+            pa.array(_offsets(messages, ordered=place is not None)),
             pa.array(times[:, 1] * 1000).cast(ARROW.field("timestamp").type),
             pa.array((times[:, 0] - 1).astype(np.int32)),
         ],
@@ -84,12 +85,26 @@ def to_batch(messages: Sequence[Message], place: Place | None = None) -> pa.Reco
     )
 
 
+def _offsets(messages: Sequence[Message], *, ordered: bool) -> NDArray[np.int64]:
+    """Offsets; those of one partition rise, so without a gap the first and the last say them all."""
+    count = len(messages)
+    if ordered and count and (last := cast(int, messages[-1].offset())) - (first := cast(int, messages[0].offset())) == count - 1:
+        return np.arange(first, last + 1)
+    return np.fromiter(map(Message.offset, messages), np.int64, count)
+
+
 def sorted_out(consumed: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Records, and events (ends of partitions and errors)."""
-    errors = list(map(Message.error, consumed))
-    if {type(None)} >= set(map(type, errors)):  # not by ==: a KafkaError cannot be compared with None
+    if not any(map(Message.error, consumed)):  # an error is always true, whatever its code
         return list(consumed), []
-    return [m for m, error in zip(consumed, errors, strict=True) if error is None], [m for m in consumed if m.error() is not None]
+    records, events = [], []
+    for each in consumed:
+        error = each.error()
+        if error is None:
+            records.append(each)
+        elif error.code() not in NO_MATTER:
+            events.append(each)
+    return records, events
 
 
 def read_range(settings: Settings, place: Place, start: int, end: int, *, lenient: bool = False) -> Iterator[pa.RecordBatch]:
@@ -157,6 +172,8 @@ def _at_end(consumer: Any, events: Sequence[Any], place: Place, end: int, settin
     return False
 
 
+NO_MATTER = (KafkaError.GROUP_AUTHORIZATION_FAILED,)
+"""librdkafka looks for the coordinator of its group.id even where no group is joined: nobody needs a right to that group."""
 PASSING = (
     KafkaError._TRANSPORT,  # noqa: SLF001
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001

@@ -50,6 +50,8 @@ class Status:
         Offsets between what was read and what can be read.
     groups : int
         Distinct groups in the records of this run.
+    passed : int
+        Offsets that this run read past without a record there: markers and aborted records of transactions, compacted records.
     hidden : list of str
         Partitions whose tail an open transaction hides.
     trouble : str
@@ -59,6 +61,7 @@ class Status:
     records: int = 0
     behind: int = 0
     groups: int = 0
+    passed: int = 0
     hidden: list[str] = field(default_factory=list)
     trouble: str = ""
 
@@ -197,15 +200,16 @@ class Recorder:
             batch = to_batch(records)
             self._pending.append(batch)
             self._size += batch.nbytes
+            self.status.passed -= len(records)
             for index, last in _last_offsets(batch):
-                self._at[OFFSETS_TOPIC, index] = last + 1
+                self._advance((OFFSETS_TOPIC, index), last + 1)
             self._groups |= _groups_of(batch)
             self.status.trouble = ""
         for event in events:
             error: Any = event.error()
             place = (OFFSETS_TOPIC, event.partition())
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                self._at[place] = max(self._at[place], event.offset())
+                self._advance(place, event.offset())
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
                 self._skip(folder, consumer, place)
             elif error.retriable() or error.code() in PASSING:
@@ -213,6 +217,10 @@ class Recorder:
             else:
                 raise source_error(error, OFFSETS_TOPIC, self._settings)
         return len(records) + len(events)
+
+    def _advance(self, place: Place, to: int) -> None:
+        self.status.passed += max(0, to - self._at[place])
+        self._at[place] = max(self._at[place], to)
 
     def _skip(self, folder: CaptureFolder, consumer: Any, place: Place) -> None:
         first, last = consumer.get_watermark_offsets(TopicPartition(*place), timeout=30)
