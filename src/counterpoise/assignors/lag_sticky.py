@@ -115,7 +115,7 @@ class _Planner:
             if shed:
                 shed_lag(desk)
             place_waiting(desk, blocks)
-            if not fill_up(desk):
+            if not fill_up(desk) or (desk.count > desk.most).any():
                 desk = self._desk()
                 self._limit(desk, blocks)
                 self._along_target(desk, blocks, keep=keep)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from counterpoise.errors import InvariantError, OptionError
 from counterpoise.laws.certificate import certify, check
+from counterpoise.laws.lag_counts import count_band
 from counterpoise.laws.lag_law import lag
 from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.sticky_first import sticky_first
@@ -20,6 +21,7 @@ LAWS = {
     "balanced": "the loads, sorted descending, are lexicographically smallest (with capacities: the sum of load²/capacity)",
     "sticky": "balanced, and at that balance the most partitions stay with the member that claims them",
     "sticky-first": "no valid claim moves, and the loads are as balanced as that allows",
+    "counts": "every member's count is within a stated band of one that it has in a balanced plan (no band stated: 0)",
     "lag": "the largest lag per capacity is within the tolerance of a proven bound, or the plan says by how much it misses",
     "withheld": "a cooperative round withholds exactly what another member holds",
     "added-and-revoked": "no partition is added to one member in the round in which another loses it",
@@ -72,7 +74,7 @@ def audit(problem: Problem, owner: Int32, laws: Iterable[str] | None = None, *, 
     words = Words(problem) if words is None else words
     broken = [*valid(problem, owner, words=words), *complete(problem, owner, words=words)]
     if broken:
-        beyond = wanted & {"balanced", "sticky", "sticky-first", "lag"}
+        beyond = wanted & {"balanced", "sticky", "sticky-first", "counts", "lag"}
         return [fault for fault in broken if beyond or fault.law in wanted]
     found: list[Violation] = []
     if wanted & {"balanced", "sticky"}:
@@ -84,6 +86,8 @@ def audit(problem: Problem, owner: Int32, laws: Iterable[str] | None = None, *, 
             found.append(Violation("sticky", "the plan is not balanced, and stickiness is measured at the best balance"))
     if "sticky-first" in wanted:
         found += sticky_first(problem, owner, words=words)
+    if "counts" in wanted:
+        found += count_band(problem, owner, words=words)
     if "lag" in wanted:
         found += lag(problem, owner, words=words)
     return found

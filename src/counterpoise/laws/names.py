@@ -10,6 +10,7 @@ import numpy as np
 from counterpoise.laws.audit import audit, chosen
 from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.lag_bound import lag_report
+from counterpoise.laws.lag_counts import count_band
 from counterpoise.laws.lag_law import carried_lag, lag
 from counterpoise.laws.promises import counts_compared, promised
 from counterpoise.laws.violation import Violation, Words
@@ -39,7 +40,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
         that does not promise balance (range, say) may well fail `balanced`: that answers the question "is this plan
         optimal", not "did the strategy keep its word". Two strategies give something up on purpose, and their plans
         are held to what these promise: `sticky-first` to the law of that name instead of balanced and sticky,
-        `lag-sticky`, where lag is known, to `lag` instead of sticky (and to balanced if its `counts` are).
+        `lag-sticky`, where lag is known, to `lag` instead of sticky (and to `counts` instead of balanced if it has a band).
 
     Returns
     -------
@@ -68,7 +69,9 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     target, faults = owners_or_faults(group, plan)
     if faults:
         return [fault for fault in faults if fault.law in wanted or wanted - {"valid", "complete"}]
-    found = audit(problem, target, wanted - {"lag"}, words=words)
+    found = audit(problem, target, wanted - {"lag", "counts"}, words=words)
+    if "counts" in wanted:
+        found += count_band(problem, target, options=whole.options if whole else None, words=words)
     if whole is None:
         return found + (lag(problem, target, words=words) if "lag" in wanted else [])
     if (laws is None or "lag" in wanted) and not any(fault.law == "balanced" for fault in found):

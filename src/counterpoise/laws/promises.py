@@ -24,8 +24,8 @@ def promised(strategy: str, options: Mapping[str, object], problem: Problem) -> 
         return ("valid", "complete", "sticky-first", *_COOPERATIVE_LAWS)
     if strategy != "lag-sticky" or problem.lag is None:
         return DEFAULT_LAWS
-    balanced = ("balanced",) if counts_compared(strategy, options) == "balanced" else ()
-    return ("valid", "complete", *balanced, "lag", *_COOPERATIVE_LAWS)
+    counts = "balanced" if counts_compared(strategy, options) == "balanced" else "counts"
+    return ("valid", "complete", counts, "lag", *_COOPERATIVE_LAWS)
 
 
 def counts_compared(strategy: str, options: Mapping[str, object]) -> str | int | None:

@@ -49,15 +49,15 @@ class Circles:
         for member in members:
             self.held.pop(member, None)
 
-    def find(self, roomy: int, waiting: list[int]) -> tuple[list[int], int]:
-        """The best chain into the room of `roomy`.
+    def find(self, roomy: int, waiting: list[int], *, trading: bool) -> tuple[list[int], int]:
+        """The best chain into the room of `roomy`; `trading`: one that takes nothing from it.
 
         Returns
         -------
         links : list of int
             Partitions: the first goes to the owner of the second, and so on, the last to `roomy`. Empty: there is none.
         trades : int
-            The first one's owner where it takes nothing, as it has a partition more than `roomy`: their counts change
+            The first one's owner where it takes nothing: it has a partition more than `roomy`, and their counts change
             places. -1 otherwise.
         """
         desk, best = self.desk, (0, 0)
@@ -66,7 +66,7 @@ class Circles:
         excess = [int(desk.load[member] - desk.limit[member]) for member in tried]
         width = max(1, min(_CHAINS_AT_MOST, _EFFORT // len(waiting)))
         found: tuple[list[int], int] = ([], -1)
-        for start in self._starts(roomy, tried):
+        for start in self._starts(roomy, tried, trading=trading):
             chains, base = [start], start.level
             hard = self._hard(tried, excess, base, base + room)
             while chains:
@@ -81,14 +81,13 @@ class Circles:
                 break
         return found
 
-    def _starts(self, roomy: int, tried: list[int]) -> list[_Chain]:
-        """Nothing, if counts may change places with one of the members to relieve; the lightest of a few topic classes."""
+    def _starts(self, roomy: int, tried: list[int], *, trading: bool) -> list[_Chain]:
+        """Nothing, where counts may change places with a member to relieve; else the lightest of a few topic classes."""
         desk = self.desk
-        starts = []
-        if any(_may_trade(desk, member, roomy) for member in tried):
-            starts.append(_Chain(0, 0, (), 0, -1))
-        classes = set()
-        for partition, weight in zip(*self._held(roomy), strict=True):
+        if trading:
+            return [_Chain(0, 0, (), 0, -1)] if any(_may_trade(desk, member, roomy) for member in tried) else []
+        starts, classes = [], set()
+        for partition, weight in zip(*self.holding(roomy), strict=True):
             kind = int(desk.class_of[partition])
             if kind not in classes:
                 classes.add(kind)
@@ -97,6 +96,16 @@ class Circles:
                 break
         return starts
 
+    def pieces(self, member: int, needed: int, base: int, most: int) -> int:
+        """How many partitions up to `most` it takes to relieve a member that is given as many of weight `base`; 0: all do not."""
+        weights = self.holding(member)[1]
+        number = bisect_right(weights, most)
+        relief, top = 0, number
+        while relief < needed and number:
+            number -= 1
+            relief += max(weights[number] - base, 0)
+        return top - number if relief >= needed else 0
+
     def _hard(self, tried: list[int], excess: list[int], base: int, most: int) -> list[tuple[int, int] | None]:
         """Members that no single partition within the room can relieve: (position of the heaviest in it, least relief).
 
@@ -104,14 +113,11 @@ class Circles:
         """
         result: list[tuple[int, int] | None] = []
         for member, needed in zip(tried, excess, strict=True):
-            weights = self._held(member)[1]
+            weights = self.holding(member)[1]
             top = bisect_right(weights, most)
-            relief, number = 0, 0
-            if not top or weights[top - 1] < base + needed:
-                while number < top and relief < needed:
-                    number += 1
-                    relief += max(weights[top - number] - base, 0)
-            result.append((top - 1, -(-needed // number)) if number and relief >= needed else None)
+            easy = top and weights[top - 1] >= base + needed
+            pieces = 0 if easy else self.pieces(member, needed, base, most)
+            result.append((top - 1, -(-needed // pieces)) if pieces else None)
         return result
 
     def _longer(
@@ -137,7 +143,7 @@ class Circles:
                     continue
                 if not (_may_trade(desk, member, roomy) if takers is None else takers[member]):
                     continue
-                items, weights = self._held(member)
+                items, weights = self.holding(member)
                 steep = hard[at]
                 if steep is None:
                     needed = chain.level + excess[at]
@@ -160,8 +166,8 @@ class Circles:
                         longer[key] = _Chain(waste, weight, (*chain.links, items[place]), relieved, trades)
         return longer
 
-    def _held(self, member: int) -> tuple[list[int], list[int]]:
-        """The member's partitions and their weights, lightest first."""
+    def holding(self, member: int) -> tuple[list[int], list[int]]:
+        """The member's partitions and their weights, lightest first; kept until forgotten."""
         if member not in self.held:
             mine = self.desk.items_of(member)
             self.held[member] = (mine.tolist(), self.desk.weight[mine].tolist())

@@ -10,7 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.solver.lag_circle import Circles
+from counterpoise.solver.lag_descent import descend
 from counterpoise.solver.lag_desk import Desk
+
+_HANDS = 32
+"""So many of the members with most room are tried for the way down of a heavy partition."""
+_LONGEST = 5
+"""Through so many hands it may go."""
+_MISSES = 24
+"""So many members with room in a row that nothing fits into end the search: the next ones have less."""
+_MISSES_APART = 96
+"""The same where subscriptions differ: the next ones may be the first that may take anything."""
 
 __all__ = ["rotate"]
 
@@ -19,8 +29,9 @@ def rotate(desk: Desk) -> None:
     """Relieve members over their limit by circles, those with most room first.
 
     Every circle takes from each of its members what it is over its limit, or as much as one partition can, and brings nobody
-    above. A first pass leaves circles of two to a second one: they cost as much as an exchange. What neither can
-    help is left to the repair. O(members over the limit) steps in Python.
+    above. Heavy partitions that must move go first, while there is room; then those circles in which counts change places,
+    as they save a move; circles of two come last, as they cost no less than an exchange. What none can help is left
+    to the repair. O(members over the limit) steps in Python.
     """
     over = np.flatnonzero(desk.load > desk.limit)
     if not len(over):
@@ -29,15 +40,36 @@ def rotate(desk: Desk) -> None:
     if len(waiting) > 1:
         desk.hold_all()
     circles = Circles(desk)
-    for relieved in (2, 1):
-        room = desk.limit - desk.load
+    patience = _MISSES if len(desk.may) == 1 else _MISSES_APART
+    waiting = _down(desk, circles, waiting)
+    for trading, least in ((True, 1), (False, 2), (False, 1)):
+        room, misses = desk.limit - desk.load, 0
         for roomy in np.argsort(-room, kind="stable").tolist():
-            if not waiting or room[roomy] <= 0 or desk.moves_left < 2:
+            if not waiting or room[roomy] <= 0 or desk.moves_left < 2 or misses == patience:
                 break
-            links, trades = circles.find(roomy, waiting)
-            if len(links) - (trades < 0) >= min(relieved, len(waiting)):
+            misses += 1
+            links, trades = circles.find(roomy, waiting, trading=trading)
+            if len(links) - (trades < 0) >= min(least, len(waiting)):
+                misses = 0
                 circles.forget(_turn(desk, roomy, links, trades))
                 waiting = [member for member in waiting if desk.load[member] > desk.limit[member]]
+
+
+def _down(desk: Desk, circles: Circles, waiting: list[int]) -> list[int]:
+    """Relieve those who would have to give several light partitions, where a heavy one finds a shorter way; the others."""
+    room = desk.limit - desk.load
+    widest = int(room.max())
+    for member in list(waiting):
+        pieces = circles.pieces(member, -int(room[member]), 0, widest)
+        if pieces == 1 or desk.moves_left < 2:
+            continue
+        roomy = np.argsort(desk.load - desk.limit, kind="stable")[:_HANDS]
+        roomy = roomy[desk.load[roomy] < desk.limit[roomy]]
+        links = descend(desk, member, roomy.tolist(), circles.holding, min(pieces or _LONGEST, _LONGEST))
+        if links:
+            circles.forget(_turn(desk, member, links, -1))
+            waiting.remove(member)
+    return waiting
 
 
 def _turn(desk: Desk, roomy: int, links: list[int], trades: int) -> list[int]:
