@@ -89,8 +89,14 @@ def test_four_hundred_nested_sets_are_proven_optimal() -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_of_equal_plans_those_who_subscribe_to_most_then_the_first_ids_take_the_larger_loads() -> None:
+def test_of_equal_plans_those_who_subscribe_to_least_take_the_larger_loads_so_that_a_newcomer_moves_little() -> None:
     problem = Problem(4, [0, 1, 6], [0, 2, 6], [2, 3, 0, 1, 2, 3])
     owner = deal_nested(problem, with_history=False)
     assert owner is not None
-    assert np.bincount(owner, minlength=4).tolist() == [1, 1, 2, 2]
+    assert np.bincount(owner, minlength=4).tolist() == [2, 2, 1, 1]
+    may = np.tri(40, dtype=np.bool_)  # one partition a topic; member 20 comes last
+    before, after = np.delete(may, 20, axis=0), may
+    old = solve(Problem(39, np.arange(41), np.append(0, np.cumsum(before.sum(axis=0))), np.nonzero(before.T)[1]))
+    claims = np.where(old >= 20, old + 1, old)
+    new = solve(Problem(40, np.arange(41), np.append(0, np.cumsum(after.sum(axis=0))), np.nonzero(after.T)[1], claims))
+    assert int((new != claims).sum()) == 1

@@ -52,14 +52,13 @@ def keep_most(cells: Cells, must: Int64, price: Int64, start: Int64) -> tuple[In
     keen = keen[np.lexsort((keen, -held[keen], start[keen]))]
     extra = np.zeros(len(price), np.bool_)
     extra[keen[_rank(start[keen]) < extras[start[keen]]]] = True
-    others = np.flatnonzero(~extra)
-    missing = extras - sum_by(start, extra, len(price))
-    extra[others[_rank(start[others]) < missing[start[others]]]] = True
     load = price - 1 + extra
     kept = np.clip(load[cells.place] - _before(cells), 0, cells.count)
-    if _fits(cells, kept, must, load):
-        return kept, load
-    return _by_flow(cells, must, price, start, extras)
+    late = _latest(_missing(cells, kept, must, load).tolist(), (~extra).tolist(), start.tolist())
+    if late is None:
+        return _by_flow(cells, must, price, start, extras)
+    load[late] += 1
+    return kept, load
 
 
 def _extras(must: Int64, price: Int64, start: Int64) -> Int64:
@@ -83,12 +82,33 @@ def _before(cells: Cells) -> Int64:
     return before - before[np.searchsorted(cells.place, cells.place)] if len(before) else before
 
 
-def _fits(cells: Cells, kept: Int64, must: Int64, load: Int64) -> bool:
-    """Whether the first k places have room for all that only they may take, for every k."""
+def _missing(cells: Cells, kept: Int64, must: Int64, load: Int64) -> Int64:
+    """How much room the first k places lack for the free units that only they may take, for every k from 1 on."""
     n = len(load)
-    room = np.append(0, np.cumsum(load - sum_by(cells.place, kept, n)))
+    room = np.cumsum(load - sum_by(cells.place, kept, n))
     free = must - np.cumsum(sum_by(cells.reach, kept, n + 1))
-    return bool((room >= free).all())
+    return np.asarray(free[1:] - room, np.int64)
+
+
+def _latest(missing: list[int], willing: list[bool], start: list[int]) -> list[int] | None:
+    """The last places that can take one more so that nothing is missing, or None where more would be needed than there are.
+
+    Late places hold what most others could take: who comes later finds more that may be handed on.
+    """
+    chosen: list[int] = []
+    waiting: list[int] = []
+    for place, (lack, will, first) in enumerate(zip(missing, willing, start, strict=True)):
+        if first == place:  # those of another price are all served
+            if place and len(chosen) > missing[place - 1]:
+                return None
+            waiting.clear()
+        if will:
+            waiting.append(place)
+        while len(chosen) < lack:
+            if not waiting:
+                return None
+            chosen.append(waiting.pop())
+    return chosen if len(chosen) == missing[-1] else None
 
 
 def _by_flow(cells: Cells, must: Int64, price: Int64, start: Int64, extras: Int64) -> tuple[Int64, Int64]:
