@@ -9,6 +9,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.explanation import explain
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot import Group, Member, Topic
+from counterpoise.snapshot.written import read_plan
 from tests.strategies import groups
 
 GROUP = Group(
@@ -159,3 +160,23 @@ def test_an_exchange_that_counts_did_not_ask_for_is_called_one() -> None:
     group = Group({"t": Topic(2, racks)}, members)
     reason = explain(group, assign(group, "sticky", racks="before"), "t", 0)
     assert reason.startswith("t-0 moves from b to a in an exchange: b still owns 1 and a 1")
+
+
+def test_a_move_for_lag_says_so_with_the_figures_and_one_for_counts_does_not() -> None:
+    """a has nearly all the lag: 80 goes over, 3 comes back for the sake of counts."""
+    members = [Member("a", ["t"], {"t": [0, 1]}, 1), Member("b", ["t"], {"t": [2, 3]}, 1)]
+    group = Group({"t": 4}, members, {"t": [90, 80, 10, 3]})
+    plan = assign(group, "lag-sticky", protocol="eager")
+    assert plan.target == {"a": {"t": [0, 3]}, "b": {"t": [1, 2]}}
+    assert explain(group, plan, "t", 1) == (
+        "t-1 moves from a to b for its lag of 80: with all it owned, a would be 170 records behind; now it is 93, and b is 90."
+    )
+    assert explain(group, plan, "t", 3) == (
+        "t-3 moves from b to a in an exchange for lag: b takes on more than it gives, 90 records behind instead of 13, so that "
+        "another is relieved; a is 93 behind."
+    )
+    assert explain(group, read_plan(plan.to_json()), "t", 1) == explain(group, plan, "t", 1)
+    full = Group({"t": 4}, [Member("a", ["t"], {"t": [0, 1, 2, 3]}, 1), Member("b", ["t"])], {"t": [1, 1, 1, 1]})
+    for_counts = assign(full, "lag-sticky", protocol="eager")
+    moved = for_counts.target["b"]["t"][0]
+    assert explain(full, for_counts, "t", moved).startswith(f"t-{moved} moves from a to b: a owned 4 and its share is 2, ")

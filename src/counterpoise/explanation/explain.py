@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from counterpoise.explanation.facts import Facts, gather
+from counterpoise.explanation.facts import Behind, Facts, gather
 from counterpoise.laws.names import AnyPlan
 from counterpoise.model.problem import CONTESTED
 from counterpoise.snapshot.group import Group
@@ -73,6 +73,8 @@ def _moved(facts: Facts, names: Sequence[str]) -> str:
     """It had a valid owner and goes to another one."""
     old, new = facts.keeper, facts.target
     head = f"{facts.name} moves from {names[old]} to {names[new]}"
+    if facts.behind is not None and _for_lag(facts):
+        return f"{head} {_by_lag(facts, facts.behind, names)}"
     stays = int(facts.load[old]) + 1
     rest = int(facts.load[new]) - 1
     if facts.claimed[old] <= facts.load[old] and facts.claimed[new] >= facts.load[new]:
@@ -87,6 +89,26 @@ def _moved(facts: Facts, names: Sequence[str]) -> str:
     verdict = "as balanced" if facts.price.following[old] == facts.price.last[new] else "better balanced"
     maker = f"{facts.strategy} has other aims" if facts.strategy else "this plan has other aims"
     return f"{head}, though staying would be {verdict} ({would}): {maker}."
+
+
+def _for_lag(facts: Facts) -> bool:
+    """Counts did not ask for it: the old owner has as many as it may keep, or one fewer would be no better balanced."""
+    old, new = facts.keeper, facts.target
+    return bool(facts.claimed[old] <= facts.load[old] or facts.price.following[old] <= facts.price.last[new])
+
+
+def _by_lag(facts: Facts, behind: Behind, names: Sequence[str]) -> str:
+    """What the move has to do with lag, in records behind."""
+    old, new = names[facts.keeper], names[facts.target]
+    if behind.old < behind.kept:
+        return (
+            f"for its lag of {behind.partition}: with all it owned, {old} would be {behind.kept} records behind; "
+            f"now it is {behind.old}, and {new} is {behind.new}."
+        )
+    return (
+        f"in an exchange for lag: {old} takes on more than it gives, {behind.old} records behind instead of {behind.kept}, "
+        f"so that another is relieved; {new} is {behind.new} behind."
+    )
 
 
 def _free(facts: Facts, names: Sequence[str]) -> str:

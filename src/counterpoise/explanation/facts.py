@@ -10,12 +10,12 @@ from counterpoise.errors import SnapshotError
 from counterpoise.laws.balance import Prices, loads, prices
 from counterpoise.laws.exchange_graph import claimant
 from counterpoise.laws.names import AnyPlan, owners_or_faults
-from counterpoise.model.problem import UNOWNED, Int64
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.plan import Plan
 from counterpoise.snapshot.written import WrittenPlan
 
-__all__ = ["Claim", "Facts", "gather"]
+__all__ = ["Behind", "Claim", "Facts", "gather"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,16 @@ class Claim:
 
     member: int
     generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Records behind: of the partition, of its old owner if it kept all it may keep, of old and new owner in this plan."""
+
+    partition: int
+    kept: int
+    old: int
+    new: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -50,6 +60,8 @@ class Facts:
         Partitions per member in the target, partitions it may keep, weight.
     price : Prices
         Of each member's last and next partition.
+    behind : Behind or None
+        What lag says about the move, where the plan was made by lag and lag is known.
     """
 
     name: str
@@ -66,6 +78,7 @@ class Facts:
     claimed: Int64
     capacity: Int64
     price: Prices
+    behind: Behind | None
 
 
 def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
@@ -95,12 +108,26 @@ def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
         target=target,
         given=[target] if isinstance(plan, Plan) and target >= 0 else _given(group, plan, topic, partition),
         waits=isinstance(plan, Plan) and plan.protocol != "eager" and target >= 0 and _waits(plan, topic, partition),
-        strategy=plan.strategy if isinstance(plan, Plan) else None,
+        strategy=_strategy(plan),
         load=load,
         claimed=loads(problem.n_members, claims),
         capacity=problem.capacity,
         price=prices(load, problem.capacity),
+        behind=_behind(problem, owner, claims, at, _strategy(plan)),
     )
+
+
+def _strategy(plan: AnyPlan) -> str | None:
+    return plan.strategy if isinstance(plan, (Plan, WrittenPlan)) else None
+
+
+def _behind(problem: Problem, owner: Int32, claims: Int32, at: int, strategy: str | None) -> Behind | None:
+    """Lag before and after a move that `lag-sticky` made."""
+    old, new = int(claims[at]), int(owner[at])
+    if strategy != "lag-sticky" or problem.lag is None or old < 0 or new < 0 or old == new:
+        return None
+    lag = problem.lag
+    return Behind(int(lag[at]), int(lag[claims == old].sum()), int(lag[owner == old].sum()), int(lag[owner == new].sum()))
 
 
 def _locate(group: Group, topic: str, partition: int) -> tuple[int, int]:
