@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
+import re
 import resource
 import signal
 import subprocess
@@ -192,6 +195,31 @@ def test_log_ends_and_topics_are_sampled(broker: Broker, topic: str, tmp_path: P
     topics = json.loads((tmp_path / "topics.json").read_text())
     assert topics[topic]["partitions"] == 2
     assert topics[OFFSETS_TOPIC]["internal"]
+
+
+def test_retention_and_what_is_said_on_a_terminal(broker: Broker, topic: str, tmp_path: Path) -> None:
+    """Old files go, the position stays; a terminal is told records, lag and groups while it runs, and at the end."""
+    for at in range(3):
+        commit(broker, "steady-0", topic, [at])
+        once(broker, tmp_path)
+    before = recorded(tmp_path)
+    commit(broker, "steady-0", topic, [9])
+    seen, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    done = subprocess.run(
+        command(broker, tmp_path, "--keep-days", "1e-7"), stdout=subprocess.PIPE, stderr=terminal, env=environment, check=True
+    )
+    os.close(terminal)
+    told = b""
+    with contextlib.suppress(OSError):  # Linux says EIO where the other end of a terminal is closed
+        while part := os.read(seen, 65536):
+            told += part
+    os.close(seen)
+    assert re.search(rb"\d+ records written, \d+ behind, \d+ groups seen", told)
+    assert re.match(rb"1 records written, 0 behind, 1 groups seen", done.stdout)
+    assert len(recorded(tmp_path)) == 1
+    assert set(recorded(tmp_path)).isdisjoint(before)
+    assert once(broker, tmp_path)["records"] == 0
 
 
 def test_a_broker_that_goes_away_is_waited_for_and_sigterm_stops_cleanly(broker: Broker, topic: str, tmp_path: Path) -> None:

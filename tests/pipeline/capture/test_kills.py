@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
-KILLS = 20 if LONG else 4
+KILLS = 20 if LONG else 3
 SEED = 20_260_721
 
 

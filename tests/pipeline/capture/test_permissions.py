@@ -46,6 +46,7 @@ class Guarded(Broker):
         plain = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_auditor="{PASSWORD}";'
         file.write_text(
             f"{text}\nauthorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nsuper.users={SUPER}\n"
+            "broker.rack=room-1\n"
             f"listener.name.users.sasl.enabled.mechanisms=PLAIN\nlistener.name.users.plain.sasl.jaas.config={plain}\n"
         )
         self.config = folder / "client.properties"
@@ -113,4 +114,5 @@ def test_what_is_missing_is_named_and_what_is_named_is_enough(guarded: Guarded, 
     assert polled.returncode == 0, polled.stderr
     assert json.loads(polled.stdout)["groups"] == 1
     assert len(recorded(tmp_path / "polls")) == 1
-    assert "kept" in json.loads((tmp_path / "polls" / "topics.json").read_text())
+    kept = json.loads((tmp_path / "polls" / "topics.json").read_text())["kept"]
+    assert (kept["partitions"], kept["internal"], kept["racks"]) == (1, False, [["room-1"]])

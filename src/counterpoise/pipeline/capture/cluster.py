@@ -105,7 +105,7 @@ class Cluster:
         return str(self.asked(lambda: self.admin.list_topics(timeout=TIMEOUT_S), "the cluster").cluster_id)
 
     def topics(self) -> dict[str, dict[str, Any]]:
-        """Topic -> ``partitions``, ``topic_id`` and ``internal``, of all topics that may be described."""
+        """Topic -> ``partitions``, ``topic_id``, ``internal``, and ``racks`` where brokers have any: all that may be described."""
         listed = self.asked(lambda: self.admin.list_topics(timeout=TIMEOUT_S), "the list of topics").topics
         names = sorted(name for name, about in listed.items() if about.error is None)
         if not names:
@@ -118,6 +118,8 @@ class Cluster:
             except KafkaException:  # deleted since, or not to be described: it is simply not in the list
                 continue
             about[name] = {"partitions": len(told.partitions), "topic_id": str(told.topic_id), "internal": bool(told.is_internal)}
+            racks = [sorted({str(node.rack) for node in each.replicas if node.rack}) for each in told.partitions]
+            about[name] |= {"racks": racks} if any(racks) else {}
         return about
 
     def offsets(self, places: Iterable[Place], which: Which) -> dict[Place, int]:
