@@ -23,8 +23,6 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "33554432",
     "spark.sql.files.maxPartitionBytes": "32m",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
 }
 """What a session of our own sets; the batch limits bound what a Python worker holds at once (32 MB of Arrow)."""
 
@@ -70,17 +68,21 @@ def local_session(settings: Mapping[str, str] | None = None, *, records: int | N
 
     Notes
     -----
-    Under ``spark-submit`` the master, memory and cores come from there; alone it is ``local[*]`` with as many
-    shuffle partitions as two per core.
+    Under ``spark-submit`` the master, memory and cores come from there; where ``SPARK_REMOTE`` names a server (Spark Connect),
+    from the server: only settings of a session are sent to it. Alone it is ``local[*]`` with as many shuffle partitions as two
+    per core.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active, False
     cores = os.cpu_count() or 1
     builder = SparkSession.builder.appName(_NAME)
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
+    remote = "SPARK_REMOTE" in os.environ
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ or remote
     defaults = {} if submitted else _alone(cores, records)
     whole = {**LOCAL_SETTINGS, **defaults, **(settings or {})}
+    if remote:
+        whole = {name: value for name, value in whole.items() if name.startswith("spark.sql.")}
     if not submitted:
         quiet_context({"spark.app.name": _NAME, **whole})
     for name, value in whole.items():
@@ -91,6 +93,7 @@ def local_session(settings: Mapping[str, str] | None = None, *, records: int | N
 def _alone(cores: int, records: int | None) -> dict[str, str]:
     small = records is not None and records <= SMALL
     settings = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(cores if small else 2 * cores)}
+    settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     quiet = f'"-Dlog4j2.configurationFile={Path(__file__).with_name("log4j2.properties").as_uri()}"'
     quick = " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC" if small else ""
     settings["spark.driver.extraJavaOptions"] = quiet + quick

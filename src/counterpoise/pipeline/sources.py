@@ -91,7 +91,8 @@ def read_capture(spark: SparkSession, source: str | Path) -> Capture:
     Notes
     -----
     Only footers and small JSON files are looked at here (and log ends, if nulls are among them).
-    A path with a scheme (``s3a://``, ``hdfs://``) is left to Spark.
+    A path with a scheme (``s3a://``, ``hdfs://``) is left to Spark; others are made absolute, because a server (Spark Connect)
+    works in another folder.
     """
     text = str(source)
     if "://" in text:
@@ -100,7 +101,7 @@ def read_capture(spark: SparkSession, source: str | Path) -> Capture:
     path = folder_of(Path(source))
     records = _checked(path)
     with reading(str(records)):
-        found = check_columns(spark.read.parquet(str(records)), str(records))
+        found = check_columns(spark.read.parquet(str(records.absolute())), str(records))
     return Capture(found, *_companions(spark, _folder(path, records)))
 
 
@@ -232,16 +233,16 @@ def _companions(
     if folder is not None and (folder / _ENDS_FILE).exists():
         where = str(folder / _ENDS_FILE)
         with reading(where):
-            ends = _log_ends(spark.read.parquet(where), where)
+            ends = _log_ends(spark.read.parquet(str(Path(where).absolute())), where)
         notes += _null_note(rows_with_nulls(folder / _ENDS_FILE, list(_LOG_WANTED)))
     else:
         notes.append(f"no {_ENDS_FILE}: log ends are unknown, so lag is")
     if folder is not None and (folder / _TOPICS_FILE).exists():
-        topics = _topics(spark, str(folder / _TOPICS_FILE))
+        topics = _topics(spark, str((folder / _TOPICS_FILE).absolute()))
     else:
         notes.append(f"no {_TOPICS_FILE}: topic ids are named by commits only")
     if folder is not None and (folder / _ABORTED_FILE).exists():
-        aborted = _aborted(spark, str(folder / _ABORTED_FILE))
+        aborted = _aborted(spark, str((folder / _ABORTED_FILE).absolute()))
     else:
         notes.append(f"no {_ABORTED_FILE}: commits of aborted or open transactions, if any, count as commits")
     return ends, topics, aborted, tuple(notes)

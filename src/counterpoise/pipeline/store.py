@@ -108,7 +108,7 @@ def read(spark: SparkSession, name: str, target: Target) -> DataFrame:
     path = target.path / name
     if not path.is_dir():
         raise CaptureError(f"{path}: no table of an audit; run `counterpoise audit` first")
-    return spark.read.schema(schema).parquet(str(path)).select(*schema.names)
+    return spark.read.schema(schema).parquet(str(path.absolute())).select(*schema.names)
 
 
 def dated(table: DataFrame, name: str) -> DataFrame:
@@ -137,7 +137,7 @@ def put(table: DataFrame, name: str, folder: Folder) -> None:
     """Write a table into a folder of one's own; what was there before goes."""
     with configured(table.sparkSession, _FOR_FILES):
         writer = dated(table, name).write.mode("overwrite").option("partitionOverwriteMode", "static")
-        writer.partitionBy(*PARTITIONS).parquet(str(folder.path / name))
+        writer.partitionBy(*PARTITIONS).parquet(str((folder.path / name).absolute()))
 
 
 def check(spark: SparkSession, name: str, staged: Folder, target: Folder) -> None:
@@ -168,7 +168,7 @@ def merge(spark: SparkSession, name: str, staged: Folder, target: Folder) -> Non
     if both:
         new, old = _of_days(spark, name, staged, set(both)), _of_days(spark, name, target, set(both))
         with configured(spark, _FOR_FILES):
-            _missing(new, old, name).write.mode("append").partitionBy(*PARTITIONS).parquet(str(goal))
+            _missing(new, old, name).write.mode("append").partitionBy(*PARTITIONS).parquet(str(goal.absolute()))
     for day in sorted(days(source) - set(both)):
         place = goal / day
         place.parent.mkdir(exist_ok=True)
@@ -193,7 +193,7 @@ def check_target(spark: SparkSession, target: Catalog) -> None:
 
 
 def _of_days(spark: SparkSession, name: str, folder: Folder, wanted: set[str]) -> DataFrame:
-    root = folder.path / name
+    root = (folder.path / name).absolute()
     paths = [str(root / day) for day in sorted(wanted)]
     return spark.read.schema(stored(name)).option("basePath", str(root)).parquet(*paths).select(*stored(name).names)
 
