@@ -184,7 +184,7 @@ def _work(members: list[_Member], gate: threading.Event, result: Drained) -> Non
         result.left.append((time.monotonic() - begin, left))
         return left <= 0
 
-    _wait(drained, "an empty backlog")
+    _wait(drained, "empty backlog")
     result.seconds = result.left[-1][0]
 
 
