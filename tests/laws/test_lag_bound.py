@@ -106,3 +106,11 @@ def test_without_lag_there_is_no_report() -> None:
     with pytest.raises(ProblemError, match=r"set Problem\.lag"):
         lag_report(problem_of([1], [[0]], 1), np.zeros(1, np.int32))
     assert lag_report(problem_of([1], [[]], 0, lag=[5]), np.array([-1], np.int32)).heaviest == -1
+
+
+def test_the_owner_of_a_giant_fills_up_with_the_lightest_of_what_it_may_own() -> None:
+    """Two topics: members 0 and 1 may own the giant, and each has three partitions in every balanced plan."""
+    problem = problem_of([4, 5], [[0, 1], [0, 1, 2]], 3, lag=[100, 9, 8, 7, 1, 2, 3, 4, 5])
+    owner = np.array([0, 1, 1, 1, 0, 0, 2, 2, 2], np.int32)
+    assert lag_report(problem, owner, counts="balanced").bound == 103
+    assert lag_report(problem, owner).bound == 100

@@ -17,6 +17,8 @@ Bools = npt.NDArray[np.bool_]
 
 _CLOSURE_NODES = 1500
 """Beyond so many topic classes and load levels the exchanges that counts leave open are not traced: a weaker bound."""
+_FILLED = 8
+"""So many of the heaviest partitions are looked at together with what fills up their owners."""
 
 __all__ = ["LagReport", "lag_report"]
 
@@ -106,7 +108,8 @@ def lag_report(
     heaviest = max(range(len(load)), key=lambda m: (Fraction(int(load[m]), int(problem.capacity[m])), -m))
     largest = Fraction(int(load[heaviest]), int(problem.capacity[heaviest]))
     bound, chosen = _densest(view, problem.capacity, load, topics)
-    crowd = max(_crowding(view, problem.capacity, chosen, _least(view, problem, counts)), _single(view, problem.capacity))
+    crowd = _crowding(view, problem.capacity, chosen, _least(view, problem, counts))
+    crowd = max(crowd, _single(view, problem, owner, counts))
     reason = "nothing" if not max(bound, crowd) else "topics" if bound >= crowd else "crowding"
     bound = max(bound, crowd)
     even = int(problem.capacity.min()) == int(problem.capacity.max())
@@ -189,12 +192,37 @@ def _densest(view: _View, capacity: Int64, load: Int64, topics: Iterable[int] | 
     return best, chosen
 
 
-def _single(view: _View, capacity: Int64) -> Fraction:
-    """What the heaviest partition of each topic class demands of the strongest member that may own it."""
+def _single(view: _View, problem: Problem, owner: Int32, counts: str | int | None) -> Fraction:
+    """What the heaviest partition of each topic class demands of the member that bears it most easily.
+
+    In balanced plans that member also fills up to its count with the lightest partitions it may own.
+    """
+    capacity = problem.capacity
     heaviest = np.zeros(len(view.may) + 1, np.int64)
     np.maximum.at(heaviest, view.kind, view.lag)
     strongest = np.where(view.may, capacity, 0).max(axis=1, initial=1)
-    return max((Fraction(int(w), int(c)) for w, c in zip(heaviest, strongest, strict=False)), default=Fraction(0))
+    alone = max((Fraction(int(w), int(c)) for w, c in zip(heaviest, strongest, strict=False)), default=Fraction(0))
+    if counts != "balanced" or len(np.unique(capacity)) > 1:
+        return alone
+    load = np.bincount(owner[owner >= 0], minlength=len(capacity))
+    # Loads of balanced plans are the same numbers in another order, and no member's differ by more than one.
+    least = load - np.isin(load - 1, load)
+    order = np.argsort(view.lag, kind="stable")
+    order = order[view.kind[order] >= 0][: 4 * int(least.max(initial=0)) + 16]
+    for kind in np.argsort(-heaviest[:-1], kind="stable")[:_FILLED].tolist():
+        weight, members = int(heaviest[kind]), np.flatnonzero(view.may[kind])
+        if len(members) and weight > 0:
+            filling = _filling(view, order[view.lag[order] < weight], members, least[members] - 1)
+            alone = max(alone, Fraction(weight + int(filling.min()), int(capacity[0])))
+    return alone
+
+
+def _filling(view: _View, order: Int64, members: Int64, number: Int64) -> Int64:
+    """The least that so many other partitions of each member weigh; `order` are the lightest, what is beyond them is left out."""
+    mine = view.may[view.kind[order]][:, members]
+    taken = mine & (np.cumsum(mine, axis=0) <= number)
+    filling: Int64 = (taken * view.lag[order][:, None]).sum(axis=0)
+    return filling
 
 
 def _least(view: _View, problem: Problem, counts: str | int | None) -> int:
