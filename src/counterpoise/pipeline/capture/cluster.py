@@ -105,7 +105,7 @@ class Cluster:
         return str(self.asked(lambda: self.admin.list_topics(timeout=TIMEOUT_S), "the cluster").cluster_id)
 
     def topics(self) -> dict[str, dict[str, Any]]:
-        """Topic -> ``partitions``, ``topic_id``, ``internal``, and ``racks`` where brokers have any: all that may be described."""
+        """Topic -> ``partitions``, ``topic_id``, ``internal``, and ``racks`` where brokers have any; if it may be told."""
         listed = self.asked(lambda: self.admin.list_topics(timeout=TIMEOUT_S), "the list of topics").topics
         names = sorted(name for name, about in listed.items() if about.error is None)
         if not names:
