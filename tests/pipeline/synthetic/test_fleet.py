@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.generations import generation_batches
+from counterpoise.pipeline.history import history_of
+from counterpoise.pipeline.modern import modern_batches
+from counterpoise.pipeline.rebalances import steps_of_group
+from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.pipeline.synthetic.capture import Written, log_partition, synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
 from counterpoise.wire.offsets_topic import Record, Tombstone, decode_record
@@ -19,7 +26,8 @@ from counterpoise.wire.offsets_topic import Record, Tombstone, decode_record
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SMALL = Fleet(records=40_000, groups=60, rebalances=500, seconds=1200.0, sample_every=60.0, seed=7)
+COLUMNS = dict.fromkeys(REBALANCES.names)
+SMALL = Fleet(records=40_000, groups=60, rebalances=500, seconds=1200.0, sample_every=60.0, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +48,7 @@ def digests(folder: Path) -> dict[str, str]:
 def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not(made: tuple[Path, Written], tmp_path: Path) -> None:
     synthesize(SMALL, tmp_path / "again")
     assert digests(tmp_path / "again") == digests(made[0])
-    synthesize(Fleet(40_000, 60, 500, 1200.0, 60.0, seed=8), tmp_path / "other")
+    synthesize(Fleet(40_000, 60, 500, 1200.0, 60.0, seed=2), tmp_path / "other")
     other = digests(tmp_path / "other")
     assert all(other[name] != digest for name, digest in digests(made[0]).items() if name != "aborted_offsets.json")
 
@@ -72,6 +80,36 @@ def test_groups_are_placed_as_kafka_places_them(shop: Path) -> None:
     places = {decode_record(row["key"], None).key.group: row["partition"] for row in table}  # type: ignore[union-attr]
     assert len(places) > 25
     assert {name: log_partition(name, 8) for name in places} == places
+
+
+def test_the_folds_find_what_was_planted(made: tuple[Path, Written]) -> None:
+    """Every group's records through decoding, folding and summing up, without Spark."""
+    told, seen = planted(made[0]), histories(made[0])
+    assert seen.keys() == {name for name, one in told.items() if one["rebalances"]}
+    for name, row in seen.items():
+        one = told[name]
+        counts = tuple(row[kind] for kind in ("rebalances", "followups", "static_replacements", "deletions"))
+        assert counts == (one["rebalances"], one["followups"], one["static_replacements"], int(one["deleted"])), name
+        assert row["storm_rebalances"] == one["storm"] if one["storm"] else row["storm_rebalances"] < 5, name
+    assert sum(row["rebalances"] for row in seen.values()) == SMALL.rebalances
+    assert any(one["storm"] for one in told.values())
+    assert any(one["deleted"] for one in told.values())
+    assert {row["protocol_kind"] for row in seen.values()} == {"eager", "cooperative", "server"}
+
+
+def histories(folder: Path) -> dict[str, dict[str, Any]]:
+    """Group -> its steps summed up, from the raw records."""
+    (batch,) = pq.read_table(folder / "consumer_offsets.parquet").combine_chunks().to_batches()
+    others = batch.filter(pc.greater_equal(batch["key"], b"\x00\x02"))
+    rows: list[dict[str, Any]] = []
+    for kernel, more in ((generation_batches, {"record_type": None}), (modern_batches, {})):
+        rows += [{**row, **more} for part in kernel([others]) for row in part.to_pylist()]
+    rows.sort(key=lambda row: (row["group_id"], row["log_offset"]))
+    blank = dict.fromkeys(("members", "leader", "leader_library", "protocol", "protocol_type", "generation", "state_ts"))
+    return {
+        group: history_of({**COLUMNS, **step} for step in steps_of_group({**blank, **row} for row in of))
+        for group, of in groupby(rows, key=lambda row: row["group_id"])
+    }
 
 
 def test_the_audit_finds_what_was_planted(made: tuple[Path, Written], spark: SparkSession, tmp_path: Path) -> None:
