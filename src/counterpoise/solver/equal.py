@@ -104,14 +104,14 @@ def deal_equal(
 def member_quotas(units: int, claims: Int64, base: Int64, eligible: npt.NDArray[np.bool_], extras: int) -> Int64:
     """Loads of one block in which any unit fits any member: extras to those with most claims above base, then by member."""
     keen = eligible & (claims > base)
-    if int(keen.sum()) > extras:
-        wish = np.flatnonzero(keen)
+    wish = keen.nonzero()[0]
+    if len(wish) > extras:
         surplus = (claims - base)[wish]
         keys = np.sort((int(surplus.max()) - surplus) * len(claims) + wish)
         chosen = keys[:extras] % len(claims)
     else:
-        rest = np.flatnonzero(eligible & ~keen)
-        chosen = np.concatenate([np.flatnonzero(keen), rest[: extras - int(keen.sum())]])
+        rest = (eligible & ~keen).nonzero()[0]
+        chosen = np.concatenate([wish, rest[: extras - len(wish)]])
     quota = base.copy()
     quota[chosen] += 1
     if int(quota.sum()) != units:
@@ -122,6 +122,11 @@ def member_quotas(units: int, claims: Int64, base: Int64, eligible: npt.NDArray[
 def _equal_quotas(problem: Problem, members: Int32, units: int, claims: Int64, *, pinned: bool) -> Int64:
     capacity = problem.capacity
     weights = capacity if bool((capacity != capacity[0]).any()) else None
+    if weights is None and not pinned:
+        each, extras = divmod(units, len(members))
+        takes_part = np.zeros(problem.n_members, np.bool_)
+        takes_part[members] = True
+        return member_quotas(units, claims, takes_part * np.int64(each), takes_part, extras)
     block = np.full(problem.n_members, -1, np.int64)
     block[members] = 0
     if pinned:
@@ -135,13 +140,14 @@ def _equal_quotas(problem: Problem, members: Int32, units: int, claims: Int64, *
 def _valid_claims(problem: Problem, members: Int32) -> tuple[Int32 | None, Int64 | None]:
     """A writeable copy of the previous owners with UNOWNED where nobody may keep, and claims per member; None: no claims."""
     previous, n = problem.previous_owner, problem.n_members
-    if not len(previous) or int(previous.max()) < 0 or not len(members):
+    last = int(previous.max(initial=UNOWNED))
+    if last < 0 or not len(members):
         return None, None
     owner = np.maximum(previous, UNOWNED)
-    if int(previous.max()) >= n:
+    if last >= n:
         owner[owner >= n] = UNOWNED
     starts, topic_start = problem.subscriber_start, problem.topic_start
-    for topic in np.flatnonzero(starts[1:] == starts[:-1]):
+    for topic in (starts[1:] == starts[:-1]).nonzero()[0].tolist():
         owner[topic_start[topic] : topic_start[topic + 1]] = UNOWNED
     if len(members) < n:
         may = np.zeros(n + 2, np.bool_)
