@@ -140,9 +140,8 @@ def crash_in_mid_rebalance(run: Run) -> None:
     if leader in ("kafka_python", "aiokafka"):
         deadly.touch()
         run.start("newcomer", "kafka_python")
-        process = run.members.processes.pop(leader)
-        process.wait(60)
-        assert process.returncode == -9
+        assert run.members.processes[leader].wait(60) == -9
+        run.members.processes.pop(leader)
         run.settle()
     else:
         run.members.pause(leader)
@@ -185,6 +184,18 @@ def restart_the_broker(run: Run) -> None:
 
     run.members.wait(lambda: all(map(reading, run.members.processes)), "every member to read after the broker's restart")
     run.settle(sticky=False)
+
+
+def lead_again(run: Run) -> None:
+    """A broker that was long away has forgotten its members, and another may lead: then the others leave and come back."""
+    if leader_of(run) != run.first:
+        others = [name for name in run.members.processes if name != run.first]
+        for name in others:
+            run.members.stop(name)
+        run.settle(sticky=False)
+        for name in others:
+            run.start(f"{name}-back", run.members.kinds[name])
+            run.settle()
 
 
 def finish(run: Run) -> None:
@@ -230,6 +241,7 @@ def test_a_group_survives_all_that_happens_to_groups(broker: Broker, tmp_path: P
         sleep_beyond_the_session(run, kinds[(kinds.index(first) + 1) % len(kinds)])
         rolling_restart(run)
         restart_the_broker(run)
+        lead_again(run)
         crash_in_mid_rebalance(run)
         sleep_beyond_the_session(run, leader_of(run))
         finish(run)

@@ -29,7 +29,7 @@ def main(settings: dict[str, Any]) -> None:
         client_id=settings["name"],
         partition_assignment_strategy=assignors,
         session_timeout_ms=settings["session_ms"],
-        heartbeat_interval_ms=settings.get("heartbeat_ms", 500),
+        heartbeat_interval_ms=500,
         metadata_max_age_ms=1000,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
