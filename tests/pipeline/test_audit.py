@@ -14,7 +14,7 @@ from counterpoise.errors import CaptureError, UnknownStrategyError
 from counterpoise.pipeline.audit import audit, run_audit
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.summary import nothing_note
+from counterpoise.pipeline.summary import nothing_note, transaction_note
 from counterpoise.pipeline.tables import PARTITIONS, folder_of
 from tests.pipeline.conftest import Audited, rows_of
 
@@ -86,6 +86,16 @@ def test_auditing_twice_adds_nothing(small: tuple[Path, dict[str, Any], list[int
     out, summary, _ = small
     for name, about in summary["tables"].items():
         assert len(rows_of(out, name)) == about["rows"] == about["stored"], name
+
+
+def test_commits_of_transactions_are_counted_and_what_is_not_known_of_them_is_said(audited: Audited) -> None:
+    """1,187 in the recording, by the driver's notes; without them, or without the file of aborted ones, other words."""
+    (note,) = [note for note in audited.result.summary["notes"] if "transactions" in note]
+    assert note.startswith("1187 commits look like those of transactions")
+    assert "aborted" not in note
+    (note,) = transaction_note(3, False)
+    assert "which of them were aborted is not recorded" in note
+    assert transaction_note(0, False) == []
 
 
 def test_only_sums_come_to_the_driver(small: tuple[Path, dict[str, Any], list[int]]) -> None:

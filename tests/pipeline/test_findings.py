@@ -95,6 +95,7 @@ CASES: dict[str, dict[str, Any]] = {
     "slow_leader": {"sync_latency_ms_max": 1500, "sync_latency_generation": 6, "slow_leader": "c-1"},
     "static_membership": {"restarts": 5, "leaves": 5},
     "flapping": {"leaves": 9, "members_peak": 3},
+    "polled_too_late": {"poll_kicks": 2, "poll_kick_clients": ["c-1"], "poll_kick_generation": 4, "poll_interval_ms": 300_000},
     "dead_group": {"state": "empty", "lag_now": 46038},
     "simple_consumer": {"group_type": "simple"},
     "commits_by_nobody": {"commits_without_owner": 6},
@@ -139,6 +140,10 @@ def test_a_rule_finds_its_case(kind: str) -> None:
         ("slow_leader", {"sync_latency_ms_max": 199}),
         ("static_membership", {"restarts": 5, "static_now": 3}),
         ("flapping", {"leaves": 5, "members_peak": 3}),
+        ("storm", {"storm_rebalances": None}),
+        ("failed_generations", {"failed_generations": 0}),
+        ("polled_too_late", {"poll_kicks": 0, "poll_interval_ms": 300_000}),
+        ("simple_consumer", {"group_type": "share"}),
         ("dead_group", {"state": "deleted"}),
         ("commits_by_nobody", {"commits_without_owner": 6, "group_type": "simple", "commits": 0}),
         ("low_fidelity", {"replay_fidelity": None}),
@@ -147,6 +152,30 @@ def test_a_rule_finds_its_case(kind: str) -> None:
 )
 def test_a_rule_keeps_quiet_just_short_of_its_case(kind: str, changes: dict[str, Any]) -> None:
     assert kind not in {finding.kind for finding in findings_of(healthy(**changes))}
+
+
+def test_every_rule_has_a_group_that_has_not_quite_got_it() -> None:
+    mark = next(m for m in test_a_rule_keeps_quiet_just_short_of_its_case.pytestmark if m.name == "parametrize")
+    assert {kind for kind, _ in mark.args[1]} == set(CASES)
+
+
+@pytest.mark.parametrize(
+    ("libraries", "told"),
+    [
+        (["java"], "  group.instance.id=<host or pod name>\n  session.timeout.ms="),
+        (["librdkafka"], "  group.instance.id=<host or pod name>\n  session.timeout.ms="),
+        (["aiokafka"], '  group_instance_id="<host or pod name>",\n  session_timeout_ms='),
+        (["java", "kafka-python"], "  java:\n    group.instance.id="),
+    ],
+)
+def test_settings_are_told_as_each_library_writes_them(libraries: list[str], told: str) -> None:
+    """Java and librdkafka take properties, kafka-python and aiokafka arguments of the consumer."""
+    row = healthy(**CASES["static_membership"], libraries=libraries)
+    (finding,) = [finding for finding in findings_of(row) if finding.kind == "static_membership"]
+    assert told in finding.action
+    late = healthy(**CASES["polled_too_late"], libraries=["librdkafka"])
+    (finding,) = [finding for finding in findings_of(late) if finding.kind == "polled_too_late"]
+    assert "max.poll.records" not in finding.action, "librdkafka has no such setting"
 
 
 def test_severity_comes_before_weight() -> None:

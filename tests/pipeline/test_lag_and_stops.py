@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections import defaultdict
-from datetime import datetime, timedelta
+from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta
+from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
+from pyspark.sql import functions as fn
 
 from counterpoise.model import lag as model_lag
 from counterpoise.pipeline.lag import partition_lag
@@ -25,7 +27,58 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def test_exact_rows_equal_the_last_commit_and_the_log_end_of_every_sample(audited: Audited, shop: Path) -> None:
+Sample = tuple[datetime, int, int, int]
+"""Time, start, end, and how often the log had shrunk before."""
+
+
+def samples_of(shop: Path) -> dict[tuple[str, int], list[Sample]]:
+    """Topic and partition -> its samples in order; a topic whose log shrinks anywhere was made anew as a whole."""
+    rows = sorted(pq.read_table(shop / "log_offsets.parquet").to_pylist(), key=lambda row: row["sampled_at"])
+    ends: dict[tuple[str, int], int] = {}
+    anew: dict[str, list[datetime]] = defaultdict(list)
+    for row in rows:
+        key = (row["topic"], row["partition"])
+        if row["log_end"] < ends.get(key, 0) and row["sampled_at"] not in anew[row["topic"]]:
+            anew[row["topic"]].append(row["sampled_at"])
+        ends[key] = row["log_end"]
+    found: dict[tuple[str, int], list[Sample]] = defaultdict(list)
+    for row in rows:
+        life = bisect_right(anew[row["topic"]], row["sampled_at"])
+        found[row["topic"], row["partition"]].append((row["sampled_at"], row["log_start"], row["log_end"], life))
+    assert sum(map(len, anew.values())) == 1
+    return found
+
+
+def micros(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def ends_at(samples: list[Sample], moment: datetime) -> tuple[int, int, bool, int]:
+    """Start, end, whether it lies on the line between two samples, and the log's life: looked up one by one."""
+    at = bisect_right(samples, moment, key=lambda sample: sample[0]) - 1
+    time, start, end, life = samples[at]
+    if time == moment:
+        return start, end, False, life
+    after = samples[at + 1]
+    assert after[3] == life
+    share = (micros(moment) - micros(time)) / (micros(after[0]) - micros(time))
+    return start, end + floor((after[2] - end) * share), True, life
+
+
+def time_lag(samples: list[Sample], moment: datetime, life: int, committed: int, end: int) -> int | None:
+    """How long before `moment` the log had not yet grown beyond `committed`, in milliseconds."""
+    if committed >= end:
+        return 0
+    same = [sample for sample in samples if sample[3] == life]
+    below = [at for at, sample in enumerate(same) if sample[2] <= committed]
+    if not below:
+        return None
+    (since, _, low, _), (until, _, high, _) = same[below[-1]], same[below[-1] + 1]
+    reached = micros(since) + floor((committed - low) / (high - low) * (micros(until) - micros(since)))
+    return max(0, (micros(moment) - reached) // 1000)
+
+
+def test_rows_equal_the_last_commit_and_the_log_end_of_every_sample_and_step(audited: Audited, shop: Path) -> None:
     """Looked up one by one, without Spark, in the capture's own files."""
     aborted = {tuple(pair) for pair in json.loads((shop / "aborted_offsets.json").read_text())}
     columns = ("log_partition", "log_offset", "log_ts", "group_id", "topic", "partition", "committed_offset")
@@ -33,21 +86,49 @@ def test_exact_rows_equal_the_last_commit_and_the_log_end_of_every_sample(audite
     for row in sorted(audited.table("offset_commits", *columns), key=lambda row: (row["log_partition"], row["log_offset"])):
         if (row["log_partition"], row["log_offset"]) not in aborted:
             past[row["group_id"], row["topic"], row["partition"]].append((row["log_ts"], row["committed_offset"]))
-    ends = {
-        (row["topic"], row["partition"], row["sampled_at"]): (row["log_start"], row["log_end"])
-        for row in pq.read_table(shop / "log_offsets.parquet").to_pylist()
-    }
-    rows = audited.table("partition_lag")
-    assert len(rows) > 50_000
-    for row in rows:
+    samples, seen = samples_of(shop), Counter[str]()
+    steps = {(row["group_id"], row["log_ts"]) for row in audited.table("rebalances", "group_id", "log_ts")}
+    for row in audited.table("partition_lag"):
         key = (row["group_id"], row["topic"], row["partition"])
         before = bisect_right(past[key], row["at"], key=lambda commit: commit[0])
         committed = past[key][before - 1][1] if before else None
-        start, end = ends[row["topic"], row["partition"], row["at"]]
-        assert (row["committed"], row["log_end"]) == (committed, end), row
-        assert row["quality"] == ("unknown" if committed is None else "exact")
+        start, end, between, life = ends_at(samples[row["topic"], row["partition"]], row["at"])
+        assert (row["committed"], row["log_start"], row["log_end"]) == (committed, start, end), row
+        assert row["quality"] == ("unknown" if committed is None else "interpolated" if between else "exact")
+        assert not between or (row["group_id"], row["at"]) in steps
         assert row["lag"] == (None if committed is None else max(0, end - max(committed, start)))
         assert row["clamped"] == (committed is not None and not start <= committed <= end)
+        late = None if committed is None else time_lag(samples[row["topic"], row["partition"]], row["at"], life, committed, end)
+        assert row["time_lag_ms"] == late, row
+        seen[row["quality"]] += 1
+        seen["late"] += bool(late)
+    print(f"\nlag: {dict(seen)}")  # noqa: T201
+    assert seen["exact"] > 50_000
+    assert seen["interpolated"] > 500
+    assert seen["late"] > 10_000
+
+
+def test_how_late_a_commit_is_and_what_is_left_of_a_topic_that_was_made_anew(spark: SparkSession) -> None:
+    """The log of partition 0 ends at 0, 100, 100, 200 every ten seconds; topic u, partition 1, shrinks to 5 under a new id."""
+    topic = fn.when(fn.col("partition") == 1, "u").otherwise("t")
+    told = commits(spark, (0, 12, 50), (0, 25, 100), (1, 12, 90)).withColumn("topic", topic).withColumn("topic_id", fn.lit("old"))
+    samples = ends(spark, (0, 0, 0), (0, 10, 100), (0, 20, 100), (0, 30, 200), (1, 10, 95), (1, 20, 95), (1, 30, 5))
+    samples = samples.withColumn("topic", topic)
+    life = steps(spark, (1, "eager", "rebalance", {"a": [0]}), (26, "eager", "rebalance", {"b": [0]}))
+    anew = spark.createDataFrame([("t", "old"), ("u", "new")], "topic string, topic_id string")
+    found = partition_lag(told, life, samples, topics=anew).collect()
+    rows = {(row["partition"], round((row["at"] - START.replace(tzinfo=None)).total_seconds())): row for row in found}
+
+    def seen(partition: int, second: int) -> tuple[Any, ...]:
+        row = rows[partition, second]
+        return row["committed"], row["log_end"], row["lag"], row["time_lag_ms"], row["quality"], row["owner"]
+
+    assert seen(0, 20) == (50, 100, 50, 15_000, "exact", "a")
+    assert seen(0, 26) == (100, 160, 60, 6_000, "interpolated", "b")
+    assert seen(0, 30) == (100, 200, 100, 10_000, "exact", "b")
+    assert seen(1, 20) == (90, 95, 5, None, "exact", None)
+    assert (1, 30) not in rows, "a commit under the old id is none of the new topic"
+    assert (1, 26) not in rows, "no line joins the two topics"
 
 
 def test_lag_is_counted_as_the_model_counts_it(audited: Audited) -> None:
@@ -67,9 +148,9 @@ def test_a_commit_below_the_start_of_the_log_waits_for_what_is_still_there(spark
 def test_replays_know_the_lag_of_the_last_sample_before_each_generation(audited: Audited) -> None:
     """The observed plan's largest summed lag per member, added up here from `partition_lag`."""
     lags: dict[tuple[str, datetime], dict[tuple[str, int], int]] = defaultdict(dict)
+    instants = sorted({row["at"] for row in audited.table("partition_lag", "at", "quality") if row["quality"] != "interpolated"})
     for row in audited.table("partition_lag"):
         lags[row["group_id"], row["at"]][row["topic"], row["partition"]] = row["lag"] or 0
-    instants = sorted({instant for _, instant in lags})
     figures = {(row["group_id"], row["log_offset"]): row for row in audited.table("metrics") if row["strategy"] == "observed"}
     judged = 0
     for row in audited.table("replays"):
@@ -136,12 +217,13 @@ def test_qualities_owners_and_clamping(spark: SparkSession) -> None:
         row = rows[partition, seconds]
         return row["committed"], row["lag"], row["owner"], row["quality"], row["clamped"]
 
-    assert set(rows) == {(0, 15), (1, 15), (2, 15), (0, 30)}
+    assert set(rows) == {(0, 15), (1, 15), (2, 15), (0, 30), (0, 22), (1, 22)}
     assert seen(0, 15) == (5, 35, "a", "exact", False)
     assert seen(0, 30) == (90, 0, None, "exact", True)
     assert seen(2, 15) == (None, None, "a", "unknown", False)
+    assert seen(0, 22) == (90, 0, None, "interpolated", True)
     by_policy = partition_lag(told, life, samples, reset="earliest").where("partition = 2").collect()
-    assert [(r["lag"], r["quality"]) for r in by_policy] == [(40, "reset_policy")]
+    assert {(r["lag"], r["quality"]) for r in by_policy} == {(40, "reset_policy")}
 
 
 def test_without_log_ends_there_is_one_row_of_unknown_lag_per_partition(spark: SparkSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -110,6 +111,25 @@ def test_folders_are_read_without_spark_and_nothing_unfinished_is_seen(spark: Sp
     store.write(table(spark, "metrics"), "metrics", target)
     assert rows_of(tmp_path, "metrics") == []
     assert store.read(spark, "metrics", target).count() == 0
+
+
+def test_the_page_of_tables_has_every_column_in_its_order_with_its_type() -> None:
+    """Each section of docs/tables.md against the schema as stored."""
+    page = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
+    sections = {part.split("\n", 1)[0]: part for part in page.split("\n## ")[1:]}
+    assert list(sections) == list(TABLES)
+    kinds = {"bigint": "long", "array<string>": "list of string"}
+    for name, part in sections.items():
+        told = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| [^|]{3,} \|$", part, re.MULTILINE)
+        fields = [(field.name, field.dataType.simpleString()) for field in store.stored(name).fields]
+        assert [column for column, _ in told] == [column for column, _ in fields], name
+        for (column, word), (_, kind) in zip(told, fields, strict=True):
+            long = {"array<struct": "list of struct", "map<string": "map of string to"}.get(
+                kind[:12].split(",")[0].rstrip("<"), ""
+            )
+            assert word == kinds.get(kind, kind) or (long and word.startswith(long)), (name, column, word, kind)
+        for column in store.KEYS.get(name, ()):
+            assert f"`{column}`" in part.split("| column |")[0], (name, column)
 
 
 def test_wrong_targets_get_one_line(spark: SparkSession, tmp_path: Path) -> None:

@@ -199,6 +199,17 @@ def test_every_kind_of_event_is_either_looked_for_or_known_to_leave_no_trace(eve
     assert not claimed & set(UNTRACED)
 
 
+def test_members_that_stalled_are_told_from_those_that_were_stopped(audited: Audited, events: list[Event]) -> None:
+    """Exactly those that the driver let stall beyond their max.poll.interval.ms; no restart and no crash among them."""
+    stalled: dict[str, set[str]] = defaultdict(set)
+    for event in events:
+        if event["event"] == "stall" and event["src"] == "driver":
+            stalled[event["group"]].add(event["detail"]["client"])
+    told = {row["group_id"]: row for row in audited.table("group_report") if row["poll_kicks"]}
+    assert {group: set(row["poll_kick_clients"]) for group, row in told.items()} == stalled
+    assert [(row["poll_kicks"], row["poll_interval_ms"]) for row in told.values()] == [(2, 9000)]
+
+
 def test_what_members_gave_up_and_lost_is_what_the_table_says_they_had(audited: Audited, events: list[Event]) -> None:
     """Every `revoked` and `lost` callback: only partitions that the generation they knew, or the one before, had given to them.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from counterpoise.pipeline.libraries import AIOKAFKA, JAVA, KAFKA_PYTHON, LIBRDKAFKA, PYTHON, STREAMS
 
-__all__ = ["advice", "config_lines", "fidelity_note", "migration_note", "wanted_strategy"]
+__all__ = ["advice", "config_lines", "fidelity_note", "migration_note", "setting_lines", "wanted_strategy"]
 
 Row = Mapping[str, Any]
 COOPERATIVE = "cooperative-sticky"
@@ -95,6 +95,24 @@ def config_lines(library: str, names: Sequence[str]) -> str:
         }
         return f"partition_assignment_strategy=[{', '.join(classes.get(name, name) for name in names)}]"
     return "partition.assignment.strategy=" + ",".join(names)
+
+
+def setting_lines(libraries: Sequence[str] | None, settings: Mapping[str, str]) -> str:
+    """Settings (Java's names) as each client library in use writes them, a line each; those that a library lacks are left out."""
+    blocks = []
+    for library in sorted(set(libraries or ()) & {JAVA, LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA, PYTHON}) or [JAVA]:
+        known = {name: value for name, value in settings.items() if (library, name) != (LIBRDKAFKA, "max.poll.records")}
+        if library in (JAVA, LIBRDKAFKA):
+            lines = [f"{name}={value}" for name, value in known.items()]
+        else:
+            lines = [
+                f'{name.replace(".", "_")}="{value}",' if "id" in name else f"{name.replace('.', '_')}={value},"
+                for name, value in known.items()
+            ]
+        blocks.append((library, lines))
+    if len(blocks) == 1:
+        return "\n".join(f"  {line}" for line in blocks[0][1])
+    return "\n".join("\n".join([f"  {library}:", *(f"    {line}" for line in lines)]) for library, lines in blocks)
 
 
 def fidelity_note(judged: int, matched: int, ties: int, worse: int, libraries: Sequence[str]) -> str | None:

@@ -16,6 +16,7 @@ from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.grouped import by_group
 from counterpoise.pipeline.history import history_of
 from counterpoise.pipeline.lag import lag_now
+from counterpoise.pipeline.polls import poll_kicks
 from counterpoise.pipeline.schemas import GROUP_REPORT
 from counterpoise.pipeline.stops import stops_by_group
 
@@ -59,6 +60,7 @@ def report_parts(
         latest_figures(metrics),
         fidelity(metrics),
         stops_by_group(stops),
+        poll_kicks(rebalances, generations, stops),
     ]
     return _side_by_side([histories(rebalances), *parts])
 

@@ -25,9 +25,9 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.sources import Capture
 from counterpoise.pipeline.stops import stops
 from counterpoise.pipeline.store import Catalog, Folder
-from counterpoise.pipeline.summary import Counted, iso, lag_note, nothing_note, summarize
+from counterpoise.pipeline.summary import Counted, iso, lag_note, nothing_note, summarize, transaction_note
 from counterpoise.pipeline.tables import STAGED, dataset
-from counterpoise.pipeline.timeline import committed
+from counterpoise.pipeline.timeline import committed, looks_transactional
 
 __all__ = ["Progress", "Run"]
 
@@ -88,7 +88,7 @@ class Run:
             rest = _union(list(rests.values()))
             steps, figures = self._read("rebalances"), self._read("metrics")
             about = summarize(counted, steps, figures, self._read("group_report"), self._read("findings"), rest)
-            about["notes"] = self._notes(about)
+            about["notes"] = self._notes(about, counted)
             self._store()
         finally:
             for one in rests.values():
@@ -109,6 +109,7 @@ class Run:
             fn.count(fn.when(fn.col("group_id").isNull(), 1)).alias("errors"),
             fn.count(fn.when(fn.col("deleted"), 1)).alias("tombstones"),
             fn.count("group_id").alias("decoded"),
+            fn.count(fn.when(looks_transactional(), 1)).alias("transactional"),
             fn.min("log_ts").alias("first"),
             fn.max("log_ts").alias("last"),
             *(fn.max(fn.when(fn.col("cluster") == name, fn.col("log_ts"))).alias(f"end{at}") for at, name in enumerate(rests)),
@@ -126,7 +127,8 @@ class Run:
         self._write("modern_group_records", modern)
         sound = told["decoded"] - told["tombstones"]
         errors = self._rows["decode_errors"]
-        return Counted(sound, told["tombstones"], told["errors"], told["first"], told["last"], errors)
+        transactional = told["transactional"]
+        return Counted(sound, told["tombstones"], told["errors"], told["first"], told["last"], errors, transactional)
 
     def _replay(self, strategies: Sequence[str] | None) -> None:
         self._begin("rebalances")
@@ -136,8 +138,8 @@ class Run:
         steps = self._write("rebalances", rebalances(generations, modern, names))
         self._begin("lag")
         parts = [
-            partition_lag(valid, _of(steps, name, self._captures), self._captures[name].log_ends)
-            for name, valid in self._valid().items()
+            partition_lag(valid, _of(steps, name, self._captures), one.log_ends, topics=one.topics)
+            for (name, valid), one in zip(self._valid().items(), self._captures.values(), strict=True)
         ]
         lag = self._write("partition_lag", _union(parts), fn.min("at").alias("first"), fn.max("at").alias("last"))
         self._begin("replays")
@@ -209,10 +211,11 @@ class Run:
         (self._out / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         return summary
 
-    def _notes(self, about: Mapping[str, Any]) -> list[str]:
+    def _notes(self, about: Mapping[str, Any], counted: Counted) -> list[str]:
         clusters = list(self._captures)
         notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
-        notes += [*nothing_note(about), *lag_note(self._read("metrics"))]
+        known = all(capture.aborted is not None for capture in self._captures.values())
+        notes += [*nothing_note(about), *transaction_note(counted.transactional, known), *lag_note(self._read("metrics"))]
         if self._salt is not None:
             notes.append("names are hashed; details of steps, metadata of commits, user data and raw bytes are left out")
         return notes

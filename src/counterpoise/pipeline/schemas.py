@@ -157,6 +157,7 @@ PARTITION_LAG = _struct(
     owner=_S,
     quality=_S,
     clamped=_B,
+    time_lag_ms=_L,
 )
 
 REPLAY_KEY = _join(_GENERATION, _struct(strategy=_S, mode=_S))
@@ -274,6 +275,10 @@ GROUP_REPORT = _struct(
     suggested_strategy=_S,
     suggestion=_S,
     migration_note=_S,
+    poll_kicks=_I,
+    poll_kick_clients=ArrayType(_S),
+    poll_kick_generation=_I,
+    poll_interval_ms=_I,
 )
 
 FINDINGS = _struct(

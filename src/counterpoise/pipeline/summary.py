@@ -12,7 +12,7 @@ from pyspark.sql import functions as fn
 
 from counterpoise._version import __version__
 
-__all__ = ["MOST_FINDINGS", "Counted", "iso", "lag_note", "nothing_note", "summarize"]
+__all__ = ["MOST_FINDINGS", "Counted", "iso", "lag_note", "nothing_note", "summarize", "transaction_note"]
 
 MOST_FINDINGS = 200
 """So many findings at most are in the summary; the table has all."""
@@ -20,7 +20,7 @@ MOST_FINDINGS = 200
 
 @dataclass(frozen=True)
 class Counted:
-    """What decoding counted on its way: commits, tombstones, damaged commit records, first and last time, all errors."""
+    """What decoding counted on its way; `errors` are those of all records, `transactional` looks like commits of transactions."""
 
     commits: int
     tombstones: int
@@ -28,6 +28,7 @@ class Counted:
     first: datetime | None
     last: datetime | None
     errors: int
+    transactional: int = 0
 
 
 def summarize(
@@ -85,6 +86,27 @@ def nothing_note(summary: Mapping[str, Any]) -> list[str]:
     if summary["records"]["total"]:
         return []
     return ["nothing was recorded: there are no records (or none in the chosen time), so nothing is known about any group"]
+
+
+def transaction_note(commits: int, known: bool) -> list[str]:
+    """What is not known about commits of transactions, in words: one sentence, or none.
+
+    Parameters
+    ----------
+    commits : int
+        How many look like such (see `timeline.looks_transactional`).
+    known : bool
+        Whether the captures say which were aborted.
+    """
+    if not commits:
+        return []
+    words = f"{commits} commits look like those of transactions: they count from their record, some moments before their marker"
+    ended = (
+        ""
+        if known
+        else "; which of them were aborted is not recorded, so all count (a read_committed capture holds none that were)"
+    )
+    return [words + ended]
 
 
 def _types(rest: DataFrame) -> DataFrame:

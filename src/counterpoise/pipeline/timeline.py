@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-__all__ = ["CELL", "KEY", "cells", "committed", "ownership"]
+__all__ = ["CELL", "KEY", "cells", "committed", "looks_transactional", "ownership"]
 
 KEY = ("cluster", "group_id", "topic", "partition")
 CELL = (*KEY, "slot", "cell")
@@ -45,6 +45,15 @@ def committed(commits: DataFrame, aborted: DataFrame | None = None) -> DataFrame
     if aborted is None:
         return commits
     return commits.join(fn.broadcast(aborted), ["log_partition", "log_offset"], "left_anti")
+
+
+def looks_transactional() -> Column:
+    """Whether a commit looks like one of a transaction: brokers that write topic ids (value version 4) give none to those.
+
+    The transaction itself stands in the batch, which no reader of records sees. Older brokers write no ids at all: nothing
+    tells such commits apart there.
+    """
+    return (fn.col("value_version") >= 4) & fn.col("topic_id").isNull()
 
 
 def cells(commits: DataFrame, marks: DataFrame, width: Column, by: Sequence[str] = ()) -> DataFrame:

@@ -25,6 +25,7 @@ RULES: tuple[Rule, ...] = (
     rebalancing.slow_leader,
     rebalancing.static_membership,
     rebalancing.flapping,
+    rebalancing.polled_too_late,
     life.dead_group,
     life.simple_consumer,
     life.commits_by_nobody,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from counterpoise.pipeline.advice import migration_note, wanted_strategy
+from counterpoise.pipeline.advice import migration_note, setting_lines, wanted_strategy
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row, times
 
-__all__ = ["eager_stops", "failed_generations", "flapping", "slow_leader", "static_membership", "storm"]
+__all__ = ["eager_stops", "failed_generations", "flapping", "polled_too_late", "slow_leader", "static_membership", "storm"]
 
 _STORM = 5
 _SLOW_MS = 200
@@ -104,10 +104,33 @@ def static_membership(row: Row) -> Finding | None:
         f"{times(back, 'restarts')} rebalanced the group",
         f"{times(back, 'times')} a client left and was back within a minute, {row['leaves']} leaves in all; no member is static",
         f"up to {2 * back} rebalances that static members would have been spared",
-        "give every member a fixed id and more time than a restart takes:\n  group.instance.id=<host or pod name>\n"
-        "  session.timeout.ms=<longer than a restart>",
+        "give every member a fixed id and more time than a restart takes:\n"
+        + setting_lines(
+            row["libraries"], {"group.instance.id": "<host or pod name>", "session.timeout.ms": "<longer than a restart>"}
+        ),
         float(2 * back),
         {"restarts": back, "leaves": row["leaves"] or 0},
+    )
+
+
+def polled_too_late(row: Row) -> Finding | None:
+    """Members that were kicked out for want of a poll within max.poll.interval.ms, and came back."""
+    n, interval = row["poll_kicks"] or 0, row["poll_interval_ms"] or 0
+    if not n:
+        return None
+    clients = ", ".join((row["poll_kick_clients"] or ())[:8])
+    return Finding(
+        "polled_too_late",
+        WARNING,
+        f"{times(n, 'times')} a member was kicked out for polling too late",
+        f"{times(n, 'times')} a member left after {interval / 1000:g} s or more without a commit, as long as its "
+        f"max.poll.interval.ms, and came back: {clients}; first in generation {row['poll_kick_generation']}",
+        f"{2 * n} rebalances, and what it held stood still for at least {interval / 1000:g} s each time",
+        "let a round of processing end sooner, or give it more time:\n"
+        + setting_lines(row["libraries"], {"max.poll.records": "<fewer>", "max.poll.interval.ms": f"<more than {interval}>"}),
+        float(2 * n),
+        {"kicks": n, "interval_ms": interval},
+        row["poll_kick_generation"],
     )
 
 
