@@ -9,6 +9,7 @@ import json
 import re
 import struct
 import subprocess
+import tarfile
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,14 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return sorted(table, key=lambda row: (row["partition"], row["offset"]))
 
 
+def raw(tmp_path: Path, version: str) -> Path:
+    """The segments that a sample was printed from."""
+    folder = tmp_path / f"raw-{version}"
+    with tarfile.open(DATA / f"segments-{version}.tar.gz") as packed:
+        packed.extractall(folder, filter="data")
+    return folder
+
+
 def both(tmp_path: Path, text: Path, segments: Path) -> tuple[Read, list[dict[str, Any]], list[dict[str, Any]]]:
     """What was read from the text, its rows, and those of the segments it was made from."""
     found = from_dump(text, tmp_path / "text")
@@ -76,7 +85,7 @@ def dumped(tmp_path: Path, *changes: tuple[str, str]) -> Path:
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
 def test_the_text_gives_the_bytes_of_the_segments(tmp_path: Path, version: str) -> None:
     """Of members of all libraries, commits, tombstones; the record of an aborted transaction is left out and counted."""
-    found, text, segments = both(tmp_path, DATA / f"decoder-{version}.txt", DATA / f"segments-{version}")
+    found, text, segments = both(tmp_path, DATA / f"decoder-{version}.txt", raw(tmp_path, version))
     assert text == segments
     assert (found.records, found.aborted) == (len(segments), 1)
     assert (found.undecided, found.altered, found.partial, found.unreadable, found.unnamed) == (0, 0, 0, 0, 0)
@@ -86,7 +95,7 @@ def test_the_text_gives_the_bytes_of_the_segments(tmp_path: Path, version: str) 
 
 def test_words_of_old_tools_give_commits_and_assignments(tmp_path: Path) -> None:
     """Kafka 3.7 prints no subscription, no leader, no times of commits: assignments and offsets are as in the segments."""
-    found, text, segments = both(tmp_path, DATA / "decoder-3.7.2.txt", DATA / "segments-3.9.1")
+    found, text, segments = both(tmp_path, DATA / "decoder-3.7.2.txt", raw(tmp_path, "3.9.1"))
     assert [(row["partition"], row["offset"], row["key"]) for row in text] == [
         (row["partition"], row["offset"], row["key"]) for row in segments
     ]
@@ -123,9 +132,9 @@ def steps(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_text_gives_the_rebalances_of_the_segments(tmp_path: Path) -> None:
     """All of them from the JSON of 4.3.1; from the words of 3.7.2 generations, members and owners."""
-    both(tmp_path, NEW, DATA / "segments-4.3.1")
+    both(tmp_path, NEW, raw(tmp_path, "4.3.1"))
     assert steps(tmp_path / "text") == steps(tmp_path / "segments")
-    both(tmp_path / "old", DATA / "decoder-3.7.2.txt", DATA / "segments-3.9.1")
+    both(tmp_path / "old", DATA / "decoder-3.7.2.txt", raw(tmp_path, "3.9.1"))
     old, real = steps(tmp_path / "old" / "text"), steps(tmp_path / "old" / "segments")
     assert len(real) >= 8
     for mine, other in zip(old, real, strict=True):

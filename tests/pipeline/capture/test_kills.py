@@ -16,7 +16,7 @@ from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.sources import check_source
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.live_groups import LiveGroup
-from tests.pipeline.capture.test_capture import assert_exact, following, grows, once, recorded
+from tests.pipeline.capture.test_capture import assert_exact, eventually, following, grows, once, recorded
 from tests.pipeline.capture.traffic import Busy
 
 if TYPE_CHECKING:
@@ -37,6 +37,11 @@ def given(tables: Path, group: str) -> dict[tuple[str, int], set[frozenset[str]]
             parts = frozenset(f"{each['topic']}-{index}" for each in member["assigned"] or () for index in each["partitions"])
             found.setdefault((member["client_id"], row["generation"]), set()).add(parts)
     return found
+
+
+def merged(out: Path) -> bool:
+    """Whether files were merged: the link names a later set of them than the first."""
+    return int((out / "consumer_offsets.parquet").readlink().name.rpartition("-")[2]) > 0
 
 
 def disturb(broker: Broker, number: int) -> None:
@@ -75,13 +80,13 @@ def test_killed_at_random_moments_nothing_is_lost_or_doubled_and_the_audit_is_tr
         with following(broker, out) as process:
             live.wait(3)
             grows(out, process)
+            eventually(lambda: merged(out), "small files were never merged", process)
     finally:
         busy.stop()
         live.stop()
     once(broker, out)
     assert_exact(broker, out)
     assert busy.commits > 50
-    assert int((out / "consumer_offsets.parquet").readlink().name.rpartition("-")[2]) > 0
     once(broker, tmp_path / "at-once")
     check_source(out)
     about = json.loads((out / "capture.json").read_text())
