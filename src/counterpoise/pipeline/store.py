@@ -22,7 +22,21 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.tables import PARTITIONS, STAGED, days
 
-__all__ = ["KEYS", "Catalog", "Folder", "Target", "check", "check_target", "dated", "merge", "put", "read", "stored", "write"]
+__all__ = [
+    "KEYS",
+    "Catalog",
+    "Folder",
+    "Target",
+    "check",
+    "check_target",
+    "dated",
+    "day_of",
+    "merge",
+    "put",
+    "read",
+    "stored",
+    "write",
+]
 
 _PLACE = ("log_partition", "log_offset")
 KEYS: Mapping[str, tuple[str, ...]] = {
