@@ -40,8 +40,8 @@ def test_steps_in_pieces_are_the_steps_in_one_go(histories: dict[str, list[dict[
         found: list[dict[str, Any]] = []
         fold = StepsFold()
         for row in rows:
-            fold = StepsFold(from_text(to_text(fold.state)))
             found += fold.feed(row)
+            fold = StepsFold(from_text(to_text(fold.state)))
         assert [*found, *fold.unfinished()] == list(steps_of_group(rows)), group
 
 
