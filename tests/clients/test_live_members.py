@@ -294,7 +294,9 @@ def test_two_bounces_take_a_mixed_group_to_another_strategy(
         history = group_history(broker, topic)
         one_owner_by_record(history)
         one_owner_by_journals(members)
-        nothing_is_taken_while_held(members, history)
+        if former != "RangeAssignor":
+            # With `range` in its list a member is eager also under the new strategy: it has revoked all before it joins.
+            nothing_is_taken_while_held(members, history)
         plans_are_kept_and_optimal(members, history)
         protocols = [each.protocol for each in history.generations]
         names = [getattr(kafka_python, each).name for each in (former, wanted)]
