@@ -40,7 +40,7 @@ def from_text(text: str) -> dict[str, Any]:
     try:
         state: dict[str, Any] = _unpacked(json.loads(text))
     except (ValueError, TypeError, KeyError) as error:
-        raise CaptureError(f"the saved state of a group is damaged ({error}); audit anew without --since") from error
+        raise CaptureError(f"the saved state of a group is damaged ({error}); audit anew") from error
     return state
 
 
