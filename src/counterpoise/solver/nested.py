@@ -19,7 +19,7 @@ from counterpoise.solver.classes import sum_by
 from counterpoise.solver.decode import excess_claims
 from counterpoise.solver.nested_claims import Cells, keep_most
 
-__all__ = ["deal_nested"]
+__all__ = ["Nest", "deal_nested"]
 
 FEW_KINDS = 32
 """With so few different sets, other paths take no longer, whatever the sets are."""
