@@ -150,10 +150,11 @@ def _newest_commits(told: DataFrame, log_ends: DataFrame, steps: DataFrame) -> D
     offset = fn.when(~fn.col("deleted"), fn.col("committed_offset"))
     sums = placed.groupBy(*CELL, "step_slot", "step_cell").agg(
         fn.max("log_ts").alias("time"),
-        fn.max_by(fn.struct(offset.alias("offset"), gone.alias("gone")), "log_offset").alias("commit"),
+        fn.max_by(offset, "log_offset").alias("offset"),
+        fn.max_by(gone, "log_offset").alias("gone"),
         fn.max("log_offset").alias("log_offset"),
     )
-    return sums.select(*KEY, "time", "log_offset", fn.lit(0).alias("last"), "commit")
+    return sums.select(*KEY, "time", "log_offset", fn.lit(0).alias("last"), fn.struct("offset", "gone").alias("commit"))
 
 
 def _owner_events(owners: DataFrame) -> DataFrame:
