@@ -20,7 +20,7 @@ demo: $(READY) ## audit the recorded cluster in examples/shop; the report lands 
 test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import contracts, unit, property, Spark and broker tests
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST)
 
-test-long: $(READY) $(KAFKA) $(OLDEST) ## the same tests with a hundred times the generated cases (hours; the seed of a failure is printed)
+test-long: $(READY) $(KAFKA) $(OLDEST) ## the same tests with a hundred times the generated cases, and a Spark cluster (hours; the seed of a failure is printed)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)
 
 soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, everything done to each of them (half an hour)
