@@ -142,7 +142,7 @@ def latest_figures(metrics: DataFrame) -> DataFrame:
         fn.sum("moved").cast("int").alias("observed_moved"),
         fn.sum("revoked").cast("int").alias("observed_revoked"),
         fn.sum(excess).cast("int").alias("needless_moves"),
-        fn.max_by("generation", excess).alias("needless_generation"),
+        fn.min_by("generation", fn.struct(-excess, "log_offset")).alias("needless_generation"),  # of equals the first
     )
 
 
@@ -179,10 +179,11 @@ def lag_by_group(lag: DataFrame) -> DataFrame:
         fn.sum("lag").alias("lag"), fn.min(fn.when(fn.col("quality") == "exact", 1).otherwise(0)).alias("exact")
     )
     total = fn.sum("lag")
+    most = fn.when(fn.col("owner").isNotNull() & fn.col("lag").isNotNull(), fn.struct(-fn.col("lag"), "owner"))
     return owners.groupBy(*_KEY).agg(
         total.alias("lag_now"),
         fn.when(fn.min("exact") == 1, "exact").otherwise("unknown").alias("lag_quality"),
-        fn.max_by("owner", fn.when(fn.col("owner").isNotNull(), fn.col("lag"))).alias("lag_owner"),
+        fn.min_by("owner", most).alias("lag_owner"),
         (fn.max(fn.when(fn.col("owner").isNotNull(), fn.col("lag"))) / fn.when(total > 0, total)).alias("lag_owner_share"),
     )
 

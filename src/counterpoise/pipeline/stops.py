@@ -109,10 +109,11 @@ def _spans(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
 
 def stops_by_group(stops: DataFrame) -> DataFrame:
     """Per group: partition-seconds stopped, the longest stop and its generation, commits by nobody."""
+    longest = fn.when(fn.col("stop_s").isNotNull(), fn.struct(-fn.col("stop_s"), "generation"))
     return stops.groupBy("cluster", "group_id").agg(
         fn.sum("stop_s").alias("stopped_partition_seconds"),
         fn.max("stop_s").alias("longest_stop_seconds"),
-        fn.max_by("generation", "stop_s").cast("int").alias("longest_stop_generation"),
+        fn.min_by("generation", longest).cast("int").alias("longest_stop_generation"),
         fn.sum("commits_by_nobody").alias("commits_without_owner"),
         fn.countDistinct(fn.when(fn.col("commits") > 0, fn.struct("topic", "partition"))).alias("committed_partitions"),
     )
