@@ -175,7 +175,7 @@ def _without(keys: Int64, others: Int64) -> Int64:
     """`keys` that are not in `others`; both ascending and without repeats. The common cases cost a comparison."""
     if not len(keys) or not len(others):
         return keys
-    if keys is others or (len(keys) == len(others) and bool((keys == others).all())):
+    if keys is others or (len(keys) == len(others) and keys.tobytes() == others.tobytes()):
         return keys[:0]
     at = np.minimum(np.searchsorted(others, keys), len(others) - 1)
     rest: Int64 = keys[others[at] != keys]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ _TOPIC_STRIDE = 1 << 24
 """Partition key = topic number * stride + partition index; Kafka's topics stay far below 16 million partitions."""
 
 
+@lru_cache(1024)
 def milliseconds(seconds: float) -> int:
     """The clock counts whole milliseconds, so that no result depends on rounding."""
     return round(seconds * 1000)
