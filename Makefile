@@ -18,7 +18,9 @@ demo: $(READY) ## audit the recorded cluster in examples/shop; the report lands 
 	@scripts/demo.sh
 
 test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import contracts, unit, property, Spark and broker tests
-	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST)
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) --ignore tests/clients
+	@# Live groups mostly wait: two at a time.
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) tests/clients -n 2
 
 test-long: $(READY) $(KAFKA) $(OLDEST) ## the same tests with a hundred times the generated cases, and a Spark cluster (hours; the seed of a failure is printed)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)
