@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from counterpoise.assignors import assignor
 from counterpoise.errors import ProblemError
-from counterpoise.laws.lag_bound import lag_report
+from counterpoise.laws.lag_bound import alike_bound, lag_report
+from counterpoise.metrics.figures import lag_floor
 from counterpoise.model.problem import Problem
 from tests.strategies import problem_of, subscribers_of
 
@@ -114,3 +116,16 @@ def test_the_owner_of_a_giant_fills_up_with_the_lightest_of_what_it_may_own() ->
     owner = np.array([0, 1, 1, 1, 0, 0, 2, 2, 2], np.int32)
     assert lag_report(problem, owner, counts="balanced").bound == 103
     assert lag_report(problem, owner).bound == 100
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_where_all_subscribe_alike_the_bound_is_a_closed_form(seed: int) -> None:
+    """Whatever the plan; and never below the simpler floor of the metrics."""
+    rng = np.random.default_rng(seed)
+    members, counts = int(rng.integers(1, 9)), rng.integers(0, 12, 3).tolist()
+    lag = rng.integers(0, int(rng.choice([1, 4, 1000, 2**40])), sum(counts))
+    problem = problem_of(counts, [list(range(members))] * 3, members, lag=lag)
+    assert problem.lag is not None
+    owner = rng.integers(0, members, sum(counts)).astype(np.int32)
+    proven = math.ceil(lag_report(problem, owner).bound)
+    assert alike_bound(problem.lag, members) == max(proven, lag_floor(problem, problem.lag))

@@ -26,4 +26,5 @@ CONSTRAINED = Strategy(
     protocols=(COOPERATIVE, EAGER),
     kernel=constrained,
     guarantee="equal subscriptions: optimal balance and stickiness in linear passes, free partitions by index; others as sticky",
+    reads=frozenset({"previous_owner", "capacity"}),
 )

@@ -21,4 +21,5 @@ FAIR = Strategy(
     kernel=fair,
     guarantee="optimal balance, then rack matches, whatever was owned before",
     options=OPTIONS,
+    reads=frozenset({"capacity", "racks"}),
 )

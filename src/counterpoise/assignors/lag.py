@@ -126,4 +126,5 @@ LAG = Strategy(
     options=MappingProxyType(
         {"scope": Option("count a member's partitions and lag per topic, or in total", "topic", ("topic", "total"))}
     ),
+    reads=frozenset({"lag"}),
 )

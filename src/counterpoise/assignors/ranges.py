@@ -65,4 +65,5 @@ RANGE = Strategy(
     protocols=(EAGER,),
     kernel=assign_ranges,
     guarantee="exactly Kafka's RangeAssignor (4.x): static members first, rack-aware, co-partitioned topics aligned",
+    reads=frozenset({"static_rank", "racks"}),
 )

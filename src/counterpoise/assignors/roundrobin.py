@@ -54,4 +54,5 @@ ROUNDROBIN = Strategy(
     protocols=(EAGER,),
     kernel=deal_round_robin,
     guarantee="exactly Kafka's RoundRobinAssignor",
+    reads=frozenset({"static_rank"}),
 )

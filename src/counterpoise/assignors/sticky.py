@@ -37,6 +37,7 @@ STICKY = Strategy(
     kernel=sticky,
     guarantee="optimal balance, then maximal stickiness, then rack matches; any subscriptions",
     options=OPTIONS,
+    reads=frozenset({"previous_owner", "capacity", "racks"}),
 )
 
 COOPERATIVE_STICKY = Strategy(
@@ -45,4 +46,5 @@ COOPERATIVE_STICKY = Strategy(
     kernel=sticky,
     guarantee="the target of sticky; partitions that change hands are withheld until revoked",
     options=OPTIONS,
+    reads=frozenset({"previous_owner", "capacity", "racks"}),
 )

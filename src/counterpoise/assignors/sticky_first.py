@@ -21,4 +21,5 @@ STICKY_FIRST = Strategy(
     kernel=sticky_first,
     guarantee="valid claims never move; the rest is dealt with the best balance that allows",
     options=OPTIONS,
+    reads=frozenset({"previous_owner", "capacity", "racks"}),
 )

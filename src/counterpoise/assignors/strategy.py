@@ -15,7 +15,10 @@ Assignor: TypeAlias = Callable[[Problem], Int32]
 EAGER = "eager"
 COOPERATIVE = "cooperative"
 
-__all__ = ["COOPERATIVE", "EAGER", "Assignor", "Option", "Strategy"]
+EVERYTHING = frozenset({"previous_owner", "holder", "capacity", "lag", "racks", "static_rank"})
+"""All of a problem but its members, topics and subscriptions."""
+
+__all__ = ["COOPERATIVE", "EAGER", "EVERYTHING", "Assignor", "Option", "Strategy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,9 @@ class Strategy:
     guarantee : str
         One line: what the result promises.
     options : mapping of name to Option
+    reads : frozenset of str
+        What the plan depends on besides members, topics and subscriptions: names of arrays of `Problem`. Where all of these are
+        equal the kernel is not asked again, so one that is left out is a wrong plan; the default names all of them.
     """
 
     name: str
@@ -59,3 +65,4 @@ class Strategy:
     kernel: Callable[..., Int32]
     guarantee: str
     options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
+    reads: frozenset[str] = EVERYTHING

@@ -20,7 +20,7 @@ _CLOSURE_NODES = 1500
 _FILLED = 8
 """So many of the heaviest partitions are looked at together with what fills up their owners."""
 
-__all__ = ["LagReport", "lag_report"]
+__all__ = ["LagReport", "alike_bound", "lag_report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,21 @@ def lag_report(
     named = tuple(np.flatnonzero(np.append(chosen, False)[view.kind_of_topic]).tolist())
     gap = float(largest / floor - 1) if floor else 0.0
     return LagReport(bound, largest, heaviest, gap, reason, named, _moves(problem, view, owner), counts)
+
+
+def alike_bound(lag: Int64, n_members: int) -> int:
+    """The bound of `lag_report` for any plan where all members subscribe to everything at capacity 1, rounded up to records.
+
+    The even share; the heaviest partition; and of the k*M + 1 heaviest, the k + 1 lightest, which somebody owns at least.
+    O(P log P).
+    """
+    if not len(lag):
+        return 0
+    weights = np.sort(lag)[::-1]
+    total = np.concatenate(([0], np.cumsum(weights)))
+    last = np.arange(1, (len(lag) - 1) // n_members + 1) * n_members + 1
+    crowd = total[last] - total[last - 2 - np.arange(len(last))]
+    return max(-(-int(total[-1]) // n_members), int(weights[0]), int(crowd.max(initial=0)))
 
 
 def _view(problem: Problem, lag: Int64) -> _View:

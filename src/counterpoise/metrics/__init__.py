@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from counterpoise.metrics.many import Asked, measure_all
 from counterpoise.metrics.measure import Metrics, measure
 
-__all__ = ["Metrics", "measure"]
+__all__ = ["Asked", "Metrics", "measure", "measure_all"]

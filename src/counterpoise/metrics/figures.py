@@ -7,10 +7,23 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
-__all__ = ["held", "jain", "kip54_score", "lag_floor", "max_topic_spread", "member_lag", "subscribed"]
+__all__ = [
+    "held",
+    "jain",
+    "kip54_score",
+    "kip54_scores",
+    "lag_floor",
+    "max_topic_spread",
+    "member_lag",
+    "member_lags",
+    "subscribed",
+    "topic_spreads",
+]
 
 _CELLS_AT_ONCE = 4_000_000
 """Cells of the topics x members table that are counted at a time (32 MB)."""
+_EXACT = 2.0**52
+"""Doubles add up integers exactly as long as all together stay below twice this."""
 _CLASSES_COMPARED = 512
 """Up to so many distinct subscriber sets are compared pairwise for the lag bound; beyond it only the simple bounds count."""
 
@@ -25,6 +38,15 @@ def kip54_score(load: Int64) -> int:
     if len(load) and int(ordered[-1]) * len(load) ** 2 >= 2**62:
         return sum(a * b for a, b in zip(ordered.tolist(), weight.tolist(), strict=True))
     return int(np.dot(ordered, weight))
+
+
+def kip54_scores(loads: Int64) -> list[int]:
+    """`kip54_score` of each row."""
+    n = loads.shape[1]
+    if not n or int(loads.max(initial=0)) * n**2 >= 2**62:
+        return [kip54_score(load) for load in loads]
+    scores: list[int] = (np.sort(loads, axis=1) @ (2 * np.arange(n, dtype=np.int64) - n + 1)).tolist()
+    return scores
 
 
 def jain(load: Int64) -> float:
@@ -49,6 +71,32 @@ def max_topic_spread(problem: Problem, owner: Int32) -> int:
         worst = max(worst, _topic_spread(problem, owner, first, end))
         first = end
     return worst
+
+
+def topic_spreads(problem: Problem, owners: npt.NDArray[np.int32]) -> Int64:
+    """`max_topic_spread` of each row of `owners`, int64[rows], by one table of rows x topics x members."""
+    rows, n, topics = len(owners), problem.n_members, problem.n_topics
+    degree = np.diff(problem.subscriber_start)
+    used = np.flatnonzero(degree)
+    if not len(used):
+        return np.zeros(rows, np.int64)
+    wide = n + 1  # a column for what nobody owns
+    topic = np.repeat(np.arange(1, topics * wide, wide), np.diff(problem.topic_start))
+    cell = owners + topic + (np.arange(rows) * (topics * wide))[:, None]
+    counts = np.bincount(cell.ravel(), minlength=rows * topics * wide).reshape(rows, topics, wide)
+    if len(problem.subscriber) == topics * n:
+        return np.asarray(np.ptp(counts[:, :, 1:], axis=2).max(axis=1), np.int64)
+    of_pair = counts.reshape(rows, -1)[:, np.repeat(np.arange(1, topics * wide, wide), degree) + problem.subscriber]
+    start = problem.subscriber_start[used]
+    spread = np.maximum.reduceat(of_pair, start, axis=1) - np.minimum.reduceat(of_pair, start, axis=1)
+    return np.asarray(spread.max(axis=1), np.int64)
+
+
+def member_lags(problem: Problem, owners: npt.NDArray[np.int32], lag: Int64) -> Int64:
+    """`member_lag` of each row of `owners`, int64[rows, M]."""
+    rows, wide = len(owners), problem.n_members + 1  # a column for what nobody owns
+    cell = (owners + np.arange(1, rows * wide, wide)[:, None]).ravel()
+    return _sums(cell, np.tile(lag, rows), rows * wide).reshape(rows, wide)[:, 1:]
 
 
 def member_lag(problem: Problem, owner: Int32, lag: Int64) -> Int64:
@@ -112,7 +160,9 @@ def _topic_spread(problem: Problem, owner: Int32, first: int, end: int) -> int:
 
 
 def _sums(code: npt.NDArray[np.integer], values: Int64, n: int) -> Int64:
-    """Exact sums per code: in pieces of 21 bits, so that the doubles of bincount lose nothing up to 2**32 values."""
+    """Exact sums per code; large ones in pieces of 21 bits, so that the doubles of bincount lose nothing up to 2**32 values."""
+    if float(values.sum(dtype=np.float64)) < _EXACT:
+        return np.bincount(code, weights=values, minlength=n).astype(np.int64)
     result = np.zeros(n, np.int64)
     for shift in range(0, max(int(values.max(initial=0)).bit_length(), 1), 21):
         piece = ((values >> shift) & 0x1F_FFFF).astype(np.float64)

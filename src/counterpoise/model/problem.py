@@ -202,11 +202,21 @@ class Problem:
 
     def replace(self, **changes: object) -> Problem:
         """The same problem with some arrays changed (keyword names of the constructor)."""
+        if changes.keys() == {"previous_owner"}:
+            return self._claiming(changes["previous_owner"])
         fields: dict[str, object] = {name: getattr(self, name) for name in self.__slots__ if not name.startswith("n_")}
         fields["n_members"] = self.n_members
         if "previous_owner" in changes and "holder" not in changes:
             fields.pop("holder")
         return Problem(**{**fields, **changes})  # type: ignore[arg-type]
+
+    def _claiming(self, previous_owner: object) -> Problem:
+        """Other claims on the same arrays, which need no second look."""
+        other = object.__new__(Problem)
+        claims = _frozen("previous_owner", _owners(previous_owner), np.int32, self.n_partitions)  # type: ignore[arg-type]
+        for name in self.__slots__:
+            object.__setattr__(other, name, claims if name in ("previous_owner", "holder") else getattr(self, name))
+        return other
 
 
 def _rebuild(n: int, ts: Int64, ss: Int64, s: Int32, prev: Int32, holder: Int32, cap: Int64, lag: Int64 | None,

@@ -32,45 +32,42 @@ class PlanRow:
 def assignments(plans: Sequence[PlanRow]) -> pa.Array:
     """One list per plan: every member in code order with its topics in code order, partitions ascending.
 
-    O(P log P) per plan, in NumPy; the only Python loop is over plans.
+    O(P log P) in NumPy for all plans together; the only Python loops are over plans, members and topics.
     """
-    partitions: list[Int64] = []
-    run_lengths: list[Int64] = []
-    run_topics: list[np.ndarray] = []
-    runs_of_member: list[Int64] = []
-    for plan in plans:
-        index, length, topic, runs = _runs(plan)
-        partitions.append(index)
-        run_lengths.append(length)
-        run_topics.append(np.asarray(plan.topic_names, object)[topic])
-        runs_of_member.append(runs)
-    lists = _lists(pa.array(_joined(partitions).astype(np.int32)), run_lengths)
-    topics = pa.array(np.concatenate(run_topics) if run_topics else [], pa.string())
-    entries = pa.StructArray.from_arrays([topics, lists], fields=list(_TOPIC_PARTITIONS.value_type))
-    assigned = _lists(entries, runs_of_member)
+    index, lengths, topic, runs = _runs(plans)
+    lists = _lists(pa.array(index.astype(np.int32)), lengths)
+    names = np.array([name for plan in plans for name in plan.topic_names], object)
+    entries = pa.StructArray.from_arrays([pa.array(names[topic], pa.string()), lists], fields=list(_TOPIC_PARTITIONS.value_type))
+    assigned = _lists(entries, runs)
     members = pa.array([name for plan in plans for name in plan.member_ids], pa.string())
     clients = pa.array([name for plan in plans for name in plan.client_ids], pa.string())
     rows = pa.StructArray.from_arrays([members, clients, assigned], fields=list(ASSIGNMENT.value_type))
-    return _lists(rows, [np.array([len(plan.member_ids) for plan in plans], np.int64)])
+    return _lists(rows, np.array([len(plan.member_ids) for plan in plans], np.int64))
 
 
-def _runs(plan: PlanRow) -> tuple[Int64, Int64, Int64, Int64]:
-    """(partition indices by owner and topic, length of each run, topic of each run, runs per member)."""
-    held = np.flatnonzero(plan.owner >= 0)
-    order = held[np.argsort(plan.owner[held], kind="stable")]
-    topic = np.searchsorted(plan.topic_start, order, side="right") - 1
-    owner = plan.owner[order]
+def _runs(plans: Sequence[PlanRow]) -> tuple[Int64, Int64, Int64, Int64]:
+    """(partition indices by owner and topic, length of each run, topic of each run, runs per member).
+
+    Members and topics are numbered through over all plans.
+    """
+    if not plans:
+        return tuple(np.zeros(0, np.int64) for _ in range(4))  # type: ignore[return-value]
+    owners = np.concatenate([plan.owner for plan in plans]).astype(np.int64)
+    starts = [plan.topic_start for plan in plans]
+    size = np.concatenate([np.diff(start) for start in starts])
+    members = np.array([len(plan.member_ids) for plan in plans])
+    topic = np.repeat(np.arange(len(size)), size)
+    index = np.arange(len(owners)) - np.repeat(np.cumsum(size) - size, size)
+    first_member = np.repeat(np.cumsum(members) - members, [int(start[-1]) for start in starts])
+    held = np.flatnonzero(owners >= 0)
+    order = held[np.argsort((owners + first_member)[held], kind="stable")]
+    owner, topic = (owners + first_member)[order], topic[order]
     first = np.flatnonzero(np.concatenate(([True], (np.diff(owner) != 0) | (np.diff(topic) != 0)))) if len(order) else order
     length = np.diff(np.append(first, len(order)))
-    runs = np.bincount(owner[first], minlength=len(plan.member_ids)).astype(np.int64)
-    return order - plan.topic_start[topic], length, topic[first], runs
+    runs = np.bincount(owner[first], minlength=int(members.sum())).astype(np.int64)
+    return index[order], length, topic[first], runs
 
 
-def _lists(values: pa.Array, lengths: Sequence[Int64]) -> pa.Array:
-    ends = np.cumsum(_joined(lengths))
-    offsets = np.concatenate(([0], ends)).astype(np.int32)
+def _lists(values: pa.Array, lengths: Int64) -> pa.Array:
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), values)
-
-
-def _joined(arrays: Sequence[Int64]) -> Int64:
-    return np.concatenate(arrays) if arrays else np.zeros(0, np.int64)

@@ -24,18 +24,28 @@ NOBODY = -1
 
 def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owners:
     """Owners from pairs of a member's code and its ``[{topic, partitions}]``; the later of two owners stands."""
-    parts: dict[str, list[tuple[int, npt.NDArray[np.int64]]]] = {}
+    parts: dict[str, tuple[list[int], list[int], list[int]]] = {}
     for code, held in pairs:
         for entry in held:
-            index = np.asarray(entry["partitions"], np.int64).reshape(-1)
-            index = index[(index >= 0) & (index < _MOST)]
-            if len(index):
-                parts.setdefault(entry["topic"], []).append((code, index))
+            partitions = entry["partitions"]
+            if len(partitions):
+                indices, codes, lengths = parts.setdefault(entry["topic"], ([], [], []))
+                indices.extend(partitions)
+                codes.append(code)
+                lengths.append(len(partitions))
     owners: Owners = {}
-    for topic, lists in parts.items():
-        array = np.full(max(int(index.max()) for _, index in lists) + 1, NOBODY, np.int32)
-        for code, index in lists:
-            array[index] = code
+    for topic, (indices, codes, lengths) in parts.items():
+        index = np.array(indices, np.int64)
+        code_of = np.repeat(np.array(codes, np.int32), lengths)
+        top = int(index.max())
+        if top >= _MOST or int(index.min()) < 0:
+            there = (index >= 0) & (index < _MOST)
+            index, code_of = index[there], code_of[there]
+            if not len(index):
+                continue
+            top = int(index.max())
+        array = np.full(top + 1, NOBODY, np.int32)
+        array[index] = code_of
         owners[topic] = array
     return owners
 

@@ -14,14 +14,15 @@ import numpy as np
 
 from counterpoise.assignors.registry import assignor, strategies, strategy
 from counterpoise.assignors.strategy import COOPERATIVE
-from counterpoise.laws.lag_bound import lag_report
-from counterpoise.metrics import Metrics
+from counterpoise.laws.lag_bound import alike_bound, lag_report
+from counterpoise.laws.verdict import alike
+from counterpoise.metrics import Asked, Metrics, measure_all
 from counterpoise.metrics.figures import lag_floor
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.classic_fold import ClassicFold
 from counterpoise.pipeline.inputs import Inputs, Planned, inputs_of, replayable
-from counterpoise.pipeline.replay_memo import Memo
+from counterpoise.pipeline.replay_memo import Asking, Plans
 
 __all__ = ["BY_LAG", "CLOSED_LOOP", "OBSERVED", "REPLAY", "Replay", "ReplayFold", "comparable", "replays_of_group"]
 
@@ -35,7 +36,7 @@ _ROUNDS = ("rebalance", "cooperative_followup")
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Replay:
     """One strategy's plan for one generation.
 
@@ -81,9 +82,9 @@ def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
     return strategies()
 
 
-def replays_of_group(rows: Iterable[Row], names: Sequence[str]) -> Iterator[Replay]:
-    """Replays of one group's rows of `group_generations`, in log order; memory is that of three generations."""
-    fold = ReplayFold(names)
+def replays_of_group(rows: Iterable[Row], names: Sequence[str], plans: Plans | None = None) -> Iterator[Replay]:
+    """Replays of one group's rows of `group_generations`, in log order; memory is that of three generations, and of `plans`."""
+    fold = ReplayFold(names, plans=plans)
     for row in rows:
         yield from fold.feed(row)
     yield from fold.close()
@@ -99,11 +100,13 @@ class ReplayFold:
     state : mapping, optional
         `state` of an earlier fold of this group with the same strategies (see `fold_state`): feed it the last generation again,
         then what came after it.
+    plans : Plans, optional
+        What strategies were asked before, of this group or of others. It changes no result and is no part of the state.
     """
 
-    def __init__(self, names: Sequence[str], state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, names: Sequence[str], state: Mapping[str, Any] | None = None, plans: Plans | None = None) -> None:
         saved = state or {}
-        self._names = names
+        self._names, self._plans = names, Plans() if plans is None else plans
         self._fold = ClassicFold(saved.get("fold"))
         self._past = {name: _planned(about) for name, about in saved.get("past", {}).items()}
         self._before: Row | None = saved.get("before")
@@ -139,7 +142,7 @@ class ReplayFold:
         if step["kind"] in _ROUNDS and replayable(row):
             ahead = following if following is not None and following["members"] and replayable(following) else None
             inputs = inputs_of(row, step["protocol_kind"], self._before, ahead)
-            yield from _generation(row, step, inputs, self._names, self._past)
+            yield from _generation(row, step, inputs, self._names, self._past, self._plans)
         self._before = row
 
 
@@ -147,44 +150,44 @@ def _planned(about: Mapping[str, Any]) -> Planned:
     return Planned(about["members"], about["topics"], about["topic_start"], about["owner"])
 
 
-def _generation(row: Row, step: Row, inputs: Inputs, names: Sequence[str], past: dict[str, Planned]) -> Iterator[Replay]:
-    problem = inputs.problem
+def _generation(
+    row: Row, step: Row, inputs: Inputs, names: Sequence[str], past: dict[str, Planned], plans: Plans
+) -> Iterator[Replay]:
+    """The replays of one generation; `past` is brought up to date. All plans are made first, then measured at once."""
+    problem, declared = inputs.problem, row["protocol"]
     second_round = step["kind"] == "cooperative_followup"
-    declared = row["protocol"]
+    asking = Asking(problem, plans)
     able = [name for name in names if problem.lag is not None or name not in BY_LAG]
-    memo = Memo(problem, lambda: _floor(problem, targets))
-    targets = {name: memo.plan(name, problem) for name in able if not second_round or name == declared}
-    optimal = targets.get("sticky")
-    cooperative = inputs.kind == "cooperative"
+    targets = {name: asking.plan(name, problem) for name in able if not second_round or name == declared}
+    optimal, cooperative = targets.get("sticky"), inputs.kind == "cooperative"
+    matching = _Matching(inputs)
     observed = _resolved(inputs, targets.get(declared), declared)
-    figures = memo.figures(problem, observed, cooperative=cooperative, optimal=optimal, duplicates=inputs.duplicates)
-    yield Replay(row, step, OBSERVED, REPLAY, inputs, observed, figures, True)
+    made = [(OBSERVED, REPLAY, True)]
+    asked = [Asked(problem, observed, cooperative, optimal, inputs.duplicates)]
     for name, owner in targets.items():
-        cooperative = COOPERATIVE in strategy(name).protocols if name != declared else inputs.kind == "cooperative"
-        figures = memo.figures(problem, owner, cooperative=cooperative, optimal=optimal)
-        yield Replay(row, step, name, REPLAY, inputs, owner, figures, _matches(inputs, owner, problem))
+        able_to = COOPERATIVE in strategy(name).protocols
+        made.append((name, REPLAY, matching.told(owner)))
+        asked.append(Asked(problem, owner, able_to if name != declared else cooperative, optimal))
         if not second_round:
-            yield _closed_loop(row, step, inputs, name, past, memo)
+            own = asking.claiming(inputs.carry(past.get(name)))
+            owner = asking.plan(name, own)
+            past[name] = inputs.planned(owner)
+            made.append((name, CLOSED_LOOP, matching.whole(owner)))
+            asked.append(Asked(own, owner, able_to))
+    figures = measure_all(asked, floor=_floor(problem, targets))
+    for (name, mode, matches), one, found in zip(made, asked, figures, strict=True):
+        yield Replay(row, step, name, mode, inputs, one.owner, found, matches)
 
 
 def _floor(problem: Problem, targets: Mapping[str, Int32]) -> int | None:
     """The proven bound on the largest member lag that all plans of one generation are held against."""
     if problem.lag is None:
         return None
-    floor = lag_floor(problem, problem.lag)
     if "lag-sticky" not in targets:
-        return floor
-    return max(floor, math.ceil(lag_report(problem, targets["lag-sticky"]).bound))
-
-
-def _closed_loop(row: Row, step: Row, inputs: Inputs, name: str, past: dict[str, Planned], memo: Memo) -> Replay:
-    problem = inputs.problem
-    claims = np.full(problem.n_partitions, -1, np.int32) if name not in past else inputs.carry(past[name])
-    own = memo.claiming(claims)
-    owner = memo.plan(name, own)
-    past[name] = inputs.planned(owner)
-    figures = memo.figures(own, owner, cooperative=COOPERATIVE in strategy(name).protocols)
-    return Replay(row, step, name, CLOSED_LOOP, inputs, owner, figures, bool(np.array_equal(owner, inputs.observed)))
+        return lag_floor(problem, problem.lag)
+    if alike(problem) and int(problem.capacity[0]) == 1:
+        return alike_bound(problem.lag, problem.n_members)
+    return max(lag_floor(problem, problem.lag), math.ceil(lag_report(problem, targets["lag-sticky"]).bound))
 
 
 def _resolved(inputs: Inputs, declared: Int32 | None, name: str) -> Int32:
@@ -194,12 +197,31 @@ def _resolved(inputs: Inputs, declared: Int32 | None, name: str) -> Int32:
     unknown = inputs.observed == UNOWNED
     if inputs.kind == "eager" or declared is None or not unknown.any():
         return inputs.observed
-    if _matches(inputs, declared, inputs.problem):
+    if _Matching(inputs).told(declared):
         return declared
     finished = assignor(name)(inputs.problem.replace(previous_owner=inputs.observed))
     return finished if bool(np.all(unknown | (finished == inputs.observed))) else inputs.observed
 
 
-def _matches(inputs: Inputs, owner: Int32, problem: Problem) -> bool:
-    handed = withhold(problem, owner) if inputs.kind == "cooperative" else owner
-    return bool(np.array_equal(handed, inputs.handed)) and inputs.duplicates == 0
+class _Matching:
+    """Whether plans hand out what the record does; equal plans come as the same object and are looked at once."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._told: dict[int, bool] = {}
+        self._whole: dict[int, bool] = {}
+
+    def told(self, owner: Int32) -> bool:
+        """What the record hands out in this round is what the plan does."""
+        key, inputs = id(owner), self._inputs
+        if key not in self._told:
+            handed = withhold(inputs.problem, owner) if inputs.kind == "cooperative" else owner
+            self._told[key] = np.array_equal(handed, inputs.handed) and inputs.duplicates == 0
+        return self._told[key]
+
+    def whole(self, owner: Int32) -> bool:
+        """What the record hands out in the end is what the plan does."""
+        key = id(owner)
+        if key not in self._whole:
+            self._whole[key] = np.array_equal(owner, self._inputs.observed)
+        return self._whole[key]

@@ -1,65 +1,132 @@
-"""Plans and figures of one generation, each computed once: strategies that agree share what was found for the first of them."""
+"""Plans by what they depend on: a strategy that was asked before, in any generation or mode, is not asked again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections import OrderedDict
+from collections.abc import Hashable
 
 import numpy as np
 
 from counterpoise.assignors.registry import strategy
-from counterpoise.metrics import Metrics, measure
-from counterpoise.metrics.figures import held
+from counterpoise.assignors.strategy import Assignor, Strategy
 from counterpoise.model.problem import Int32, Problem
 
-__all__ = ["Memo"]
+__all__ = ["Asking", "Plans"]
+
+Content = tuple[Hashable, ...]
 
 
-class Memo:
-    """What was computed for one generation.
+class Plans:
+    """The plans asked for last, by strategy and by the integers they follow from; for all groups of a worker.
+
+    A key holds what the plan depends on in full (see `Strategy.reads`), so a plan that is found is the one that would be made.
+
+    Parameters
+    ----------
+    most_bytes : int
+        Of keys and plans together: what was asked for longest ago goes. A plan that would take a sixteenth of it is not kept.
+
+    Attributes
+    ----------
+    made : int
+        Plans that a strategy had to make.
+    held : int
+        Bytes.
+    """
+
+    def __init__(self, most_bytes: int = 16 << 20) -> None:
+        self.made = self.held = 0
+        self._most = most_bytes
+        self._known: OrderedDict[Content, tuple[Int32, int]] = OrderedDict()
+
+    def find(self, key: Content) -> Int32 | None:
+        """The plan kept under a key."""
+        found = self._known.get(key)
+        if found is None:
+            return None
+        self._known.move_to_end(key)
+        return found[0]
+
+    def keep(self, key: Content, size: int, owner: Int32) -> None:
+        """Keep a plan whose key takes `size` bytes."""
+        size += owner.nbytes + 500
+        if size * 16 > self._most:
+            return
+        self._known[key] = owner, size
+        self.held += size
+        while self.held > self._most:
+            self.held -= self._known.popitem(last=False)[1][1]
+
+
+class Asking:
+    """One generation's questions to the strategies, with its own claims and with others.
 
     Parameters
     ----------
     problem : Problem
         The generation as its leader saw it.
-    floor : callable
-        Gives the proven bound on the largest member lag, or None; asked once, when the first figures are wanted.
+    plans : Plans
     """
 
-    def __init__(self, problem: Problem, floor: Callable[[], int | None]) -> None:
-        self.problem = problem
-        self._floor = floor
-        self._bound: tuple[int | None] | None = None
+    def __init__(self, problem: Problem, plans: Plans) -> None:
+        self._problem, self._plans = problem, plans
+        self._parts: dict[str, Hashable] = {}
+        self._content: tuple[Content, int] | None = None
+        self._made: dict[tuple[Assignor, int], Int32] = {}
+        self._owners: dict[bytes, Int32] = {}
         self._problems: dict[bytes, Problem] = {}
-        if np.array_equal(problem.previous_owner, problem.holder):
+        if problem.holder is problem.previous_owner or np.array_equal(problem.previous_owner, problem.holder):
             self._problems[problem.previous_owner.tobytes()] = problem
-        self._plans: dict[tuple[Callable[..., Int32], int], Int32] = {}
-        self._figures: dict[tuple[int, bytes, bool], Metrics] = {}
 
     def claiming(self, claims: Int32) -> Problem:
         """The generation with other claims; the same object for the same claims."""
         key = claims.tobytes()
         if key not in self._problems:
-            self._problems[key] = self.problem.replace(previous_owner=claims)
+            self._problems[key] = self._problem.replace(previous_owner=claims)
         return self._problems[key]
 
     def plan(self, name: str, problem: Problem) -> Int32:
-        """The plan of a strategy for one of this generation's problems."""
-        kernel = strategy(name).kernel
-        key = (kernel, id(problem))  # all of them live as long as this memo
-        if key not in self._plans:
-            self._plans[key] = kernel(problem)
-        return self._plans[key]
+        """The plan of a strategy for one of this generation's problems; equal plans are the same object."""
+        known = strategy(name)
+        here = (known.kernel, id(problem))  # all of them live as long as this one
+        if here not in self._made:
+            self._made[here] = self._found(known, problem)
+        return self._made[here]
 
-    def figures(
-        self, problem: Problem, owner: Int32, *, cooperative: bool, optimal: Int32 | None = None, duplicates: int = 0
-    ) -> Metrics:
-        """As `metrics.measure` gives them; `optimal` is the same one, or None, for all plans of a problem."""
-        if self._bound is None:
-            self._bound = (self._floor(),)
-        key = (id(problem), owner.tobytes(), optimal is None)
-        if key not in self._figures:
-            self._figures[key] = measure(problem, owner, cooperative=True, optimal=optimal, floor=self._bound[0])
-        found = self._figures[key]
-        revoked = found.revoked if cooperative else int(np.count_nonzero(held(problem)))
-        return found if (revoked, duplicates) == (found.revoked, 0) else replace(found, revoked=revoked, duplicates=duplicates)
+    def _found(self, known: Strategy, problem: Problem) -> Int32:
+        key, size = self._key(known.reads, problem)
+        key = (known.kernel, *key)
+        owner = self._plans.find(key)
+        if owner is None:
+            owner = known.kernel(problem)
+            self._plans.made += 1
+            self._plans.keep(key, size, owner)
+        return self._owners.setdefault(owner.tobytes(), owner)
+
+    def _key(self, reads: frozenset[str], problem: Problem) -> tuple[Content, int]:
+        """What a plan depends on, and how many bytes that is."""
+        if self._content is None:
+            everybody = len(problem.subscriber) == problem.n_members * problem.n_topics
+            arrays = (problem.topic_start,) if everybody else (problem.topic_start, problem.subscriber_start, problem.subscriber)
+            self._content = (problem.n_members, *(array.tobytes() for array in arrays)), sum(array.nbytes for array in arrays)
+        (content, size), parts = self._content, []
+        for name in sorted(reads):
+            if name in ("previous_owner", "holder"):
+                part: Hashable = getattr(problem, name).tobytes()
+            else:
+                if name not in self._parts:
+                    self._parts[name] = _part(problem, name)
+                part = self._parts[name]
+            parts.append(part)
+            size += len(part) if isinstance(part, bytes) else 0
+        return (*content, *parts), size
+
+
+def _part(problem: Problem, name: str) -> Hashable:
+    """What claims do not change, as a part of a key."""
+    if name == "racks":
+        racks = problem.racks
+        parts = () if racks is None else (racks.rack_of_member, racks.replica_start, racks.replica_rack)
+        return b"".join(len(part).to_bytes(8, "big") + part.tobytes() for part in parts)
+    array = getattr(problem, name)
+    return None if array is None else array.tobytes()

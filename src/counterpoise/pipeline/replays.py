@@ -17,6 +17,7 @@ from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.grouped import by_group
 from counterpoise.pipeline.lag import lag_at_generations
 from counterpoise.pipeline.replay_fold import Replay, comparable, replays_of_group
+from counterpoise.pipeline.replay_memo import Plans
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS, METRICS, REPLAYS
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 _BATCH = 512
+_OF_ROW = ("group_id", "generation", "log_partition", "log_offset", "log_ts", "leader_library")
 _FIGURES = tuple(field.name for field in fields(Metrics))
 COLUMNS = arrow_schema(MEASURED_REPLAYS)
 
@@ -78,9 +80,9 @@ def replay_batches(names: Sequence[str]) -> Callable[[Iterable[pa.RecordBatch]],
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pending: list[tuple[str, Replay]] = []
-        weight = 0
+        weight, plans = 0, Plans()
         for (cluster, _), rows in by_group(batches):
-            for replay in replays_of_group(rows, names):
+            for replay in replays_of_group(rows, names, plans):
                 pending.append((cluster, replay))
                 weight += 1 + len(replay.owner) // 64
                 if weight >= _BATCH:
@@ -93,39 +95,38 @@ def replay_batches(names: Sequence[str]) -> Callable[[Iterable[pa.RecordBatch]],
 
 
 def replay_batch(pending: Sequence[tuple[str, Replay]]) -> pa.RecordBatch:
-    """Pairs of a cluster and a replay as rows of `MEASURED_REPLAYS`."""
-    rows = [_row(cluster, replay) for cluster, replay in pending]
-    flat = pa.RecordBatch.from_pylist(rows, schema=pa.schema([field for field in COLUMNS if field.name != "assignment"]))
-    plans = [
-        PlanRow(
-            replay.inputs.group.member_ids,
-            replay.inputs.client_ids,
-            replay.inputs.group.topic_names,
-            replay.inputs.problem.topic_start,
-            replay.owner,
-        )
-        for _, replay in pending
-    ]
-    return pa.RecordBatch.from_arrays([*flat.columns, assignments(plans)], schema=COLUMNS)
+    """Pairs of a cluster and a replay as rows of `MEASURED_REPLAYS`; plans that replays share are written out once."""
+    columns = _columns(pending)
+    number: dict[tuple[int, int], int] = {}
+    plans: list[PlanRow] = []
+    place = []
+    for _, replay in pending:  # which keeps all that is told apart by identity here
+        key = (id(replay.inputs), id(replay.owner))
+        if key not in number:
+            number[key] = len(plans)
+            told, names = replay.inputs, replay.inputs.group
+            start = told.problem.topic_start
+            plans.append(PlanRow(names.member_ids, told.client_ids, names.topic_names, start, replay.owner))
+        place.append(number[key])
+    plain = [pa.array(columns[field.name], field.type) for field in COLUMNS if field.name != "assignment"]
+    return pa.RecordBatch.from_arrays([*plain, assignments(plans).take(pa.array(place, pa.int32()))], schema=COLUMNS)
 
 
-def _row(cluster: str, replay: Replay) -> dict[str, object]:
-    row = replay.row
-    return {
-        "cluster": cluster,
-        "group_id": row["group_id"],
-        "incarnation": replay.step["incarnation"],
-        "generation": row["generation"],
-        "log_partition": row["log_partition"],
-        "log_offset": row["log_offset"],
-        "log_ts": row["log_ts"],
-        "strategy": replay.name,
-        "mode": replay.mode,
-        "declared": replay.declared,
-        "leader_library": row["leader_library"],
-        "n_members": replay.inputs.problem.n_members,
-        "n_partitions": replay.inputs.problem.n_partitions,
-        "matches_observed": replay.matches,
-        "lag_unknown": replay.inputs.lag_unknown,
-        **{name: getattr(replay.metrics, name) for name in _FIGURES},
+def _columns(pending: Sequence[tuple[str, Replay]]) -> dict[str, list[object]]:
+    """The columns but for the assignment, as lists."""
+    replays_ = [replay for _, replay in pending]
+    rows = [replay.row for replay in replays_]
+    told: dict[str, list[object]] = {name: [row[name] for row in rows] for name in _OF_ROW}
+    figures = [replay.metrics for replay in replays_]
+    told |= {name: [getattr(found, name) for found in figures] for name in _FIGURES}
+    return told | {
+        "cluster": [cluster for cluster, _ in pending],
+        "incarnation": [replay.step["incarnation"] for replay in replays_],
+        "strategy": [replay.name for replay in replays_],
+        "mode": [replay.mode for replay in replays_],
+        "declared": [replay.declared for replay in replays_],
+        "n_members": [replay.inputs.problem.n_members for replay in replays_],
+        "n_partitions": [replay.inputs.problem.n_partitions for replay in replays_],
+        "matches_observed": [replay.matches for replay in replays_],
+        "lag_unknown": [replay.inputs.lag_unknown for replay in replays_],
     }

@@ -1,0 +1,196 @@
+"""measure_all: the figures of several plans of one group at once. Small groups are all overhead, so plans share array steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.laws.exchange_graph import claimant
+from counterpoise.laws.verdict import alike, alike_verdicts, verdict
+from counterpoise.metrics.figures import held, jain, kip54_scores, lag_floor, member_lags, subscribed, topic_spreads
+from counterpoise.metrics.measure import Metrics, measure
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+
+__all__ = ["Asked", "measure_all"]
+
+_CELLS = 4_000_000
+"""Plans x (partitions + topics x members) that are looked at together (some 100 MB); larger groups go plan by plan."""
+
+Pairs = npt.NDArray[np.intp]
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """One plan to be measured: as for `measure`.
+
+    Attributes
+    ----------
+    problem : Problem
+        Equal to those of the other plans of one call but for `previous_owner` and `holder`.
+    owner : int32[P]
+    cooperative : bool
+    optimal : int32[P], optional
+    duplicates : int
+    """
+
+    problem: Problem
+    owner: Int32
+    cooperative: bool = False
+    optimal: Int32 | None = None
+    duplicates: int = 0
+
+
+def measure_all(asked: Sequence[Asked], *, floor: int | None = None) -> list[Metrics]:
+    """What `measure` gives for each plan, in the order asked for.
+
+    Parameters
+    ----------
+    asked : sequence of Asked
+        Plans of one group.
+    floor : int, optional
+        As for `measure`.
+
+    Notes
+    -----
+    What plans or problems have in common is computed once: equal plans are told by their bytes, problems by identity.
+    """
+    if not asked:
+        return []
+    problem = asked[0].problem
+    cells = len(asked) * (problem.n_partitions + problem.n_topics * problem.n_members)
+    if not problem.n_members or not problem.n_partitions or cells > _CELLS or any(_foreign(one) for one in asked):
+        return [
+            measure(
+                one.problem, one.owner, cooperative=one.cooperative, optimal=one.optimal, duplicates=one.duplicates, floor=floor
+            )
+            for one in asked
+        ]
+    return _Table(asked, floor).rows()
+
+
+def _foreign(one: Asked) -> bool:
+    """Codes that are no member of the group: only the careful way can count them."""
+    n = one.problem.n_members
+    return any(int(owner.min()) < UNOWNED or int(owner.max()) >= n for owner in (one.owner, one.optimal) if owner is not None)
+
+
+class _Table:
+    """Distinct plans by row, distinct problems by row, and the pairs of the two that are asked for."""
+
+    def __init__(self, asked: Sequence[Asked], floor: int | None) -> None:
+        self.asked, self.floor, self.problem = asked, floor, asked[0].problem
+        problem_at: dict[int, int] = {}
+        plan_at: dict[bytes, int] = {}
+        pair_at: dict[tuple[int, int], int] = {}
+        self.problems: list[Problem] = []
+        owners: list[Int32] = []
+        known: dict[int, int] = {}
+
+        def place(owner: Int32) -> int:
+            if id(owner) not in known:  # `asked` keeps all of them alive
+                row = known[id(owner)] = plan_at.setdefault(owner.tobytes(), len(owners))
+                if row == len(owners):
+                    owners.append(owner)
+            return known[id(owner)]
+
+        self.places: list[tuple[int, int, int]] = []
+        for one in asked:
+            row = problem_at.setdefault(id(one.problem), len(self.problems))
+            if row == len(self.problems):
+                self.problems.append(one.problem)
+            plan = place(one.owner)
+            best = plan if one.optimal is None else place(one.optimal)
+            mine, optimal = (pair_at.setdefault((row, at), len(pair_at)) for at in (plan, best))
+            self.places.append((plan, mine, optimal))
+        self.owners = np.array(owners)
+        flat = np.fromiter(chain.from_iterable(pair_at), np.intp, 2 * len(pair_at))
+        self.of_problem, self.of_plan = flat[::2], flat[1::2]
+        self.load = _loads(self.owners, self.problem.n_members)
+
+    def rows(self) -> list[Metrics]:
+        """The figures of every plan that was asked for."""
+        plans, pairs = self._of_plans(), self._of_pairs()
+        result: list[Metrics] = []
+        made: dict[tuple[int, int, int, bool], Metrics] = {}
+        for one, (plan, mine, best) in zip(self.asked, self.places, strict=True):
+            key = (mine, best, one.duplicates, one.cooperative)
+            if key not in made:
+                spread, kip54, fair, topic_spread, unassigned, worst, cv, ratio = plans[plan]
+                moved, kept, cooperative, eager, balanced, sticky = pairs[mine]
+                least = moved if sticky else None if one.optimal is None else pairs[best][0]
+                revoked = cooperative if one.cooperative else eager
+                made[key] = Metrics(
+                    spread, kip54, fair, topic_spread, moved, kept, least, revoked, worst, cv, ratio, one.duplicates,
+                    unassigned, balanced, sticky,
+                )  # fmt: skip
+            result.append(made[key])
+        return result
+
+    def _of_plans(self) -> list[tuple[int, int, float, int, int, int | None, float | None, float | None]]:
+        """By plan: spread, KIP-54's score, Jain's index, largest spread of a topic, unassigned, and the three of lag."""
+        problem, owners = self.problem, self.owners
+        unassigned = [0] * len(owners)
+        if int(owners.min()) < 0:
+            ownable = np.repeat(np.diff(problem.subscriber_start) > 0, np.diff(problem.topic_start))
+            unassigned = np.count_nonzero((owners == UNOWNED) & ownable, axis=1).tolist()
+        columns = (
+            np.ptp(self.load, axis=1).tolist(),
+            kip54_scores(self.load),
+            [jain(load) for load in self.load],
+            topic_spreads(problem, owners).tolist(),
+            unassigned,
+            *self._of_lag(),
+        )
+        return list(zip(*columns, strict=True))
+
+    def _of_lag(self) -> tuple[list[int | None], list[float | None], list[float | None]]:
+        problem, lag = self.problem, self.problem.lag
+        if lag is None:
+            nothing: list[None] = [None] * len(self.owners)
+            return [*nothing], [*nothing], [*nothing]
+        of_member = member_lags(problem, self.owners, lag)
+        worst = of_member.max(axis=1).tolist()
+        floor = lag_floor(problem, lag) if self.floor is None else self.floor
+        mine = subscribed(problem)
+        active = (of_member if bool(mine.all()) else np.ascontiguousarray(of_member[:, mine])).astype(np.float64)
+        if not active.shape[1]:
+            return worst, [0.0] * len(worst), [one / floor if floor else 1.0 for one in worst]
+        mean, deviation = active.mean(axis=1).tolist(), active.std(axis=1).tolist()
+        variation = [b / a if a else 0.0 for a, b in zip(mean, deviation, strict=True)]
+        return worst, variation, [one / floor if floor else 1.0 for one in worst]
+
+    def _of_pairs(self) -> list[tuple[int, int, int, int, bool, bool]]:
+        """By pair: moved, kept, revoked under the cooperative and the eager protocol, balanced, sticky."""
+        owner = self.owners[self.of_plan]
+        claimed = np.array([claimant(problem) for problem in self.problems])
+        claims = claimed[self.of_problem]
+        kept = np.count_nonzero((claims == owner) & (owner >= 0), axis=1)
+        moved = np.count_nonzero((claims >= 0) & (owner >= 0), axis=1) - kept
+        holder = np.array([problem.holder for problem in self.problems])
+        now = np.array([held(problem) for problem in self.problems])
+        eager = np.count_nonzero(now, axis=1)[self.of_problem]
+        cooperative = np.count_nonzero(now[self.of_problem] & (holder[self.of_problem] != owner), axis=1)
+        if alike(self.problem):
+            of_claims = _loads(claimed, self.problem.n_members)[self.of_problem]
+            balanced, sticky = (
+                one.tolist() for one in alike_verdicts(self.problem.n_partitions, self.load[self.of_plan], of_claims, kept)
+            )
+        else:
+            found = [
+                verdict(self.problems[a], self.owners[b])
+                for a, b in zip(self.of_problem.tolist(), self.of_plan.tolist(), strict=True)
+            ]
+            balanced, sticky = ([one[at] for one in found] for at in (0, 1))
+        columns = (one.tolist() for one in (moved, kept, cooperative, eager))
+        return list(zip(*columns, balanced, sticky, strict=True))
+
+
+def _loads(owners: npt.NDArray[np.int32], n_members: int) -> Int64:
+    """Partitions per member of each row; rows hold members and -1."""
+    wide = n_members + 1
+    cell = owners + np.arange(1, len(owners) * wide, wide)[:, None]
+    return np.bincount(cell.ravel(), minlength=len(owners) * wide).reshape(-1, wide)[:, 1:].astype(np.int64)

@@ -1,0 +1,109 @@
+"""What strategies were asked before is not computed again, changes nothing, and takes no more memory than it may."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from typing import Any
+
+import numpy as np
+
+from counterpoise.assignors.registry import strategies
+from counterpoise.model.problem import Problem
+from counterpoise.pipeline.replay_fold import replays_of_group
+from counterpoise.pipeline.replay_memo import Asking, Plans
+from tests.pipeline.rows import generation, member
+
+NAMES = strategies()
+
+
+def restarts(steps: int) -> list[dict[str, Any]]:
+    """A group of three under `range` whose members go and come back one after another, as in a rolling restart."""
+    whole = {"a-1": [0, 1, 2], "b-1": [3, 4, 5], "c-1": [6, 7, 8]}
+    states = [
+        whole,
+        {"b-1": [0, 1, 2, 3, 4], "c-1": [5, 6, 7, 8]},
+        whole,
+        {"a-1": [0, 1, 2, 3, 4], "c-1": [5, 6, 7, 8]},
+        whole,
+        {"a-1": [0, 1, 2, 3, 4], "b-1": [5, 6, 7, 8]},
+    ]
+    lag = [{"topic": "t", "partitions": list(range(9)), "lags": [5, 0, 7, 100, 3, 3, 8, 1, 90]}]
+    rows = []
+    for number, state in enumerate(islice(cycle(states), steps), 1):
+        members = (member(name, {"t": partitions}) for name, partitions in state.items())
+        rows.append({**generation(number, *members), "lag": lag})
+    return rows
+
+
+def seen(rows: list[dict[str, Any]], plans: Plans) -> list[tuple[Any, ...]]:
+    """All there is to a replay."""
+    return [
+        (r.row["generation"], r.name, r.mode, r.owner.tolist(), r.metrics, r.matches)
+        for r in replays_of_group(rows, NAMES, plans)
+    ]
+
+
+def test_a_history_that_repeats_asks_no_strategy_twice() -> None:
+    """After a few turns of the wheel everything was asked before; nine strategies in two modes would be 18 a generation."""
+    plans = Plans()
+    seen(restarts(36), plans)
+    assert 0 < plans.made <= 36 * 3
+    warm = plans.made
+    seen(restarts(90), plans)
+    assert plans.made == warm
+
+
+def test_another_group_of_the_same_shape_is_known_already() -> None:
+    """Names settle the order of members, and nothing else."""
+    plans = Plans()
+    seen(restarts(12), plans)
+    asked = plans.made
+    renamed = [
+        {
+            **row,
+            "group_id": "other",
+            "members": [{**one, "member_id": f"x{one['member_id']}", "client_id": "x"} for one in row["members"]],
+        }
+        for row in restarts(12)
+    ]
+    seen(renamed, plans)
+    assert plans.made == asked
+
+
+def test_what_is_remembered_changes_nothing() -> None:
+    rows = restarts(14)
+    assert seen(rows, Plans()) == seen(rows, Plans(0))
+
+
+def test_memory_is_bounded_and_the_oldest_goes() -> None:
+    plans = Plans(20_000)
+    problems = [Problem(2, [0, n], [0, 2], [0, 1]) for n in range(1, 41)]
+    for problem in problems:
+        Asking(problem, plans).plan("range", problem)
+    assert plans.made == 40
+    assert 0 < plans.held <= 20_000
+    again = Asking(problems[-1], plans)
+    again.plan("range", problems[-1])
+    assert plans.made == 40
+    Asking(problems[0], plans).plan("range", problems[0])
+    assert plans.made == 41
+    large = Problem(2, [0, 1000], [0, 2], [0, 1])
+    before = plans.held
+    Asking(large, plans).plan("range", large)
+    assert plans.held == before
+
+
+def test_equal_plans_are_one_object_and_claims_one_problem() -> None:
+    problem = Problem(2, [0, 4], [0, 2], [0, 1], [0, 0, 1, 1])
+    asking = Asking(problem, Plans())
+    assert asking.claiming(problem.previous_owner.copy()) is problem
+    other = asking.claiming(np.array([1, 1, 0, 0], np.int32))
+    assert asking.claiming(np.array([1, 1, 0, 0], np.int32)) is other
+    assert asking.plan("sticky", problem) is asking.plan("range", problem)
+    assert asking.plan("sticky", other).tolist() == [1, 1, 0, 0]
+
+
+def test_a_generation_held_apart_from_its_claims_is_another_problem() -> None:
+    """Who holds a partition and who may keep it differ: closed loop with the same claims is not the same question."""
+    problem = Problem(2, [0, 2], [0, 2], [0, 1], [-1, 1], holder=[0, 1])
+    assert Asking(problem, Plans()).claiming(problem.previous_owner) is not problem
