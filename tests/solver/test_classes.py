@@ -8,7 +8,7 @@ import pytest
 from counterpoise.model.problem import Problem, Racks
 from counterpoise.solver import classes as classes_module
 from counterpoise.solver import racks as racks_module
-from counterpoise.solver.classes import classify
+from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.engine import solve
 from counterpoise.solver.racks import rack_classes
 from tests.solver.oracle import random_problem, score
@@ -43,6 +43,20 @@ def check(problem):
 def test_classes_equal_plain_sets():
     for seed in range(400):
         check(random_problem(np.random.default_rng([seed, 21]), 8))
+
+
+def test_who_subscribes_to_everything_is_told_at_once(monkeypatch):
+    """No set is hashed; the classes are of the same form as those that are found."""
+    alike = [Problem(n, [0, 2, 5], [0, n, 2 * n], [*range(n), *range(n)]) for n in (1, 4)]
+    longer = [Problem(n, [0, 2, 5, 5], [0, n, 2 * n, 3 * n], [*range(n)] * 3) for n in (1, 4)]  # an empty topic
+    found = [classify(problem) for problem in longer]
+    monkeypatch.setattr(classes_module, "mix", None)
+    for problem, wanted in zip(alike, found, strict=True):
+        check(problem)
+        quick = classify(problem)
+        for name in Classes.__dataclass_fields__:
+            assert np.array_equal(getattr(quick, name), getattr(wanted, name))
+            assert getattr(getattr(quick, name), "dtype", None) == getattr(getattr(wanted, name), "dtype", None)
 
 
 @pytest.mark.parametrize("code", [0, 1])

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from counterpoise.assignors.lag_alike import all_alike, plan_alike
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
@@ -73,6 +74,10 @@ def balance_lag(
     if float(lag.sum(dtype=np.float64)) * (1 + float(share)) >= _UNLIMITED:
         raise ProblemError("lag: the lags sum up to 2**62 or more; no offsets are that far apart")
     budget = _UNLIMITED if max_moves is None else max_moves
+    if counts == "balanced" and all_alike(problem):
+        desk = plan_alike(problem, lag, share, min_lag_gain, budget)
+        if desk is not None:
+            return desk.owner
     return _Planner(problem, lag, share, min_lag_gain, budget, counts).plan()
 
 
@@ -188,4 +193,5 @@ LAG_STICKY = Strategy(
             "counts": Option("'balanced', or how far a member's count may lie from the balanced one", "balanced"),
         }
     ),
+    reads=frozenset({"previous_owner", "capacity", "lag"}),
 )

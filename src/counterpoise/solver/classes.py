@@ -77,6 +77,11 @@ def mix(n: int) -> npt.NDArray[np.uint64]:
 
 def classify(problem: Problem) -> Classes:
     """The kinds and camps of a problem, in order of their first topic and first member; O(S + P), vectorised."""
+    n, partitions = problem.n_members, problem.n_partitions
+    if len(problem.subscriber) == n * problem.n_topics > 0 and bool((problem.topic_start[1:] > problem.topic_start[:-1]).all()):
+        none = np.zeros(1, np.int64)
+        whole = np.zeros(partitions, np.int32), np.array([partitions]), np.array([0, n]), np.arange(n)
+        return Classes(*whole, np.zeros(n, np.int64), 1, none, none)
     live = np.flatnonzero(
         (problem.subscriber_start[1:] > problem.subscriber_start[:-1]) & (problem.topic_start[1:] > problem.topic_start[:-1])
     )
