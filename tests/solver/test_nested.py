@@ -9,9 +9,11 @@ import pytest
 
 from counterpoise.laws import certify
 from counterpoise.model.problem import Problem
-from counterpoise.solver import nested
+from counterpoise.solver import nested, nested_claims
 from counterpoise.solver.engine import solve
+from counterpoise.solver.flow import Network
 from counterpoise.solver.nested import deal_nested
+from counterpoise.solver.nested_sweep import Block, sweep
 from tests.solver.oracle import optimum, score
 
 CASES = 5_000 if os.environ.get("COUNTERPOISE_PROFILE") == "long" else 400
@@ -52,6 +54,43 @@ def test_loads_and_kept_claims_of_nested_sets_equal_the_oracles(batch: int) -> N
         owner = solve(problem)
         assert score(problem, owner)[:3] == score(problem, optimum(problem, (1, 0)))[:3], f"seed {seed}"
         assert solve(problem.replace(previous_owner=owner)).tolist() == owner.tolist(), f"seed {seed}: again"
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("sizes", "reach", "previous", "most"),
+    [
+        ([2, 2, 2], [5, 4, 4], [0, 1, 3, 3, 2, 1], 5),
+        ([2, 3, 2], [4, 6, 3], [3, 3, 0, 0, 1, 1, 3], 4),
+    ],
+)
+def test_who_must_give_up_a_claim_anyway_gives_the_one_that_is_in_the_way(
+    sizes: list[int], reach: list[int], previous: list[int], most: int
+) -> None:
+    """More members claim the larger load than there are larger loads: dropping another's farther claim would cost one more."""
+    subscribers = [member for upto in reach for member in range(upto)]
+    problem = Problem(max(reach), np.append(0, np.cumsum(sizes)), np.append(0, np.cumsum(reach)), subscribers, previous)
+    owner = deal_nested(problem, with_history=True)
+    assert owner is not None
+    assert int((owner == problem.previous_owner).sum()) == most
+
+
+@pytest.mark.usefixtures("small")
+def test_no_flow_settles_anything_in_nested_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where not all that loads allow can stay, which a sweep decides."""
+    monkeypatch.setattr(Network, "__init__", None)
+    swept: list[Block] = []
+
+    def counted(block: Block) -> list[bool]:
+        swept.append(block)
+        return sweep(block)
+
+    monkeypatch.setattr(nested_claims, "sweep", counted)
+    for seed in range(CASES):
+        problem = nest(np.random.default_rng([seed, 34]))
+        if deal_nested(problem, with_history=True) is not None:
+            solve(problem)
+    assert len(swept) > CASES // 10
 
 
 @pytest.mark.usefixtures("small")

@@ -2,8 +2,7 @@
 
 Kept claims leave room for the rest exactly if, for every k, the first k members still have room for the free units that only
 they may take. Of its claims a member gives up those that most others could take. If that suffices with everybody at the most its
-load allows, no plan keeps more; else a min-cost flow decides, on a network that hands units along the row instead of one
-arc for each member and topic.
+load allows, no plan keeps more; else `nested_sweep` decides.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 from counterpoise.model.problem import Int64
 from counterpoise.solver.classes import sum_by
 from counterpoise.solver.decode import ranks_in_runs
-from counterpoise.solver.flow import Arcs
+from counterpoise.solver.nested_sweep import Block, sweep
 
 __all__ = ["Cells", "keep_most"]
 
@@ -56,7 +55,7 @@ def keep_most(cells: Cells, must: Int64, price: Int64, start: Int64) -> tuple[In
     kept = np.clip(load[cells.place] - _before(cells), 0, cells.count)
     late = _latest(_missing(cells, kept, must, load).tolist(), (~extra).tolist(), start.tolist())
     if late is None:
-        return _by_flow(cells, must, price, start, extras)
+        return _by_sweep(cells, must, price, start, extras)
     load[late] += 1
     return kept, load
 
@@ -111,26 +110,22 @@ def _latest(missing: list[int], willing: list[bool], start: list[int]) -> list[i
     return chosen if len(chosen) == missing[-1] else None
 
 
-def _by_flow(cells: Cells, must: Int64, price: Int64, start: Int64, extras: Int64) -> tuple[Int64, Int64]:
-    """The most claims by min-cost flow: a unit stays with its owner at no cost, or goes along the row at a cost of 1."""
-    n = len(price)
-    places, units = np.arange(n), np.diff(must)
-    kinds, hubs = np.flatnonzero(units), np.flatnonzero(extras)
-    passing = np.flatnonzero(start < places)[::-1]
-    sparing = np.flatnonzero(extras[start])
-    total = int(must[-1])
-    # Arcs lead to higher numbers, and units are handed from later places to earlier ones: so the row is numbered backwards.
-    arcs = Arcs(kind=n, row=n, member=n, hub=n)
-    arcs.add("kinds", "source", ("kind", kinds), units[kinds])
-    arcs.add("kept", ("kind", cells.reach - 1), ("member", cells.place), cells.count)
-    arcs.add("moved", ("kind", kinds), ("row", n - 1 - kinds), units[kinds], 1)
-    arcs.add("passed", ("row", n - 1 - passing), ("row", n - passing), np.full(len(passing), total))
-    arcs.add("taken", ("row", places), ("member", n - 1 - places), price[::-1])
-    arcs.add("base", ("member", places), "sink", price - 1)
-    arcs.add("spare", ("member", sparing), ("hub", start[sparing]), np.ones(len(sparing), np.int64))
-    arcs.add("extras", ("hub", hubs), "sink", extras[hubs])
-    network = arcs.build()
-    network.push_cheaply(total)
-    load = network.of("base").copy()
-    load[sparing] += network.of("spare")
-    return network.of("kept").copy(), load
+def _by_sweep(cells: Cells, must: Int64, price: Int64, start: Int64, extras: Int64) -> tuple[Int64, Int64]:
+    """The most claims where the bound is out of reach, price by price."""
+    kept = np.clip(price[cells.place] - _before(cells), 0, cells.count)
+    load = price.copy()
+    upto = cells.place.searchsorted(np.arange(len(price) + 1)).tolist()
+    reach, stays, units = cells.reach.tolist(), kept.tolist(), must.tolist()
+    first = np.unique(start).tolist()
+    for begin, end in zip(first, [*first[1:], len(price)], strict=True):
+        spans = [slice(a, b) for a, b in zip(upto[begin:end], upto[begin + 1 : end + 1], strict=True)]
+        block = Block(
+            price=int(price[begin]),
+            shorts=end - begin - int(extras[begin]),
+            must=[here - units[begin] for here in units[begin + 1 : end + 1]],
+            reach=[[far - begin for far in reach[span]] for span in spans],
+            kept=[stays[span] for span in spans],
+        )
+        load[begin:end] -= np.array(sweep(block), np.int64)
+        kept[spans[0].start : spans[-1].stop] = [count for counts in block.kept for count in counts]
+    return kept, load
