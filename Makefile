@@ -18,9 +18,8 @@ demo: $(READY) ## audit the recorded cluster in examples/shop; the report lands 
 	@scripts/demo.sh
 
 test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import contracts, unit, property, Spark and broker tests
-	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) --ignore tests/clients
-	@# Live groups mostly wait: two at a time.
-	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) tests/clients -n 2
+	@# Side by side: live groups mostly wait; what needs Spark stays on one worker (tests/conftest.py).
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) -n 3 --dist loadgroup
 
 test-long: $(READY) $(KAFKA) $(OLDEST) ## the same tests with a hundred times the generated cases, and a Spark cluster (hours; the seed of a failure is printed)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tests.kafka_broker"]
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run side by side (`make test`), all that need Spark stay on one worker: one session, one audit of the shop."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 # A shared machine stalls for seconds: no deadlines, and a slow draw is no failure.
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", _COMMON, max_examples=50)
@@ -30,6 +38,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark session per test run, started by the first test that asks for it.
 
     Two cores, no UI, ports on loopback, few shuffle partitions; Arrow settings are Spark's own defaults, as users have them.
+    Plans of tests run over a few rows once: compiling and re-planning them costs more than running them, a third of all
+    processor time. The audit of the shop (`audited`) runs with both, as a user's does.
     """
     os.environ["JAVA_HOME"] = java_home()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -48,6 +58,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # Short jobs: the JVM's second compiler never pays off, and costs half of the time.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC")
         .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.local.dir", str(scratch / "local"))

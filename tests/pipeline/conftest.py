@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 COLUMNS = ["key", "value", "partition", "offset", "timestamp"]
+# What the session of the tests does without (tests/conftest.py).
+AS_USERS_HAVE = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
 # Three audits and a cluster, minutes of two cores: in the long profile, or when the file is named.
 collect_ignore = [] if os.environ.get("COUNTERPOISE_PROFILE") == "long" else ["test_cluster.py"]
 
@@ -57,5 +63,12 @@ def raw() -> pa.RecordBatch:
 
 @pytest.fixture(scope="session")
 def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audited:
-    """The capture, audited."""
-    return Audited(audit(spark, SHOP, tmp_path_factory.mktemp("audit")))
+    """The capture, audited with Spark's own settings, as a user does."""
+    frugal = {name: spark.conf.get(name) for name in AS_USERS_HAVE}
+    for name, value in AS_USERS_HAVE.items():
+        spark.conf.set(name, value)
+    try:
+        return Audited(audit(spark, SHOP, tmp_path_factory.mktemp("audit")))
+    finally:
+        for name, before in frugal.items():
+            spark.conf.set(name, str(before))
