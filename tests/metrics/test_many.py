@@ -77,10 +77,10 @@ def test_plans_of_large_groups_are_measured_one_by_one(monkeypatch: pytest.Monke
     problem = problem_of([4], [[0, 1]], 2, [0, 0, 0, 0], lag=[5, 1, 1, 1])
     asked = [Asked(problem, np.array([0, 1, 1, 0], np.int32)), Asked(problem, problem.previous_owner)]
     expected = alone(asked, None)
-    monkeypatch.setattr(shipped, "_Table", None)
-    monkeypatch.setattr(shipped, "_CELLS", 11)
-    assert measure_all(asked) == expected
-    monkeypatch.setattr(shipped, "_CELLS", 10**6)
+    with monkeypatch.context() as patched:
+        patched.setattr(shipped, "_Table", None)
+        patched.setattr(shipped, "_CELLS", 11)
+        assert measure_all(asked) == expected
     gone = [Asked(problem, np.array([0, 1, 1, -7], np.int32))]
     assert measure_all(gone) == alone(gone, None)
     assert isinstance(problem, Problem)

@@ -10,6 +10,7 @@ from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 __all__ = [
     "held",
     "jain",
+    "jains",
     "kip54_score",
     "kip54_scores",
     "lag_floor",
@@ -57,6 +58,12 @@ def jain(load: Int64) -> float:
     values = load.tolist()
     squares = sum(x * x for x in values)
     return 1.0 if squares == 0 else sum(values) ** 2 / (len(values) * squares)
+
+
+def jains(loads: Int64) -> list[float]:
+    """`jain` of each row, for loads whose squares add up below 2**63."""
+    totals, squares = loads.sum(axis=1).tolist(), (loads * loads).sum(axis=1).tolist()
+    return [1.0 if b == 0 else a**2 / (loads.shape[1] * b) for a, b in zip(totals, squares, strict=True)]
 
 
 def max_topic_spread(problem: Problem, owner: Int32) -> int:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from counterpoise.laws.exchange_graph import claimant
 from counterpoise.laws.verdict import alike, alike_verdicts, verdict
-from counterpoise.metrics.figures import held, jain, kip54_scores, lag_floor, member_lags, subscribed, topic_spreads
+from counterpoise.metrics.figures import jains, kip54_scores, lag_floor, member_lags, subscribed, topic_spreads
 from counterpoise.metrics.measure import Metrics, measure
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
@@ -62,20 +62,14 @@ def measure_all(asked: Sequence[Asked], *, floor: int | None = None) -> list[Met
         return []
     problem = asked[0].problem
     cells = len(asked) * (problem.n_partitions + problem.n_topics * problem.n_members)
-    if not problem.n_members or not problem.n_partitions or cells > _CELLS or any(_foreign(one) for one in asked):
-        return [
-            measure(
-                one.problem, one.owner, cooperative=one.cooperative, optimal=one.optimal, duplicates=one.duplicates, floor=floor
-            )
-            for one in asked
-        ]
-    return _Table(asked, floor).rows()
-
-
-def _foreign(one: Asked) -> bool:
-    """Codes that are no member of the group: only the careful way can count them."""
-    n = one.problem.n_members
-    return any(int(owner.min()) < UNOWNED or int(owner.max()) >= n for owner in (one.owner, one.optimal) if owner is not None)
+    if problem.n_members and problem.n_partitions and cells <= _CELLS:
+        table = _Table(asked, floor)
+        if table.sound:
+            return table.rows()
+    return [
+        measure(one.problem, one.owner, cooperative=one.cooperative, optimal=one.optimal, duplicates=one.duplicates, floor=floor)
+        for one in asked
+    ]
 
 
 class _Table:
@@ -106,10 +100,14 @@ class _Table:
             best = plan if one.optimal is None else place(one.optimal)
             mine, optimal = (pair_at.setdefault((row, at), len(pair_at)) for at in (plan, best))
             self.places.append((plan, mine, optimal))
-        self.owners = np.array(owners)
+        self.owners = np.stack(owners)
         flat = np.fromiter(chain.from_iterable(pair_at), np.intp, 2 * len(pair_at))
         self.of_problem, self.of_plan = flat[::2], flat[1::2]
-        self.load = _loads(self.owners, self.problem.n_members)
+        self.least = int(self.owners.min())
+        # Codes that are no member of the group: only the careful way can count them.
+        self.sound = self.least >= UNOWNED and int(self.owners.max()) < self.problem.n_members
+        if self.sound:
+            self.load = _loads(self.owners, self.problem.n_members)
 
     def rows(self) -> list[Metrics]:
         """The figures of every plan that was asked for."""
@@ -134,14 +132,16 @@ class _Table:
         """By plan: spread, KIP-54's score, Jain's index, largest spread of a topic, unassigned, and the three of lag."""
         problem, owners = self.problem, self.owners
         unassigned = [0] * len(owners)
-        if int(owners.min()) < 0:
+        if self.least < 0:
             ownable = np.repeat(np.diff(problem.subscriber_start) > 0, np.diff(problem.topic_start))
             unassigned = np.count_nonzero((owners == UNOWNED) & ownable, axis=1).tolist()
+        one_topic = problem.n_topics == 1 and len(problem.subscriber) == problem.n_members
+        spreads = (self.load.max(axis=1) - self.load.min(axis=1)).tolist()
         columns = (
-            np.ptp(self.load, axis=1).tolist(),
+            spreads,
             kip54_scores(self.load),
-            [jain(load) for load in self.load],
-            topic_spreads(problem, owners).tolist(),
+            jains(self.load),
+            spreads if one_topic else topic_spreads(problem, owners).tolist(),
             unassigned,
             *self._of_lag(),
         )
@@ -155,8 +155,9 @@ class _Table:
         of_member = member_lags(problem, self.owners, lag)
         worst = of_member.max(axis=1).tolist()
         floor = lag_floor(problem, lag) if self.floor is None else self.floor
-        mine = subscribed(problem)
-        active = (of_member if bool(mine.all()) else np.ascontiguousarray(of_member[:, mine])).astype(np.float64)
+        active = of_member.astype(np.float64)
+        if len(problem.subscriber) != problem.n_members * problem.n_topics:
+            active = np.ascontiguousarray(active[:, subscribed(problem)])
         if not active.shape[1]:
             return worst, [0.0] * len(worst), [one / floor if floor else 1.0 for one in worst]
         mean, deviation = active.mean(axis=1).tolist(), active.std(axis=1).tolist()
@@ -166,12 +167,10 @@ class _Table:
     def _of_pairs(self) -> list[tuple[int, int, int, int, bool, bool]]:
         """By pair: moved, kept, revoked under the cooperative and the eager protocol, balanced, sticky."""
         owner = self.owners[self.of_plan]
-        claimed = np.array([claimant(problem) for problem in self.problems])
+        claimed, now, holder = self._claims()
         claims = claimed[self.of_problem]
         kept = np.count_nonzero((claims == owner) & (owner >= 0), axis=1)
         moved = np.count_nonzero((claims >= 0) & (owner >= 0), axis=1) - kept
-        holder = np.array([problem.holder for problem in self.problems])
-        now = np.array([held(problem) for problem in self.problems])
         eager = np.count_nonzero(now, axis=1)[self.of_problem]
         cooperative = np.count_nonzero(now[self.of_problem] & (holder[self.of_problem] != owner), axis=1)
         if alike(self.problem):
@@ -187,6 +186,17 @@ class _Table:
             balanced, sticky = ([one[at] for one in found] for at in (0, 1))
         columns = (one.tolist() for one in (moved, kept, cooperative, eager))
         return list(zip(*columns, balanced, sticky, strict=True))
+
+    def _claims(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_], npt.NDArray[np.int32]]:
+        """By problem: who may keep each partition, whether somebody holds it, and the holder."""
+        n = self.problem.n_members
+        holder = np.array([problem.holder for problem in self.problems])
+        now = (holder != UNOWNED) & (holder < n)
+        if len(self.problem.subscriber) != n * self.problem.n_topics:
+            return np.array([claimant(problem) for problem in self.problems]), now, holder
+        previous = np.array([problem.previous_owner for problem in self.problems])
+        previous[(previous < 0) | (previous >= n)] = UNOWNED
+        return previous, now, holder
 
 
 def _loads(owners: npt.NDArray[np.int32], n_members: int) -> Int64:

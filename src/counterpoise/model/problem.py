@@ -144,10 +144,13 @@ class Problem:
         put(self, "previous_owner", _frozen("previous_owner", _owners(previous_owner), np.int32, self.n_partitions))
         held = self.previous_owner if holder is None else _frozen("holder", _owners(holder), np.int32, self.n_partitions)
         put(self, "holder", held)
-        if capacity is None:
-            capacity = np.ones(self.n_members, np.int64)
-        put(self, "capacity", _frozen("capacity", capacity, np.int64, self.n_members))
-        if self.n_members and not 1 <= int(self.capacity.min()) <= int(self.capacity.max()) <= MOST_CAPACITY:
+        weights = np.ones(self.n_members, np.int64) if capacity is None else capacity
+        put(self, "capacity", _frozen("capacity", weights, np.int64, self.n_members))
+        if (
+            capacity is not None
+            and self.n_members
+            and not 1 <= int(self.capacity.min()) <= int(self.capacity.max()) <= MOST_CAPACITY
+        ):
             raise ProblemError(f"capacity: every member needs at least 1 and at most {MOST_CAPACITY}")
         put(self, "lag", None if lag is None else _frozen("lag", lag, np.int64, self.n_partitions))
         if self.lag is not None and self.n_partitions and int(self.lag.min()) < 0:
@@ -157,10 +160,9 @@ class Problem:
         if racks is not None:
             _check_racks(racks, self.n_members, self.n_partitions)
         put(self, "racks", racks)
-        if static_rank is None:
-            static_rank = np.arange(self.n_members, dtype=np.int32)
-        put(self, "static_rank", _frozen("static_rank", static_rank, np.int32, self.n_members))
-        if not np.array_equal(np.sort(self.static_rank), np.arange(self.n_members)):
+        rank = np.arange(self.n_members, dtype=np.int32) if static_rank is None else static_rank
+        put(self, "static_rank", _frozen("static_rank", rank, np.int32, self.n_members))
+        if static_rank is not None and not np.array_equal(np.sort(self.static_rank), np.arange(self.n_members)):
             raise ProblemError("static_rank: each of 0..n_members-1 once is wanted")
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -189,7 +191,7 @@ class Problem:
             return
         if int(codes.min()) < 0 or int(codes.max()) >= self.n_members:
             raise ProblemError(f"subscriber: codes must lie in 0..{self.n_members - 1}")
-        rising = np.diff(codes) > 0
+        rising = codes[1:] > codes[:-1]
         first_of_topic = np.zeros(len(codes) + 1, np.bool_)
         first_of_topic[starts] = True
         if not np.all(rising | first_of_topic[1:-1]):
@@ -230,13 +232,10 @@ def _frozen(name: str, values: object, dtype: type, length: int) -> npt.NDArray[
         raise ProblemError(f"{name}: length {length} is wanted, got shape {given.shape}")
     if given.dtype.kind not in "iu" and given.size:
         raise ProblemError(f"{name}: integers are wanted, not {given.dtype}")
-    limits = np.iinfo(dtype)
-    if (
-        given.size
-        and not np.can_cast(given.dtype, dtype)
-        and not limits.min <= int(given.min()) <= int(given.max()) <= limits.max
-    ):
-        raise ProblemError(f"{name}: a value lies beyond {limits.min}..{limits.max}")
+    if given.size and given.dtype != dtype and not np.can_cast(given.dtype, dtype):
+        limits = np.iinfo(dtype)
+        if not limits.min <= int(given.min()) <= int(given.max()) <= limits.max:
+            raise ProblemError(f"{name}: a value lies beyond {limits.min}..{limits.max}")
     array: npt.NDArray[Any] = np.ascontiguousarray(given, dtype)
     if array is given and (array.flags.writeable or array.base is not None):
         array = array.copy()
@@ -260,7 +259,7 @@ def _starts(name: str, values: object) -> npt.NDArray[Any]:
     if given.ndim != 1 or not len(given):
         raise ProblemError(f"{name}: at least the leading 0 is wanted, in a list")
     array = _frozen(name, given, np.int64, len(given))
-    if array[0] != 0 or np.any(np.diff(array) < 0):
+    if array[0] != 0 or bool((array[1:] < array[:-1]).any()):
         raise ProblemError(f"{name}: must start at 0 and never fall")
     return array
 

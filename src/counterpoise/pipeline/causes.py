@@ -102,8 +102,10 @@ def _cause(
 def _subscriptions(was: Mapping[str, Row], is_now: Mapping[str, Row]) -> list[str]:
     words = []
     for key, member in is_now.items():
-        old = set(was.get(key, member).get("topics") or ())
-        new = set(member.get("topics") or ())
+        before, now = was.get(key, member).get("topics") or (), member.get("topics") or ()
+        if before == now:
+            continue
+        old, new = set(before), set(now)
         if old != new:
             added, gone = sorted(new - old), sorted(old - new)
             signs = [f"+{topic}" for topic in added] + [f"-{topic}" for topic in gone]

@@ -139,11 +139,12 @@ class ClassicFold:
         code = self._code_members(members)
         now = owners_of((code[identity(member)], member["assigned"] or ()) for member in members)
         claimed = owners_of((code[identity(member)], member["owned"] or ()) for member in members)
-        sizes = {topic: len(array) for topic, array in carried(self._held(claimed, members), now).items()}
-        same_protocol = (self._protocol, row["protocol"])
-        why = difference(
-            self._members, members, self._subscribed(self._sizes, members), self._subscribed(sizes, members), same_protocol
-        )
+        subscribed = {topic for member in members for topic in member["topics"] or ()}
+        held = self._held(claimed, subscribed)
+        sizes = {topic: max(len(now.get(topic, ())), len(held.get(topic, ()))) for topic in held | now}
+        both = subscribed & {topic for member in self._members for topic in member["topics"] or ()}
+        seen = ({topic: n for topic, n in known.items() if topic in both} for known in (self._sizes, sizes))
+        why = difference(self._members, members, *seen, (self._protocol, row["protocol"]))
         if not self._members:
             why = Difference("join", why.joined, [], [], why.detail.split(";")[0])
         if self._inherited and why.cause in ("unknown", "partition_count"):
@@ -165,16 +166,10 @@ class ClassicFold:
         self._sizes, self._protocol = sizes, row["protocol"]
         return step
 
-    def _held(self, claimed: Owners, members: list[Row]) -> Owners:
-        subscribed = {topic for member in members for topic in member["topics"] or ()}
+    def _held(self, claimed: Owners, subscribed: set[str]) -> Owners:
         return {
             topic: array for topic, array in claimed.items() if topic in subscribed and len(array) <= self._sizes.get(topic, 0)
         }
-
-    def _subscribed(self, sizes: Mapping[str, int], members: list[Row]) -> dict[str, int]:
-        before = {topic for member in self._members for topic in member["topics"] or ()}
-        both = before & {topic for member in members for topic in member["topics"] or ()}
-        return {topic: n for topic, n in sizes.items() if topic in both}
 
     def _code_members(self, members: list[Row]) -> dict[str, int]:
         keep = {identity(member) for member in self._members} | {identity(member) for member in members}

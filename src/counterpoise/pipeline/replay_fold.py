@@ -36,7 +36,7 @@ _ROUNDS = ("rebalance", "cooperative_followup")
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Replay:
     """One strategy's plan for one generation.
 
