@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from counterpoise.cli.render import console
 from counterpoise.errors import MissingExtraError, OptionError
+
+if TYPE_CHECKING:
+    from counterpoise.pipeline.audit import AuditResult
 
 __all__ = ["command"]
 
@@ -41,6 +46,7 @@ __all__ = ["command"]
     "--into", metavar="SCHEMA", help="Append the rows to tables of this schema of Spark's catalog too (catalog.schema)."
 )
 @click.option("--table-prefix", metavar="TEXT", help="With --into: what the names of those tables start with.")
+@click.option("--since", "going_on", metavar="last", help="last: only what is new since the last such audit into OUT.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
 def command(
     sources: tuple[str, ...],
@@ -55,6 +61,7 @@ def command(
     salt: str | None,
     into: str | None,
     table_prefix: str | None,
+    going_on: str | None,
     as_json: bool,
 ) -> None:
     """Audit the consumer groups recorded in each SOURCE, a folder with consumer_offsets.parquet, or that file.
@@ -67,8 +74,10 @@ def command(
     Example:
       counterpoise audit examples/shop --out out/shop
       counterpoise audit east west --cluster east --cluster west --group 'orders-*' --from 2026-11-21T04:00 --out out/both
+      counterpoise audit history --since last --out out/history
     """
     _need_extras()
+    _check_going_on(going_on, {"--topic": topics, "--from": since, "--to": until, "--anonymize": anonymize, "--into": into})
     from counterpoise.pipeline.audit import run_audit
     from counterpoise.pipeline.choice import Choice
     from counterpoise.pipeline.store import Catalog
@@ -92,9 +101,19 @@ def command(
         def step(stage: str, done: int, total: int) -> None:
             bar.update(shown, description=f"{stage} ({done} of {total})")
 
-        result = run_audit(captures, out, strategies=strategies, choice=choice, salt=secret, into=catalog, progress=step)
+        if going_on is None:
+            result = run_audit(captures, out, strategies=strategies, choice=choice, salt=secret, into=catalog, progress=step)
+        else:
+            from counterpoise.pipeline.incremental.update import check_kept_up, run_update
+
+            if not check_kept_up(out):
+                err.print(f"{out}: no earlier audit with --since last, so everything is read", markup=False, highlight=False)
+            result = run_update(captures, out, strategies=strategies, choice=choice, progress=step)
+        if result.nothing_new:
+            until_then = result.summary["to"] or "any record"
+            err.print(f"nothing new since the last audit, of records up to {until_then}: nothing is written", highlight=False)
         bar.update(shown, description="writing the report")
-        report = write_report(result.out)
+        report = out / "report.html" if _reported(result) else write_report(result.out)
     if as_json:
         click.echo(json.dumps(result.summary))
     else:
@@ -102,6 +121,20 @@ def command(
         print_findings(result.summary, result.findings, out_console)
         out_console.print(f"\nreport   {report}\ntables   {result.out / 'tables'}", markup=False)
     sys.exit(1 if result.findings else 0)
+
+
+def _reported(result: AuditResult) -> bool:
+    """Whether the page is that of a result that was there before."""
+    page, summary = result.out / "report.html", result.out / "summary.json"
+    return result.nothing_new and page.exists() and page.stat().st_mtime_ns >= summary.stat().st_mtime_ns
+
+
+def _check_going_on(going_on: str | None, others: Mapping[str, object]) -> None:
+    if going_on not in (None, "last"):
+        raise OptionError(f"--since {going_on}: only last is known; for a time give --from")
+    wrong = [name for name, given in others.items() if given]
+    if going_on is not None and wrong:
+        raise OptionError(f"{wrong[0]} does not go with --since last, which keeps up tables of all there is; leave it out")
 
 
 def _by_cluster(sources: tuple[str, ...], clusters: tuple[str, ...]) -> dict[str, str]:

@@ -29,7 +29,7 @@ from counterpoise.pipeline.sources import (
 )
 from counterpoise.pipeline.store import Catalog, check_target
 
-__all__ = ["AuditResult", "Source", "audit", "check_out", "run_audit"]
+__all__ = ["AuditResult", "Source", "audit", "check_kept", "check_out", "result_of", "run_audit"]
 
 Source: TypeAlias = str | Path | DataFrame | Capture
 
@@ -46,11 +46,14 @@ class AuditResult:
         As in summary.json.
     findings : tuple of Finding
         Ranked, at most 200; all of them are in the table.
+    nothing_new : bool
+        ``--since last`` found nothing that the last audit had not seen: this is its result.
     """
 
     out: Path
     summary: dict[str, Any]
     findings: tuple[Finding, ...]
+    nothing_new: bool = False
 
 
 def run_audit(
@@ -142,13 +145,30 @@ def audit(
     if "" in sources:
         raise OptionError("a cluster without a name; give one with --cluster")
     check_out(out, salt)
+    check_kept(out)
     if into is not None:
         check_target(spark, into)
     captures = {name: _capture(spark, one) for name, one in sources.items()}
     where = ", ".join(str(one) if isinstance(one, str | Path) else "records" for one in sources.values())
     with reading(where):
         summary = Run(spark, captures, Path(out), choice or Choice(), salt, into, progress).run(where, strategies)
-    return AuditResult(Path(out), summary, tuple(map(_finding, summary["findings"]["top"])))
+    return result_of(Path(out), summary)
+
+
+def result_of(out: Path, summary: dict[str, Any]) -> AuditResult:
+    """The result of an audit by its summary."""
+    return AuditResult(out, summary, tuple(map(_finding, summary["findings"]["top"])))
+
+
+def check_kept(out: str | Path) -> None:
+    """Whether nobody keeps the tables in `out` up to date (``--since last``): rows beside theirs would be there twice.
+
+    Raises
+    ------
+    OptionError
+    """
+    if (Path(out) / ".since" / "state.json").exists():
+        raise OptionError(f"{out}: its tables are kept up by --since last; give that too, or another --out")
 
 
 def check_out(out: str | Path, salt: str | None) -> None:

@@ -40,7 +40,8 @@ def from_text(text: str) -> dict[str, Any]:
     try:
         state: dict[str, Any] = _unpacked(json.loads(text))
     except (ValueError, TypeError, KeyError) as error:
-        raise CaptureError(f"the saved state of a group is damaged ({error}); audit anew") from error
+        words = f"the saved state of a group is damaged ({error})"
+        raise CaptureError(f"{words}; to audit anew, delete .since in the output folder") from error
     return state
 
 

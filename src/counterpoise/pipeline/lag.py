@@ -68,8 +68,11 @@ def partition_lag(
     newest = _newest_commits(told if topics is None else _with_ids(told, topics), log_ends, steps)
     pairs = newest.select(*KEY).union(owners.select(*KEY)).distinct()
     ends = log_lives(log_ends)
-    samples = pairs.join(ends, ["topic", "partition"]).withColumn("last", fn.lit(1))
-    asked = pairs.join(steps.select("cluster", "group_id", "time").distinct(), ["cluster", "group_id"])
+    shown, instants = ends, steps.select("cluster", "group_id", "time").distinct()
+    if since is not None:
+        shown, instants = _seen_after(ends, since), instants.where(fn.col("time") > fn.lit(since))
+    samples = pairs.join(shown, ["topic", "partition"]).withColumn("last", fn.lit(1))
+    asked = pairs.join(instants, ["cluster", "group_id"])
     events = newest.unionByName(_owner_events(owners), True).unionByName(samples, True)
     events = events.unionByName(asked.withColumn("last", fn.lit(2)), True)
     until_now = Window.partitionBy(*KEY).orderBy("time", "last", "log_offset").rowsBetween(Window.unboundedPreceding, 0)
@@ -155,6 +158,13 @@ def _newest_commits(told: DataFrame, log_ends: DataFrame, steps: DataFrame) -> D
         fn.max("log_offset").alias("log_offset"),
     )
     return sums.select(*KEY, "time", "log_offset", fn.lit(0).alias("last"), fn.struct("offset", "gone").alias("commit"))
+
+
+def _seen_after(ends: DataFrame, since: datetime) -> DataFrame:
+    """Samples after `since`, and of each log the last one before: what an instant after `since` can see."""
+    after = fn.lead("time").over(Window.partitionBy("topic", "partition").orderBy("time"))
+    seen = (fn.col("time") > fn.lit(since)) | fn.col("after").isNull() | (fn.col("after") > fn.lit(since))
+    return ends.withColumn("after", after).where(seen).drop("after")
 
 
 def _owner_events(owners: DataFrame) -> DataFrame:

@@ -1,0 +1,152 @@
+"""What one audit leaves for the next: how far it read, with which options, and where the states of groups are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from counterpoise._version import __version__
+from counterpoise.errors import CaptureError, OptionError
+from counterpoise.pipeline.fold_state import FOLD_VERSION
+
+__all__ = ["ClusterState", "Saved", "identity_of", "load", "moment", "text_of"]
+
+_FORMAT = 1
+_ANEW = "to audit anew, delete .since in the output folder, or give another --out"
+
+
+@dataclass
+class ClusterState:
+    """How far one capture was read.
+
+    Attributes
+    ----------
+    positions : dict
+        Log partition -> the offset after the last record.
+    stamps : dict
+        Log partition -> time of the last record, in microseconds since 1970: who it was.
+    identity : dict
+        What says that a capture is this capture (see `identity_of`).
+    sampled_to, final_until, end : str, optional
+        Last sample of log ends; up to which of them rows of `partition_lag` are final; time of the last record.
+    topics : dict
+        Topic -> its id, and how often its logs were made anew (see `news.topic_marks`): commits under an older id count by these.
+    notes : list of str
+        What the capture says it misses.
+    """
+
+    positions: dict[str, int] = field(default_factory=dict)
+    stamps: dict[str, int] = field(default_factory=dict)
+    identity: dict[str, Any] = field(default_factory=dict)
+    sampled_to: str | None = None
+    final_until: str | None = None
+    end: str | None = None
+    topics: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def sees(self, other: ClusterState) -> bool:
+        """Whether the capture tells `other` what it told this one: the same records, samples, topics and notes."""
+        return all(getattr(self, name) == getattr(other, name) for name in ("positions", "sampled_to", "topics", "notes"))
+
+
+@dataclass
+class Saved:
+    """``state.json``: one audit's end.
+
+    Attributes
+    ----------
+    number : int
+        Of the audit; it is in the names of all files it wrote.
+    options : dict
+        Those that must be the same again.
+    clusters : dict of ClusterState
+    sums : dict
+        ``records, from, to`` of the summary and the number of commits that look transactional, over all audits so far.
+    """
+
+    number: int
+    options: dict[str, Any]
+    clusters: dict[str, ClusterState]
+    sums: dict[str, Any]
+
+    def text(self) -> str:
+        """As it is kept."""
+        head = {"format": _FORMAT, "folds": FOLD_VERSION, "counterpoise": __version__}
+        return json.dumps({**head, **asdict(self)}, indent=1, sort_keys=True) + "\n"
+
+    def check(self, options: Mapping[str, Any], identities: Mapping[str, Mapping[str, Any]]) -> None:
+        """Whether an audit with these options and captures may go on from here.
+
+        Raises
+        ------
+        OptionError
+            An option differs.
+        CaptureError
+            A capture is another one.
+        """
+        for name, value in options.items():
+            if value != self.options.get(name):
+                was = _words(self.options.get(name))
+                raise OptionError(f"--since last: {name} was {was} and is now {_words(value)}; give the same; {_ANEW}")
+        for name, identity in identities.items():
+            known = self.clusters[name].identity
+            if any(known.get(key) != value for key, value in identity.items()) or known.keys() != identity.keys():
+                raise CaptureError(f"--since last: the capture of cluster {name} is not the one of the last audit; {_ANEW}")
+
+
+def load(file: Path) -> Saved | None:
+    """The state in a file; None where there is none.
+
+    Raises
+    ------
+    CaptureError
+        It is damaged, or of another version.
+    """
+    if not file.exists():
+        return None
+    try:
+        about = json.loads(file.read_bytes())
+        versions = about.pop("format"), about.pop("folds"), about.pop("counterpoise")
+        if versions != (_FORMAT, FOLD_VERSION, __version__):
+            raise CaptureError(f"{file}: was left by counterpoise {versions[2]}, this is {__version__}; {_ANEW}")
+        clusters = {name: ClusterState(**one) for name, one in about.pop("clusters").items()}
+        return Saved(clusters=clusters, **about)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CaptureError(f"{file}: damaged; {_ANEW}") from error
+
+
+def identity_of(source: str | Path) -> dict[str, Any]:
+    """What stays the same while a capture grows: its topic and start, and which records it says were aborted."""
+    folder = Path(source)
+    found: dict[str, Any] = {}
+    about = folder / "capture.json"
+    if about.is_file():
+        try:
+            read = json.loads(about.read_bytes())
+            found = {name: read.get(name) for name in ("topic", "topic_id", "started_at", "isolation")}
+        except (ValueError, AttributeError):
+            found = {"capture.json": "damaged"}
+    aborted = folder / "aborted_offsets.json"
+    found["aborted"] = hashlib.sha256(aborted.read_bytes().strip()).hexdigest()[:16] if aborted.is_file() else None
+    return found
+
+
+def text_of(moment: datetime | None) -> str | None:
+    """A time as the state keeps it."""
+    return None if moment is None else moment.astimezone(UTC).isoformat()
+
+
+def moment(text: str | None) -> datetime | None:
+    """The inverse of `text_of`."""
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(str, value)) or "not given"
+    return "not given" if value is None else str(value)

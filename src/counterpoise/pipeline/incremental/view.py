@@ -1,0 +1,138 @@
+"""The tables while an audit adds to them: what was final before, what is staged, and the files to move when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from counterpoise.pipeline import store
+from counterpoise.pipeline.incremental.journal import Journal, files_in
+from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.store import Folder
+from counterpoise.pipeline.tables import folder_of
+
+__all__ = ["REVISED", "View"]
+
+REVISED = ("rebalances", "partition_lag", "replays", "metrics")
+"""Tables whose newest rows later records may still change: such rows are in files of their own, ``open-*``."""
+_REPLACED = ("group_report", "findings")
+_KEY = ["cluster", "group_id"]
+
+
+class View:
+    """Tables of an audit that is under way.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    journal : Journal
+    fresh : bool
+        Whether what is in the folder is replaced as a whole.
+    """
+
+    def __init__(self, spark: SparkSession, journal: Journal, *, fresh: bool) -> None:
+        self._spark, self._journal, self._fresh = spark, journal, fresh
+        self._final = Folder(journal.staged / "final")
+        self._open = Folder(journal.staged / "open")
+        self._kept = Folder(journal.staged / "kept")
+        self._rewritten: list[Path] = []
+
+    def stage(self, name: str, table: DataFrame) -> DataFrame:
+        """Write new rows that will not change; read back."""
+        store.put(table, name, self._final)
+        return store.read(self._spark, name, self._final)
+
+    def stage_open(self, name: str, table: DataFrame) -> None:
+        """Write rows that may still change: all of them, they replace those of the last audit."""
+        store.put(table, name, self._open)
+
+    def redo(self, groups: DataFrame) -> None:
+        """Rows of `REVISED` of these groups are made again from the start: those that were final are left out from now on."""
+        for name in REVISED:
+            held = self._stored(name, "part-*")
+            if held is None:
+                continue
+            named = held.select(*_KEY, fn.input_file_name().alias("file"))
+            places = named.join(fn.broadcast(groups), _KEY, "left_semi").select("file").distinct().collect()
+            files = [Path(unquote(row["file"].removeprefix("file://"))) for row in places]
+            if files:
+                base = str(folder_of(self._journal.out, name))
+                rows = self._spark.read.schema(store.stored(name)).option("basePath", base).parquet(*map(str, files))
+                store.put(rows.join(fn.broadcast(groups), _KEY, "left_anti"), name, self._kept)
+                self._rewritten += files
+
+    def before(self, name: str) -> DataFrame:
+        """Rows that were final when the last audit ended, but for those of groups that are made again."""
+        if not any(file.is_relative_to(folder_of(self._journal.out, name)) for file in self._rewritten):
+            held = self._stored(name, "part-*")
+            return self._spark.createDataFrame([], store.stored(name)) if held is None else held
+        kept = store.read(self._spark, name, self._kept)
+        base = folder_of(self._journal.out, name)
+        rest = sorted(set(base.glob("cluster=*/date=*/part-*.parquet")) - set(self._rewritten))
+        if not rest:
+            return kept
+        # Plain scans and no join: whatever reads the table is planned many times over.
+        schema = store.stored(name)
+        others = self._spark.read.schema(schema).option("basePath", str(base)).parquet(*map(str, rest))
+        return kept.unionByName(others.select(*schema.names))
+
+    def opened(self, name: str) -> DataFrame | None:
+        """Rows that the last audit left open."""
+        return self._stored(name, "open-*")
+
+    def whole(self, name: str) -> DataFrame:
+        """The table as it will be: `before`, and all that is staged."""
+        table = store.read(self._spark, name, self._final)
+        if self._stored(name, "part-*") is not None:
+            table = table.unionByName(self.before(name))
+        if name in REVISED:
+            table = table.unionByName(store.read(self._spark, name, self._open))
+        return table.drop("date")
+
+    def aside(self, name: str, table: DataFrame) -> DataFrame:
+        """What is read many times from now on, written down for this audit only: a plain scan in the place of its plan."""
+        place = str(self._journal.staged / "aside" / name)
+        table.write.parquet(place)
+        return self._spark.read.schema(table.schema).parquet(place)
+
+    def moves(self, number: int) -> Iterator[tuple[Path, Path]]:
+        """Staged files and where they go."""
+        for kind, folder in (("part", self._final), ("part", self._kept), ("open", self._open)):
+            for name in TABLES:
+                for file in sorted((folder.path / name).glob("cluster=*/date=*/*.parquet")):
+                    place = folder_of(self._journal.out, name) / file.parent.parent.name / file.parent.name
+                    yield file, place / f"{kind}-{number:08d}-{folder.path.name}-{file.name}"
+
+    def gone(self) -> Iterable[Path]:
+        """Files that go when the staged ones come."""
+        if self._fresh:
+            return [place for name in TABLES for place in folder_of(self._journal.out, name).glob("*")]
+        old = [file for name in REVISED for file in folder_of(self._journal.out, name).glob("cluster=*/date=*/open-*.parquet")]
+        for name in _REPLACED:
+            for day in (self._final.path / name).glob("cluster=*/date=*"):
+                old += (folder_of(self._journal.out, name) / day.parent.name / day.name).glob("*.parquet")
+        return [*old, *self._rewritten]
+
+    def rows(self, number: int) -> dict[str, int]:
+        """How many rows each table will have, by the footers of its files."""
+        gone = {file for place in self.gone() for file in files_in(place)}
+        sums = {}
+        for name in TABLES:
+            held = set(folder_of(self._journal.out, name).glob("cluster=*/date=*/*.parquet")) - gone
+            sums[name] = sum(pq.read_metadata(file).num_rows for file in held)
+        for file, goal in self.moves(number):
+            sums[goal.parent.parent.parent.name] += pq.read_metadata(file).num_rows
+        return sums
+
+    def _stored(self, name: str, pattern: str) -> DataFrame | None:
+        folder = folder_of(self._journal.out, name)
+        if self._fresh or next(folder.glob(f"cluster=*/date=*/{pattern}.parquet"), None) is None:
+            return None
+        schema = store.stored(name)
+        held = self._spark.read.schema(schema).option("pathGlobFilter", pattern).parquet(str(folder))
+        return held.select(*schema.names)

@@ -1,0 +1,62 @@
+"""`audit --since last`: what does not go with it, told before anything starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from counterpoise.cli.app import app
+from counterpoise.pipeline.audit import AuditResult
+from counterpoise.pipeline.incremental import update
+
+SHOP = Path(__file__).parents[2] / "examples" / "shop"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--since", "yesterday"], "--since yesterday: only last is known; for a time give --from"),
+        (["--since", "last", "--topic", "t"], "--topic does not go with --since last"),
+        (["--since", "last", "--from", "2026-01-01"], "--from does not go with --since last"),
+        (["--since", "last", "--to", "2026-01-01"], "--to does not go with --since last"),
+        (["--since", "last", "--anonymize"], "--anonymize does not go with --since last"),
+        (["--since", "last", "--into", "s"], "--into does not go with --since last"),
+    ],
+)
+def test_options_that_do_not_go_together(options: list[str], words: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["audit", "a", *options, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert words in result.output
+    assert len(result.output.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text(json.dumps({"format": 2, "hashed": None}))
+    result = CliRunner().invoke(app, ["audit", str(SHOP), "--since", "last", "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "was made without it, and it cannot go on from there; give another --out" in result.output
+    assert len(result.output.strip().splitlines()) == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["summary.json"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_there_was_to_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+    def found(*_: Any, **__: Any) -> AuditResult:
+        return AuditResult(tmp_path, {"to": "2026-11-21T08:00:00.000Z"}, (), nothing_new=known)
+
+    if known:
+        (tmp_path / ".since").mkdir()
+        for file in (".since/state.json", "summary.json", "report.html"):
+            (tmp_path / file).write_text("")
+    monkeypatch.setattr(update, "run_update", found)
+    monkeypatch.setattr("counterpoise.report.render.write_report", lambda out: out / "page.html")
+    result = CliRunner().invoke(app, ["audit", str(SHOP), "--since", "last", "--out", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    nothing = "nothing new since the last audit, of records up to 2026-11-21T08:00:00.000Z: nothing is written\n"
+    everything = f"{tmp_path}: no earlier audit with --since last, so everything is read\n"
+    assert result.stderr.replace("\n", "") == (nothing if known else everything).replace("\n", "")

@@ -1,0 +1,145 @@
+"""`audit --since last`: whatever the pieces a capture came in, the tables are those of one audit of all of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.errors import CaptureError, OptionError
+from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.incremental.saved import identity_of, load
+from counterpoise.pipeline.incremental.update import update
+from counterpoise.pipeline.tables import folder_of
+from tests.pipeline.conftest import rows_of
+from tests.pipeline.incremental.conftest import STRATEGIES, Pieces
+from tests.pipeline.incremental.pieces import RECORDS, comparable_rows, plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def rows_by_number(out: Path, name: str, number: int) -> list[dict[str, Any]]:
+    """The rows that one audit added to a table of records."""
+    files = sorted(folder_of(out, name).rglob(f"part-{number:08d}-*.parquet"))
+    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+
+
+def count_by_group(rows: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(row["group_id"] for row in rows)
+
+
+def test_tables_in_pieces_are_the_tables_in_one_go(pieces: Pieces, name: str) -> None:
+    assert comparable_rows(pieces.out, name) == comparable_rows(pieces.whole, name)
+
+
+def test_the_summary_is_that_of_one_audit(pieces: Pieces) -> None:
+    whole, last = (json.loads((out / "summary.json").read_text(encoding="utf-8")) for out in (pieces.whole, pieces.out))
+    assert last.pop("since_last") == 3
+    assert (whole.pop("source"), last.pop("source")) == (str(pieces.whole.parent / "all"), str(pieces.folder))
+    assert plain(last) == plain(whole)
+
+
+def test_only_new_records_are_decoded(pieces: Pieces) -> None:
+    records = pq.read_table(pieces.folder / RECORDS, columns=["partition", "offset"])
+    ends = records.group_by("partition").aggregate([("offset", "max")]).to_pylist()
+    first, last = pieces.updates[0].positions, pieces.updates[-1].positions
+    assert last == {str(row["partition"]): row["offset_max"] + 1 for row in ends}
+    files = {number: rows_by_number(pieces.out, "offset_commits", number) for number in (1, 2, 3)}
+    assert all(files.values())
+    assert all(row["log_offset"] < first[str(row["log_partition"])] for row in files[1])
+    assert all(row["log_offset"] >= first.get(str(row["log_partition"]), 0) for row in files[2] + files[3])
+    assert sum(map(len, files.values())) == len(rows_of(pieces.whole, "offset_commits"))
+    assert 0 < pieces.updates[0].summary["records"]["total"] < records.num_rows
+
+
+def test_only_new_records_are_folded_and_groups_without_news_are_not_replayed(pieces: Pieces) -> None:
+    told = pieces.updates[-1]
+    news = count_by_group(rows_by_number(pieces.out, "group_generations", 3))
+    modern = count_by_group(rows_by_number(pieces.out, "modern_group_records", 3))
+    whole = count_by_group(rows_of(pieces.whole, "group_generations"))
+    folded = {group: n for group, n in told.folded.items() if group not in told.redone and group not in modern}
+    assert folded == {group: n for group, n in news.items() if group not in told.redone and group not in modern}
+    assert set(told.replayed) < set(whole)
+    for group, n in told.replayed.items():
+        # Before the new ones comes the last one of before.
+        assert n <= (whole[group] if group in told.redone else news.get(group, 0) + 1)
+
+
+def test_with_nothing_new_nothing_is_written(spark: SparkSession, pieces: Pieces) -> None:
+    before = {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in pieces.out.rglob("*") if file.is_file()}
+    result = update(spark, {"default": pieces.folder}, pieces.out, strategies=STRATEGIES)
+    assert result.nothing_new
+    assert result.summary == pieces.updates[-1].summary
+    after = {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in pieces.out.rglob("*") if file.is_file()}
+    lock = pieces.out / ".since" / "lock"
+    assert {**before, lock: None} == {**after, lock: None}
+
+
+def test_a_capture_that_dropped_what_was_not_read_is_refused(spark: SparkSession, pieces: Pieces, tmp_path: Path) -> None:
+    other = shutil.copytree(pieces.folder, tmp_path / "other")
+    table = pq.read_table(other / RECORDS)
+    stamps = table["timestamp"]
+    later = pa.array([one + timedelta(days=40) for one in stamps.to_pylist()], stamps.type)
+    offsets = pc.add(table["offset"], 1_000_000)
+    for name, column in (("timestamp", later), ("offset", offsets)):
+        table = table.set_column(table.schema.get_field_index(name), name, column)
+    pq.write_table(table, other / RECORDS)
+    at = pieces.updates[-1].positions["0"]
+    words = rf"dropped records before they were audited \(log partition 0: offsets {at} to 999999\); to audit anew what is left"
+    with pytest.raises(CaptureError, match=words):
+        update(spark, {"default": other}, pieces.out, strategies=STRATEGIES)
+
+
+def test_tables_that_were_made_without_since_last_are_not_replaced(spark: SparkSession, pieces: Pieces) -> None:
+    before = sorted(pieces.whole.rglob("*"))
+    with pytest.raises(OptionError, match="was made without it, and it cannot go on from there; give another --out"):
+        update(spark, {"default": pieces.folder}, pieces.whole, strategies=STRATEGIES)
+    assert sorted(pieces.whole.rglob("*")) == before
+
+
+def test_another_option_or_capture_is_refused_in_one_line(spark: SparkSession, pieces: Pieces, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"--strategies was sticky, lag-sticky and is now range; give the same"):
+        update(spark, {"default": pieces.folder}, pieces.out, strategies=["range"])
+    other = shutil.copytree(pieces.folder, tmp_path / "other")
+    table = pq.read_table(other / RECORDS)
+    pq.write_table(table.slice(0, 100), other / RECORDS)
+    with pytest.raises(CaptureError, match=r"last audit \(log partition \d+ ends before offset \d+\); to audit anew"):
+        update(spark, {"default": other}, pieces.out, strategies=STRATEGIES)
+    (other / "aborted_offsets.json").write_text("[[0, 1]]")
+    with pytest.raises(CaptureError, match="the capture of cluster default is not the one"):
+        update(spark, {"default": other}, pieces.out, strategies=STRATEGIES)
+
+
+def test_a_state_of_another_version_or_a_damaged_one_says_what_to_do(pieces: Pieces, tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    text = (pieces.out / ".since" / "state.json").read_text()
+    file.write_text(text.replace('"counterpoise": "', '"counterpoise": "9.'))
+    with pytest.raises(CaptureError, match=r"was left by counterpoise 9\..*to audit anew, delete"):
+        load(file)
+    file.write_text(text[:50])
+    with pytest.raises(CaptureError, match=r"damaged; to audit anew"):
+        load(file)
+
+
+def test_a_capture_is_told_by_what_stays_the_same(pieces: Pieces, tmp_path: Path) -> None:
+    assert identity_of(pieces.folder)["aborted"] is not None
+    (tmp_path / "capture.json").write_text('{"topic_id": "a", "started_at": 1, "hidden": []}')
+    before = identity_of(tmp_path)
+    (tmp_path / "capture.json").write_text('{"topic_id": "a", "started_at": 1, "hidden": ["x"]}')
+    assert identity_of(tmp_path) == before
+    (tmp_path / "capture.json").write_text('{"topic_id": "b", "started_at": 1}')
+    assert identity_of(tmp_path) != before
+
+
+def test_a_plain_audit_into_tables_that_are_kept_up_is_refused(spark: SparkSession, pieces: Pieces) -> None:
+    with pytest.raises(OptionError, match="its tables are kept up by --since last; give that too, or another --out"):
+        audit(spark, pieces.folder, pieces.out)
