@@ -143,8 +143,8 @@ class ClassicFold:
         held = self._held(claimed, subscribed)
         sizes = {topic: max(len(now.get(topic, ())), len(held.get(topic, ()))) for topic in held | now}
         both = subscribed & {topic for member in self._members for topic in member["topics"] or ()}
-        seen = ({topic: n for topic, n in known.items() if topic in both} for known in (self._sizes, sizes))
-        why = difference(self._members, members, *seen, (self._protocol, row["protocol"]))
+        was, is_now = ({topic: n for topic, n in known.items() if topic in both} for known in (self._sizes, sizes))
+        why = difference(self._members, members, was, is_now, (self._protocol, row["protocol"]))
         if not self._members:
             why = Difference("join", why.joined, [], [], why.detail.split(";")[0])
         if self._inherited and why.cause in ("unknown", "partition_count"):
