@@ -14,9 +14,10 @@ from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.engine import solve
 from counterpoise.solver.lag_blocks import LagBlocks
 from counterpoise.solver.lag_bound import bound_of, levels_of
+from counterpoise.solver.lag_cells import place_in_cells
 from counterpoise.solver.lag_counts import demand_counts, fill_up, shed_lag
 from counterpoise.solver.lag_desk import Desk, open_desk
-from counterpoise.solver.lag_place import place_in_cells, place_waiting
+from counterpoise.solver.lag_place import place_waiting
 from counterpoise.solver.lag_repair import repair
 
 __all__ = ["LAG_STICKY", "balance_lag"]
@@ -89,9 +90,14 @@ class _Planner:
         self.share, self.gain, self.slack = share, gain, Fraction(0)
         self.band = 0 if isinstance(counts, str) else min(counts, problem.n_partitions)
         self.trade = isinstance(counts, str)
-        self.target = solve(problem, racks="ignore")
+        self.free = self.band >= problem.n_partitions
+        self.target = np.full(problem.n_partitions, UNOWNED, np.int32) if self.free else solve(problem, racks="ignore")
         n = problem.n_members
         self.balanced = np.bincount(self.target + 1, minlength=n + 1)[1:].astype(np.int64)
+        desk = open_desk(problem, lag, budget, self.target if self.trade else None)
+        self.blocks = levels_of(desk)
+        self._limit(desk)
+        self.fresh = desk
 
     def plan(self) -> Int32:
         """The first attempt that meets the limits; where none does, the calmest that nothing beats by the tolerance."""
@@ -107,33 +113,28 @@ class _Planner:
 
     def _attempt(self, *, keep: bool, shed: bool) -> Desk:
         """Release, place, repair; without `keep` from an empty desk, for when keeping stands in the way."""
-        desk = self._desk()
-        blocks = levels_of(desk)
-        self._limit(desk, blocks)
+        desk, blocks = self.fresh.saved(), self.blocks
         if not keep:
             desk.release(np.flatnonzero(desk.owner != UNOWNED))
         one_class = len(desk.may) == 1
         if self.trade and not one_class:
             self._along_target(desk, blocks, keep=keep)
         else:
-            demand_counts(desk, self.balanced, self.band)
+            if not self.free:
+                demand_counts(desk, self.balanced, self.band)
             if shed:
                 shed_lag(desk)
             place_waiting(desk, blocks)
             if not fill_up(desk) or (desk.count > desk.most).any():
-                desk = self._desk()
-                self._limit(desk, blocks)
+                desk = self.fresh.saved()
                 self._along_target(desk, blocks, keep=keep)
         desk.trade_counts = self.trade
         repair(desk)
         return desk
 
-    def _desk(self) -> Desk:
-        return open_desk(self.problem, self.lag, self.budget, self.target if self.trade else None)
-
-    def _limit(self, desk: Desk, blocks: LagBlocks) -> None:
+    def _limit(self, desk: Desk) -> None:
         """Lag limits: the bound and what may be added to it, per capacity, rounded up to records."""
-        bound = bound_of(desk, blocks, np.maximum(self.balanced - self.band, 0))
+        bound = bound_of(desk, self.blocks, np.maximum(self.balanced - self.band, 0))
         self.slack = max(bound * self.share, Fraction(self.gain))
         top, bottom = (bound * (1 + self.share)).as_integer_ratio()
         low, high = bound.as_integer_ratio()

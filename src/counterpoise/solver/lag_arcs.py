@@ -39,7 +39,10 @@ def exchangeable(may: Bools, camp: Int64, kind: Int32, owner: Int32, capacity: I
 
     owned = np.flatnonzero(owner >= 0)
     cell = camp[owner[owned]] * kinds + kind[owned]
-    holding, held = np.divmod(np.flatnonzero(np.bincount(cell, minlength=kinds * camps)), kinds)
+    holds = np.bincount(cell, minlength=kinds * camps).reshape(camps, kinds) > 0
+    if _all_together(may, holds):
+        return may
+    holding, held = np.nonzero(holds)
     load = np.bincount(owner[owned], minlength=len(camp)).astype(np.int64)
     # A member gives its last partition at one price and takes another at the next: equal prices may change places.
     level, place = np.unique(np.concatenate([_price(load, -1, capacity), _price(load, 1, capacity)]), return_inverse=True)
@@ -54,6 +57,23 @@ def exchangeable(may: Bools, camp: Int64, kind: Int32, owner: Int32, capacity: I
     component = connected_components(graph, directed=True, connection="strong")[1]
     together: Bools = may & (component[:kinds, None] == component[None, kinds:hub])
     return together
+
+
+def _all_together(may: Bools, holds: Bools) -> bool:
+    """Every arc lies on a cycle of topic classes and the member classes that hold them alone: one walk each way tells."""
+    taking = may.any(axis=0)
+    for onward, back in ((may, holds), (holds.T, may.T)):
+        kinds = np.zeros(len(may), np.bool_)
+        kinds[0] = True
+        while not kinds.all():
+            camps = onward[kinds].any(axis=0)
+            further = back[camps].any(axis=0) | kinds
+            if np.array_equal(further, kinds):
+                return False
+            kinds = further
+        if not onward[:, taking].any(axis=0).all():
+            return False
+    return True
 
 
 def _price(load: Int64, way: int, capacity: Int64) -> Int64:

@@ -3,6 +3,7 @@
 For a set S of topics, lag(S) / capacity(members reaching S) bounds the largest lag per capacity of any plan from below.
 The densest set is found by Dinkelbach's iteration: at the ratio found so far, a min cut tells whether some set exceeds it.
 Members reaching it bear exactly that; topics left over do best without them, and the search goes on with the rest.
+Mostly no flow is needed: where even shares fill all members alike, no set is denser than the whole.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
+from counterpoise.solver.lag_share import Bools, even_shares
 
 _FLOW_UNITS = 2**30
 """Lags are scaled to this total: SciPy's max flow counts in 32 bits. Rounding costs tightness, never validity."""
 _BLOCKS = 64
 """After this many blocks the rest is one: deep nests gain nothing from finer levels."""
-
-Bools = npt.NDArray[np.bool_]
+_SMALL = 4096
+"""A table of so few cells takes a max flow less time than even shares."""
+_EVEN = 1e-6
+"""What even shares may miss of an equal level: so much, of itself, the bound may be too low."""
 
 __all__ = ["Bools", "LagBlocks", "lag_blocks", "transport"]
 
@@ -52,12 +55,13 @@ def lag_blocks(lag: Int64, capacity: Int64, may: Bools) -> LagBlocks:
     while topics.any():
         if len(levels) == _BLOCKS - 1 or len(topics) == 1 or may[np.ix_(topics, members)].all():
             densest = topics
-            level = _density(lag, capacity, may & members, densest)
         else:
-            level, densest = _densest(lag, capacity, may & members, topics)
+            densest = _densest(lag, capacity, may & members, topics)
+        level = _density(lag, capacity, may & members, densest)
         reached = members & may[densest].any(axis=0)
-        block_of_topic[densest], block_of_member[reached] = len(levels), len(levels)
-        levels.append(level)
+        if not levels or level < levels[-1]:
+            levels.append(level)
+        block_of_topic[densest], block_of_member[reached] = len(levels) - 1, len(levels) - 1
         topics, members = topics & ~densest, members & ~reached
     return LagBlocks(tuple(levels), block_of_topic, block_of_member)
 
@@ -66,9 +70,12 @@ def _density(lag: Int64, capacity: Int64, may: Bools, chosen: Bools) -> Fraction
     return Fraction(int(lag[chosen].sum()), max(1, int(capacity[may[chosen].any(axis=0)].sum())))
 
 
-def _densest(lag: Int64, capacity: Int64, may: Bools, topics: Bools) -> tuple[Fraction, Bools]:
-    """The largest lag(S) / capacity(reached by S), and its S: each round either proves it or finds a denser set."""
-    best, rows = topics, np.flatnonzero(topics)
+def _densest(lag: Int64, capacity: Int64, may: Bools, topics: Bools) -> Bools:
+    """The set S with the largest lag(S) / capacity(reached by S): each round either proves it or finds a denser one."""
+    best, proven = _guess(lag, capacity, may, topics) if may.size > _SMALL else (topics, False)
+    if proven:
+        return best
+    rows = np.flatnonzero(topics)
     level = _density(lag, capacity, may, best)
     while True:
         top, bottom = level.as_integer_ratio()
@@ -79,9 +86,35 @@ def _densest(lag: Int64, capacity: Int64, may: Bools, topics: Bools) -> tuple[Fr
         denser[rows[short]] = True
         found = _density(lag, capacity, may, denser) if denser.any() else Fraction(0)
         if found <= level:
-            best = _closed(may, topics, best)
-            return _density(lag, capacity, may, best), best
+            return _closed(may, topics, best)
         best, level = denser, found
+
+
+def _guess(lag: Int64, capacity: Int64, may: Bools, topics: Bools) -> tuple[Bools, bool]:
+    """All topics with lag if even shares fill their members alike; else the densest of the sets that press hardest on theirs.
+
+    The set, and whether no other is denser: what is left fits lower on the other members, and each fills its own alike.
+    """
+    behind = topics & (lag > 0)
+    if not behind.any():
+        return topics, True
+    rows = np.flatnonzero(behind)
+    shares = even_shares(lag[rows], capacity, may[rows], near=_EVEN)
+    if shares.fullest <= 1 + _EVEN:
+        return _closed(may, topics, behind), True
+    hardest = rows[np.argsort(-shares.row, kind="stable")]
+    covered = np.logical_or.accumulate(may[hardest], axis=0)
+    density = np.cumsum(lag[hardest]) / np.maximum(np.where(covered, capacity, 0).sum(axis=1), 1)
+    best = np.zeros_like(topics)
+    best[hardest[: int(np.argmax(density)) + 1]] = True
+    reached = may[best].any(axis=0)
+    left, others = behind & ~best, may & ~reached
+    fits = others[left].any(axis=1).all() and all(
+        even_shares(lag[rows], capacity, columns[rows], near=_EVEN).fullest <= 1 + _EVEN
+        for rows, columns in ((best, may & reached), (left, others))
+    )
+    best = _closed(may, topics, best)
+    return best, bool(fits) and _density(lag, capacity, others, left) <= _density(lag, capacity, may, best)
 
 
 def _closed(may: Bools, topics: Bools, chosen: Bools) -> Bools:

@@ -31,23 +31,24 @@ def bound_of(desk: Desk, blocks: LagBlocks, least: Int64) -> Fraction:
     fills up to its `least` count, with nothing lighter than the lightest of the group.
     """
     bound = blocks.level[0] if blocks.level else Fraction(0)
-    block_of_item = np.append(blocks.block_of_topic_class, -1)[desk.class_of]
     densest = blocks.block_of_member_class[desk.camp] == 0
-    for kind in range(len(desk.may)):
-        items = desk.weight[desk.class_of == kind]
-        if len(items):
-            bound = max(bound, Fraction(int(items.max()), int(desk.capacity[desk.may[kind]].max())))
+    heaviest = np.zeros(len(desk.may) + 1, np.int64)
+    np.maximum.at(heaviest, desk.class_of, desk.weight)
+    strongest = np.where(desk.may, desk.capacity, 0).max(axis=1, initial=1)
+    if len(strongest):
+        bound = max(bound, _largest_ratio(heaviest[:-1], strongest))
     light = least[densest] if len(desk.may) == 1 else np.zeros(int(densest.sum()), np.int64)
-    return max(bound, _crowding(desk.weight[block_of_item == 0], desk.capacity[densest], light))
+    counted = np.append(blocks.block_of_topic_class == 0, False)  # the last is for partitions of no class
+    items = desk.by_weight[counted[desk.class_of[desk.by_weight]]]
+    return max(bound, _crowding(desk.weight[items], desk.capacity[densest], light))
 
 
-def _crowding(weights: Int64, capacity: Int64, least: Int64) -> Fraction:
+def _crowding(falling: Int64, capacity: Int64, least: Int64) -> Fraction:
     """What the heaviest partitions alone demand of the members that can own them.
 
     Two arguments: the j heaviest lie on at most j members, at best those of the largest capacities; and of the
     k*M + 1 heaviest some member owns k + 1, at least the k + 1 lightest of them.
     """
-    falling = -np.sort(-weights)
     strongest = -np.sort(-capacity)
     most = min(len(falling), len(strongest))
     if not most:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
+from counterpoise.solver.lag_blocks import Bools
 from counterpoise.solver.lag_desk import Desk
 
 _LIGHTS = 3
@@ -20,21 +21,18 @@ _FOLLOWERS = 2
 _EFFORT = 200
 """Chains kept, times members waiting: many of them are easily packed, the last few deserve a thorough search."""
 _CHAINS_AT_MOST = 16
+_FULL = 20
+"""A chain that leaves no more than this part of the room empty is good enough: no other start is tried."""
 _NEXT = 24
 """So many of the members most over their limit are tried as the next link."""
 
 __all__ = ["Circles"]
 
 
-@dataclass(slots=True)
-class _Chain:
-    """Partitions that move so far, the weight of the last one, what was wasted, who is relieved (a bit each), who trades."""
-
-    waste: int
-    level: int
-    links: tuple[int, ...]
-    relieved: int
-    trades: int
+_Chain = tuple[int, int, tuple[int, ...], int, int]
+"""What was wasted, the weight of the last partition, the partitions, who is relieved (a bit each), who trades (-1: nobody)."""
+_Seeker = tuple[int, list[int], list[int], int, bool]
+"""A member to relieve: its number, partitions, their weights, its excess, whether its counts may change places."""
 
 
 @dataclass(slots=True)
@@ -43,6 +41,10 @@ class Circles:
 
     desk: Desk
     held: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
+    kind: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kind = self.desk.class_of.tolist()
 
     def forget(self, members: list[int]) -> None:
         """Their partitions have changed."""
@@ -63,36 +65,42 @@ class Circles:
         desk, best = self.desk, (0, 0)
         room = int(desk.limit[roomy] - desk.load[roomy])
         tried = waiting[:_NEXT]
-        excess = [int(desk.load[member] - desk.limit[member]) for member in tried]
+        seekers = [self._seeker(member, roomy, trading=trading) for member in tried]
+        takes = _Takers(desk.may, tried, roomy)
         width = max(1, min(_CHAINS_AT_MOST, _EFFORT // len(waiting)))
         found: tuple[list[int], int] = ([], -1)
-        for start in self._starts(roomy, tried, trading=trading):
-            chains, base = [start], start.level
-            hard = self._hard(tried, excess, base, base + room)
-            while chains:
-                longer = self._longer(chains, tried, excess, hard, base + room, roomy)
-                chains = sorted(longer.values(), key=_by_waste)[:width]
-                for chain in longer.values():
-                    last = chain.links[-1]
-                    value = (chain.level - base - chain.waste, -len(chain.links))
-                    if value > best and desk.may[desk.class_of[last], roomy]:
-                        best, found = value, (list(chain.links), chain.trades)
-            if len(found[0]) - (found[1] < 0) == len(waiting):
+        lights = min(_LIGHTS if width > 1 else 1, len(desk.may))
+        for start in self._starts(roomy, seekers, lights, trading=trading):
+            chains, base = [start], start[1]
+            hard = self._hard(seekers, base, base + room)
+            while chains and len(chains[0][2]) < desk.moves_left:
+                longer = self._longer(chains, seekers, hard, base + room, takes)
+                chains = sorted(longer, key=_by_waste)[:width]
+                for waste, level, links, _relieved, trades in longer:
+                    value = (level - base - waste, -len(links))
+                    if value > best and takes.back(self.kind[links[-1]]):
+                        best, found = value, (list(links), trades)
+            if len(found[0]) - (found[1] < 0) == len(waiting) or best[0] * _FULL >= room * (_FULL - 1):
                 break
         return found
 
-    def _starts(self, roomy: int, tried: list[int], *, trading: bool) -> list[_Chain]:
-        """Nothing, where counts may change places with a member to relieve; else the lightest of a few topic classes."""
+    def _seeker(self, member: int, roomy: int, *, trading: bool) -> _Seeker:
         desk = self.desk
+        excess = int(desk.load[member] - desk.limit[member])
+        return (member, *self.holding(member), excess, trading and _may_trade(desk, member, roomy))
+
+    def _starts(self, roomy: int, seekers: list[_Seeker], lights: int, *, trading: bool) -> list[_Chain]:
+        """Nothing, where counts may change places with a member to relieve; else the lightest of a few topic classes."""
         if trading:
-            return [_Chain(0, 0, (), 0, -1)] if any(_may_trade(desk, member, roomy) for member in tried) else []
-        starts, classes = [], set()
+            return [(0, 0, (), 0, -1)] if any(seeker[4] for seeker in seekers) else []
+        starts: list[_Chain] = []
+        classes = set()
         for partition, weight in zip(*self.holding(roomy), strict=True):
-            kind = int(desk.class_of[partition])
+            kind = self.kind[partition]
             if kind not in classes:
                 classes.add(kind)
-                starts.append(_Chain(0, weight, (partition,), 0, -1))
-            if len(classes) == min(_LIGHTS, len(desk.may)):
+                starts.append((0, weight, (partition,), 0, -1))
+            if len(classes) == lights:
                 break
         return starts
 
@@ -106,14 +114,13 @@ class Circles:
             relief += max(weights[number] - base, 0)
         return top - number if relief >= needed else 0
 
-    def _hard(self, tried: list[int], excess: list[int], base: int, most: int) -> list[tuple[int, int] | None]:
+    def _hard(self, seekers: list[_Seeker], base: int, most: int) -> list[tuple[int, int] | None]:
         """Members that no single partition within the room can relieve: (position of the heaviest in it, least relief).
 
         They give as many of these as it takes, one per circle; each must bring its share of the relief.
         """
         result: list[tuple[int, int] | None] = []
-        for member, needed in zip(tried, excess, strict=True):
-            weights = self.holding(member)[1]
+        for member, _items, weights, needed, _trades in seekers:
             top = bisect_right(weights, most)
             easy = top and weights[top - 1] >= base + needed
             pieces = 0 if easy else self.pieces(member, needed, base, most)
@@ -123,48 +130,41 @@ class Circles:
     def _longer(
         self,
         chains: list[_Chain],
-        tried: list[int],
-        excess: list[int],
+        seekers: list[_Seeker],
         hard: list[tuple[int, int] | None],
         most: int,
-        roomy: int,
-    ) -> dict[tuple[int, int], _Chain]:
+        takes: _Takers,
+    ) -> list[_Chain]:
         """Every chain with one more link; of those that relieve the same members and end in the same class the lightest."""
-        desk, class_of = self.desk, self.desk.class_of
-        one_class = len(desk.may) == 1
+        class_of = self.kind
+        one_class = len(self.desk.may) == 1
         followers = 1 if one_class else _FOLLOWERS
         longer: dict[tuple[int, int], _Chain] = {}
-        for chain in chains:
-            if len(chain.links) >= desk.moves_left:
-                continue
-            takers = desk.may[class_of[chain.links[-1]]] if chain.links else None
-            for at, member in enumerate(tried):
-                if chain.relieved >> at & 1:
+        for wasted, level, links, done, trading in chains:
+            takers = takes.of(class_of[links[-1]]) if links else None
+            for at, (member, items, weights, excess, may_trade) in enumerate(seekers):
+                if done >> at & 1 or not (may_trade if takers is None else takers[at]):
                     continue
-                if not (_may_trade(desk, member, roomy) if takers is None else takers[member]):
-                    continue
-                items, weights = self.holding(member)
                 steep = hard[at]
                 if steep is None:
-                    needed = chain.level + excess[at]
+                    needed = level + excess
                     if needed > most:
                         continue
                     first = bisect_left(weights, needed)
                 else:
                     first, needed = steep[0], weights[steep[0]]
-                    if needed - chain.level < steep[1]:
+                    if needed - level < steep[1]:
                         continue
-                relieved = chain.relieved | 1 << at
+                relieved = done | 1 << at
                 for place in range(first, min(first + followers, len(weights))):
                     weight = weights[place]
                     if weight > most:
                         break
-                    key = (relieved, 0 if one_class else int(class_of[items[place]]))
-                    waste = chain.waste + weight - needed
-                    if key not in longer or longer[key].waste > waste:
-                        trades = member if takers is None else chain.trades
-                        longer[key] = _Chain(waste, weight, (*chain.links, items[place]), relieved, trades)
-        return longer
+                    key = (relieved, 0 if one_class else class_of[items[place]])
+                    waste = wasted + weight - needed
+                    if key not in longer or longer[key][0] > waste:
+                        longer[key] = (waste, weight, (*links, items[place]), relieved, member if takers is None else trading)
+        return list(longer.values())
 
     def holding(self, member: int) -> tuple[list[int], list[int]]:
         """The member's partitions and their weights, lightest first; kept until forgotten."""
@@ -174,8 +174,26 @@ class Circles:
         return self.held[member]
 
 
+class _Takers:
+    """Who of the members tried may take a topic class, and whether the member with room may; asked once for each class."""
+
+    def __init__(self, may: Bools, tried: list[int], roomy: int) -> None:
+        self._may, self._members = may, [*tried, roomy]
+        self._known: dict[int, list[bool]] = {}
+
+    def of(self, kind: int) -> list[bool]:
+        """One for each member tried, and the last for the member with room."""
+        if kind not in self._known:
+            self._known[kind] = self._may[kind, self._members].tolist()
+        return self._known[kind]
+
+    def back(self, kind: int) -> bool:
+        """Whether the member with room may take it."""
+        return self.of(kind)[-1]
+
+
 def _by_waste(chain: _Chain) -> int:
-    return chain.waste
+    return chain[0]
 
 
 def _may_trade(desk: Desk, giver: int, taker: int) -> bool:

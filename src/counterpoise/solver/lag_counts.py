@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.model.problem import UNOWNED, Int64
+from counterpoise.model.problem import Int64
 from counterpoise.solver.lag_desk import Desk, Index
 
 __all__ = ["demand_counts", "fill_up", "shed_lag", "window"]
@@ -22,7 +22,7 @@ def demand_counts(desk: Desk, balanced: Int64, band: int) -> None:
     if len(desk.may) == 1:
         keep = _keep_one_class(desk.count, balanced, desk.least, widest, int((desk.class_of >= 0).sum()))
     surplus = desk.count - keep
-    for member, mine in _holdings(desk, np.flatnonzero(surplus)):
+    for member, mine in desk.holdings(np.flatnonzero(surplus)):
         number = int(surplus[member])
         share = int(desk.load[member]) * number // len(mine)
         excess = int(desk.load[member] - desk.limit[member])
@@ -56,19 +56,25 @@ def shed_lag(desk: Desk) -> None:
     """
     room = int((desk.limit - desk.load).max(initial=0))
     over = np.flatnonzero(desk.load > desk.limit)
-    ratio = -((desk.load[over] - desk.limit[over]) // desk.capacity[over])
-    for member, mine in _holdings(desk, over[np.argsort(ratio, kind="stable")]):
+    excess = desk.load - desk.limit
+    ratio = -(excess[over] // desk.capacity[over])
+    spare = np.minimum(desk.count - 1, desk.count - desk.least).tolist()
+    shed, moves_left = [], desk.moves_left
+    for member, mine in desk.holdings(over[np.argsort(ratio, kind="stable")]):
         weights = desk.weight[mine]
-        excess = int(desk.load[member] - desk.limit[member])
+        total = np.cumsum(weights)
         light = int(np.searchsorted(weights, room, side="right"))
-        if int(weights[:light].sum()) >= excess:
-            mine, weights = mine[:light], weights[:light]
-        number = int(np.searchsorted(np.cumsum(weights[::-1]), excess)) + 1
-        number = min(
-            number, len(mine), int(desk.count[member]) - 1, int(desk.count[member] - desk.least[member]), desk.moves_left
-        )
+        if light and int(total[light - 1]) >= excess[member]:
+            mine, weights, total = mine[:light], weights[:light], total[:light]
+        # As many of the heaviest as weigh the excess: where the rest weighs no more than what may stay.
+        number = len(mine) - int(np.searchsorted(total, total[-1] - excess[member], side="right"))
+        number = min(number, spare[member], moves_left)
         if number > 0:
-            desk.release(window(weights, mine, number, excess))
+            chosen = window(weights, mine, number, int(excess[member]))
+            moves_left -= int(np.count_nonzero(desk.previous[chosen] == member))
+            shed.append(chosen)
+    if shed:
+        desk.release(np.concatenate(shed))
 
 
 def window(weights: Int64, mine: Index, number: int, wanted: int) -> Index:
@@ -94,14 +100,3 @@ def fill_up(desk: Desk) -> bool:
         if desk.count[member] < desk.least[member]:
             return False
     return True
-
-
-def _holdings(desk: Desk, members: Index) -> list[tuple[int, Index]]:
-    """Each of `members` with its partitions, lightest first; one sort for all of them."""
-    asked = np.zeros(len(desk.load) + 1, np.bool_)
-    asked[members] = True
-    asked[UNOWNED] = False
-    held = np.flatnonzero(asked[desk.owner])
-    order = held[np.lexsort((desk.weight[held], desk.owner[held]))]
-    start = np.searchsorted(desk.owner[order], np.arange(len(desk.load) + 1))
-    return [(member, order[start[member] : start[member + 1]]) for member in members.tolist()]

@@ -1,66 +1,44 @@
-"""Placing what waits: longest first where all subscribe alike, guided by flows where they do not; zero lag by count."""
+"""Placing what waits: longest first where all subscribe alike, by even shares where they do not; zero lag by count."""
 
 from __future__ import annotations
 
-from fractions import Fraction
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from counterpoise.model.problem import UNOWNED, Int32, Int64
+from counterpoise.model.problem import Int32, Int64
 from counterpoise.solver.decode import slots as turns
-from counterpoise.solver.lag_blocks import LagBlocks, transport
+from counterpoise.solver.lag_blocks import LagBlocks
 from counterpoise.solver.lag_desk import Desk, Index
+from counterpoise.solver.lag_parts import by_class, cut, goals
+from counterpoise.solver.lag_share import Bools, Floats, even_shares
 from counterpoise.solver.longest_first import deal_longest_first, spread_by_count
 
-_HEAVY_FIRST = (50, 80, 95)
-"""Percent of the waiting lag after which the flow is asked again with what room is really left."""
+_PARTS = (600, 950)
+"""Thousandths of the waiting lag after which shares are made anew from what room is really left."""
+_RARELY = 8
+"""Heavy ones keep away from members that even shares give so many times less of their class than others."""
+_NEAR = 1e-3
 
-__all__ = ["place_in_cells", "place_waiting"]
+__all__ = ["place_waiting"]
 
 
 def place_waiting(desk: Desk, blocks: LagBlocks) -> None:
     """Give every waiting partition an owner; counts stay within `most` wherever the subscribers have room."""
-    goal = _goals(desk, blocks)
+    goal = goals(desk, blocks)
     waiting = desk.waiting()
-    heavy = waiting[desk.weight[waiting] > 0]
+    lagging = int(np.count_nonzero(desk.weight[waiting]))
     if len(desk.may) == 1:
-        _longest_first(desk, heavy, np.flatnonzero(desk.may[0]), goal, spare=len(waiting) - len(heavy))
+        _longest_first(desk, waiting[:lagging], goal, spare=len(waiting) - lagging)
     else:
-        _by_flow(desk, blocks, heavy, goal)
-    _spread_idle(desk, waiting[len(heavy) :])
+        _by_shares(desk, blocks, waiting[:lagging], goal)
+    _spread_idle(desk, waiting[lagging:])
 
 
-def place_in_cells(desk: Desk, target: Int32, blocks: LagBlocks) -> None:
-    """Place what waits so that each member gets as many of each topic class as `target` gives it.
-
-    What `target` keeps must have been kept on the desk, all else must wait.
-    """
-    goal = _goals(desk, blocks)
-    waiting = desk.waiting()
-    kinds, n = len(desk.may), len(desk.load)
-    cell = desk.class_of[waiting].astype(np.int64) * n + target[waiting]
-    slots = np.bincount(cell, minlength=kinds * n).reshape(kinds, n)
-    for part in _parts(desk, waiting):
-        for kind, items in _by_class(desk, part):
-            taker = deal_longest_first(desk.weight[items], desk.load - goal, slots[kind])
-            slots[kind] -= np.bincount(taker, minlength=n)
-            desk.place(items, taker)
-
-
-def _goals(desk: Desk, blocks: LagBlocks) -> Int64:
-    """The lag each member would bear if lag were divisible: its block's level times its capacity."""
-    level = [*blocks.level, Fraction(0)]
-    block = blocks.block_of_member_class[desk.camp]
-    goal = np.zeros(len(desk.load), np.int64)
-    for number in range(len(blocks.level)):
-        mine = block == number
-        top, bottom = level[number].as_integer_ratio()
-        goal[mine] = [top * c // bottom for c in desk.capacity[mine].tolist()] if bottom > 1 else top * desk.capacity[mine]
-    return goal
-
-
-def _longest_first(desk: Desk, items: Index, members: Index, goal: Int64, *, spare: int) -> None:
-    """Deal `items` (falling) to `members` by room left, keeping enough (`spare` more follow) to lift all to their least."""
+def _longest_first(desk: Desk, items: Index, goal: Int64, *, spare: int) -> None:
+    """Deal `items` (falling) by room left, keeping enough (`spare` more follow) to lift all to their least."""
+    members = np.flatnonzero(desk.may[0])
     while len(items):
         lacking = np.maximum(desk.least[members] - desk.count[members], 0)
         free = len(items) + spare - int(lacking.sum())
@@ -72,73 +50,114 @@ def _longest_first(desk: Desk, items: Index, members: Index, goal: Int64, *, spa
         items = items[size:]
 
 
-def _by_flow(desk: Desk, blocks: LagBlocks, items: Index, goal: Int64) -> None:
-    """Heavy parts first: shares of each topic class per member class by max flow, then longest first within each."""
-    member_class = desk.camp
-    n_classes = desk.may_camp.shape
-    same_block = blocks.block_of_topic_class[:, None] == blocks.block_of_member_class[None, :]
-    may = desk.may_camp & same_block
-    members_of = [np.flatnonzero(member_class == number) for number in range(n_classes[1])]
-    alone = np.array([int(members[0]) if len(members) == 1 else UNOWNED for members in members_of])
-    for part in _parts(desk, items):
-        left = items[desk.owner[items] == UNOWNED]
-        supply = np.zeros(n_classes[0], np.int64)
-        np.add.at(supply, desk.class_of[left], desk.weight[left])
-        room = np.zeros(n_classes[1], np.int64)
-        np.add.at(room, member_class, np.maximum(goal - desk.load, 0))
-        amount = transport(supply, room, may)[0]
-        slots = np.zeros(n_classes[1], np.int64)
-        np.add.at(slots, member_class, np.maximum(desk.most - desk.count, 0))
-        chosen = np.full(len(part), -1, np.int64)
-        for kind, at in _by_class(desk, part, positions=True):
-            columns = np.flatnonzero(desk.may_camp[kind])
-            # Outside its own block a class is the last resort: no share there, and the block's level against it.
-            level = -amount[kind, columns] + np.where(may[kind, columns], 0, 2**40)
-            open_slots = slots[columns] if int(slots[columns].sum()) >= len(at) else np.full(len(columns), len(at))
-            taker = deal_longest_first(desk.weight[part[at]], level, open_slots)
-            chosen[at] = columns[taker]
-            slots -= np.bincount(chosen[at], minlength=n_classes[1])
-        settled = np.flatnonzero(alone[chosen] != UNOWNED)
-        desk.place(part[settled], alone[chosen[settled]])
-        chosen[settled] = UNOWNED
-        order = np.argsort(chosen, kind="stable")
-        start = np.searchsorted(chosen[order], np.arange(n_classes[1] + 1))
-        for number in np.flatnonzero(np.diff(start)).tolist():
-            mine = part[order[start[number] : start[number + 1]]]
-            _longest_first(desk, mine, members_of[number], goal, spare=len(desk.owner))
+@dataclass(slots=True)
+class _Table:
+    """What is being placed: weight and class of each item (falling), and what has been given so far.
+
+    `homes` says which members a class may go to, `supply` how much of it is left, `level` how far each member is above its goal.
+    """
+
+    weight: Int64
+    kind: Int32
+    homes: Bools
+    supply: Int64
+    level: Int64
+    slots: Int64
+    taker: Int64
 
 
-def _parts(desk: Desk, items: Index) -> list[Index]:
-    """`items` (falling) cut where given shares of their lag are reached."""
-    total = np.cumsum(desk.weight[items])
-    if not len(items):
-        return []
-    cut = [int(np.searchsorted(total, int(total[-1]) * share // 100)) + 1 for share in _HEAVY_FIRST]
-    return [part for part in np.split(items, cut) if len(part)]
+def _by_shares(desk: Desk, blocks: LagBlocks, items: Index, goal: Int64) -> None:
+    """Heavy ones (`items` fall) one by one; the rest part by part, each topic class by its shares."""
+    homes = desk.may & (blocks.block_of_topic_class[:, None] == blocks.block_of_member_class[desk.camp][None, :])
+    homes = np.where(homes.any(axis=1)[:, None], homes, desk.may)  # outside its own block a class is the last resort
+    weight, kind = desk.weight[items], desk.class_of[items]
+    supply = np.zeros(len(homes), np.int64)
+    np.add.at(supply, kind, weight)
+    slots = desk.most - desk.count
+    table = _Table(weight, kind, homes, supply, desk.load - goal, slots, np.empty(len(items), np.int64))
+    bounded = bool((slots < len(items)).any())
+    parts = cut(weight, goal, _PARTS)
+    _one_by_one(table, parts[0], desk.may)
+    for begin, end in pairwise(parts):
+        _part(table, begin, end, bounded=bounded)
+    desk.place(items, table.taker)
 
 
-def _by_class(desk: Desk, items: Index, *, positions: bool = False) -> list[tuple[int, Index]]:
-    """Topic classes among `items`, each with its items (or their positions) in the same order."""
-    kinds = desk.class_of[items]
-    order = np.argsort(kinds, kind="stable")
-    start = np.searchsorted(kinds[order], np.arange(len(desk.may) + 1))
-    present = np.flatnonzero(np.diff(start)).tolist()
-    return [(k, order[start[k] : start[k + 1]] if positions else items[order[start[k] : start[k + 1]]]) for k in present]
+def _one_by_one(table: _Table, number: int, may: Bools) -> None:
+    """The first so many, each to the lowest it may go to: whose turn it is depends on the one before."""
+    if not number:
+        return
+    liked = _liked(table.supply, -table.level, table.homes)
+    for at in range(number):
+        kind, weight = table.kind[at], table.weight[at]
+        able = np.flatnonzero(liked[kind] & (table.slots > 0))
+        able = able if len(able) else np.flatnonzero(may[kind] & (table.slots > 0))
+        able = able if len(able) else np.flatnonzero(may[kind])
+        one = able[table.level[able].argmin()]
+        table.taker[at] = one
+        table.level[one] += weight
+        table.slots[one] -= 1
+        table.supply[kind] -= weight
+
+
+def _part(table: _Table, begin: int, end: int, *, bounded: bool) -> None:
+    """Each topic class by its shares; what a member gets above or below its share of one is made good with the next."""
+    shares = even_shares(table.supply, -table.level, table.homes, near=_NEAR)
+    over = np.minimum(-table.level, 0).astype(np.float64)
+    scale = int(table.supply.sum()) * shares.row / np.maximum(table.supply, 1)
+    for number, at in by_class(table.kind[begin:end], len(table.homes)):
+        column, lags = np.flatnonzero(table.homes[number]), table.weight[begin + at]
+        sums = lags.cumsum()
+        wanted = shares.column[column] * (scale[number] * int(sums[-1])) + over[column]
+        if bounded:
+            free = table.slots[column]
+            free = free if int(free.sum()) >= len(at) else np.full(len(column), len(at))
+            takers = column[deal_longest_first(lags, np.rint(-wanted).astype(np.int64), free)]
+            np.subtract.at(table.slots, takers, 1)
+        else:
+            takers = column[_along(sums - lags / 2, int(sums[-1]), wanted)]
+        over[column] = wanted
+        over -= np.bincount(takers, weights=lags, minlength=len(over))
+        table.taker[begin + at] = takers
+    np.add.at(table.level, table.taker[begin:end], table.weight[begin:end])
+    np.subtract.at(table.supply, table.kind[begin:end], table.weight[begin:end])
+
+
+def _liked(supply: Int64, room: Int64, homes: Bools) -> Bools:
+    """Where heavy partitions of each class may go: not to members whose room the other classes need."""
+    column = even_shares(supply, room, homes, near=_NEAR).column
+    part = np.where(room > 0, column / np.maximum(room, 1), 0)
+    most = np.where(homes, part, 0).max(axis=1, initial=0)
+    liked: Bools = homes & (part * _RARELY >= most[:, None])
+    return liked
+
+
+def _along(middle: Floats, total: int, wanted: Floats) -> Index:
+    """Lay lags along what the columns want, scaled to fit; the column at the middle of each lag.
+
+    `middle` is where that is when the lags are laid one after another; `total` is where they end.
+    """
+    edge = np.maximum(wanted, 0).cumsum()
+    if not edge[-1] > 0:
+        edge = (wanted - wanted.min() + 1).cumsum()
+    column: Index = np.minimum(edge.searchsorted(middle * (edge[-1] / total)), len(edge) - 1)
+    return column
 
 
 def _spread_idle(desk: Desk, items: Index) -> None:
     """Partitions without lag: the classes with fewest subscribers first, to the members with the fewest partitions."""
-    by_class = _by_class(desk, items)
-    by_class.sort(key=lambda pair: int(desk.may[pair[0]].sum()))
-    for kind, idle in by_class:
+    classes = by_class(desk.class_of[items], len(desk.may))
+    classes.sort(key=lambda pair: int(desk.may[pair[0]].sum()))
+    held, taker = desk.count.copy(), np.empty(len(items), np.int64)
+    for kind, at in classes:
         members = np.flatnonzero(desk.may[kind])
-        count = desk.count[members]
+        count = held[members]
         lacking = np.maximum(desk.least[members] - count, 0)
-        taken = np.zeros(len(members), np.int64)
-        if 0 < int(lacking.sum()) <= len(idle):
-            taken = lacking
+        taken = lacking if 0 < int(lacking.sum()) <= len(at) else np.zeros_like(lacking)
         slots = np.maximum(desk.most[members] - count - taken, 0)
-        rest = len(idle) - int(taken.sum())
+        rest = len(at) - int(taken.sum())
         slots = slots if int(slots.sum()) >= rest else np.full(len(members), rest)
         taken = taken + spread_by_count(rest, count + taken, slots, desk.capacity[members])
-        desk.place(idle, members[turns(taken, np.zeros_like(taken))])
+        taker[at] = members[turns(taken, np.zeros_like(taken))]
+        held[members] += taken
+    desk.place(items, taker)

@@ -48,11 +48,15 @@ def rotate(desk: Desk) -> None:
             if not waiting or room[roomy] <= 0 or desk.moves_left < 2 or misses == patience:
                 break
             misses += 1
+            if trading and not (desk.count[waiting] == desk.count[roomy] + 1).any():
+                continue
             links, trades = circles.find(roomy, waiting, trading=trading)
             if len(links) - (trades < 0) >= min(least, len(waiting)):
                 misses = 0
-                circles.forget(_turn(desk, roomy, links, trades))
-                waiting = [member for member in waiting if desk.load[member] > desk.limit[member]]
+                changed = _turn(desk, roomy, links, trades)
+                circles.forget(changed)
+                relieved = {member for member in changed if desk.load[member] <= desk.limit[member]}
+                waiting = [member for member in waiting if member not in relieved]
 
 
 def _down(desk: Desk, circles: Circles, waiting: list[int]) -> list[int]:

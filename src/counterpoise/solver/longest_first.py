@@ -69,16 +69,20 @@ def _batch(level: Int64, weights: Int64) -> int:
 
 def _by_heap(weights: Int64, level: Int64, slots: Int64, order: npt.NDArray[np.intp]) -> list[int]:
     """The same, one item at a time: the choice depends on the one before. Changes `level` and `slots`."""
-    heap = list(zip(level[order].tolist(), order.tolist(), slots[order].tolist(), strict=True))
+    bits = len(level).bit_length()
+    mask = (1 << bits) - 1
+    heap = [(low << bits) | taker for low, taker in zip(level[order].tolist(), order.tolist(), strict=True)]
     heapify(heap)
     chosen: list[int] = []
-    full = (2**63 - 1, len(level), 0)
+    left, full = slots.tolist(), 1 << 127
     for weight in weights.tolist():
-        low, taker, left = heap[0]
+        lowest = heap[0]  # level and bin in one number: compared at once
+        taker = lowest & mask
         chosen.append(taker)
-        heapreplace(heap, (low + weight, taker, left - 1) if left > 1 else full)
+        left[taker] -= 1
+        heapreplace(heap, lowest + (weight << bits) if left[taker] else full)
     np.add.at(level, chosen, weights)
-    np.subtract.at(slots, chosen, 1)
+    slots[:] = left
     return chosen
 
 
@@ -88,6 +92,10 @@ def spread_by_count(units: int, counts: Int64, slots: Int64, capacity: Int64) ->
     `counts` is what each bin holds already; `slots` in all at least `units`.
     """
     taken = np.zeros(len(counts), np.int64)
+    if units > 0 and int(capacity.min()) == int(capacity.max()):
+        even = _fill(units, counts)
+        if (even <= slots).all():
+            return even
     while units > 0:
         block = np.where(slots > taken, 0, -1)
         share = quotas(np.array([units]), block, Demand(capacity, counts + taken))
@@ -98,4 +106,15 @@ def spread_by_count(units: int, counts: Int64, slots: Int64, capacity: Int64) ->
             step[np.flatnonzero(slots > taken)[0]] = 1
         taken += step
         units -= int(step.sum())
+    return taken
+
+
+def _fill(units: int, counts: Int64) -> Int64:
+    """How many each bin takes of equal capacity and with slots enough: the lowest up to one level, ties by bin."""
+    rising = np.sort(counts)
+    total, number = rising.cumsum(), np.arange(1, len(counts) + 1)
+    reached = int((rising * number - total).searchsorted(units))
+    level, extras = divmod(units + int(total[reached - 1]), reached)
+    taken = np.maximum(level - counts, 0)
+    taken[np.flatnonzero(counts <= level)[:extras]] += 1
     return taken
