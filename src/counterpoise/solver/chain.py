@@ -43,16 +43,16 @@ def chain_of(classes: Classes) -> Chain | None:
     if int(width.max(initial=0)) > 2:
         return None
     links = np.flatnonzero(width == 2)
-    ends = classes.edge_member[classes.edge_start[links, None] + np.arange(2)]
+    one, other = classes.edge_member[classes.edge_start[links]], classes.edge_member[classes.edge_start[links] + 1]
     n_members = len(classes.camp)
-    degree = np.bincount(ends.ravel(), minlength=n_members)
+    degree = np.bincount(one, minlength=n_members) + np.bincount(other, minlength=n_members)
     if int(degree.max(initial=0)) > 2:
         return None
     live = classes.camp >= 0
     # A member's links, and a link's members, as sums: who comes from one finds the other by subtraction.
-    beside = (np.bincount(ends.ravel(), np.repeat(links + 1, 2), n_members)).astype(np.int64).tolist()
+    beside = (sum_by(one, links + 1, n_members) + sum_by(other, links + 1, n_members)).tolist()
     across = np.zeros(classes.n_kinds + 1, np.int64)
-    across[links + 1] = ends.sum(axis=1)
+    across[links + 1] = one + other
     member, link = _walk(np.flatnonzero(live & (degree < 2)).tolist(), beside, across.tolist())
     if len(member) < int(live.sum()):
         return None

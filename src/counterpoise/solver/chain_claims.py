@@ -3,15 +3,14 @@
 Units between members of different prices all go to the cheaper one. Between members of one price, the number passed to the
 right follows from the loads to the left: each member of the *stretch* takes its price or one less. So the choice is one bit a
 member, and dynamic programming decides: `most[x]` is how many claims to the left can stay if x units pass to the right. It is
-concave, so its slopes are all that is kept: a member's bit adds a slope of 0, a claim on either side raises or lowers slopes by
-1, and the limits of a link cut them off at both ends.
+concave, so all that is kept is where its slopes fall: a member's bit adds a slope of 0, a claim on either side raises or lowers
+slopes by 1 up to a place or from it on, and the limits of a link cut off both ends.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
-from operator import neg
 
 import numpy as np
 
@@ -100,29 +99,42 @@ def _choose(surplus: list[int], loose: list[int], first: list[int], second: list
     first, second : list of int
         Claims on `loose` of this member, and of the next.
     """
-    low = high = 0
-    slopes: list[int] = []  # of `most` between low, low + 1, .., high; falling
+    low = high = 0  # the least and the most that can come in
+    rises: list[int] = []  # where slopes above 0 fall by one, ascending; to be shifted by `up`
+    falls: list[int] = []  # and slopes of 0 and less, by `down`
+    up = down = 0
     turns = []
     for more, units, mine, theirs in zip(surplus, loose, first, second, strict=True):
-        # With the smaller load x + more is passed on, with the larger one less.
+        # With the smaller load x + more is passed on, with the larger one less: so a slope of 0 comes in where they turn.
         low += more - 1
         high += more
-        at = bisect_left(slopes, 0, key=neg) if slopes else 0
-        turns.append(low + 1 + at)
-        slopes.insert(at, 0)
+        up += more - 1
+        down += more
+        turns.append((rises[-1] + up if rises else low) + 1)
         if low < 0:
-            del slopes[:-low]
             low = 0
+            del rises[: bisect_right(rises, -up)]
+            under = bisect_left(falls, -down)
+            falls[:under] = [-down] * under
         if high > units:
-            del slopes[units - high :]
             high = units
-        if slopes:
-            if theirs > low:
-                upto = min(theirs - low, len(slopes))
-                slopes[:upto] = [slope + 1 for slope in slopes[:upto]]
-            if mine and units - mine < high:
-                since = max(units - mine - low, 0)
-                slopes[since:] = [slope - 1 for slope in slopes[since:]]
+            upto = bisect_right(rises, high - up)
+            rises[upto:] = [high - up] * (len(rises) - upto)
+            del falls[bisect_left(falls, high - down) :]
+        if low == high:
+            rises.clear()
+            falls.clear()
+            continue
+        if theirs > low:  # one slope more up to there: the first fall becomes a rise
+            insort(falls, min(theirs, high) - down)
+            bend = falls.pop(0) + down
+            if bend > low:
+                insort(rises, bend - up)
+        if mine and units - mine < high:  # one less from there on
+            insort(rises, max(units - mine, low) - up)
+            bend = rises.pop() + up
+            if bend < high:
+                insort(falls, bend - down)
     passed = []
     x = 0
     for more, turn in zip(reversed(surplus), reversed(turns), strict=True):

@@ -32,7 +32,10 @@ def prices(own: list[int], shared: list[int]) -> list[int]:
     found = []
     price = 0
     for low, high in zip(*(reversed(bounds) for bounds in _bounds(own, shared)), strict=True):
-        price = low if price < low else min(price, high)
+        if price < low:
+            price = low
+        elif price > high:
+            price = high
         found.append(price)
     found.reverse()
     return found

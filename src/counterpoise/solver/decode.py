@@ -64,11 +64,12 @@ def ascending(values: Int64) -> Int64:
     top = int(values.max())
     if top < 2**16:
         return np.argsort(values.astype(np.uint16), kind="stable")
-    if top >= 2**62 // n:
+    bits = n.bit_length()
+    if top >= 2**62 >> bits:
         return np.argsort(values, kind="stable")
-    packed = values * n + np.arange(n)
+    packed = (values << bits) | np.arange(n)
     packed.sort()
-    return np.asarray(packed % n, np.int64)
+    return np.asarray(packed & ((1 << bits) - 1), np.int64)
 
 
 def excess_claims(cell: Int64, position: Int64, excess: Int64, *, spread: bool) -> Int64:
@@ -161,10 +162,10 @@ def fill(owner: Int32, classes: Classes, kept: Int64, load: Int64, parcels: tupl
     in_turns = _turns(classes, kept, load)
     if int(number.sum()) != len(in_turns) or len(in_turns) != len(free):
         raise InvariantError(f"{len(free)} free partitions, {len(in_turns)} places, {int(number.sum())} units dealt")
-    by_camp = np.lexsort((kind, camp))
+    by_camp = ascending(camp * classes.n_kinds + kind)  # several times quicker than lexsort
     first = np.empty(len(kind), np.int64)
     first[by_camp] = np.cumsum(number[by_camp]) - number[by_camp]
-    by_kind = np.lexsort((camp, kind))
+    by_kind = ascending(kind * classes.n_camps + camp)
     kind, number = kind[by_kind], number[by_kind]
     takers = in_turns[ranges(first[by_kind], number)]
     _interleave(takers, kind, number, classes.n_kinds)
@@ -177,6 +178,8 @@ def _turns(classes: Classes, kept: Int64, load: Int64) -> Int32:
     need = load - kept
     who = np.flatnonzero(need)
     count = need[who]
+    if classes.n_camps == np.count_nonzero(classes.camp >= 0):  # every camp is one member
+        return np.repeat(who.astype(np.int32), count)
     level = np.repeat(kept[who], count) + ranks_in_runs(count)
     level += np.repeat(classes.camp[who], count) * (int(level.max()) + 1)
     return np.repeat(who.astype(np.int32), count)[ascending(level)]
@@ -189,9 +192,13 @@ def _interleave(takers: Int32, kind: Int64, number: Int64, n_kinds: int) -> None
         return
     where = np.flatnonzero(np.repeat(shared, number)) if not shared.all() else slice(None)
     kind, number = kind[shared], number[shared]
-    n_members = int(takers.max()) + 1
-    step = min(2**20, 2**62 // (n_kinds * n_members))
-    place = (2 * ranks_in_runs(number) + 1) * step // np.repeat(2 * number, number)
-    key = (np.repeat(kind, number) * step + place) * n_members + takers[where]
+    bits = int(takers.max()).bit_length()
+    step = min(2**20, 2**62 // (n_kinds << bits))
+    # Short integers divide several times quicker.
+    fits: type = np.uint32 if 2 * int(number.max()) * step < 2**32 else np.int64
+    parcel = np.repeat(np.arange(len(number)), number)
+    rank = np.arange(len(parcel)) - (np.cumsum(number) - number)[parcel]
+    place: npt.NDArray[np.integer] = ((2 * rank + 1) * step).astype(fits) // (2 * number).astype(fits)[parcel]
+    key = (((kind * step)[parcel] + place) << bits) | takers[where]
     key.sort()
-    takers[where] = key % n_members
+    takers[where] = key & ((1 << bits) - 1)
