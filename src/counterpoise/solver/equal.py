@@ -15,6 +15,7 @@ import numpy.typing as npt
 from counterpoise.errors import InvariantError
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.decode import excess_claims, slots
+from counterpoise.solver.equal_small import deal_small, is_small
 from counterpoise.solver.levels import Demand, quotas
 
 __all__ = ["common_subscribers", "deal_equal", "member_quotas"]
@@ -80,6 +81,8 @@ def deal_equal(
     int32[P]
         Balanced, and at that balance with as many claims kept as possible. O(P), and one sort of what changes hands.
     """
+    if is_small(problem):
+        return deal_small(problem, history, by_index=by_index)
     owner, claims = (None, None) if history == "ignore" else _valid_claims(problem, members)
     dead = _without_subscribers(problem)
     units = problem.n_partitions - (0 if dead is None else int(dead.sum()))
