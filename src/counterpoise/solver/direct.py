@@ -122,6 +122,8 @@ def _too_much(left: list[int], count: list[int], shares: Shares) -> bool:
 
 def _roomy_enough(subscribers: list[int], units: list[int], count: list[int], base: int, extras: int) -> bool:
     """Whether topics with the same subscribers fit on these at all, if nobody takes more than one unit above the base."""
+    if max(units) <= min(count) * base and len(set(subscribers)) == len(subscribers):
+        return True
     together: dict[int, int] = {}
     for members, n, takers in zip(subscribers, units, count, strict=True):
         n = together[members] = together.get(members, 0) + n
