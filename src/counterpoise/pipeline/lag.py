@@ -32,6 +32,7 @@ def partition_lag(
     *,
     topics: DataFrame | None = None,
     since: datetime | None = None,
+    anew: DataFrame | None = None,
 ) -> DataFrame:
     """Table `partition_lag`.
 
@@ -50,6 +51,8 @@ def partition_lag(
         ``topic, topic_id`` at the end of the recording: commits under another id are of a topic that was made anew since.
     since : datetime, optional
         Only rows after this time; `log_ends` still holds all samples.
+    anew : DataFrame, optional
+        ``cluster, group_id`` of groups whose rows are wanted whatever their time.
 
     Returns
     -------
@@ -68,23 +71,25 @@ def partition_lag(
     newest = _newest_commits(told if topics is None else _with_ids(told, topics), log_ends, steps)
     pairs = newest.select(*KEY).union(owners.select(*KEY)).distinct()
     ends = log_lives(log_ends)
-    shown, instants = ends, steps.select("cluster", "group_id", "time").distinct()
+    instants = steps.select("cluster", "group_id", "time").distinct()
+    samples, asked = pairs.join(ends, ["topic", "partition"]), pairs.join(instants, ["cluster", "group_id"])
     if since is not None:
-        shown, instants = _seen_after(ends, since), instants.where(fn.col("time") > fn.lit(since))
-    samples = pairs.join(shown, ["topic", "partition"]).withColumn("last", fn.lit(1))
-    asked = pairs.join(instants, ["cluster", "group_id"])
+        pairs = _looked_at_after(pairs, since, anew)
+        samples, asked = _seen_after(pairs, ends), pairs.join(instants, ["cluster", "group_id"]).where(_later())
+    samples = samples.withColumn("last", fn.lit(1))
     events = newest.unionByName(_owner_events(owners), True).unionByName(samples, True)
     events = events.unionByName(asked.withColumn("last", fn.lit(2)), True)
     until_now = Window.partitionBy(*KEY).orderBy("time", "last", "log_offset").rowsBetween(Window.unboundedPreceding, 0)
     as_of = events.select(
         *KEY,
+        *(() if since is None else ("after",)),
         "time",
         "last",
         fn.last("sample", ignorenulls=True).over(until_now).alias("sample"),
         fn.last("commit", ignorenulls=True).over(until_now).alias("commit"),
         fn.last("held", ignorenulls=True).over(until_now).alias("held"),
     )
-    wanted = fn.col("last") > 0 if since is None else (fn.col("last") > 0) & (fn.col("time") > fn.lit(since))
+    wanted = fn.col("last") > 0 if since is None else (fn.col("last") > 0) & _later()
     rows = at_instant(as_of.where(wanted)).withColumn("owner", _owner()).withColumn("offset", _offset())
     # Between samples only what is known is told: where nobody has committed, the next sample says so.
     known = rows.where("offset is not null or (owner is not null and not between)")
@@ -160,11 +165,24 @@ def _newest_commits(told: DataFrame, log_ends: DataFrame, steps: DataFrame) -> D
     return sums.select(*KEY, "time", "log_offset", fn.lit(0).alias("last"), fn.struct("offset", "gone").alias("commit"))
 
 
-def _seen_after(ends: DataFrame, since: datetime) -> DataFrame:
-    """Samples after `since`, and of each log the last one before: what an instant after `since` can see."""
-    after = fn.lead("time").over(Window.partitionBy("topic", "partition").orderBy("time"))
-    seen = (fn.col("time") > fn.lit(since)) | fn.col("after").isNull() | (fn.col("after") > fn.lit(since))
-    return ends.withColumn("after", after).where(seen).drop("after")
+def _looked_at_after(pairs: DataFrame, since: datetime, anew: DataFrame | None) -> DataFrame:
+    """Partitions of groups with the time (`after`; null: any) from which on rows are wanted."""
+    if anew is None:
+        return pairs.withColumn("after", fn.lit(since))
+    whole = fn.broadcast(anew.select("cluster", "group_id", fn.lit(True).alias("anew")))
+    marked = pairs.join(whole, ["cluster", "group_id"], "left")
+    return marked.withColumn("after", fn.when(fn.col("anew").isNull(), fn.lit(since))).drop("anew")
+
+
+def _later() -> Column:
+    return fn.col("after").isNull() | (fn.col("time") > fn.col("after"))
+
+
+def _seen_after(pairs: DataFrame, ends: DataFrame) -> DataFrame:
+    """Samples that a row after `after` can see: those after it, and of each log the last one before."""
+    following = fn.lead("time").over(Window.partitionBy("topic", "partition").orderBy("time"))
+    both = pairs.join(ends.withColumn("following", following), ["topic", "partition"])
+    return both.where(_later() | fn.col("following").isNull() | (fn.col("following") > fn.col("after"))).drop("following")
 
 
 def _owner_events(owners: DataFrame) -> DataFrame:

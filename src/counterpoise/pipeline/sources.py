@@ -233,7 +233,8 @@ def _companions(
     if folder is not None and (folder / _ENDS_FILE).exists():
         where = str(folder / _ENDS_FILE)
         with reading(where):
-            ends = _log_ends(spark.read.parquet(str(Path(where).absolute())), where)
+            # As with records: a running capture replaces what the link names.
+            ends = _log_ends(spark.read.parquet(str(Path(where).resolve())), where)
         notes += _null_note(rows_with_nulls(folder / _ENDS_FILE, list(_LOG_WANTED)))
     else:
         notes.append(f"no {_ENDS_FILE}: log ends are unknown, so lag is")

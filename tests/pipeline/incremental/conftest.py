@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.incremental import increment
 from counterpoise.pipeline.incremental.folded import fold_replays, fold_steps
 from counterpoise.pipeline.incremental.saved import load
@@ -16,18 +15,14 @@ from counterpoise.pipeline.incremental.update import update
 from counterpoise.pipeline.incremental.view import View
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
+from tests.pipeline.conftest import Audited
 from tests.pipeline.incremental.pieces import cut, ragged, until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-STRATEGIES = ("sticky", "lag-sticky")
-QUICK = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-}
-"""Few rows and many plans: compiling those would take most of the time."""
+ONE_PARTITION = {"spark.sql.shuffle.partitions": "1"}
+"""Few rows and many plans: a task more in each stage is what they cost."""
 
 
 @dataclass
@@ -109,11 +104,10 @@ def watched(monkeypatch: pytest.MonkeyPatch, told: Update) -> None:
 
 
 @pytest.fixture(scope="session")
-def pieces(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pieces:
+def pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Pieces:
     """To a moment; then ragged by offsets with samples far ahead, killed while its files are moved; then the rest."""
     base = tmp_path_factory.mktemp("pieces")
-    whole, out, folder = base / "whole", base / "out", base / "capture"
-    everything = (until(2.0, "timestamp"), until(2.0, "sampled_at"))
+    out, folder = base / "out", base / "capture"
     updates = []
 
     def go_on(records: Any, ends: Any) -> None:
@@ -121,22 +115,21 @@ def pieces(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pie
         told = Update()
         with pytest.MonkeyPatch.context() as patch:
             watched(patch, told)
-            told.summary = update(spark, {"default": folder}, out, strategies=STRATEGIES).summary
+            told.summary = update(spark, {"default": folder}, out).summary
         saved = load(out / ".since" / "state.json")
         assert saved is not None
         told.positions = saved.clusters["default"].positions
         updates.append(told)
 
-    with configured(spark, QUICK):
-        audit(spark, cut(base / "all", *everything), whole, strategies=STRATEGIES)
+    with configured(spark, ONE_PARTITION):
         go_on(until(0.35, "timestamp"), until(0.4, "sampled_at"))
         with pytest.MonkeyPatch.context() as patch:
             killed_while_storing(patch, 9)
             with pytest.raises(KilledError):
                 go_on(ragged, until(0.9, "sampled_at"))
         assert (out / ".since" / "journal.json").exists()
-        go_on(*everything)
-    return Pieces(whole, out, folder, updates)
+        go_on(until(2.0, "timestamp"), until(2.0, "sampled_at"))
+    return Pieces(audited.result.out, out, folder, updates)
 
 
 @pytest.fixture(params=list(TABLES))

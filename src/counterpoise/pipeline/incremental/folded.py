@@ -16,6 +16,7 @@ from counterpoise.pipeline.fold_state import from_text, to_text
 from counterpoise.pipeline.grouped import by_group
 from counterpoise.pipeline.rebalances import StepsFold
 from counterpoise.pipeline.replay_fold import Replay, ReplayFold
+from counterpoise.pipeline.replay_memo import Plans
 from counterpoise.pipeline.replays import replay_batch
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS, REBALANCES
 
@@ -118,8 +119,9 @@ def _step_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 def _replay_batches(names: Sequence[str]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         states: list[dict[str, Any]] = []
+        plans = Plans()
         for group, rows in by_group(batches):
-            yield from _replays_of(group, rows, names, states)
+            yield from _replays_of(group, rows, names, plans, states)
             if len(states) >= _BATCH:
                 yield _state_batch(states)
                 states = []
@@ -130,18 +132,25 @@ def _replay_batches(names: Sequence[str]) -> Callable[[Iterable[pa.RecordBatch]]
 
 
 def _replays_of(
-    group: tuple[str, str], rows: Iterator[Mapping[str, Any]], names: Sequence[str], states: list[dict[str, Any]]
+    group: tuple[str, str],
+    rows: Iterator[Mapping[str, Any]],
+    names: Sequence[str],
+    plans: Plans,
+    states: list[dict[str, Any]],
 ) -> Iterator[pa.RecordBatch]:
     saved, generations = _parted(rows)
-    fold = ReplayFold(names, None if saved is None else from_text(saved["state"]))
+    fold = ReplayFold(names, None if saved is None else from_text(saved["state"]), plans)
     finished = None if saved is None else saved["finished_ts"]
     pending: list[tuple[str, Replay]] = []
+    weight = 0
     for row in generations:
         finished = finished if fold.last is None else fold.last["log_ts"]
-        pending += [(group[0], replay) for replay in fold.feed(row)]
-        if sum(1 + len(replay.owner) // 64 for _, replay in pending) >= _BATCH:
+        for replay in fold.feed(row):
+            pending.append((group[0], replay))
+            weight += 1 + len(replay.owner) // 64
+        if weight >= _BATCH:
             yield _told(replay_batch(pending), open_=False)
-            pending = []
+            pending, weight = [], 0
     if pending:
         yield _told(replay_batch(pending), open_=False)
     last = fold.last

@@ -28,7 +28,7 @@ from counterpoise.pipeline.schemas import METRICS, REBALANCES, REPLAYS, TABLES
 from counterpoise.pipeline.sources import Capture
 from counterpoise.pipeline.stops import stops
 from counterpoise.pipeline.tables import folder_of
-from counterpoise.pipeline.timeline import committed, looks_transactional
+from counterpoise.pipeline.timeline import KEY, committed, looks_transactional
 
 __all__ = ["STAGES", "Increment"]
 
@@ -36,6 +36,8 @@ STAGES = ("new records", "rebalances", "lag", "replays", "report", "findings", "
 _KEY = ["cluster", "group_id"]
 _PLACE = ["log_partition", "log_offset"]
 _STATES = ("steps", "replays", "parts")
+_COUNTED = (*KEY, "log_ts", "log_partition", "log_offset", "deleted")
+"""Columns of commits that reports are made from."""
 
 
 class Increment:
@@ -165,27 +167,27 @@ class Increment:
         those that must be made again from the start (`_redone`; None: no group).
         """
         parts = [part.select(*_KEY, "log_ts") for part in (self._commits, self._generations, self._modern)]
-        self._touched = self._keep(_union(parts).groupBy(*_KEY).agg(fn.min("log_ts").alias("since")))
-        self._names_known = self._keep(topic_names(self._view.whole("offset_commits"), self._topics()))
+        self._touched = self._view.aside("touched", _union(parts).groupBy(*_KEY).agg(fn.min("log_ts").alias("since")))
+        self._names_known = self._view.aside("names", topic_names(self._view.whole("offset_commits"), self._topics()))
         replayed, stepped = self._state("replays", REPLAY_STATES), self._state("steps", STEP_STATES)
-        self._replayed = self._keep(self._generations.select(*_KEY).distinct())
+        self._replayed = self._generations.select(*_KEY).distinct()
         self._redone: DataFrame | None = None
         if replayed is None or stepped is None:
             return
         sampled = self._by_cluster({name: self._first_new_sample(name) for name in self._captures})
         settled = self._by_cluster({name: moment(one.final_until) for name, one in self._was.items()})
         late = self._touched.where(fn.col("since") <= settled).select(*_KEY)
-        known = self._keep(replayed.drop("state").join(fn.broadcast(self._touched), _KEY, "left"))
+        known = replayed.drop("state").join(fn.broadcast(self._touched), _KEY, "left")
         out_of_turn = (fn.col("finished_ts") >= fn.col("since")) | (fn.col("finished_ts") >= sampled)
         unnamed = stepped.select(*_KEY, fn.explode("unnamed").alias("topic_id"))
         named = unnamed.join(fn.broadcast(self._names_known), "topic_id", "left_semi")
         parts = [late, known.where(out_of_turn).select(*_KEY), named.select(*_KEY), *self._of_new_topics()]
-        redone = self._keep(_union(parts).distinct())
+        redone = self._view.aside("redone", _union(parts).distinct())
         if redone.count():
             self._redone = redone
             self._view.redo(redone)
         moved = known.where((fn.col("last_ts") >= fn.col("since")) | (fn.col("last_ts") >= sampled)).select(*_KEY)
-        self._replayed = self._keep(_union([self._replayed, moved, redone]).distinct())
+        self._replayed = self._view.aside("replayed", _union([self._replayed, moved, redone]).distinct())
 
     def _of_new_topics(self) -> list[DataFrame]:
         """Groups with commits on topics that were made anew since: which of their commits count is to be told again."""
@@ -210,7 +212,7 @@ class Increment:
             self._again_and("group_generations", self._generations),
             self._again_and("modern_group_records", self._modern),
         )
-        groups = self._keep(classic.select(*_KEY).union(modern.select(*_KEY)).distinct())
+        groups = self._view.aside("stepped", classic.select(*_KEY).union(modern.select(*_KEY)).distinct())
         states = self._state("steps", STEP_STATES)
         told = None if states is None else self._but_redone(_only(states, groups))
         out = self._keep(fold_steps(group_records(classic, modern, self._names_known), told))
@@ -262,11 +264,11 @@ class Increment:
 
     def _report(self) -> None:
         self._begin("report")
-        steps, commits = self._view.whole("rebalances"), _union(list(self.valid().values()))
+        steps, commits = self._view.whole("rebalances"), _union(list(self.valid().values())).select(*_COUNTED)
         tables = [steps, self._view.whole("group_generations"), self._view.whole("metrics"), commits]
         touched = self._touched.select(*_KEY).union(self._replayed).distinct()
         if self._saved is not None:
-            touched = self._keep(touched)
+            touched = self._view.aside("told", touched)
             names = ("steps-told", "generations-told", "metrics-told", "commits-told")
             tables = [self._view.aside(name, _only(table, touched)) for name, table in zip(names, tables, strict=True)]
         mine, generations, figures, said = tables

@@ -14,6 +14,9 @@ from counterpoise.pipeline.timeline import KEY
 __all__ = ["lag_news"]
 
 _GROUP = ("cluster", "group_id")
+_OF_COMMITS = (*KEY, "log_ts", "log_partition", "log_offset", "committed_offset", "deleted", "topic_id")
+_OF_STEPS = (*_GROUP, "log_ts", "log_partition", "log_offset", "kind", "protocol_kind", "generation", "assignment")
+"""What lag is read from: the rest of a row is not written down again."""
 _STEPS_BEFORE = 3
 """A step tells who owns a partition until the second one after it: what an older one said is over."""
 
@@ -47,6 +50,7 @@ def lag_news(
     if log_ends is None or since is None:
         return partition_lag(commits, steps, log_ends, topics=topics)
     moment = fn.lit(since)
+    commits, steps = commits.select(*_OF_COMMITS), steps.select(*_OF_STEPS)
     said, held = commits, steps
     if redone is not None:
         said, held = (table.join(fn.broadcast(redone), [*_GROUP], "left_anti") for table in (commits, steps))
@@ -55,17 +59,11 @@ def lag_news(
     rest = [name for name in commits.columns if name not in (*KEY, *place)]
     last = fn.max_by(fn.struct(*place, *rest), fn.struct(*place)).alias("last")
     tails = said.where(fn.col("log_ts") <= moment).groupBy(*KEY).agg(last).select(*KEY, "last.*")
-    recent = aside("commits", said.where(fn.col("log_ts") > moment).unionByName(tails.select(*said.columns)))
+    recent = said.where(fn.col("log_ts") > moment).unionByName(tails.select(*said.columns))
     backwards = Window.partitionBy(*_GROUP).orderBy(fn.desc("log_partition"), fn.desc("log_offset"))
     old = held.where(fn.col("log_ts") <= moment).withColumn("back", fn.row_number().over(backwards))
-    near = aside(
-        "steps", held.where(fn.col("log_ts") > moment).unionByName(old.where(fn.col("back") <= _STEPS_BEFORE).drop("back"))
-    )
-    new = partition_lag(recent, near, log_ends, topics=topics, since=since)
-    if redone is None:
-        return new
-    whole_commits, whole_steps = (
-        aside(f"redone-{name}", table.join(fn.broadcast(redone), [*_GROUP], "left_semi"))
-        for name, table in (("commits", commits), ("steps", steps))
-    )
-    return new.unionByName(partition_lag(whole_commits, whole_steps, log_ends, topics=topics))
+    near = held.where(fn.col("log_ts") > moment).unionByName(old.where(fn.col("back") <= _STEPS_BEFORE).drop("back"))
+    if redone is not None:
+        whole = [table.join(fn.broadcast(redone), [*_GROUP], "left_semi") for table in (commits, steps)]
+        recent, near = recent.unionByName(whole[0]), near.unionByName(whole[1])
+    return partition_lag(aside("commits", recent), aside("steps", near), log_ends, topics=topics, since=since, anew=redone)

@@ -41,18 +41,22 @@ class View:
         self._open = Folder(journal.staged / "open")
         self._kept = Folder(journal.staged / "kept")
         self._rewritten: list[Path] = []
+        self._whole: dict[str, DataFrame] = {}
 
     def stage(self, name: str, table: DataFrame) -> DataFrame:
         """Write new rows that will not change; read back."""
         store.put(table, name, self._final)
+        self._whole.pop(name, None)
         return store.read(self._spark, name, self._final)
 
     def stage_open(self, name: str, table: DataFrame) -> None:
         """Write rows that may still change: all of them, they replace those of the last audit."""
         store.put(table, name, self._open)
+        self._whole.pop(name, None)
 
     def redo(self, groups: DataFrame) -> None:
         """Rows of `REVISED` of these groups are made again from the start: those that were final are left out from now on."""
+        self._whole.clear()
         for name in REVISED:
             held = self._stored(name, "part-*")
             if held is None:
@@ -87,12 +91,14 @@ class View:
 
     def whole(self, name: str) -> DataFrame:
         """The table as it will be: `before`, and all that is staged."""
-        table = store.read(self._spark, name, self._final)
-        if self._stored(name, "part-*") is not None:
-            table = table.unionByName(self.before(name))
-        if name in REVISED:
-            table = table.unionByName(store.read(self._spark, name, self._open))
-        return table.drop("date")
+        if name not in self._whole:
+            table = store.read(self._spark, name, self._final)
+            if self._stored(name, "part-*") is not None:
+                table = table.unionByName(self.before(name))
+            if name in REVISED:
+                table = table.unionByName(store.read(self._spark, name, self._open))
+            self._whole[name] = table.drop("date")
+        return self._whole[name]
 
     def aside(self, name: str, table: DataFrame) -> DataFrame:
         """What is read many times from now on, written down for this audit only: a plain scan in the place of its plan."""
