@@ -83,8 +83,7 @@ class _Walk:
         """Augment until distances should be measured anew; False when nothing is left or no path is."""
         start, head, mate, room = self._start, self._head, self._mate, self.room
         depth = self._depths()
-        sink = far = len(start) - 1
-        sink -= 1
+        far = len(start) - 1
         if depth[0] >= far:
             return False
         at, looks = start.copy(), len(head)
@@ -101,23 +100,28 @@ class _Walk:
             if entry < end:
                 path.append(entry)
                 node = head[entry]
-                if node == sink:
+                if node == far - 1:
                     node = self._push(path)
                 continue
             looks -= end - start[node]
-            nearest = far
-            for entry in range(start[node], end):
-                if room[entry] and depth[head[entry]] < nearest:
-                    nearest = depth[head[entry]]
             at_depth[depth[node]] -= 1
             if not at_depth[depth[node]]:
                 return False  # paths come down step by step, and here nobody is left
-            depth[node] = min(nearest + 1, far)
+            depth[node] = self._raised(node, depth)
             at_depth[depth[node]] += 1
             at[node] = start[node]
             if path:
                 node = head[mate[path.pop()]]
         return any(room[: start[1]])
+
+    def _raised(self, node: int, depth: list[int]) -> int:
+        """One step more than the nearest neighbour needs."""
+        far = len(depth)
+        nearest = far - 1
+        for entry in range(self._start[node], self._start[node + 1]):
+            if self.room[entry] and depth[self._head[entry]] < nearest:
+                nearest = depth[self._head[entry]]
+        return nearest + 1
 
     def _push(self, path: list[int]) -> int:
         """As much as the path takes; the path is cut back to where it became full, and the node there returned."""
