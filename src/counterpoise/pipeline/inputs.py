@@ -29,7 +29,7 @@ Row = Mapping[str, Any]
 Kind = Literal["eager", "cooperative"]
 Claimed = tuple[dict[str, list[int]], int]
 """What a member claims by topic, and the generation of that, -1 for none."""
-_Carried = tuple[Sequence[str], Sequence[str], Int64, Int64, Int32]
+_Carried = tuple[Sequence[str], Sequence[str], Int64, Int64, Int64, Int32]
 _OPAQUE = ("stream",)
 
 
@@ -98,20 +98,24 @@ class Inputs:
         """The owners of an earlier plan in this generation's codes: int32[P], UNOWNED for what is gone or new."""
         if before is None:
             return np.full(self.problem.n_partitions, UNOWNED, np.int32)
-        place, translate = self._places(before)
-        return translate[np.append(before.owner, np.int32(UNOWNED))[place]]
+        place, new, translate = self._places(before)
+        if not len(before.owner):
+            return np.full(len(place), UNOWNED, np.int32)
+        result = translate[before.owner[place]]
+        result[new] = UNOWNED
+        return result
 
-    def _places(self, before: Planned) -> tuple[Int64, Int32]:
-        """(where each partition stood in the earlier plan, -1 if it is new; the code of each of its members now, -1 if gone).
+    def _places(self, before: Planned) -> tuple[Int64, Int64, Int32]:
+        """(where each partition stood in the earlier plan; which ones are new; the code of each of its members now, -1 if gone).
 
         Plans made together share their names, so this is found once for all of them.
         """
         known = self._carried
         if known is not None and known[0] is before.members and known[1] is before.topics and known[2] is before.topic_start:
-            return known[3], known[4]
+            return known[3:]
         code = {name: at for at, name in enumerate(self.group.member_ids)}
         translate = np.array([code.get(name, UNOWNED) for name in before.members] + [UNOWNED], np.int32)
-        place = np.full(self.problem.n_partitions, -1, np.int64)
+        place = np.full(self.problem.n_partitions, -1, np.int64)  # the last one, where there is none
         old_topic = {name: at for at, name in enumerate(before.topics)}
         new_start, old_start = self.problem.topic_start.tolist(), before.topic_start.tolist()
         for at, name in enumerate(self.group.topic_names):
@@ -119,8 +123,9 @@ class Inputs:
                 new, old = new_start[at], old_start[old_topic[name]]
                 n = min(new_start[at + 1] - new, old_start[old_topic[name] + 1] - old)
                 place[new : new + n] = np.arange(old, old + n)
-        self._carried = (before.members, before.topics, before.topic_start, place, translate)
-        return place, translate
+        new = np.flatnonzero(place < 0)
+        self._carried = (before.members, before.topics, before.topic_start, place, new, translate)
+        return place, new, translate
 
 
 def replayable(row: Row) -> bool:

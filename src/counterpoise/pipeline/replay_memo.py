@@ -8,12 +8,14 @@ from collections.abc import Hashable
 import numpy as np
 
 from counterpoise.assignors.registry import strategy
-from counterpoise.assignors.strategy import Assignor, Strategy
-from counterpoise.model.problem import Int32, Problem
+from counterpoise.assignors.strategy import EVERYTHING, Assignor, Strategy
+from counterpoise.model.problem import Int32, Int64, Problem
 
 __all__ = ["Asking", "Plans"]
 
 Content = tuple[Hashable, ...]
+_CLAIMS = ("previous_owner", "holder")
+_READ = tuple(sorted(EVERYTHING))
 
 
 class Plans:
@@ -70,7 +72,7 @@ class Asking:
 
     def __init__(self, problem: Problem, plans: Plans) -> None:
         self._problem, self._plans = problem, plans
-        self._parts: dict[str, Hashable] = {}
+        self._parts: dict[str, bytes] = {}
         self._content: tuple[Content, int] | None = None
         self._made: dict[tuple[Assignor, int], Int32] = {}
         self._owners: dict[bytes, Int32] = {}
@@ -110,23 +112,25 @@ class Asking:
             arrays = (problem.topic_start,) if everybody else (problem.topic_start, problem.subscriber_start, problem.subscriber)
             self._content = (problem.n_members, *(array.tobytes() for array in arrays)), sum(array.nbytes for array in arrays)
         (content, size), parts = self._content, []
-        for name in sorted(reads):
-            if name in ("previous_owner", "holder"):
-                part: Hashable = getattr(problem, name).tobytes()
+        for name in _READ:
+            if name not in reads:
+                continue
+            if name in _CLAIMS:
+                part = getattr(problem, name).tobytes()
             else:
                 if name not in self._parts:
                     self._parts[name] = _part(problem, name)
                 part = self._parts[name]
             parts.append(part)
-            size += len(part) if isinstance(part, bytes) else 0
+            size += len(part)
         return (*content, *parts), size
 
 
-def _part(problem: Problem, name: str) -> Hashable:
-    """What claims do not change, as a part of a key."""
+def _part(problem: Problem, name: str) -> bytes:
+    """What claims do not change, as a part of a key; empty where nothing is known of it."""
     if name == "racks":
         racks = problem.racks
         parts = () if racks is None else (racks.rack_of_member, racks.replica_start, racks.replica_rack)
         return b"".join(len(part).to_bytes(8, "big") + part.tobytes() for part in parts)
-    array = getattr(problem, name)
-    return None if array is None else array.tobytes()
+    array: Int64 | None = getattr(problem, name)
+    return b"" if array is None else array.tobytes()

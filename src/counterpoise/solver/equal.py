@@ -29,7 +29,9 @@ def common_subscribers(problem: Problem) -> Int32 | None:
 
     O(S) at worst, O(T) when every member subscribes to everything.
     """
-    starts = problem.subscriber_start
+    starts, n = problem.subscriber_start, problem.n_members
+    if problem.n_partitions and len(problem.subscriber) == n * problem.n_topics:
+        return problem.subscriber[:n]
     if _first_ones_differ(starts, problem.topic_start):
         return None
     count = starts[1:] - starts[:-1]
