@@ -294,3 +294,29 @@ def test_options_that_do_not_fit_are_refused_by_name(options: dict[str, Any], me
 def test_lags_beyond_any_log_are_refused() -> None:
     with pytest.raises(ProblemError, match="sum up to"):
         lag_sticky(problem_of([2], [[0]], 1, lag=[2**61, 2**61]))
+
+
+@pytest.mark.parametrize("counts", ["balanced", 10**6])
+@pytest.mark.parametrize(("size", "seed", "tolerance"), [(200, 2, 0.05), (205, 2, 0.02), (205, 3, 0.02)])
+def test_drift_in_small_groups_never_moves_nearly_everything_and_stays_within_twice_the_tolerance(
+    counts: str | int, size: int, seed: int, tolerance: float
+) -> None:
+    """About twenty partitions a member, half of the topics each: where keeping misses the limit, only a few are dealt anew."""
+    rng = np.random.default_rng(seed)
+    n = 10 * size
+    problem = group("random", 10, size, 100, rng, lag=rng.lognormal(10, 1, n).astype(np.int64))
+    owner = lag_sticky(problem, tolerance=tolerance, counts=counts)
+    for number in range(25):
+        assert problem.lag is not None
+        problem = problem.replace(previous_owner=owner, lag=(problem.lag * rng.uniform(0.8, 1.2, n)).astype(np.int64))
+        owner = lag_sticky(problem, tolerance=tolerance, counts=counts)
+        report = lag_report(problem, owner, counts="balanced" if counts == "balanced" else None)
+        assert report.moves < 0.2 * n, f"rebalance {number}"
+        assert report.gap <= 2 * tolerance, f"rebalance {number}"
+
+
+def test_nobody_moves_for_a_limit_that_the_owner_of_a_giant_cannot_meet() -> None:
+    """Three each: whoever has the 100 has two more, of 9 at least each; so 110 elsewhere is no lag worth a move."""
+    lag = [100, 9, 9, 60, 25, 25, 20, 15, 15, 40, 40, 20]
+    problem = problem_of([9, 3], [[0, 1, 2], [0, 1, 2, 3]], 4, np.repeat([0, 1, 2, 3], 3), lag=lag)
+    assert lag_sticky(problem, tolerance=0.0).tolist() == problem.previous_owner.tolist()

@@ -48,7 +48,7 @@ def test_one_topic_far_behind_is_a_block_of_its_own_without_any_flow(monkeypatch
     def never(*_: object) -> None:
         raise AssertionError("a flow was asked for")
 
-    monkeypatch.setattr(lag_blocks, "transport", never)
+    monkeypatch.setattr(lag_blocks, "overfull", never)
     rng = np.random.default_rng(4)
     may, lag = rng.random((60, 200)) < 0.5, rng.integers(900, 1100, 60)
     even = lag_blocks.lag_blocks(lag, np.ones(200, np.int64), may)
@@ -96,3 +96,10 @@ def test_what_no_balanced_plan_uses_is_the_same_by_walks_and_by_strong_component
             patch.setattr(lag_arcs, "_all_together", lambda *_: False)
             assert np.array_equal(quick, lag_arcs.exchangeable(*case)), f"group {number}"
     assert together > 20
+
+
+def test_sets_that_are_equally_dense_are_one_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag_blocks, "_SMALL", 0)
+    blocks = lag_blocks.lag_blocks(np.array([5, 5, 1]), np.ones(3, np.int64), np.eye(3, dtype=np.bool_))
+    assert blocks.level == (Fraction(5), Fraction(1))
+    assert blocks.block_of_topic_class.tolist() == [0, 0, 1]

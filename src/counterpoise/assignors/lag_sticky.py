@@ -13,10 +13,11 @@ from counterpoise.errors import OptionError, ProblemError
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.engine import solve
 from counterpoise.solver.lag_blocks import LagBlocks
-from counterpoise.solver.lag_bound import bound_of, levels_of
+from counterpoise.solver.lag_bound import bound_of, filled_up, levels_of
 from counterpoise.solver.lag_cells import place_in_cells
 from counterpoise.solver.lag_counts import demand_counts, fill_up, shed_lag
 from counterpoise.solver.lag_desk import Desk, open_desk
+from counterpoise.solver.lag_near import settle_near
 from counterpoise.solver.lag_place import place_waiting
 from counterpoise.solver.lag_repair import repair
 
@@ -101,15 +102,26 @@ class _Planner:
 
     def plan(self) -> Int32:
         """The first attempt that meets the limits; where none does, the calmest that nothing beats by the tolerance."""
-        best = self._attempt(keep=True, shed=True)
-        if not best.excess():
-            return best.owner
-        rivals = [best] if self.budget < _UNLIMITED else [best, self._attempt(keep=False, shed=False)]
+        first = self._attempt(keep=True, shed=True)
+        if not first.excess():
+            return first.owner
         best = self._attempt(keep=True, shed=False)
+        near = self._near(best)
+        if near:
+            return near.owner
+        rivals = [first] if self.budget < _UNLIMITED else [first, self._attempt(keep=False, shed=False)]
+        calm = best
         for rival in rivals:
             if _worst(rival) + self.slack < _worst(best):
                 best = rival
-        return best.owner
+        near = None if best is calm else self._near(best)
+        return near.owner if near else best.owner
+
+    def _near(self, desk: Desk) -> Desk | None:
+        """What meets the limits and differs from `desk` for a few members only, `desk` itself included."""
+        if not desk.excess():
+            return desk
+        return settle_near(desk, self.blocks, cells=not self.free) if self.budget == _UNLIMITED else None
 
     def _attempt(self, *, keep: bool, shed: bool) -> Desk:
         """Release, place, repair; without `keep` from an empty desk, for when keeping stands in the way."""
@@ -135,6 +147,8 @@ class _Planner:
     def _limit(self, desk: Desk) -> None:
         """Lag limits: the bound and what may be added to it, per capacity, rounded up to records."""
         bound = bound_of(desk, self.blocks, np.maximum(self.balanced - self.band, 0))
+        if self.trade:
+            bound = filled_up(desk, self.balanced, bound)
         self.slack = max(bound * self.share, Fraction(self.gain))
         top, bottom = (bound * (1 + self.share)).as_integer_ratio()
         low, high = bound.as_integer_ratio()

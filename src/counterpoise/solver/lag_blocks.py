@@ -26,7 +26,7 @@ _SMALL = 4096
 _EVEN = 1e-6
 """What even shares may miss of an equal level: so much, of itself, the bound may be too low."""
 
-__all__ = ["Bools", "LagBlocks", "lag_blocks", "transport"]
+__all__ = ["Bools", "LagBlocks", "lag_blocks", "overfull"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _densest(lag: Int64, capacity: Int64, may: Bools, topics: Bools) -> Bools:
         top, bottom = level.as_integer_ratio()
         if int(lag.sum()) * bottom >= _FLOW_UNITS:  # scaled in any case: fractions of a record do not matter
             top, bottom = top // bottom, 1
-        short = transport(lag[rows] * bottom, top * capacity, may[rows])[1]
+        short = overfull(lag[rows] * bottom, top * capacity, may[rows])
         denser = np.zeros(len(lag), np.bool_)
         denser[rows[short]] = True
         found = _density(lag, capacity, may, denser) if denser.any() else Fraction(0)
@@ -123,19 +123,11 @@ def _closed(may: Bools, topics: Bools, chosen: Bools) -> Bools:
     return chosen | (topics & ~(may & ~reached).any(axis=1))
 
 
-def transport(supply: Int64, room: Int64, may: Bools) -> tuple[Int64, Bools]:
-    """Send as much of `supply` per row into `room` per column as `may` allows.
+def overfull(supply: Int64, room: Int64, may: Bools) -> Bools:
+    """Rows on the source side of the min cut, bool[rows]: together they do not fit into what they reach. None if all fit.
 
-    Returns
-    -------
-    amount : int64[rows, columns]
-    short : bool[rows]
-        Rows on the source side of the min cut: together they do not fit into what they reach. Empty if all fit.
-
-    Notes
-    -----
-    Dinic's algorithm in SciPy on rows + columns + 2 nodes; amounts are scaled to 32 bits and back, so sums can differ
-    from `supply` by a few units: the caller treats them as quotas, not as truth.
+    Which flow is found does not matter: every maximum flow leaves the same rows there. Dinic's algorithm in SciPy on
+    rows + columns + 2 nodes; amounts are scaled to 32 bits, so a set that exceeds its room by a few units may pass.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order, maximum_flow
@@ -145,9 +137,8 @@ def transport(supply: Int64, room: Int64, may: Bools) -> tuple[Int64, Bools]:
     unit = max(1, -(-int(max(supply.sum(), 1)) // _FLOW_UNITS))
     out, into = supply // unit, np.minimum(-(-np.maximum(room, 0) // unit), _FLOW_UNITS)
     r, c = np.nonzero(may & (out > 0)[:, None])
-    amount = np.zeros(may.shape, np.int64)
     if not len(r):
-        return amount, out > 0
+        return out > 0
     source, sink = rows + columns, rows + columns + 1
     tail = np.concatenate([np.full(rows, source), r, rows + np.arange(columns)])
     head = np.concatenate([np.arange(rows), rows + c, np.full(columns, sink)])
@@ -155,10 +146,9 @@ def transport(supply: Int64, room: Int64, may: Bools) -> tuple[Int64, Bools]:
     some = size > 0
     graph = sparse((size[some], (tail[some], head[some])), shape=(sink + 1, sink + 1), dtype=np.int32)
     graph.sort_indices()
-    flow = maximum_flow(graph, source, sink, method="dinic").flow
-    residual = sparse(graph - flow)
+    residual = sparse(graph - maximum_flow(graph, source, sink, method="dinic").flow)
     residual.eliminate_zeros()
     seen = np.zeros(sink + 1, np.bool_)
     seen[breadth_first_order(residual, source, return_predecessors=False)] = True
-    amount[r, c] = np.asarray(sparse(flow)[r, rows + c]).ravel().astype(np.int64) * unit
-    return amount, seen[:rows] & (out > 0)
+    short: Bools = seen[:rows] & (out > 0)
+    return short

@@ -10,7 +10,10 @@ from counterpoise.model.problem import Int64
 from counterpoise.solver.lag_blocks import LagBlocks, lag_blocks
 from counterpoise.solver.lag_desk import Desk
 
-__all__ = ["bound_of", "levels_of"]
+_LOOK = 4
+"""Among so many times the least count of the lightest partitions is looked for what fills up a member; beyond is left out."""
+
+__all__ = ["bound_of", "filled_up", "levels_of"]
 
 
 def levels_of(desk: Desk) -> LagBlocks:
@@ -41,6 +44,31 @@ def bound_of(desk: Desk, blocks: LagBlocks, least: Int64) -> Fraction:
     counted = np.append(blocks.block_of_topic_class == 0, False)  # the last is for partitions of no class
     items = desk.by_weight[counted[desk.class_of[desk.by_weight]]]
     return max(bound, _crowding(desk.weight[items], desk.capacity[densest], light))
+
+
+def filled_up(desk: Desk, balanced: Int64, bound: Fraction) -> Fraction:
+    """`bound`, or what the owner of a heavy partition bears in any balanced plan: it fills up with the lightest it may own.
+
+    `balanced` are the counts of one such plan; the others have the same in another order, with nobody off by more than one.
+    Nothing is claimed where capacities differ.
+    """
+    capacity = int(desk.capacity.max(initial=1))
+    if int(desk.capacity.min(initial=1)) != capacity or not len(desk.may):
+        return bound
+    others = np.maximum(balanced - np.isin(balanced - 1, balanced) - 1, 0)
+    lightest = desk.by_weight[::-1]
+    lightest = lightest[desk.class_of[lightest] >= 0][: _LOOK * (int(others.max(initial=0)) + 1) + 16]
+    most = int(desk.weight[lightest].sum())
+    heaviest = np.zeros(len(desk.may) + 1, np.int64)
+    np.maximum.at(heaviest, desk.class_of, desk.weight)
+    for kind in np.flatnonzero(heaviest[:-1] + most > int(bound * capacity)).tolist():
+        members = np.flatnonzero(desk.may[kind])
+        filling = lightest[desk.weight[lightest] < heaviest[kind]]
+        able = desk.may[desk.class_of[filling]][:, members]
+        taken = able & (able.cumsum(axis=0) <= others[members])
+        least = int((taken * desk.weight[filling][:, None]).sum(axis=0).min(initial=most))
+        bound = max(bound, Fraction(int(heaviest[kind]) + least, capacity))
+    return bound
 
 
 def _crowding(falling: Int64, capacity: Int64, least: Int64) -> Fraction:

@@ -19,6 +19,10 @@ _PARTS = (600, 950)
 """Thousandths of the waiting lag after which shares are made anew from what room is really left."""
 _RARELY = 8
 """Heavy ones keep away from members that even shares give so many times less of their class than others."""
+_VERY_FEW = 1000
+"""So many go one by one, heavy or not."""
+_FEW = 20_000
+"""So many are dealt longest first, to the letter, within a topic class."""
 _NEAR = 1e-3
 
 __all__ = ["place_waiting"]
@@ -75,11 +79,11 @@ def _by_shares(desk: Desk, blocks: LagBlocks, items: Index, goal: Int64) -> None
     np.add.at(supply, kind, weight)
     slots = desk.most - desk.count
     table = _Table(weight, kind, homes, supply, desk.load - goal, slots, np.empty(len(items), np.int64))
-    bounded = bool((slots < len(items)).any())
-    parts = cut(weight, goal, _PARTS)
+    exactly = len(items) <= _FEW or bool((slots < len(items)).any())
+    parts = cut(weight, goal, _PARTS) if len(items) > _VERY_FEW else [len(items)]
     _one_by_one(table, parts[0], desk.may)
     for begin, end in pairwise(parts):
-        _part(table, begin, end, bounded=bounded)
+        _part(table, begin, end, exactly=exactly)
     desk.place(items, table.taker)
 
 
@@ -100,7 +104,7 @@ def _one_by_one(table: _Table, number: int, may: Bools) -> None:
         table.supply[kind] -= weight
 
 
-def _part(table: _Table, begin: int, end: int, *, bounded: bool) -> None:
+def _part(table: _Table, begin: int, end: int, *, exactly: bool) -> None:
     """Each topic class by its shares; what a member gets above or below its share of one is made good with the next."""
     shares = even_shares(table.supply, -table.level, table.homes, near=_NEAR)
     over = np.minimum(-table.level, 0).astype(np.float64)
@@ -109,7 +113,7 @@ def _part(table: _Table, begin: int, end: int, *, bounded: bool) -> None:
         column, lags = np.flatnonzero(table.homes[number]), table.weight[begin + at]
         sums = lags.cumsum()
         wanted = shares.column[column] * (scale[number] * int(sums[-1])) + over[column]
-        if bounded:
+        if exactly:
             free = table.slots[column]
             free = free if int(free.sum()) >= len(at) else np.full(len(column), len(at))
             takers = column[deal_longest_first(lags, np.rint(-wanted).astype(np.int64), free)]
