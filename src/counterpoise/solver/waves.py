@@ -16,6 +16,9 @@ from counterpoise.solver.classes import ranges, sum_by
 
 __all__ = ["depths_by_layer", "wave"]
 
+GOLDEN = 40_503
+"""Multiples of it are spread evenly over 2**16: the golden section."""
+
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
 
@@ -76,7 +79,10 @@ def wave(start: Int64, head: Int32s, mate: Int64, room: Int64, depth: Int64) -> 
 
 
 def _split(stock: Int64, tail: Int64, could: Int64) -> Int64:
-    """What each node's stock sends along its entries, sorted by node: shares in proportion, rounded so that they add up."""
+    """What each node's stock sends along its entries, sorted by node: shares in proportion, rounded so that they add up.
+
+    Where a node has less than one unit for each entry, another node starts at another place: so they meet less.
+    """
     upto = np.cumsum(could)
     first = np.flatnonzero(np.append(True, tail[1:] != tail[:-1]))
     size = np.diff(np.append(first, len(tail)))
@@ -84,10 +90,11 @@ def _split(stock: Int64, tail: Int64, could: Int64) -> Int64:
     whole = np.repeat(upto[np.append(first[1:], len(tail)) - 1], size) - before
     sent = np.minimum(stock[tail], whole)
     upto -= before
-    if int(sent.max()) * int(whole.max()) >= 2**62:
+    if int(whole.max()) >= 2**46 or int(sent.max()) * int(whole.max()) >= 2**62:
         return np.asarray(np.clip(sent - (upto - could), 0, could), np.int64)
     whole = np.maximum(whole, 1)
-    return np.asarray(sent * upto // whole - sent * (upto - could) // whole, np.int64)
+    start = np.repeat(np.arange(len(first)) * GOLDEN % 2**16, size) * whole >> 16
+    return np.asarray((sent * upto + start) // whole - (sent * (upto - could) + start) // whole, np.int64)
 
 
 def _return(stock: Int64, to: Int64, moved: Int64) -> Int64:
