@@ -18,6 +18,7 @@ _NAMES = {
     "member_id": "member",
     "leader": "member",
     "owner": "member",
+    "owner_before": "member",
     "client_id": "client",
     "client_host": "host",
     "group_instance_id": "instance",

@@ -135,7 +135,7 @@ def audit(
     Notes
     -----
     Every table is written once beside the stored ones and read back, so nothing is computed twice; at the end all are stored.
-    Raw records are read twice (commits, the rest).
+    Raw records are read twice (the rest, commits): by tasks in Python where they lie in plain local files, else by Spark.
     Only sums and the top findings come to the driver.
     """
     comparable(strategies)

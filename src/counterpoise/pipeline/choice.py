@@ -92,7 +92,7 @@ def within(capture: Capture, choice: Choice) -> Capture:
         kept = kept.select("key", "newest.value", "partition", "newest.offset", "newest.timestamp")
         records = records.where(time >= fn.lit(choice.since)).unionByName(kept)
         ends = None if ends is None else ends.where(fn.col("sampled_at") >= fn.lit(choice.since))
-    return replace(capture, records=records, log_ends=ends)
+    return replace(capture, records=records, log_ends=ends, local=None)
 
 
 def instant(text: str, what: str) -> datetime:

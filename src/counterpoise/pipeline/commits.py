@@ -18,7 +18,7 @@ from counterpoise.wire.columns import BinaryColumn, pack_slices
 from counterpoise.wire.offsets_topic import uuid_text
 from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
 
-__all__ = ["COMMIT_COLUMNS", "binary_column", "commit_batch", "commit_batches", "constant", "undecided"]
+__all__ = ["COMMIT_COLUMNS", "binary_column", "commit_batch", "commit_batches", "constant", "decoded_batch", "undecided"]
 
 Kernel = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -57,14 +57,19 @@ def commit_batch(batch: pa.RecordBatch, *, damaged: bool = True) -> pa.RecordBat
     place and nulls (`group_id` is null in no other row), so that whoever counts rows sees it; or not at all, if `damaged`
     is not set.
     """
-    keys, values, decoded = _decode(batch)
-    good = _columns(batch, keys, values, decoded)
+    good, decoded = decoded_batch(batch)
     if not len(decoded.rest) or not damaged:
         return good
     lost = _take_place(batch, decoded.rest)
     nulls = [pa.nulls(len(decoded.rest), field.type) for field in COMMIT_COLUMNS][3:]
     bad = pa.RecordBatch.from_arrays([*lost, *nulls], schema=COMMIT_COLUMNS)
     return pa.concat_batches([good, bad])
+
+
+def decoded_batch(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, CommitBatch]:
+    """The rows that can be decoded, as columns, and what the kernel says of all; keys may come as a dictionary."""
+    keys, values, decoded = _decode(batch)
+    return _columns(batch, keys, values, decoded), decoded
 
 
 def constant(text: str, n: int) -> pa.Array:

@@ -42,19 +42,33 @@ _JUDGED = StructType([*GROUP_REPORT.fields, *(StructField(name, GROUP_REPORT["ge
 
 
 def group_report(
-    rebalances: DataFrame, generations: DataFrame, metrics: DataFrame, commits: DataFrame, lag: DataFrame, stops: DataFrame
+    rebalances: DataFrame,
+    generations: DataFrame,
+    metrics: DataFrame,
+    commits: DataFrame,
+    lag: DataFrame,
+    stops: DataFrame,
+    counts: DataFrame | None = None,
 ) -> DataFrame:
-    """Table `group_report` from the tables before it; joins per-group sums only."""
-    joined = report_parts(rebalances, generations, metrics, commits, stops)
+    """Table `group_report` from the tables before it; joins per-group sums only.
+
+    `counts` are those of `commit_counts`, if they are known already; of `commits` then only the last `log_ts` matters.
+    """
+    joined = report_parts(rebalances, generations, metrics, commits, stops, counts)
     return finished_report(joined, lag, rebalances, commits)
 
 
 def report_parts(
-    rebalances: DataFrame, generations: DataFrame, metrics: DataFrame, commits: DataFrame, stops: DataFrame
+    rebalances: DataFrame,
+    generations: DataFrame,
+    metrics: DataFrame,
+    commits: DataFrame,
+    stops: DataFrame,
+    counts: DataFrame | None = None,
 ) -> DataFrame:
     """Per group: all that `group_report` is made of but lag and what depends on how long the others were recorded."""
     parts = [
-        commit_counts(commits),
+        commit_counts(commits) if counts is None else counts,
         libraries(generations),
         strategy_runs(metrics),
         latest_figures(metrics),

@@ -16,6 +16,7 @@ from pyspark.sql import functions as fn
 from counterpoise.pipeline import decode, store
 from counterpoise.pipeline.anonymous import anonymous, fingerprint
 from counterpoise.pipeline.choice import Choice, within
+from counterpoise.pipeline.direct.direct import Direct
 from counterpoise.pipeline.group_report import group_report
 from counterpoise.pipeline.lag import partition_lag
 from counterpoise.pipeline.ranking import findings
@@ -67,6 +68,9 @@ class Run:
         self._made = Folder(out / "tables" / STAGED)
         self._at = self._made if salt is None else Folder(out.absolute().parent / f".{out.name}-with-names")
         self._choice = choice
+        self._scratch = self._made.path / ".work" if salt is None else out.absolute().parent / f".{out.name}-work"
+        whole = choice == Choice() and all(capture.local is not None for capture in self._captures.values())
+        self._direct = Direct(spark, self._captures, self._scratch) if whole else None
         self._salt = salt
         self._into = into
         self._progress = progress
@@ -77,7 +81,7 @@ class Run:
     def run(self, source: str, strategies: Sequence[str] | None) -> dict[str, Any]:
         """All stages; returns the summary as written to ``summary.json``."""
         self._clear()
-        rests = {name: capture.records.where(~decode.is_commit()).persist() for name, capture in self._captures.items()}
+        rests = self._rests()
         try:
             counted = self._decode(rests)
             self._replay(strategies)
@@ -97,30 +101,27 @@ class Run:
         return self._write_summary(source, about)
 
     def _clear(self) -> None:
-        for folder in {self._made.path, self._at.path}:
+        for folder in (self._made.path, self._at.path, self._scratch):
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _rests(self) -> dict[str, DataFrame]:
+        """Per cluster the records that are no commits."""
+        if self._direct is not None:
+            return self._direct.rests()
+        return {name: capture.records.where(~decode.is_commit()).persist() for name, capture in self._captures.items()}
 
     def _decode(self, rests: Mapping[str, DataFrame]) -> Counted:
         self._begin("commits")
-        seen = Observation()
-        decoded = _union([decode.decoded_commits(capture.records, name) for name, capture in self._captures.items()])
-        whole = decoded.observe(
-            seen,
-            fn.count(fn.when(fn.col("group_id").isNull(), 1)).alias("errors"),
-            fn.count(fn.when(fn.col("deleted"), 1)).alias("tombstones"),
-            fn.count("group_id").alias("decoded"),
-            fn.count(fn.when(looks_transactional(), 1)).alias("transactional"),
-            fn.min("log_ts").alias("first"),
-            fn.max("log_ts").alias("last"),
-            *(fn.max(fn.when(fn.col("cluster") == name, fn.col("log_ts"))).alias(f"end{at}") for at, name in enumerate(rests)),
-        )
         generations = _union([decode.group_generations(rest, name) for name, rest in rests.items()])
         modern = _union([decode.modern_group_records(rest, name) for name, rest in rests.items()])
-        commits, generations, modern = self._choice.of_groups(whole.where("group_id is not null"), generations, modern)
-        self._write("offset_commits", commits)
-        told = seen.get
+        if self._direct is None:
+            told, generations, modern = self._decode_commits(generations, modern)
+            damaged = rests if not told["errors"] else {name: capture.records for name, capture in self._captures.items()}
+        else:
+            told = self._direct.decode(self._at)
+            self._rows["offset_commits"] = told["decoded"]
+            damaged = self._direct.suspects(rests)
         self._ends = {name: _later(told[f"end{at}"], rests[name]) for at, name in enumerate(rests)}
-        damaged = rests if not told["errors"] else {name: capture.records for name, capture in self._captures.items()}
         self._write("decode_errors", _union([decode.decode_errors(records, name) for name, records in damaged.items()]))
         self._begin("groups")
         self._write("group_generations", generations)
@@ -130,24 +131,56 @@ class Run:
         transactional = told["transactional"]
         return Counted(sound, told["tombstones"], told["errors"], told["first"], told["last"], errors, transactional)
 
+    def _decode_commits(self, generations: DataFrame, modern: DataFrame) -> tuple[dict[str, Any], DataFrame, DataFrame]:
+        """The table `offset_commits` by Spark; what was seen on the way, and the chosen groups' other records."""
+        seen = Observation()
+        whole = _union([decode.decoded_commits(capture.records, name) for name, capture in self._captures.items()]).observe(
+            seen,
+            fn.count(fn.when(fn.col("group_id").isNull(), 1)).alias("errors"),
+            fn.count(fn.when(fn.col("deleted"), 1)).alias("tombstones"),
+            fn.count("group_id").alias("decoded"),
+            fn.count(fn.when(looks_transactional(), 1)).alias("transactional"),
+            fn.min("log_ts").alias("first"),
+            fn.max("log_ts").alias("last"),
+            *(
+                fn.max(fn.when(fn.col("cluster") == name, fn.col("log_ts"))).alias(f"end{at}")
+                for at, name in enumerate(self._captures)
+            ),
+        )
+        commits, generations, modern = self._choice.of_groups(whole.where("group_id is not null"), generations, modern)
+        self._write("offset_commits", commits)
+        return seen.get, generations, modern
+
     def _replay(self, strategies: Sequence[str] | None) -> None:
         self._begin("rebalances")
         generations, modern = self._read("group_generations"), self._read("modern_group_records")
         metadata = [capture.topics for capture in self._captures.values() if capture.topics is not None]
-        names = topic_names(self._read("offset_commits"), _union(metadata) if metadata else None)
-        steps = self._write("rebalances", rebalances(generations, modern, names))
+        told = self._read("offset_commits") if self._direct is None else self._direct.names()
+        steps = self._write(
+            "rebalances", rebalances(generations, modern, topic_names(told, _union(metadata) if metadata else None))
+        )
         self._begin("lag")
-        parts = [
-            partition_lag(valid, _of(steps, name, self._captures), one.log_ends, topics=one.topics)
-            for (name, valid), one in zip(self._valid().items(), self._captures.values(), strict=True)
-        ]
-        lag = self._write("partition_lag", _union(parts), fn.min("at").alias("first"), fn.max("at").alias("last"))
+        lag = self._lag(steps)
         self._begin("replays")
         sampled = any(capture.log_ends is not None for capture in self._captures.values())
         measured = measured_replays(generations, strategies, lag if sampled else None).persist()
         self._write("replays", replays(measured))
         self._write("metrics", metrics(measured))
         measured.unpersist()
+
+    def _lag(self, steps: DataFrame) -> DataFrame:
+        """The table `partition_lag`."""
+        if self._direct is not None:
+            found = self._direct.judge(steps, self._at)
+            if found is not None:
+                self._rows["partition_lag"], *sampled = found
+                self._sampled = sampled[0], sampled[1]
+                return self._read("partition_lag")
+        parts = [
+            partition_lag(valid, _of(steps, name, self._captures), one.log_ends, topics=one.topics)
+            for (name, valid), one in zip(self._valid().items(), self._captures.values(), strict=True)
+        ]
+        return self._write("partition_lag", _union(parts), fn.min("at").alias("first"), fn.max("at").alias("last"))
 
     def _hide_names(self, salt: str) -> None:
         found, self._at = self._at, self._made
@@ -157,13 +190,21 @@ class Run:
 
     def _judge(self) -> None:
         self._begin("report")
-        steps, valid = self._read("rebalances"), _union(list(self._valid().values()))
-        report = group_report(
-            steps, self._read("group_generations"), self._read("metrics"), valid, self._read("partition_lag"), stops(valid, steps)
-        )
+        steps, generations = self._read("rebalances"), self._read("group_generations")
+        figures, lag = self._read("metrics"), self._read("partition_lag")
+        if self._direct is None:
+            valid = _union(list(self._valid().values()))
+            report = group_report(steps, generations, figures, valid, lag, stops(valid, steps))
+        else:
+            counts, stopped = self._named(self._direct.counts()), self._named(self._direct.stops())
+            report = group_report(steps, generations, figures, counts, lag, stopped, counts.drop("log_ts"))
         groups = self._write("group_report", self._as_of(report))
         self._begin("findings")
         self._write("findings", self._as_of(findings(groups)))
+
+    def _named(self, table: DataFrame) -> DataFrame:
+        """A table that is in no folder of the audit, with the names that are in its tables."""
+        return table if self._salt is None else anonymous(table, self._salt)
 
     def _as_of(self, table: DataFrame) -> DataFrame:
         """A table that tells how things stand at the end: dated by the last record of each cluster."""

@@ -29,8 +29,9 @@ from counterpoise.pipeline.checks import (
     read_json,
     rows_with_nulls,
 )
+from counterpoise.pipeline.plain_files import RAW, SAMPLED, plain_files
 
-__all__ = ["ONLY_RECORDS", "Capture", "check_columns", "check_source", "count_records", "read_capture", "reading"]
+__all__ = ["ONLY_RECORDS", "Capture", "Local", "check_columns", "check_source", "count_records", "read_capture", "reading"]
 
 RECORDS_FILE = "consumer_offsets.parquet"
 _ENDS_FILE, _TOPICS_FILE, _ABORTED_FILE = "log_offsets.parquet", "topics.json", "aborted_offsets.json"
@@ -55,6 +56,23 @@ _TOPICS = "map<string, struct<partitions: int, topic_id: string, internal: boole
 
 
 @dataclass(frozen=True)
+class Local:
+    """The files of a capture that every worker sees and that Arrow can read as Spark would (see `plain_files`).
+
+    Attributes
+    ----------
+    records, ends : tuple of str
+        Without files in `ends` log ends are not known, or not so written.
+    topics, aborted : str, optional
+    """
+
+    records: tuple[str, ...]
+    ends: tuple[str, ...] = ()
+    topics: str | None = None
+    aborted: str | None = None
+
+
+@dataclass(frozen=True)
 class Capture:
     """One recording, lazily.
 
@@ -70,6 +88,8 @@ class Capture:
         ``log_partition, log_offset`` of records that a reader of committed data never sees.
     notes : tuple of str
         What is missing or left out, in words.
+    local : Local, optional
+        The same as files; None where they are elsewhere, of another form, or only a part of them counts.
     """
 
     records: DataFrame
@@ -77,6 +97,7 @@ class Capture:
     topics: DataFrame | None = None
     aborted: DataFrame | None = None
     notes: tuple[str, ...] = ()
+    local: Local | None = None
 
 
 def read_capture(spark: SparkSession, source: str | Path) -> Capture:
@@ -102,7 +123,19 @@ def read_capture(spark: SparkSession, source: str | Path) -> Capture:
     records = _checked(path)
     with reading(str(records)):
         found = check_columns(spark.read.parquet(str(records.absolute())), str(records))
-    return Capture(found, *_companions(spark, _folder(path, records)))
+    return Capture(found, *_companions(spark, _folder(path, records)), _local(records, _folder(path, records)))
+
+
+def _local(records: Path, folder: Path | None) -> Local | None:
+    files = plain_files(records, RAW)
+    if not files:
+        return None
+    if folder is None:
+        return Local(files)
+    ends, topics, aborted = folder / _ENDS_FILE, folder / _TOPICS_FILE, folder / _ABORTED_FILE
+    sampled = plain_files(ends.resolve(), SAMPLED) if ends.exists() else ()
+    named = [str(file.absolute()) if file.exists() else None for file in (topics, aborted)]
+    return Local(files, sampled, named[0], named[1])
 
 
 def check_source(source: str | Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-__all__ = ["PARTITIONS", "STAGED", "dataset", "days", "folder_of"]
+__all__ = ["PARTITIONS", "STAGED", "dataset", "day_folder", "days", "folder_of"]
 
 PARTITIONS = ("cluster", "date")
 """Columns that are folders (``cluster=shop/date=2026-11-21/``), in this order."""
@@ -16,9 +16,18 @@ STAGED = ".new"
 """Beside the tables: what an audit that is not finished has made so far; no reader looks into it."""
 
 
+_ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"}
+"""What Spark does not take into the name of a folder as it is."""
+
+
 def folder_of(out: str | Path, name: str) -> Path:
     """The folder of one table in an audit's output folder."""
     return Path(out) / "tables" / name
+
+
+def day_folder(cluster: str, day: str) -> str:
+    """Where the rows of one cluster and day lie in the folder of a table; written as Spark writes it."""
+    return f"cluster={''.join(f'%{ord(sign):02X}' if sign in _ESCAPED else sign for sign in cluster)}/date={day}"
 
 
 def days(table: Path) -> set[str]:

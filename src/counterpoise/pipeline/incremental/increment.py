@@ -13,6 +13,8 @@ from pyspark.sql.types import StructType
 
 from counterpoise.pipeline import decode
 from counterpoise.pipeline.choice import Choice
+from counterpoise.pipeline.direct.direct import Direct
+from counterpoise.pipeline.direct.tasks import Stretch
 from counterpoise.pipeline.group_report import finished_report, report_parts
 from counterpoise.pipeline.incremental.folded import REPLAY_STATES, STEP_STATES, fold_replays, fold_steps
 from counterpoise.pipeline.incremental.journal import Journal
@@ -127,8 +129,43 @@ class Increment:
                 one.unpersist()
 
     def _decode(self) -> tuple[dict[str, Any], DataFrame]:
+        direct = self._direct()
         fresh = {name: news(capture.records, self._was[name].positions) for name, capture in self._captures.items()}
-        rests = {name: self._keep(records.where(~decode.is_commit())) for name, records in fresh.items()}
+        if direct is None:
+            rests = {name: self._keep(records.where(~decode.is_commit())) for name, records in fresh.items()}
+        else:
+            rests = direct.rests()
+        generations = _union([decode.group_generations(rest, name) for name, rest in rests.items()])
+        modern = _union([decode.modern_group_records(rest, name) for name, rest in rests.items()])
+        if direct is None:
+            counted, generations, modern = self._decode_commits(fresh, generations, modern)
+            damaged = fresh if counted["errors"] else rests
+        else:
+            counted, self._commits = self._view.stage_by("offset_commits", direct.decode)
+            damaged = direct.suspects(rests)
+        errors = _union([decode.decode_errors(records, name) for name, records in damaged.items()])
+        self.errors = self._view.stage("decode_errors", errors).count()
+        self._generations = self._view.stage("group_generations", generations)
+        self._modern = self._view.stage("modern_group_records", modern)
+        for at, (name, rest) in enumerate(rests.items()):
+            self._set_end(name, counted[f"end{at}"], rest)
+        self._find_touched()
+        return counted, _union(list(rests.values()))
+
+    def _direct(self) -> Direct | None:
+        """Reader of the new records where they lie in local files and all groups are wanted."""
+        if self._choice != Choice() or any(capture.local is None for capture in self._captures.values()):
+            return None
+        stretches = {
+            name: Stretch(*({int(index): at for index, at in one.positions.items()} for one in (self._was[name], now)))
+            for name, now in self.now.items()
+        }
+        return Direct(self._spark, self._captures, self._journal.staged / "records", stretches)
+
+    def _decode_commits(
+        self, fresh: Mapping[str, DataFrame], generations: DataFrame, modern: DataFrame
+    ) -> tuple[dict[str, Any], DataFrame, DataFrame]:
+        """The new commits by Spark; what was seen on the way, and the chosen groups' other records."""
         seen = Observation()
         commits = _union([decode.decoded_commits(records, name) for name, records in fresh.items()]).observe(
             seen,
@@ -140,20 +177,9 @@ class Increment:
             fn.max("log_ts").alias("last"),
             *(fn.max(fn.when(fn.col("cluster") == name, fn.col("log_ts"))).alias(f"end{at}") for at, name in enumerate(fresh)),
         )
-        generations = _union([decode.group_generations(rest, name) for name, rest in rests.items()])
-        modern = _union([decode.modern_group_records(rest, name) for name, rest in rests.items()])
         commits, generations, modern = self._choice.of_groups(commits.where("group_id is not null"), generations, modern)
         self._commits = self._view.stage("offset_commits", commits)
-        counted = seen.get
-        damaged = fresh if counted["errors"] else rests
-        errors = _union([decode.decode_errors(records, name) for name, records in damaged.items()])
-        self.errors = self._view.stage("decode_errors", errors).count()
-        self._generations = self._view.stage("group_generations", generations)
-        self._modern = self._view.stage("modern_group_records", modern)
-        for at, (name, rest) in enumerate(rests.items()):
-            self._set_end(name, counted[f"end{at}"], rest)
-        self._find_touched()
-        return counted, _union(list(rests.values()))
+        return seen.get, generations, modern
 
     def _set_end(self, name: str, last_commit: datetime | None, rest: DataFrame) -> None:
         row = rest.agg(fn.max("timestamp")).first()

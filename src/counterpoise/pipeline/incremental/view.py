@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
@@ -22,6 +23,8 @@ REVISED = ("rebalances", "partition_lag", "replays", "metrics")
 """Tables whose newest rows later records may still change: such rows are in files of their own, ``open-*``."""
 _REPLACED = ("group_report", "findings")
 _KEY = ["cluster", "group_id"]
+
+T = TypeVar("T")
 
 
 class View:
@@ -48,6 +51,12 @@ class View:
         store.put(table, name, self._final)
         self._whole.pop(name, None)
         return store.read(self._spark, name, self._final)
+
+    def stage_by(self, name: str, write: Callable[[Folder], T]) -> tuple[T, DataFrame]:
+        """The same with rows that `write` puts into the folder it is given: what it returns, and the table."""
+        returned = write(self._final)
+        self._whole.pop(name, None)
+        return returned, store.read(self._spark, name, self._final)
 
     def stage_open(self, name: str, table: DataFrame) -> None:
         """Write rows that may still change: all of them, they replace those of the last audit."""

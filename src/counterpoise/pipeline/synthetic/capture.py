@@ -22,7 +22,7 @@ from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan, d
 from counterpoise.pipeline.synthetic.group_records import group_records
 from counterpoise.pipeline.synthetic.lives import Step, life
 
-__all__ = ["LOG_PARTITIONS", "Written", "log_partition", "synthesize"]
+__all__ = ["LOG_PARTITIONS", "Written", "log_partition", "synthesize", "write_capture"]
 
 LOG_PARTITIONS = 50
 _SLICE = 400_000
@@ -70,12 +70,28 @@ def synthesize(fleet: Fleet, out: str | Path, progress: Callable[[float], None] 
     -----
     The same fleet gives the same bytes. Memory grows with groups and rebalances, not with records.
     """
+    topics = draw_topics(fleet)
+    return write_capture(fleet, topics, draw_groups(fleet, topics), out, progress)
+
+
+def write_capture(
+    fleet: Fleet,
+    topics: list[TopicPlan],
+    plans: list[GroupPlan],
+    out: str | Path,
+    progress: Callable[[float], None] | None = None,
+) -> Written:
+    """The same for topics and groups that are given, not drawn.
+
+    Raises
+    ------
+    OptionError
+        The folder holds something already.
+    """
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise OptionError(f"{folder}: holds something already; give a new folder")
-    topics = draw_topics(fleet)
-    plans = draw_groups(fleet, topics)
     planted, records, timelines = [], [], []
     for plan in plans:
         steps = list(life(fleet, plan, topics))

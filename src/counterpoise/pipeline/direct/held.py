@@ -1,0 +1,98 @@
+"""Who held which partition from when to when, in arrays: `timeline.ownership` for rows of `rebalances`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.direct.sums import NEVER
+
+__all__ = ["STEP_COLUMNS", "Handed", "Steps", "coded", "handed", "steps_of"]
+
+STEP_COLUMNS = ("group_id", "log_partition", "log_offset", "log_ts", "kind", "protocol_kind", "generation", "assignment")
+_ENDS = ("emptied", "deleted", "migrated")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps of some groups, each group's in the order of the log.
+
+    Attributes
+    ----------
+    group : int64
+        A code.
+    time, offset : int64
+    until : int64
+        When what a step hands out is no longer held; NEVER: it is.
+    eager : bool
+    generation : int64
+        -1 = none.
+    """
+
+    group: Int64
+    time: Int64
+    offset: Int64
+    until: Int64
+    eager: npt.NDArray[np.bool_]
+    generation: Int64
+
+
+def steps_of(table: pa.Table, group: Int64) -> Steps:
+    """Rows sorted by group, log partition and log offset, with a code of their group each."""
+    n = len(table)
+    time = table["log_ts"].cast(pa.int64()).to_numpy()
+    eager = np.array([kind == "eager" for kind in table["protocol_kind"].to_pylist()], np.bool_)
+    ends = np.array([kind in _ENDS for kind in table["kind"].to_pylist()], np.bool_)
+    one, two = _following(group, time, n, 1), _following(group, time, n, 2)
+    ended = np.append(ends[1:], False)[:n] & (one != NEVER)
+    generation = table["generation"].fill_null(-1).to_numpy().astype(np.int64)
+    return Steps(group, time, table["log_offset"].to_numpy(), np.where(eager | ended, one, two), eager, generation)
+
+
+def _following(group: Int64, time: Int64, n: int, by: int) -> Int64:
+    """The time of the step that comes so many later in the same group."""
+    after = np.full(n, NEVER, np.int64)
+    same = group[by:] == group[:-by]
+    after[: max(n - by, 0)][same] = time[by:][same]
+    return after
+
+
+@dataclass(frozen=True)
+class Handed:
+    """One row per step and partition it hands out: places and names as codes into the lists."""
+
+    step: Int64
+    topic: Int64
+    partition: Int64
+    member: Int64
+    topics: list[str]
+    members: list[str]
+
+
+def handed(assignment: pa.ListArray) -> Handed:
+    """The column `assignment` of some steps, flat."""
+    members, step_of_member = assignment.flatten(), assignment.value_parent_indices().to_numpy()
+    assigned = members.field("assigned")
+    entries, member_of_entry = assigned.flatten(), assigned.value_parent_indices().to_numpy()
+    listed = entries.field("partitions")
+    entry = listed.value_parent_indices().to_numpy()
+    member = member_of_entry[entry]
+    topic, topics = coded(entries.field("topic"))
+    name, names = coded(members.field("member_id"))
+    partition = listed.flatten().to_numpy().astype(np.int64)
+    return Handed(step_of_member[member].astype(np.int64), topic[entry], partition, name[member], topics, names)
+
+
+def coded(texts: Any) -> tuple[Int64, list[str]]:
+    """Texts as codes into a list of the different ones."""
+    encoded = texts.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
+        if isinstance(encoded, pa.ChunkedArray):
+            return np.zeros(0, np.int64), []
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()

@@ -1,0 +1,97 @@
+"""Raw records of one piece of a capture, in batches; and those that are no commits split off into a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from counterpoise.pipeline.direct.tasks import Piece, Stretch, scratch
+from counterpoise.pipeline.place import PLACE
+
+__all__ = ["RAW", "RAW_SCHEMA", "are_commits", "plain", "raw_batches", "split_off"]
+
+RAW = ("key", "value", *PLACE)
+RAW_SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+    ]
+)
+_AT_ONCE = 1 << 17
+_BYTES_AT_ONCE = 24 << 20
+_AFTER_COMMITS = pa.scalar(b"\x00\x02", pa.binary())
+
+
+def raw_batches(piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece, keys as a dictionary; large records come in smaller batches."""
+    read = list(columns) if piece.stretch is None else sorted({*columns, "partition", "offset"})
+    for file, groups in piece.groups:
+        with pq.ParquetFile(file, read_dictionary=["key"]) as reader:
+            rows = 1 + sum(reader.metadata.row_group(at).num_rows for at in groups)
+            size = sum(reader.metadata.row_group(at).total_byte_size for at in groups)
+            at_once = max(64, min(_AT_ONCE, _BYTES_AT_ONCE * rows // max(size, 1)))
+            for batch in reader.iter_batches(at_once, row_groups=list(groups), columns=read, use_threads=False):
+                mine = batch if piece.stretch is None else batch.take(pa.array(_within(batch, piece.stretch)))
+                if mine.num_rows:
+                    yield mine.select(list(columns))
+
+
+def _within(batch: pa.RecordBatch, stretch: Stretch) -> npt.NDArray[np.int64]:
+    """The rows that lie in a stretch."""
+    partition, offset = batch.column("partition"), batch.column("offset")
+    placed = pc.and_(partition.is_valid(), offset.is_valid()).to_numpy(zero_copy_only=False)
+    different, code = np.unique(partition.fill_null(0).to_numpy(zero_copy_only=False), return_inverse=True)
+    begin = np.array([stretch.begin.get(one, 0) for one in different.tolist()], np.int64)
+    end = np.array([stretch.end.get(one, 0) for one in different.tolist()], np.int64)
+    at = offset.fill_null(0).to_numpy(zero_copy_only=False)
+    inside = (at >= begin[code]) & (at < end[code])
+    return np.flatnonzero(placed & inside if stretch.begin else ~placed | inside)
+
+
+def are_commits(keys: pa.DictionaryArray) -> npt.NDArray[np.bool_]:
+    """As `decode.is_commit`, for keys as a dictionary."""
+    of_key = pc.less(keys.dictionary.cast(pa.binary()), _AFTER_COMMITS).fill_null(False).to_numpy(zero_copy_only=False)
+    codes = keys.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    found: npt.NDArray[np.bool_] = np.append(of_key, False)[codes]
+    return found
+
+
+def split_off(piece: Piece, folder: str) -> dict[str, Any]:
+    """Write the records of a piece that are no commits to a file; tell its name, if there are any.
+
+    Notes
+    -----
+    Keys are read first; the other columns only of files that have such records.
+    """
+    single = [replace(piece, groups=((file, (group,)),)) for file, groups in piece.groups for group in groups]
+    wanted = [one for one in single if _has_others(one)]
+    if not wanted:
+        return {"rest": None}
+    place = scratch(folder, "rest")
+    with pq.ParquetWriter(place, RAW_SCHEMA, compression="zstd") as writer:
+        for one in wanted:
+            for batch in raw_batches(one, RAW):
+                others = pa.array(np.flatnonzero(~are_commits(batch.column("key"))))
+                if len(others):
+                    writer.write_batch(plain(batch.take(others)))
+    return {"rest": str(place)}
+
+
+def _has_others(piece: Piece) -> bool:
+    return any(not are_commits(batch.column("key")).all() for batch in raw_batches(piece, ["key"]))
+
+
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A raw batch without dictionaries."""
+    columns = [batch.column(field.name).cast(field.type) for field in RAW_SCHEMA]
+    return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)

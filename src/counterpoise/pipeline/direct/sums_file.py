@@ -1,0 +1,138 @@
+"""Files of sums: written by the tasks that decode, a row group per bucket of groups; read bucket by bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from counterpoise.model.problem import Int32, Int64
+from counterpoise.pipeline.direct.sums import Sums, joined, summed
+from counterpoise.pipeline.direct.tasks import scratch
+
+__all__ = ["BUCKETS", "SumsWriter", "read_bucket", "sums_of"]
+
+BUCKETS = 64
+"""Groups are judged so many parts at a time: by the CRC-32 of their name, which Spark knows too."""
+_NUMBERS = ("ts", "offset", "committed", "max_ts", "live", "dead", "live_ts", "live_offset", "live_until")
+_SCHEMA = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("topic_id", pa.string()),
+        ("deleted", pa.bool_()),
+        *((name, pa.int64()) for name in _NUMBERS),
+    ]
+)
+_HELD = 400_000
+"""So many rows a task holds before it writes them: memory does not grow with the capture."""
+
+
+class SumsWriter:
+    """The sums of one task."""
+
+    def __init__(self, folder: str) -> None:
+        self._place = scratch(folder, "sums")
+        self._writer: pq.ParquetWriter | None = None
+        self._buckets: list[int] = []
+        self._clear()
+
+    def _clear(self) -> None:
+        self._code: dict[bytes, int] = {}
+        self._keys: list[tuple[str, str, int]] = []
+        self._ids: dict[str, int] = {}
+        self._parts: list[Sums] = []
+        self._cells: list[Int64] = []
+        self._rows = 0
+
+    def __enter__(self) -> SumsWriter:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._flush()
+        if self._writer is not None:
+            self._writer.close()
+
+    @property
+    def files(self) -> dict[str, list[int]]:
+        """The file, if there are sums, and the bucket of each of its row groups."""
+        return {str(self._place): self._buckets} if self._buckets else {}
+
+    def codes(self, raw: Sequence[bytes], groups: Sequence[str], topics: Sequence[str], partitions: Sequence[int]) -> list[int]:
+        """A number for each key; the same for equal ones until the next batch is added."""
+        found = []
+        for key, group, topic, partition in zip(raw, groups, topics, partitions, strict=True):
+            code = self._code.setdefault(key, len(self._keys))
+            if code == len(self._keys):
+                self._keys.append((group, topic, partition))
+            found.append(code)
+        return found
+
+    def id_code(self, topic_id: str) -> int:
+        """The same for a topic id."""
+        return self._ids.setdefault(topic_id, len(self._ids))
+
+    def add(self, rows: Sums, cell: Int64) -> None:
+        """Sums of a batch; rows that agree in key and cell become one."""
+        if not len(rows):
+            return
+        rows, cell = summed(rows, cell)
+        self._parts.append(rows)
+        self._cells.append(cell)
+        self._rows += len(rows)
+        if self._rows > 2 * _HELD:
+            rows, cell = summed(joined(self._parts), np.concatenate(self._cells))
+            self._parts, self._cells, self._rows = [rows], [cell], len(rows)
+            if self._rows > _HELD:
+                self._flush()
+
+    def _flush(self) -> None:
+        if self._parts:
+            rows, _ = summed(joined(self._parts), np.concatenate(self._cells))
+            self._write(rows)
+        self._clear()
+
+    def _write(self, rows: Sums) -> None:
+        groups, topics, partitions = zip(*self._keys, strict=True)
+        of_key = np.array([crc32(name.encode()) % BUCKETS for name in groups], np.int64)
+        bucket = of_key[rows.key]
+        order = np.argsort(bucket, kind="stable")
+        rows, bucket = rows.take(order), bucket[order]
+        key = pa.array(rows.key)
+        names = pa.array([*self._ids, None], pa.string())
+        columns: list[Any] = [pa.array(groups).take(key), pa.array(topics).take(key), pa.array(partitions, pa.int32()).take(key)]
+        columns += [names.take(pa.array(np.where(rows.topic_id < 0, len(self._ids), rows.topic_id)))]
+        columns += [pa.array(rows.deleted), *(pa.array(getattr(rows, name)) for name in _NUMBERS)]
+        table = pa.Table.from_arrays(columns, schema=_SCHEMA)
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._place, _SCHEMA, compression="lz4", use_dictionary=_SCHEMA.names[:5])
+        ends = np.flatnonzero(np.append(bucket[1:] != bucket[:-1], True)) + 1
+        start = 0
+        for end in ends.tolist():
+            self._writer.write_table(table.slice(start, end - start), row_group_size=end - start)
+            self._buckets.append(int(bucket[start]))
+            start = end
+
+
+def read_bucket(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> pa.Table:
+    """All sums of a bucket's groups."""
+    parts = [_SCHEMA.empty_table()]
+    for file, buckets in files:
+        mine = [at for at, number in enumerate(buckets) if number == bucket]
+        if mine:
+            with pq.ParquetFile(Path(file)) as reader:
+                parts.append(reader.read_row_groups(mine, use_threads=False).cast(_SCHEMA))
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def sums_of(table: pa.Table, key: Int32, topic_id: Int32) -> Sums:
+    """Rows read back, with codes for their keys and ids."""
+    numbers = {name: table[name].to_numpy() for name in _NUMBERS}
+    return Sums(key=key, topic_id=topic_id, deleted=table["deleted"].to_numpy(zero_copy_only=False), **numbers)

@@ -1,0 +1,117 @@
+"""Work on local files as Spark tasks: a number each, and what it tells as JSON; files count only if their task told of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from counterpoise.pipeline.sources import Capture
+
+__all__ = ["Piece", "Stretch", "pieces_of", "scratch", "told_by", "told_column", "work_on"]
+
+_LEAST_ROWS, _MOST_ROWS = 200_000, 5_000_000
+_MOST_PARTITIONS = 10_000
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Which records of a log count: offsets from `begin` (of a log partition that is not in it: all) to before `end`.
+
+    With a `begin`, records without a place in the log are left out; without one they count.
+    """
+
+    begin: Mapping[int, int]
+    end: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some row groups of one cluster's files, in the order of the files: what one task reads; of it all, or a stretch."""
+
+    cluster: str
+    groups: tuple[tuple[str, tuple[int, ...]], ...]
+    stretch: Stretch | None = None
+
+
+def pieces_of(captures: Mapping[str, Capture], at_least: int, stretches: Mapping[str, Stretch] | None = None) -> list[Piece]:
+    """Pieces of about equal numbers of rows, never of two clusters; row groups that lie before a stretch are left out."""
+    of = stretches or {}
+    sizes = {
+        name: [
+            (file, at, about.row_group(at).num_rows)
+            for file, about in _footers(one)
+            for at in range(about.num_row_groups)
+            if name not in of or not _is_before(about, at, of[name])
+        ]
+        for name, one in captures.items()
+    }
+    total = sum(rows for listed in sizes.values() for _, _, rows in listed)
+    most = min(_MOST_ROWS, max(_LEAST_ROWS, -(-total // max(at_least, 1))))
+    return [Piece(name, tuple(part), of.get(name)) for name, listed in sizes.items() for part in _parts(listed, most)]
+
+
+def _footers(capture: Capture) -> Iterator[tuple[str, Any]]:
+    for file in () if capture.local is None else capture.local.records:
+        yield file, pq.read_metadata(file)
+
+
+def _is_before(about: Any, at: int, stretch: Stretch) -> bool:
+    """Whether statistics rule out that a row group has records of the stretch."""
+    group = about.row_group(at)
+    chunks = {group.column(number).path_in_schema: group.column(number).statistics for number in range(group.num_columns)}
+    partition, offset = chunks.get("partition"), chunks.get("offset")
+    if not stretch.begin or partition is None or offset is None or not (partition.has_min_max and offset.has_min_max):
+        return False
+    possible = range(partition.min, partition.max + 1)
+    return len(possible) <= _MOST_PARTITIONS and all(offset.max < stretch.begin.get(one, 0) for one in possible)
+
+
+def _parts(listed: list[tuple[str, int, int]], most: int) -> Iterator[list[tuple[str, tuple[int, ...]]]]:
+    part: dict[str, list[int]] = {}
+    rows = 0
+    for file, at, size in listed:
+        if rows and rows + size > most * 1.2:
+            yield [(name, tuple(numbers)) for name, numbers in part.items()]
+            part, rows = {}, 0
+        part.setdefault(file, []).append(at)
+        rows += size
+    if part:
+        yield [(name, tuple(numbers)) for name, numbers in part.items()]
+
+
+def work_on(spark: SparkSession, count: int, work: Callable[[int], Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """``work(0)`` to ``work(count - 1)``, each in a task of its own; what they tell, in this order."""
+    if not count:
+        return []
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield told_column({"task": number, **work(number)})
+
+    return told_by(spark.range(0, count, 1, count).mapInArrow(run, "told string").collect())
+
+
+def told_column(about: Mapping[str, Any]) -> pa.RecordBatch:
+    """What a task tells, as the batch it yields."""
+    return pa.RecordBatch.from_arrays([pa.array([json.dumps(about)])], names=["told"])
+
+
+def told_by(rows: Iterable[Any]) -> list[dict[str, Any]]:
+    """What tasks told, in the order of their numbers."""
+    return sorted((json.loads(row["told"]) for row in rows), key=lambda about: int(about["task"]))
+
+
+def scratch(folder: str, kind: str) -> Path:
+    """The name of a new file: another attempt at the same task writes another one, and only one of them is told."""
+    place = Path(folder) / kind
+    place.mkdir(parents=True, exist_ok=True)
+    return place / f"part-{uuid4().hex}.parquet"

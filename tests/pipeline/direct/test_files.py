@@ -1,0 +1,137 @@
+"""Which files Arrow may read in the place of Spark, what tasks are made of them, and which of the written files count."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.pipeline.direct import direct
+from counterpoise.pipeline.direct.decoding import Wanted, decode_piece
+from counterpoise.pipeline.direct.reading import RAW_SCHEMA, raw_batches, split_off
+from counterpoise.pipeline.direct.tasks import Piece, Stretch, pieces_of
+from counterpoise.pipeline.plain_files import RAW, plain_files
+from counterpoise.pipeline.sources import Capture, Local
+from counterpoise.pipeline.tables import day_folder
+
+RECORDS = "consumer_offsets.parquet"
+
+
+def folder_with(place: Path, *names: str, schema: pa.Schema = RAW_SCHEMA) -> Path:
+    place.mkdir()
+    for name in names:
+        (place / name).parent.mkdir(exist_ok=True)
+        pq.write_table(schema.empty_table(), place / name)
+    return place
+
+
+def test_files_of_the_very_types_are_plain(shop: Path, tmp_path: Path) -> None:
+    assert plain_files(shop / RECORDS, RAW) == (str(shop / RECORDS),)
+    folder = folder_with(tmp_path / "two", "b.parquet", "a.parquet")
+    assert plain_files(folder, RAW) == (str(folder / "a.parquet"), str(folder / "b.parquet"))
+
+
+@pytest.mark.parametrize(
+    "names", [(), ("a.parquet", "_b.parquet"), ("a.parquet", "b.bin"), ("a.parquet", "partition=3/b.parquet")], ids=str
+)
+def test_other_folders_are_left_to_spark(tmp_path: Path, names: tuple[str, ...]) -> None:
+    assert plain_files(folder_with(tmp_path / "other", *names), RAW) == ()
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ("key", pa.string()),
+        ("partition", pa.int64()),
+        ("timestamp", pa.timestamp("us")),
+        ("timestamp", pa.timestamp("ns", tz="UTC")),
+    ],
+    ids=str,
+)
+def test_other_types_are_left_to_spark(tmp_path: Path, column: str, kind: pa.DataType) -> None:
+    schema = RAW_SCHEMA.set(RAW_SCHEMA.get_field_index(column), pa.field(column, kind))
+    assert plain_files(folder_with(tmp_path / "typed", "a.parquet", schema=schema), RAW) == ()
+
+
+def test_pieces_hold_every_row_group_once_and_never_two_clusters(tmp_path: Path) -> None:
+    rows = pa.table({name: pa.nulls(600_000, RAW_SCHEMA.field(name).type) for name in RAW_SCHEMA.names})
+    for name in ("one", "two"):
+        pq.write_table(rows, tmp_path / f"{name}.parquet", row_group_size=50_000)
+    files = {name: str(tmp_path / f"{name}.parquet") for name in ("one", "two")}
+    captures = {name: Capture(None, local=Local((file,))) for name, file in files.items()}  # type: ignore[arg-type]
+    pieces = pieces_of(captures, 6)
+    assert [(piece.cluster, {file for file, _ in piece.groups}) for piece in pieces] == [
+        (name, {file}) for name, file in files.items() for _ in range(3)
+    ]
+    for name, file in files.items():
+        assert [
+            at for piece in pieces if piece.cluster == name for of, groups in piece.groups if of == file for at in groups
+        ] == list(range(12))
+
+
+def test_large_records_come_a_few_at_a_time(tmp_path: Path) -> None:
+    large = pa.table({name: pa.nulls(100, RAW_SCHEMA.field(name).type) for name in RAW_SCHEMA.names})
+    values = pa.array([bytes([at % 251]) * 1_000_000 for at in range(100)])
+    pq.write_table(large.set_column(1, "value", values), tmp_path / "large.parquet", compression="none", use_dictionary=False)
+    sizes = [batch.num_rows for batch in raw_batches(Piece("c", ((str(tmp_path / "large.parquet"), (0,)),)), ["key", "value"])]
+    assert sum(sizes) == 100
+    assert max(sizes) <= 64
+
+
+def test_a_task_that_ran_twice_leaves_its_rows_once(shop: Path, tmp_path: Path) -> None:
+    """Only files that were told of become part of the table; those of the other attempt stay where they are."""
+    piece = Piece("c", ((str(shop / RECORDS), (0,)),))
+    rest = split_off(piece, str(tmp_path))["rest"]
+    wanted = Wanted(str(tmp_path), (rest,))
+    first, told = decode_piece(piece, wanted), decode_piece(piece, wanted)
+    table = tmp_path / "table"
+    direct._place(told["days"], table, "c")
+    assert {file.name for file in table.rglob("*.parquet")} == {Path(file).name for file in told["days"].values()}
+    assert sum(pq.read_metadata(file).num_rows for file in table.rglob("*.parquet")) == told["decoded"] == first["decoded"]
+    assert all(Path(file).exists() for file in first["days"].values())
+
+
+def test_commits_that_never_took_effect_are_in_the_table_and_in_no_sum(shop: Path, tmp_path: Path) -> None:
+    piece = Piece("c", ((str(shop / RECORDS), (0,)),))
+    pairs = json.loads((shop / "aborted_offsets.json").read_text())
+    assert pairs
+    wanted = {name: Wanted(str(tmp_path), (), aborted=name) for name in (None, str(shop / "aborted_offsets.json"))}
+    told = [decode_piece(piece, one) for one in wanted.values()]
+    counted = [sum(sum(row) for row in zip(*columns, strict=True)) for columns in map(_counts, told)]
+    assert [one["decoded"] for one in told] == [counted[0]] * 2
+    assert 0 < counted[0] - counted[1] <= len(pairs)
+
+
+def _counts(told: dict[str, dict[str, list[int]]]) -> list[list[int]]:
+    (file,) = told["sums"]
+    return [pq.read_table(file)[name].to_pylist() for name in ("live", "dead")]
+
+
+def test_folders_are_named_as_spark_names_them() -> None:
+    assert day_folder("eu/west: 1%", "2026-11-21") == "cluster=eu%2Fwest%3A 1%25/date=2026-11-21"
+
+
+def test_of_a_stretch_no_other_record_is_read(tmp_path: Path) -> None:
+    """From a begin to an end, and all of a log partition that has no begin; row groups before it are not even opened."""
+    places = [(partition, offset) for offset in range(40) for partition in (0, 1, 2)] + [(None, 5), (1, None)]
+    rows = [{"key": b"k", "value": None, "partition": one, "offset": other, "timestamp": None} for one, other in places]
+    file = tmp_path / "log.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, RAW_SCHEMA), file, row_group_size=30)
+    capture = Capture(None, local=Local((str(file),)))  # type: ignore[arg-type]
+
+    def read(begin: dict[int, int], end: dict[int, int]) -> tuple[list[tuple[int | None, int | None]], list[int]]:
+        (piece,) = pieces_of({"c": capture}, 1, {"c": Stretch(begin, end)})
+        batches = list(raw_batches(piece, ["partition", "offset"]))
+        found = [pair for batch in batches for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+        return found, [at for _, groups in piece.groups for at in groups]
+
+    found, groups = read({0: 20, 1: 35}, {0: 30, 1: 38, 2: 12})
+    begin, end = {0: 20, 1: 35, 2: 0}, {0: 30, 1: 38, 2: 12}
+    whole = [(one, other) for one, other in places if one is not None and other is not None]
+    assert found == [(one, other) for one, other in whole if begin[one] <= other < end[one]]
+    assert groups == [0, 1, 2, 3]
+    assert read({0: 20, 1: 21, 2: 22}, {0: 40, 1: 40, 2: 40})[1] == [2, 3]
+    assert read({}, {0: 2, 1: 1})[0] == [(0, 0), (1, 0), (0, 1), (None, 5), (1, None)]
