@@ -19,7 +19,7 @@ LAYERS = (
     "errors", "wire", "model", "snapshot", "solver", "assignors", "laws", "metrics", "planning", "explanation", "simulation",
     "clients", "pipeline", "report", "cli",
 )  # fmt: skip
-EXTRAS = {"aiokafka", "click", "confluent_kafka", "jinja2", "kafka", "pandas", "pyarrow", "pyspark", "rich"}
+EXTRAS = {"aiokafka", "click", "confluent_kafka", "jinja2", "kafka", "pandas", "prometheus_client", "pyarrow", "pyspark", "rich"}
 LONGEST_MODULE, LONG_MODULE = 400, 250
 NOT_TEXT = {".gz", ".jpg", ".parquet", ".png", ".zst"}
 # Written in pieces so that this file obeys the rule it holds.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from counterpoise.cli.audit_follow import Wanted, check_together, follow
 from counterpoise.cli.render import console
 from counterpoise.errors import MissingExtraError, OptionError
 
@@ -24,7 +25,7 @@ __all__ = ["command"]
 
 
 @click.command("audit")
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path())
+@click.argument("sources", metavar="[SOURCE]...", nargs=-1, type=click.Path())
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder for tables and report.")
 @click.option(
     "--cluster",
@@ -47,6 +48,14 @@ __all__ = ["command"]
 )
 @click.option("--table-prefix", metavar="TEXT", help="With --into: what the names of those tables start with.")
 @click.option("--since", "going_on", metavar="last", help="last: only what is new since the last such audit into OUT.")
+@click.option("--follow", "following", is_flag=True, help="Go on until stopped: every rebalance in the tables within seconds.")
+@click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="With --follow: record this cluster into OUT/capture.")
+@click.option("--command-config", "config", type=click.Path(path_type=Path), help="With it: properties, as Kafka's tools take.")
+@click.option("--metrics-port", type=click.IntRange(1, 65535), help="With --follow: OpenMetrics at this port, for Prometheus.")
+@click.option(
+    "--trigger", type=click.FloatRange(0.1), help="With --follow: seconds between two looks at the capture. Default: 1."
+)
+@click.option("--report-every", type=click.FloatRange(1), help="With --follow: seconds between two audits. Default: 300.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
 def command(
     sources: tuple[str, ...],
@@ -62,6 +71,12 @@ def command(
     into: str | None,
     table_prefix: str | None,
     going_on: str | None,
+    following: bool,
+    bootstrap: str | None,
+    config: Path | None,
+    metrics_port: int | None,
+    trigger: float | None,
+    report_every: float | None,
     as_json: bool,
 ) -> None:
     """Audit the consumer groups recorded in each SOURCE, a folder with consumer_offsets.parquet, or that file.
@@ -75,8 +90,21 @@ def command(
       counterpoise audit examples/shop --out out/shop
       counterpoise audit east west --cluster east --cluster west --group 'orders-*' --from 2026-11-21T04:00 --out out/both
       counterpoise audit history --since last --out out/history
+      counterpoise audit --follow --bootstrap-server broker:9092 --metrics-port 9308 --out live
     """
     _need_extras()
+    given: dict[str, object] = {"--since": going_on, "--topic": topics, "--from": since, "--to": until, "--anonymize": anonymize}
+    given |= {"--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
+    given |= {"--metrics-port": metrics_port, "--trigger": trigger, "--report-every": report_every}
+    check_together(following, given)
+    strategies = tuple(name.strip() for name in names.split(",") if name.strip()) if names else None
+    if following:
+        source, cluster = _only_one(sources, clusters)
+        reached = (bootstrap, config, metrics_port)
+        follow(Wanted(source, out, cluster, strategies, groups, *reached, trigger or 1.0, report_every or 300.0))
+        sys.exit(0)
+    if not sources:
+        raise OptionError("no SOURCE; give the folder of a capture, or --follow with --bootstrap-server")
     _check_going_on(going_on, {"--topic": topics, "--from": since, "--to": until, "--anonymize": anonymize, "--into": into})
     from counterpoise.pipeline.audit import run_audit
     from counterpoise.pipeline.choice import Choice
@@ -84,7 +112,6 @@ def command(
     from counterpoise.report.render import write_report
     from counterpoise.report.terminal import print_findings
 
-    strategies = tuple(name.strip() for name in names.split(",") if name.strip()) if names else None
     captures = _by_cluster(sources, clusters)
     choice = Choice(groups, topics, _moment(since, "--from"), _moment(until, "--to"))
     if salt is not None and not anonymize:
@@ -135,6 +162,12 @@ def _check_going_on(going_on: str | None, others: Mapping[str, object]) -> None:
     wrong = [name for name, given in others.items() if given]
     if going_on is not None and wrong:
         raise OptionError(f"{wrong[0]} does not go with --since last, which keeps up tables of all there is; leave it out")
+
+
+def _only_one(sources: tuple[str, ...], clusters: tuple[str, ...]) -> tuple[str | None, str]:
+    if max(len(sources), len(clusters)) > 1:
+        raise OptionError("--follow: several captures or clusters were given; give one, and start a process for each")
+    return next(iter(sources), None), next(iter(clusters), "default")
 
 
 def _by_cluster(sources: tuple[str, ...], clusters: tuple[str, ...]) -> dict[str, str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from counterpoise.pipeline.capture.segments import Found
     from counterpoise.pipeline.capture.settings import Settings
 
-__all__ = ["command"]
+__all__ = ["command", "settings_of"]
 
 
 @click.command("capture")
@@ -95,7 +95,7 @@ def command(
         return
     from counterpoise.pipeline.capture.recorder import Recorder, Schedule
 
-    settings, schedule = _settings(bootstrap, config), Schedule(flush_every, sample_every, keep_days)
+    settings, schedule = settings_of(bootstrap, config), Schedule(flush_every, sample_every, keep_days)
 
     def recorder(show: Callable[[Status], None]) -> Recorder | Poller:
         if not poll:
@@ -107,7 +107,13 @@ def command(
     _record(recorder, out, schedule, follow, as_json)
 
 
-def _settings(bootstrap: str | None, config: Path | None) -> Settings:
+def settings_of(bootstrap: str | None, config: Path | None) -> Settings:
+    """How to reach a cluster, by ``--bootstrap-server`` and the properties of ``--command-config``.
+
+    Raises
+    ------
+    OptionError
+    """
     from counterpoise.pipeline.capture.settings import Settings, read_properties
 
     given = read_properties(config) if config is not None else {}

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from counterpoise.pipeline.gateway import quiet_context
 
-__all__ = ["LOCAL_SETTINGS", "configured", "local_session"]
+__all__ = ["LOCAL_SETTINGS", "SMALL", "configured", "local_session"]
 
 LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",

@@ -17,7 +17,7 @@ from counterpoise.pipeline.direct.direct import Direct
 from counterpoise.pipeline.direct.tasks import Stretch
 from counterpoise.pipeline.group_report import finished_report, report_parts
 from counterpoise.pipeline.incremental.folded import REPLAY_STATES, STEP_STATES, fold_replays, fold_steps
-from counterpoise.pipeline.incremental.journal import Journal
+from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
 from counterpoise.pipeline.incremental.lag_news import lag_news
 from counterpoise.pipeline.incremental.news import last_sample, last_settled, news, reach, topic_marks
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, moment, text_of
@@ -58,6 +58,7 @@ class Increment:
     names : sequence of str
         Strategies.
     progress : callable, optional
+    handover : callable, optional
 
     Notes
     -----
@@ -74,7 +75,9 @@ class Increment:
         choice: Choice,
         names: Sequence[str],
         progress: Progress | None = None,
+        handover: HandOver = no_one,
     ) -> None:
+        self._handover = handover
         self._spark, self._captures, self._choice, self._names = spark, captures, choice, names
         self._journal, self._saved, self._progress = journal, saved, progress
         self._view = View(spark, journal, fresh=saved is None)
@@ -333,7 +336,9 @@ class Increment:
         moves.append((self._journal.staged / "summary.json", self._journal.out / "summary.json"))
         moves.append((self._journal.staged / "state.json", root / "state.json"))
         old = [folder for kind in _STATES for folder in root.glob(f"{kind}-*")]
-        self._journal.commit(moves, [*self._view.gone(), *old])
+        positions = {name: one.positions for name, one in self.now.items()}
+        with self._handover(positions, self._journal.staged) as live:
+            self._journal.commit([*moves, *live], [*self._view.gone(), *old])
 
     def valid(self) -> dict[str, DataFrame]:
         """Per cluster, the commits that count, of all audits."""

@@ -6,14 +6,23 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from counterpoise.errors import CaptureError
 
-__all__ = ["Journal", "files_in"]
+__all__ = ["HandOver", "Journal", "files_in", "no_one"]
+
+HandOver: TypeAlias = Callable[[Mapping[str, Mapping[str, int]], Path], AbstractContextManager[Iterable[tuple[Path, Path]]]]
+"""Called when an audit is stored, with its positions and a folder for staged files. Whoever writes live rows beside it waits
+within, and gives the files with rows beyond the positions, and where they belong; the journal takes all other live rows away."""
+
+
+def no_one(_positions: Mapping[str, Mapping[str, int]], _staged: Path) -> AbstractContextManager[Iterable[tuple[Path, Path]]]:
+    """Nobody writes live rows."""
+    return nullcontext(())
 
 
 class Journal:
@@ -50,10 +59,14 @@ class Journal:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise CaptureError(f"{self.out}: another audit is writing there; wait for it, or give another --out") from None
-            if self._file.exists():
-                self._apply(json.loads(self._file.read_bytes()))
-            self.sweep()
+            self.recover()
             yield
+
+    def recover(self) -> None:
+        """Finish what was decided and not done; forget the rest."""
+        if self._file.exists():
+            self._apply(json.loads(self._file.read_bytes()))
+        self.sweep()
 
     def sweep(self) -> None:
         """Forget what is staged."""

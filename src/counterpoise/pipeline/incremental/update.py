@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
@@ -16,7 +17,7 @@ from counterpoise.pipeline import store
 from counterpoise.pipeline.audit import AuditResult, check_out, result_of
 from counterpoise.pipeline.choice import Choice
 from counterpoise.pipeline.incremental.increment import Increment
-from counterpoise.pipeline.incremental.journal import Journal
+from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
 from counterpoise.pipeline.incremental.saved import identity_of, load, moment
 from counterpoise.pipeline.replay_fold import comparable
 from counterpoise.pipeline.run import Progress
@@ -63,6 +64,8 @@ def update(
     strategies: Sequence[str] | None = None,
     choice: Choice | None = None,
     progress: Progress | None = None,
+    held: Journal | None = None,
+    handover: HandOver = no_one,
 ) -> AuditResult:
     """Bring the tables in `out` up to date with the captures.
 
@@ -75,6 +78,10 @@ def update(
         Without the state of an earlier `update` in it, all is audited, and what stands there is replaced.
     strategies, choice, progress
         As for `audit`; of `choice` only the patterns of groups can be kept up.
+    held : Journal, optional
+        Of `out`, where the caller holds it open for more than this audit.
+    handover : callable, optional
+        See `journal.HandOver`.
 
     Returns
     -------
@@ -91,12 +98,13 @@ def update(
     chosen = choice or Choice()
     options, identities = _checked(sources, out, strategies, chosen)
     names = options["--strategies"]
-    journal = Journal(Path(out))
+    journal = held or Journal(Path(out))
     where = ", ".join(map(str, sources.values()))
-    with journal.open(), reading(where):
+    with journal.open() if held is None else nullcontext(), reading(where):
+        journal.recover()
         saved = load(journal.root / "state.json")
         captures = {name: read_capture(spark, source) for name, source in sources.items()}
-        increment = Increment(spark, captures, journal, saved, chosen, names, progress)
+        increment = Increment(spark, captures, journal, saved, chosen, names, progress, handover)
         if not increment.look(identities) and (Path(out) / "summary.json").exists():
             last = json.loads((Path(out) / "summary.json").read_bytes())
             return replace(result_of(Path(out), last), nothing_new=True)

@@ -128,6 +128,7 @@ class View:
         if self._fresh:
             return [place for name in TABLES for place in folder_of(self._journal.out, name).glob("*")]
         old = [file for name in REVISED for file in folder_of(self._journal.out, name).glob("cluster=*/date=*/open-*.parquet")]
+        old += folder_of(self._journal.out, "rebalances").glob("cluster=*/date=*/live-*.parquet")
         for name in _REPLACED:
             for day in (self._final.path / name).glob("cluster=*/date=*"):
                 old += (folder_of(self._journal.out, name) / day.parent.name / day.name).glob("*.parquet")

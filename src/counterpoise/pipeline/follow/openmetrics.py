@@ -1,0 +1,140 @@
+"""Current figures as OpenMetrics over HTTP, for Prometheus; names and labels after the lag exporters that are in use."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+from counterpoise.errors import MissingExtraError, OptionError
+from counterpoise.pipeline.follow.gauges import MemberLag, Now, Standing
+
+try:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+    from prometheus_client.registry import Collector
+except ImportError:
+    raise MissingExtraError("--metrics-port needs prometheus-client: pip install 'counterpoise[follow]'") from None
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+__all__ = ["MOST_GROUPS", "MOST_MEMBERS", "PREFIX", "Figures", "serve"]
+
+MOST_GROUPS = 2_000
+"""So many groups have series; of more, those whose names come first."""
+MOST_MEMBERS = 10_000
+"""So many members have a series."""
+PREFIX = "kafka_consumergroup_group"
+_GROUP = ["cluster_name", "group"]
+_COUNTERS = {
+    "rebalances": ("rebalances", "rebalances", "Rebalances since the recording began."),
+    "moved_partitions": ("partitions", "moves", "Partitions that went from one living member to another."),
+    "failed_generations": ("generations", "failed", "Generations that never got an assignment."),
+}
+_GAUGES = {
+    "members": ("members", "members", "Members as of the last generation."),
+    "idle_members": ("members", "idle", "Members without a partition as of the last generation."),
+    "spread_partitions": ("partitions", "spread", "Partitions between the member with most and the one with fewest."),
+}
+"""Name after the prefix: its last word, which is its unit; the figure; what it says."""
+
+
+class Figures(Collector):
+    """What `Now` knows, at the moment it is asked; a group that is gone has no series any more."""
+
+    def __init__(self, now: Now) -> None:
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        """All families, each group's samples in order of names."""
+        standing = list(self._now.standing())
+        shown = standing[:MOST_GROUPS]
+        for families, kind in ((_COUNTERS, CounterMetricFamily), (_GAUGES, GaugeMetricFamily)):
+            for name, (unit, figure, words) in families.items():
+                family = kind(f"{PREFIX}_{name}", words, labels=_GROUP, unit=unit)
+                for one in shown:
+                    if one.figures.alive:
+                        family.add_metric([one.cluster, one.group], getattr(one.figures, figure))
+                yield family
+        yield from self._lag(shown)
+        yield from self._about(len(standing) - len(shown), sum(len(one.members) for one in shown) - MOST_MEMBERS)
+
+    def _lag(self, shown: Sequence[Standing]) -> Iterator[Metric]:
+        # No unit: it would have to end the name, and these are the names that dashboards know.
+        total = GaugeMetricFamily(f"{PREFIX}_sum_lag", "Records behind, all partitions.", labels=_GROUP)
+        most = GaugeMetricFamily(f"{PREFIX}_max_lag", "Records behind, the partition that is most.", labels=_GROUP)
+        labels = [*_GROUP, "consumer_id", "client_id"]
+        each = GaugeMetricFamily(f"{PREFIX}_member_sum_lag", "Records behind, the partitions of one member.", labels=labels)
+        left = MOST_MEMBERS
+        for one in shown:
+            if one.lags:
+                total.add_metric([one.cluster, one.group], sum(one.lags))
+                most.add_metric([one.cluster, one.group], max(one.lags))
+            told: list[MemberLag] = one.members[:left]
+            left -= len(told)
+            for member in told:
+                each.add_metric([one.cluster, one.group, member.member_id, member.client_id], member.lag)
+        yield from (total, most, each)
+
+    def _about(self, groups: int, members: int) -> Iterator[Metric]:
+        words = "Groups and members beyond the limits, which have no series."
+        left_out = GaugeMetricFamily("counterpoise_left_out", words, labels=["what"])
+        left_out.add_metric(["groups"], groups)
+        left_out.add_metric(["members"], max(0, members))
+        yield left_out
+        words = "Time of the newest group record that is in the tables."
+        newest = GaugeMetricFamily("counterpoise_newest_record_timestamp_seconds", words, unit="seconds")
+        if self._now.last_record is not None:
+            newest.add_metric([], self._now.last_record.timestamp())
+        yield newest
+
+
+def serve(now: Now, port: int, address: str = "0.0.0.0") -> Callable[[], None]:  # noqa: S104
+    """Serve ``http://address:port/metrics`` from threads of its own.
+
+    Returns
+    -------
+    callable
+        Ends it.
+
+    Raises
+    ------
+    OptionError
+        The port is taken.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Figures(now))
+    try:
+        server = ThreadingHTTPServer((address, port), _handler(registry))
+    except OSError as error:
+        raise OptionError(f"--metrics-port {port}: {error.strerror}; give another port") from None
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, name="counterpoise-metrics", daemon=True)
+    thread.start()
+
+    def end() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+    return end
+
+
+def _handler(registry: CollectorRegistry) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path.partition("?")[0] in ("/", "/metrics")
+            body: bytes = generate_latest(registry) if known else b"only /metrics is here\n"  # type: ignore[no-untyped-call]
+            self.send_response(200 if known else 404)
+            self.send_header("Content-Type", CONTENT_TYPE_LATEST if known else "text/plain; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """A scrape every few seconds is no news."""
+
+    return Handler

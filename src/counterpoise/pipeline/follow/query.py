@@ -1,0 +1,134 @@
+"""The streaming query: a capture folder's records, state per group, and what each micro-batch brings."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+
+from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
+from counterpoise.pipeline.fold_state import from_text
+from counterpoise.pipeline.follow.events import COMMITS, commits_of, events
+from counterpoise.pipeline.follow.folder_source import CaptureStream
+from counterpoise.pipeline.follow.processor import FINISHED, OPEN, followed
+from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.pipeline.session import SMALL, configured
+
+__all__ = ["Steps", "Taker", "follow_settings", "reached", "start_query"]
+
+_QUERY = {
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    # A micro-batch writes what has changed, not the whole state.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # A group's rebalance must not wait until two hundred tasks have looked into empty states.
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+}
+_FOLLOW = {
+    **_QUERY,
+    # The stream's jobs run beside those of an audit, not behind them.
+    "spark.scheduler.mode": "FAIR",
+    # The plans of a stream with state are deeper than a thread's usual stack.
+    "spark.driver.defaultJavaOptions": "-Xss4m",
+}
+_QUICK = {
+    # Of many plans over few rows, compiling them is most of the time.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+Taker: TypeAlias = Callable[[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]], None]
+
+
+def follow_settings(records: int | None) -> dict[str, str]:
+    """What a session of our own needs for following a capture of so many records, beside `session.LOCAL_SETTINGS`."""
+    # Two places more than cores: an audit's tasks, two at a time, would hold all of them, and a micro-batch wait for each to end.
+    master = {"spark.master": f"local[{(os.cpu_count() or 1) + 2}]"}
+    return _FOLLOW | master | (_QUICK if records is not None and records <= SMALL else {})
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a query reads.
+
+    Attributes
+    ----------
+    source : Path
+        A capture folder.
+    positions : mapping
+        Log partition -> first offset that is not known yet.
+    cluster : str
+    groups : sequence of str
+        Patterns of names; none: all.
+    aborted : sequence of (log partition, log offset)
+        Commits that never took effect.
+    limit : int
+        Offsets in a micro-batch at most.
+    """
+
+    source: Path
+    positions: Mapping[str, int]
+    cluster: str
+    groups: Sequence[str]
+    aborted: Sequence[tuple[int, int]]
+    limit: int
+
+
+def start_query(
+    spark: SparkSession, steps: Steps, states: DataFrame | None, checkpoint: Path, trigger: float | None, take: Taker
+) -> Any:
+    """Start the query with a checkpoint of its own; what is in that folder goes.
+
+    Parameters
+    ----------
+    steps : Steps
+    states : DataFrame, optional
+        `incremental.folded.STEP_STATES` to begin with.
+    checkpoint : Path
+    trigger : float, optional
+        Seconds; None: what is there now, then end.
+    take : callable
+        ``take(finished steps, unfinished steps, commits)`` for each micro-batch, as rows.
+    """
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    spark.dataSource.register(CaptureStream)
+    start = {OFFSETS_TOPIC: dict(steps.positions)} if steps.positions else {}
+    reader = spark.readStream.format("counterpoise-capture").option("path", str(steps.source.absolute()))
+    reader = reader.option("startingOffsets", json.dumps(start)).option("maxOffsetsPerTrigger", str(steps.limit))
+
+    def batch(frame: DataFrame, _number: int) -> None:
+        rows = frame.toArrow().to_pylist()
+        told = {what: [row["data"] for row in rows if row["what"] == what] for what in (FINISHED, OPEN, COMMITS)}
+        finished, unfinished = ([from_text(data.decode()) for data in told[what]] for what in (FINISHED, OPEN))
+        take(
+            [_step(row) for row in finished],
+            [_step(row) for row in unfinished],
+            [r for d in told[COMMITS] for r in commits_of(d)],
+        )
+
+    with configured(spark, _QUERY):
+        found = events(reader.load(), steps.cluster, steps.groups, steps.aborted)
+        out = followed(found, states, (steps.source / "topics.json").absolute())
+        writer = out.writeStream.foreachBatch(batch).option("checkpointLocation", str(checkpoint.absolute()))
+        pace = {"availableNow": True} if trigger is None else {"processingTime": f"{round(trigger * 1000)} milliseconds"}
+        # A pool of its own: an audit's jobs would be in front of it otherwise.
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", "stream")
+        return writer.trigger(**pace).start()
+
+
+def reached(query: Any) -> dict[str, int]:
+    """Log partition -> the offset up to which micro-batches are done; nothing before the first."""
+    progress = query.lastProgress
+    told = None if progress is None else progress["sources"][0]["endOffset"]
+    found: dict[str, int] = (json.loads(told) if isinstance(told, str) else told or {}).get(OFFSETS_TOPIC, {})
+    return found
+
+
+def _step(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row.get(name) for name in REBALANCES.names}

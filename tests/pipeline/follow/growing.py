@@ -1,0 +1,70 @@
+"""The shop capture as a folder that grows, as a running capture writes it: files behind a link, positions in their footers."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC
+from counterpoise.pipeline.capture.series import Series
+from tests.pipeline.conftest import SHOP
+
+__all__ = ["Growing"]
+
+RECORDS, ENDS = "consumer_offsets.parquet", "log_offsets.parquet"
+
+
+class Growing:
+    """The first records of the shop capture, and more with every `grow`.
+
+    Parameters
+    ----------
+    folder : Path
+        Made here.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "store").mkdir(parents=True)
+        self._all = pq.read_table(SHOP / RECORDS).cast(ARROW)
+        self._stamps = sorted(self._all["timestamp"].to_pylist())
+        self._samples = pq.read_table(SHOP / ENDS)
+        self._records = Series(folder / RECORDS, folder / "store", ARROW, "timestamp")
+        self._ends = Series(folder / ENDS, folder / "store", self._samples.schema.remove_metadata(), "sampled_at")
+        self._positions: dict[str, int] = {}
+        self._done = 0.0
+        for name in ("topics.json", "aborted_offsets.json"):
+            shutil.copy(SHOP / name, folder / name)
+
+    def grow(self, share: float) -> Mapping[str, int]:
+        """Go on until so much of the recording (by records) is there; the position in each log partition."""
+        first, last = self._moment(self._done), self._moment(share)
+        self._done = share
+        records = _within(self._all, "timestamp", first, last)
+        ends = records.group_by("partition").aggregate([("offset", "max")]).to_pylist()
+        self._positions |= {str(row["partition"]): row["offset_max"] + 1 for row in ends}
+        self._records.append(records.to_batches(), {OFFSETS_TOPIC: dict(self._positions)})
+        self._ends.append(_within(self._samples, "sampled_at", first, last).to_batches(), {})
+        return self._positions
+
+    def merge(self) -> None:
+        """Make one file of many, as a capture does now and then: a new folder, and the link to it."""
+        assert self._records.merge()
+        assert self._ends.merge()
+
+    def _moment(self, share: float) -> object:
+        if share <= 0 or share >= 1:
+            return None
+        return self._stamps[int(len(self._stamps) * share)]
+
+
+def _within(table: pa.Table, column: str, first: object, last: object) -> pa.Table:
+    kind = table[column].type
+    if first is not None:
+        table = table.filter(pc.greater_equal(table[column], pa.scalar(first, kind)))
+    return table if last is None else table.filter(pc.less(table[column], pa.scalar(last, kind)))
