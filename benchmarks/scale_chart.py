@@ -39,8 +39,8 @@ def scale_chart(runs: Sequence[Mapping[str, Any]], title: str, description: str)
         f'  <rect width="{WIDTH}" height="{height}" rx="8" fill="#ffffff"/>',
     ]
     for at, (name, colour) in enumerate(zip(STAGES, COLOURS, strict=True)):
-        x = 24 + at * 120
-        parts += [f'  <rect x="{x}" y="20" width="14" height="14" fill="{colour}"/>', _text(x + 20, 32, name, "start")]
+        mark = 24 + at * 120
+        parts += [f'  <rect x="{mark}" y="20" width="14" height="14" fill="{colour}"/>', _text(mark + 20, 32, name, "start")]
     for at, (name, costs) in enumerate(rows):
         top, x = TOP + at * (BAR + 14), float(LEFT)
         parts.append(_text(LEFT - 10, top + 20, name, "end"))
