@@ -75,6 +75,25 @@ def test_a_source_that_does_not_answer_costs_the_bound_and_then_the_last_lag_is_
     assert reader.outcomes == Counter({"read": 1, "kept": 2})
 
 
+def test_a_late_read_of_fewer_topics_is_not_taken_for_the_lag_of_now(caplog: pytest.LogCaptureFixture) -> None:
+    """A topic that came meanwhile is not in it, and counts as 0 until the next read: the log says so."""
+    release = threading.Event()
+
+    def source(topics: Any) -> Any:
+        release.wait(60)
+        return {topic: [7] for topic in topics}
+
+    reader = LagReader(source, 0.05)
+    assert reader.lag({"old": 1}) is None
+    reader._within_s = 30
+    release.set()
+    assert reader.lag({"old": 1, "new": 1}) == {"old": [7]}
+    assert reader.outcomes == Counter({"missing": 1, "kept": 1})
+    assert "the last known lag is used" in caplog.text
+    assert reader.lag({"old": 1, "new": 1}) == {"old": [7], "new": [7]}
+    assert reader.outcomes["read"] == 1
+
+
 def test_a_source_that_raises_leaves_counts_to_decide(caplog: pytest.LogCaptureFixture) -> None:
     def source(_: Any) -> Any:
         raise OSError("no route")

@@ -54,7 +54,7 @@ class LagReader:
     Attributes
     ----------
     outcomes : Counter
-        How often the lag was "read" in time, was "kept" from an earlier read, or was "missing".
+        How often the lag was "read" in time for the topics asked for, was "kept" from an earlier read, or was "missing".
     """
 
     def __init__(self, source: LagSource, within_s: float) -> None:
@@ -64,17 +64,18 @@ class LagReader:
         self._within_s = within_s
         self._last: Mapping[str, Sequence[int]] | None = None
         self._under_way: threading.Thread | None = None
-        self._fresh = False
+        self._read_for: Mapping[str, int] | None = None
         self.outcomes: Counter[str] = Counter()
 
     def lag(self, topics: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
         """The lag of these topics, or the last one known, or None; returns within the bound."""
-        self._fresh = False
+        self._read_for = None
         if self._under_way is None or not self._under_way.is_alive():
             self._under_way = threading.Thread(target=self._read, args=(dict(topics),), name="counterpoise-lag", daemon=True)
             self._under_way.start()
         self._under_way.join(self._within_s)
-        outcome = "read" if self._fresh else "missing" if self._last is None else "kept"
+        # A late read of the last rebalance may end now; topics that came since are not in it.
+        outcome = "read" if self._read_for == topics else "missing" if self._last is None else "kept"
         self.outcomes[outcome] += 1
         if outcome != "read":
             how = "counts alone decide" if outcome == "missing" else "the last known lag is used"
@@ -88,7 +89,7 @@ class LagReader:
             # Whatever a source raises, a group must not stay without a plan for it.
             log.exception("the lag could not be read")
         else:
-            self._fresh = True
+            self._read_for = topics
 
 
 class LagAware(HostAssignor):
