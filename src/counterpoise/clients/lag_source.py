@@ -64,18 +64,18 @@ class LagReader:
         self._within_s = within_s
         self._last: Mapping[str, Sequence[int]] | None = None
         self._under_way: threading.Thread | None = None
-        self._read_for: Mapping[str, int] | None = None
+        self._read_now: list[Mapping[str, int]] = []
         self.outcomes: Counter[str] = Counter()
 
     def lag(self, topics: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
         """The lag of these topics, or the last one known, or None; returns within the bound."""
-        self._read_for = None
+        self._read_now = []
         if self._under_way is None or not self._under_way.is_alive():
             self._under_way = threading.Thread(target=self._read, args=(dict(topics),), name="counterpoise-lag", daemon=True)
             self._under_way.start()
         self._under_way.join(self._within_s)
         # A late read of the last rebalance may end now; topics that came since are not in it.
-        outcome = "read" if self._read_for == topics else "missing" if self._last is None else "kept"
+        outcome = "read" if topics in self._read_now else "missing" if self._last is None else "kept"
         self.outcomes[outcome] += 1
         if outcome != "read":
             how = "counts alone decide" if outcome == "missing" else "the last known lag is used"
@@ -89,7 +89,7 @@ class LagReader:
             # Whatever a source raises, a group must not stay without a plan for it.
             log.exception("the lag could not be read")
         else:
-            self._read_for = topics
+            self._read_now.append(topics)
 
 
 class LagAware(HostAssignor):
