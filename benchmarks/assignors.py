@@ -150,7 +150,9 @@ def read_runs(paths: list[Path]) -> tuple[dict[str, Any], list[Line]]:
 
 
 def _both(one: object, other: object) -> object:
-    return one if str(other) in str(one).split(" or ") else f"{one} or {other}"
+    known = str(one).split(" or ")
+    more = [part for part in str(other).split(" or ") if part not in known]
+    return " or ".join([*known, *more]) if more else one
 
 
 def _machine(wanted: argparse.Namespace) -> dict[str, Any]:
