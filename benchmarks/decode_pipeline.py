@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from counterpoise.pipeline.commits import commit_batch
 from counterpoise.pipeline.decode import offset_commits
+from counterpoise.pipeline.records.commits import commit_batch
 from counterpoise.pipeline.session import local_session
 
 CAPTURE = Path(__file__).parent / "data" / "commits-1m.parquet"

@@ -16,8 +16,8 @@ from rich.console import Console
 from counterpoise.cli.app import app
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.choice import Choice, instant
-from counterpoise.pipeline.sources import read_capture
+from counterpoise.pipeline.source.choice import Choice, instant
+from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.report.render import write_report
 from counterpoise.report.terminal import print_findings
 from tests.pipeline.conftest import Audited, rows_of

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.choice import Choice
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.source.choice import Choice
 from tests.pipeline.conftest import rows_of
 from tests.pipeline.spark_cluster import Cluster, standalone
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.commits import commit_batch, undecided
+from counterpoise.pipeline.records.commits import commit_batch, undecided
 from counterpoise.wire.offsets_topic import OffsetKey, RecordType, encode_key, encode_value, uuid_text
 from counterpoise.wire.offsets_topic.values import OffsetCommitValue
 

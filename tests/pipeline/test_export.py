@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from counterpoise.cli.app import app
 from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.export import EARLIEST, export_plan
+from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import PARTITION_LAG
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

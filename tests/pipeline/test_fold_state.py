@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.causes import Difference
-from counterpoise.pipeline.fold_state import from_text, to_text
-from counterpoise.pipeline.generations import generation_batches
-from counterpoise.pipeline.modern import modern_batches
+from counterpoise.pipeline.folds.causes import Difference
+from counterpoise.pipeline.folds.fold_state import from_text, to_text
+from counterpoise.pipeline.folds.replay_fold import Replay, ReplayFold, replays_of_group
 from counterpoise.pipeline.rebalances import StepsFold, steps_of_group
-from counterpoise.pipeline.replay_fold import Replay, ReplayFold, replays_of_group
+from counterpoise.pipeline.records.generations import generation_batches
+from counterpoise.pipeline.records.modern import modern_batches
 
 NAMES = ("range", "sticky", "cooperative-sticky")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from counterpoise.pipeline.history import history_of
+from counterpoise.pipeline.folds.history import history_of
 from counterpoise.pipeline.rebalances import steps_of_group
 from tests.pipeline.rows import created, generation, member, tombstone
 

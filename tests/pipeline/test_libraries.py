@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoise.pipeline.libraries import leader_library, library_of
+from counterpoise.pipeline.records.libraries import leader_library, library_of
 
 NULL_RACK, EMPTY_RACK = b"...\xff\xff", b"...\x00\x00"
 NO_GENERATION = b"\xff\xff\xff\xff"

@@ -8,10 +8,10 @@ from itertools import chain
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.commits import commit_batch, undecided
 from counterpoise.pipeline.decode import error_batches
-from counterpoise.pipeline.generations import generation_rows
-from counterpoise.pipeline.modern import modern_rows
+from counterpoise.pipeline.records.commits import commit_batch, undecided
+from counterpoise.pipeline.records.generations import generation_rows
+from counterpoise.pipeline.records.modern import modern_rows
 
 
 @pytest.fixture(scope="module")

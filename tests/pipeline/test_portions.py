@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline import grouped
-from counterpoise.pipeline.generations import generation_batches, generation_rows
-from counterpoise.pipeline.grouped import AT_ONCE, by_group, portions
+from counterpoise.pipeline.records import grouped
+from counterpoise.pipeline.records.generations import generation_batches, generation_rows
+from counterpoise.pipeline.records.grouped import AT_ONCE, by_group, portions
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan
 from counterpoise.pipeline.synthetic.group_records import group_records
 from counterpoise.pipeline.synthetic.lives import life

@@ -14,7 +14,7 @@ import pytest
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline import decode
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.sources import check_source, count_records, read_capture
+from counterpoise.pipeline.source.sources import check_source, count_records, read_capture
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

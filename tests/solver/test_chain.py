@@ -9,11 +9,11 @@ import pytest
 
 from counterpoise.laws import certify
 from counterpoise.model.problem import Problem
-from counterpoise.solver.chain import chain_of, deal_chain
-from counterpoise.solver.chain_levels import prices
+from counterpoise.solver.chains.chain import chain_of, deal_chain
+from counterpoise.solver.chains.levels import prices
 from counterpoise.solver.classes import classify
 from counterpoise.solver.engine import solve
-from counterpoise.solver.flow import Network
+from counterpoise.solver.flows.flow import Network
 from counterpoise.solver.history import claims_of
 from tests.solver.oracle import optimum, score
 

@@ -7,7 +7,7 @@ import numpy as np
 from counterpoise.assignors.registry import assignor
 from counterpoise.laws import certify
 from counterpoise.model.problem import Problem
-from counterpoise.solver.direct import deal_directly
+from counterpoise.solver.level.direct import deal_directly
 
 # A walk to members without room could end at three of them, while two extras were left and member 2 was still one short.
 SHORT_AMONG_EXTRAS = Problem(

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from counterpoise.model.problem import Int64
-from counterpoise.solver import lag_arcs, lag_blocks
-from counterpoise.solver.lag_share import Bools, even_shares
+from counterpoise.solver.lag import arcs as lag_arcs
+from counterpoise.solver.lag import blocks as lag_blocks
+from counterpoise.solver.lag.share import Bools, even_shares
 
 
 def table(rng: np.random.Generator, kinds: int, members: int) -> Bools:

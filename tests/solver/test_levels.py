@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counterpoise.solver.levels import Demand, quotas
+from counterpoise.solver.flows.levels import Demand, quotas
 
 
 def cheapest(units, capacity, offset):

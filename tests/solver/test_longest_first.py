@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.solver.longest_first import deal_longest_first, spread_by_count
+from counterpoise.solver.lag.longest_first import deal_longest_first, spread_by_count
 
 
 def one_by_one(weights: list[int], level: list[int], slots: list[int]) -> list[int]:

@@ -9,11 +9,12 @@ import pytest
 
 from counterpoise.laws import certify
 from counterpoise.model.problem import Problem
-from counterpoise.solver import nested, nested_claims
 from counterpoise.solver.engine import solve
-from counterpoise.solver.flow import Network
-from counterpoise.solver.nested import deal_nested
-from counterpoise.solver.nested_sweep import Block, sweep
+from counterpoise.solver.flows.flow import Network
+from counterpoise.solver.nested_sets import claims as nested_claims
+from counterpoise.solver.nested_sets import nested
+from counterpoise.solver.nested_sets.nested import deal_nested
+from counterpoise.solver.nested_sets.sweep import Block, sweep
 from tests.solver.oracle import optimum, score
 
 CASES = 5_000 if os.environ.get("COUNTERPOISE_PROFILE") == "long" else 400

@@ -15,11 +15,12 @@ from scipy.sparse import csr_matrix
 
 from counterpoise.assignors.registry import assignor
 from counterpoise.model.problem import Problem
-from counterpoise.solver import augment as augment_module
-from counterpoise.solver import engine, nested
+from counterpoise.solver import engine
 from counterpoise.solver.engine import solve
-from counterpoise.solver.flow import Arcs, Network
-from counterpoise.solver.waves import depths_by_layer, wave
+from counterpoise.solver.flows import augment as augment_module
+from counterpoise.solver.flows.flow import Arcs, Network
+from counterpoise.solver.flows.waves import depths_by_layer, wave
+from counterpoise.solver.nested_sets import nested
 from tests.solver.oracle import optimum, random_problem, score
 
 CASES = 20_000 if os.environ.get("COUNTERPOISE_PROFILE") == "long" else 480

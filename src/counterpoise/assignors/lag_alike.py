@@ -8,11 +8,11 @@ import numpy as np
 
 from counterpoise.model.problem import Int64, Problem
 from counterpoise.solver.equal import member_quotas
-from counterpoise.solver.lag_blocks import LagBlocks
-from counterpoise.solver.lag_counts import demand_counts
-from counterpoise.solver.lag_desk import Desk, open_desk
-from counterpoise.solver.lag_place import place_waiting
-from counterpoise.solver.lag_repair import repair
+from counterpoise.solver.lag.blocks import LagBlocks
+from counterpoise.solver.lag.counts import demand_counts
+from counterpoise.solver.lag.desk import Desk, open_desk
+from counterpoise.solver.lag.place import place_waiting
+from counterpoise.solver.lag.repair import repair
 
 __all__ = ["all_alike", "plan_alike"]
 
@@ -52,7 +52,7 @@ def plan_alike(problem: Problem, lag: Int64, share: Fraction, gain: int, budget:
 
 
 def _crowding(lag: Int64, n: int, least: int) -> int:
-    """What `lag_bound.bound_of` finds in single partitions: the owner of the k + 1 lightest of the k*M + 1 heaviest (the
+    """What `lag.bound.bound_of` finds in single partitions: the owner of the k + 1 lightest of the k*M + 1 heaviest (the
     heaviest for k = 0) fills up to its least count with nothing lighter than the lightest of the group.
     """
     falling = np.sort(lag)[::-1]

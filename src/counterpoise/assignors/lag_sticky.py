@@ -12,14 +12,14 @@ from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.engine import solve
-from counterpoise.solver.lag_blocks import LagBlocks
-from counterpoise.solver.lag_bound import bound_of, filled_up, levels_of
-from counterpoise.solver.lag_cells import place_in_cells
-from counterpoise.solver.lag_counts import demand_counts, fill_up, shed_lag
-from counterpoise.solver.lag_desk import Desk, open_desk
-from counterpoise.solver.lag_near import settle_near
-from counterpoise.solver.lag_place import place_waiting
-from counterpoise.solver.lag_repair import repair
+from counterpoise.solver.lag.blocks import LagBlocks
+from counterpoise.solver.lag.bound import bound_of, filled_up, levels_of
+from counterpoise.solver.lag.cells import place_in_cells
+from counterpoise.solver.lag.counts import demand_counts, fill_up, shed_lag
+from counterpoise.solver.lag.desk import Desk, open_desk
+from counterpoise.solver.lag.near import settle_near
+from counterpoise.solver.lag.place import place_waiting
+from counterpoise.solver.lag.repair import repair
 
 __all__ = ["LAG_STICKY", "balance_lag"]
 

@@ -107,7 +107,7 @@ def command(
         raise OptionError("no SOURCE; give the folder of a capture, or --follow with --bootstrap-server")
     _check_going_on(going_on, {"--topic": topics, "--from": since, "--to": until, "--anonymize": anonymize, "--into": into})
     from counterpoise.pipeline.audit import run_audit
-    from counterpoise.pipeline.choice import Choice
+    from counterpoise.pipeline.source.choice import Choice
     from counterpoise.pipeline.store import Catalog
     from counterpoise.report.render import write_report
     from counterpoise.report.terminal import print_findings
@@ -180,7 +180,7 @@ def _by_cluster(sources: tuple[str, ...], clusters: tuple[str, ...]) -> dict[str
 
 
 def _moment(text: str | None, option: str) -> datetime | None:
-    from counterpoise.pipeline.choice import instant
+    from counterpoise.pipeline.source.choice import instant
 
     return None if text is None else instant(text, option)
 

@@ -86,7 +86,7 @@ def follow(wanted: Wanted) -> None:
     except ImportError:
         raise MissingExtraError("--follow needs pyspark 4.2 or newer: pip install 'counterpoise[follow]'") from None
     from counterpoise.pipeline.session import local_session
-    from counterpoise.pipeline.sources import check_source, count_records
+    from counterpoise.pipeline.source.sources import check_source, count_records
 
     folder = wanted.out / "capture" if wanted.source is None else Path(wanted.source)
     with _recorded(settings, folder) as watch, _shown() as show:

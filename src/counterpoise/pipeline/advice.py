@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from counterpoise.pipeline.libraries import AIOKAFKA, JAVA, KAFKA_PYTHON, LIBRDKAFKA, PYTHON, STREAMS
+from counterpoise.pipeline.records.libraries import AIOKAFKA, JAVA, KAFKA_PYTHON, LIBRDKAFKA, PYTHON, STREAMS
 
 __all__ = ["advice", "config_lines", "fidelity_note", "migration_note", "setting_lines", "wanted_strategy"]
 

@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline.anonymous import fingerprint
-from counterpoise.pipeline.choice import Choice
 from counterpoise.pipeline.findings import Finding
-from counterpoise.pipeline.replay_fold import comparable
+from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.run import Progress, Run
 from counterpoise.pipeline.session import local_session
-from counterpoise.pipeline.sources import (
+from counterpoise.pipeline.source.anonymous import fingerprint
+from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.sources import (
     ONLY_RECORDS,
     Capture,
     check_columns,

@@ -14,13 +14,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
 
-from counterpoise.pipeline.arrow_types import arrow_schema
-from counterpoise.pipeline.commits import commit_batches, undecided
-from counterpoise.pipeline.generations import generation_batches, member_faults
-from counterpoise.pipeline.modern import modern_batches
-from counterpoise.pipeline.place import nowhere, place_of
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.commits import commit_batches, undecided
+from counterpoise.pipeline.records.generations import generation_batches, member_faults
+from counterpoise.pipeline.records.modern import modern_batches
+from counterpoise.pipeline.records.place import nowhere, place_of
 from counterpoise.pipeline.schemas import DECODE_ERRORS, GROUP_GENERATIONS, MODERN_GROUP_RECORDS, OFFSET_COMMITS
-from counterpoise.pipeline.sources import check_columns
+from counterpoise.pipeline.source.sources import check_columns
 from counterpoise.wire.offsets_topic import Record, RecordType, Undecodable, decode_record
 
 __all__ = [

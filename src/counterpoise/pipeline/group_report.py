@@ -12,11 +12,11 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import StructField, StructType
 
 from counterpoise.pipeline.advice import advice, fidelity_note
-from counterpoise.pipeline.arrow_types import arrow_schema
-from counterpoise.pipeline.grouped import by_group
-from counterpoise.pipeline.history import history_of
+from counterpoise.pipeline.folds.history import history_of
 from counterpoise.pipeline.lag import lag_now
 from counterpoise.pipeline.polls import poll_kicks
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.grouped import by_group
 from counterpoise.pipeline.schemas import GROUP_REPORT
 from counterpoise.pipeline.stops import stops_by_group
 

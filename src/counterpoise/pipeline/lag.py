@@ -12,9 +12,9 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from counterpoise.pipeline.log_ends import at_instant, log_lives, reached_at
 from counterpoise.pipeline.schemas import PARTITION_LAG
-from counterpoise.pipeline.timeline import CELL, KEY, cells, committed, ownership
+from counterpoise.pipeline.timelines.log_ends import at_instant, log_lives, reached_at
+from counterpoise.pipeline.timelines.timeline import CELL, KEY, cells, committed, ownership
 
 __all__ = ["lag_at_generations", "lag_now", "partition_lag"]
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.findings import findings_of
+from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import FINDINGS
 
 __all__ = ["finding_batches", "findings"]

@@ -13,10 +13,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from counterpoise.pipeline.arrow_types import arrow_schema
-from counterpoise.pipeline.classic_fold import ClassicFold
-from counterpoise.pipeline.grouped import by_group
-from counterpoise.pipeline.modern_fold import NAMES, ModernFold
+from counterpoise.pipeline.folds.classic_fold import ClassicFold
+from counterpoise.pipeline.folds.modern_fold import NAMES, ModernFold
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.grouped import by_group
 from counterpoise.pipeline.schemas import REBALANCES
 
 __all__ = ["StepsFold", "fold_batches", "group_records", "rebalances", "steps_of_group", "topic_names"]

@@ -12,12 +12,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from counterpoise.metrics import Metrics
-from counterpoise.pipeline.arrow_assignments import PlanRow, assignments
-from counterpoise.pipeline.arrow_types import arrow_schema
-from counterpoise.pipeline.grouped import by_group
+from counterpoise.pipeline.folds.replay_fold import Replay, comparable, replays_of_group
+from counterpoise.pipeline.folds.replay_memo import Plans
 from counterpoise.pipeline.lag import lag_at_generations
-from counterpoise.pipeline.replay_fold import Replay, comparable, replays_of_group
-from counterpoise.pipeline.replay_memo import Plans
+from counterpoise.pipeline.records.arrow_assignments import PlanRow, assignments
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.grouped import by_group
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS, METRICS, REPLAYS
 
 __all__ = [

@@ -14,8 +14,6 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 
 from counterpoise.pipeline import decode, store
-from counterpoise.pipeline.anonymous import anonymous, fingerprint
-from counterpoise.pipeline.choice import Choice, within
 from counterpoise.pipeline.direct.direct import Direct
 from counterpoise.pipeline.group_report import group_report
 from counterpoise.pipeline.lag import partition_lag
@@ -23,12 +21,14 @@ from counterpoise.pipeline.ranking import findings
 from counterpoise.pipeline.rebalances import rebalances, topic_names
 from counterpoise.pipeline.replays import measured_replays, metrics, replays
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.sources import Capture
+from counterpoise.pipeline.source.anonymous import anonymous, fingerprint
+from counterpoise.pipeline.source.choice import Choice, within
+from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.stops import stops
 from counterpoise.pipeline.store import Catalog, Folder
 from counterpoise.pipeline.summary import Counted, iso, lag_note, nothing_note, summarize, transaction_note
 from counterpoise.pipeline.tables import STAGED, dataset
-from counterpoise.pipeline.timeline import committed, looks_transactional
+from counterpoise.pipeline.timelines.timeline import committed, looks_transactional
 
 __all__ = ["Progress", "Run"]
 

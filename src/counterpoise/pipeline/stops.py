@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-from counterpoise.pipeline.timeline import CELL, KEY, cells, ownership
+from counterpoise.pipeline.timelines.timeline import CELL, KEY, cells, ownership
 
 __all__ = ["stops", "stops_by_group"]
 

@@ -1,9 +1,7 @@
 """The exact engine: optimal balance, then maximal stickiness, for any subscriptions.
 
-Start reading at `engine.solve`. In the order in which a problem passes through them:
-
-`equal` (equal subscriptions, no flow), `classes` and `racks` (interchangeable partitions and members), `history` (claims,
-counted), `levels` (quotas), `balance` (blocks), `transport` (the short way), `stickiness` and `evenness` (min-cost flows),
-`flow`, `augment` and `waves` (maximum flows settled by ids), `decode` (counts back to partitions). docs/algorithm.md has the proof.
-The modules `lag_*` and `longest_first` serve `lag-sticky` and share only the classes.
+Start reading at `engine.solve`. In the order in which a problem passes through it: `equal` (equal subscriptions, no flow),
+`classes` and `racks` (interchangeable partitions and members), `history` (claims, counted); then the first of these rooms that
+takes it: `nested_sets`, `chains`, `level`, and for all other groups `flows`; `evenness` where it is asked for; and `decode`
+(counts back to partitions). docs/algorithm.md has the proof. `lag` serves `lag-sticky` and shares only the classes.
 """

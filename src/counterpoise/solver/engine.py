@@ -8,20 +8,20 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.solver.balance import Blocks, decompose, one_block, plausible
-from counterpoise.solver.chain import chain_of, deal_chain
+from counterpoise.solver.chains.chain import chain_of, deal_chain
 from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.decode import fill, give_up
-from counterpoise.solver.direct import deal_directly
 from counterpoise.solver.equal import common_subscribers, deal_equal
 from counterpoise.solver.evenness import deal_evenly, view_by_topic
-from counterpoise.solver.flow import Bools
+from counterpoise.solver.flows.balance import Blocks, decompose, one_block, plausible
+from counterpoise.solver.flows.flow import Bools
+from counterpoise.solver.flows.levels import Demand, Quotas, quotas
+from counterpoise.solver.flows.stickiness import Costs, reroute
+from counterpoise.solver.flows.transport import Deal, closed_form, transport
 from counterpoise.solver.history import Claims, claims_of, no_claims
-from counterpoise.solver.levels import Demand, Quotas, quotas
-from counterpoise.solver.nested import deal_nested
+from counterpoise.solver.level.direct import deal_directly
+from counterpoise.solver.nested_sets.nested import deal_nested
 from counterpoise.solver.racks import priced, rack_classes, racks_matter
-from counterpoise.solver.stickiness import Costs, reroute
-from counterpoise.solver.transport import Deal, closed_form, transport
 
 __all__ = ["Evenness", "History", "RackOrder", "solve"]
 

@@ -16,7 +16,7 @@ from counterpoise.errors import InvariantError
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.decode import excess_claims, slots
 from counterpoise.solver.equal_small import deal_small, is_small
-from counterpoise.solver.levels import Demand, quotas
+from counterpoise.solver.flows.levels import Demand, quotas
 
 __all__ = ["common_subscribers", "deal_equal", "member_quotas"]
 

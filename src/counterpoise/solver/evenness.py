@@ -14,14 +14,14 @@ import numpy as np
 
 from counterpoise.errors import OptionError
 from counterpoise.model.problem import Int64, Problem
-from counterpoise.solver.balance import Blocks
 from counterpoise.solver.classes import Classes, first_seen, ranges, sum_by
 from counterpoise.solver.decode import ranks_in_runs
-from counterpoise.solver.flow import Arcs, Network
+from counterpoise.solver.flows.balance import Blocks
+from counterpoise.solver.flows.flow import Arcs, Network
+from counterpoise.solver.flows.levels import Quotas
+from counterpoise.solver.flows.stickiness import Costs
+from counterpoise.solver.flows.transport import Deal
 from counterpoise.solver.history import Claims
-from counterpoise.solver.levels import Quotas
-from counterpoise.solver.stickiness import Costs
-from counterpoise.solver.transport import Deal
 
 __all__ = ["TopicView", "deal_evenly", "view_by_topic"]
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from counterpoise.model.problem import Int32, Int64, Problem, Racks
 from counterpoise.solver.classes import Classes, classify_camps, first_seen, mix, ranges
-from counterpoise.solver.flow import Bools
+from counterpoise.solver.flows.flow import Bools
+from counterpoise.solver.flows.stickiness import Costs
 from counterpoise.solver.history import Claims
-from counterpoise.solver.stickiness import Costs
 
 __all__ = ["priced", "rack_classes", "racks_matter"]
 

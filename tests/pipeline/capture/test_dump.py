@@ -27,9 +27,9 @@ from counterpoise.pipeline.capture.crc import crc32c
 from counterpoise.pipeline.capture.dump_folder import folder_of, from_dump
 from counterpoise.pipeline.capture.dump_rows import Read
 from counterpoise.pipeline.capture.segments import from_segments
-from counterpoise.pipeline.generations import generation_batches
 from counterpoise.pipeline.rebalances import steps_of_group
-from counterpoise.pipeline.sources import check_source, count_records, read_capture
+from counterpoise.pipeline.records.generations import generation_batches
+from counterpoise.pipeline.source.sources import check_source, count_records, read_capture
 from tests.java import java_home
 from tests.kafka_broker import LIBS, SETTINGS, Broker
 from tests.pipeline.capture.test_segments import varint

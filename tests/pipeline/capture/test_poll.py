@@ -21,10 +21,10 @@ from confluent_kafka import Consumer
 from counterpoise.pipeline.capture.group_poll import SeenGroup, SeenMember
 from counterpoise.pipeline.capture.notes import capture_notes
 from counterpoise.pipeline.capture.polled_records import Change, PolledHistory
-from counterpoise.pipeline.generations import generation_batches
-from counterpoise.pipeline.modern import modern_batches
-from counterpoise.pipeline.place import POLLED
 from counterpoise.pipeline.rebalances import steps_of_group
+from counterpoise.pipeline.records.generations import generation_batches
+from counterpoise.pipeline.records.modern import modern_batches
+from counterpoise.pipeline.records.place import POLLED
 from counterpoise.wire.offsets_topic import Record, Tombstone, decode_record
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.test_capture import command, eventually, following, once

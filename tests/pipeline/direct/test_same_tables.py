@@ -19,7 +19,7 @@ import pytest
 
 from counterpoise.pipeline.audit import AuditResult, audit
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.sources import read_capture
+from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.pipeline.synthetic.capture import synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
 from tests.pipeline.conftest import rows_of

@@ -18,7 +18,7 @@ from counterpoise.pipeline.follow.gauges import Now
 from counterpoise.pipeline.follow.seed import begin_with
 from counterpoise.pipeline.incremental.saved import load
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.sources import read_capture
+from counterpoise.pipeline.source.sources import read_capture
 from tests.pipeline.conftest import SHOP, rows_of
 from tests.pipeline.follow.conftest import Followed, live_files
 from tests.pipeline.follow.growing import Growing

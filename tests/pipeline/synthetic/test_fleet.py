@@ -14,10 +14,10 @@ import pytest
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.generations import generation_batches
-from counterpoise.pipeline.history import history_of
-from counterpoise.pipeline.modern import modern_batches
+from counterpoise.pipeline.folds.history import history_of
 from counterpoise.pipeline.rebalances import steps_of_group
+from counterpoise.pipeline.records.generations import generation_batches
+from counterpoise.pipeline.records.modern import modern_batches
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.pipeline.synthetic.capture import Written, log_partition, synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet

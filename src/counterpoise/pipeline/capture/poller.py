@@ -22,7 +22,7 @@ from counterpoise.pipeline.capture.polled_records import PolledHistory
 from counterpoise.pipeline.capture.recorder import Schedule, Status
 from counterpoise.pipeline.capture.sampler import Sample, sample, sample_batch
 from counterpoise.pipeline.capture.settings import Settings
-from counterpoise.pipeline.place import POLLED
+from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["Poller"]
 

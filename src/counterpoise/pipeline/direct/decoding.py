@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.commits import COMMIT_COLUMNS, decoded_batch
 from counterpoise.pipeline.direct.by_day import ByDay
 from counterpoise.pipeline.direct.reading import RAW, RAW_SCHEMA, are_commits, plain, raw_batches
 from counterpoise.pipeline.direct.sums import NEVER, Marks, Sums, mark_counts, slots_of
 from counterpoise.pipeline.direct.sums_file import SumsWriter
 from counterpoise.pipeline.direct.tasks import Piece, scratch
+from counterpoise.pipeline.records.commits import COMMIT_COLUMNS, decoded_batch
 from counterpoise.wire.offsets_topic.batch import CommitBatch
 
 __all__ = ["Wanted", "decode_piece", "marks_of"]

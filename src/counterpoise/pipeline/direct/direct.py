@@ -19,7 +19,7 @@ from counterpoise.pipeline.direct.reading import split_off
 from counterpoise.pipeline.direct.stop_rows import STOPS
 from counterpoise.pipeline.direct.tasks import Stretch, pieces_of, work_on
 from counterpoise.pipeline.schemas import RECORDS
-from counterpoise.pipeline.sources import Capture
+from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.store import Folder
 from counterpoise.pipeline.tables import day_folder
 

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
-from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.direct.bucket import bucket_of
 from counterpoise.pipeline.direct.by_day import ByDay
 from counterpoise.pipeline.direct.held import STEP_COLUMNS
@@ -24,6 +23,7 @@ from counterpoise.pipeline.direct.lives import read_lives
 from counterpoise.pipeline.direct.stop_rows import STOPS, stop_rows
 from counterpoise.pipeline.direct.sums_file import BUCKETS, read_bucket
 from counterpoise.pipeline.direct.tasks import scratch, told_by, told_column
+from counterpoise.pipeline.records.arrow_types import arrow_schema
 
 __all__ = ["COUNTS", "Sampled", "judge"]
 

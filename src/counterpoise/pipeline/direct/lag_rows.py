@@ -11,10 +11,10 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrow_types import arrow_schema
 from counterpoise.pipeline.direct.bucket import Bucket
 from counterpoise.pipeline.direct.lives import Lives, last_at
 from counterpoise.pipeline.direct.sums import NEVER
+from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import PARTITION_LAG
 
 __all__ = ["LAG_COLUMNS", "lag_rows"]

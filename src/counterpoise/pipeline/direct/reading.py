@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from counterpoise.pipeline.direct.tasks import Piece, Stretch, scratch
-from counterpoise.pipeline.place import PLACE
+from counterpoise.pipeline.records.place import PLACE
 
 __all__ = ["RAW", "RAW_SCHEMA", "are_commits", "plain", "raw_batches", "split_off"]
 

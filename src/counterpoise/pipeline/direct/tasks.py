@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from counterpoise.pipeline.sources import Capture
+from counterpoise.pipeline.source.sources import Capture
 
 __all__ = ["Piece", "Stretch", "pieces_of", "scratch", "told_by", "told_column", "work_on"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from counterpoise.pipeline.advice import COOPERATIVE, config_lines
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row, times
 from counterpoise.pipeline.findings.rebalancing import eager_stops
-from counterpoise.pipeline.libraries import JAVA
+from counterpoise.pipeline.records.libraries import JAVA
 
 __all__ = ["better_strategy", "idle_members", "lag_on_one_owner", "needless_moves", "unbalanced"]
 

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from counterpoise.pipeline.arrow_types import arrow_schema
-from counterpoise.pipeline.commits import commit_batch
-from counterpoise.pipeline.fold_state import to_text
-from counterpoise.pipeline.generations import generation_batches
-from counterpoise.pipeline.modern import modern_batches
-from counterpoise.pipeline.sources import check_columns
+from counterpoise.pipeline.folds.fold_state import to_text
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.commits import commit_batch
+from counterpoise.pipeline.records.generations import generation_batches
+from counterpoise.pipeline.records.modern import modern_batches
+from counterpoise.pipeline.source.sources import check_columns
 
 __all__ = ["COMMITS", "COMMIT_FIGURES", "EVENTS", "OF_GROUP", "commits_of", "events", "last_words"]
 

@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.audit import AuditResult
-from counterpoise.pipeline.choice import Choice
 from counterpoise.pipeline.follow.gauges import Now
 from counterpoise.pipeline.follow.query import Steps, reached, start_query
 from counterpoise.pipeline.follow.seed import Samples, begin_with
@@ -25,7 +24,8 @@ from counterpoise.pipeline.incremental.folded import STEP_STATES
 from counterpoise.pipeline.incremental.journal import Journal
 from counterpoise.pipeline.incremental.saved import load
 from counterpoise.pipeline.incremental.update import update
-from counterpoise.pipeline.sources import check_source
+from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.sources import check_source
 
 __all__ = ["Follow", "Pace", "Status"]
 

@@ -13,10 +13,10 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from counterpoise.pipeline.fold_state import from_text, to_text
+from counterpoise.pipeline.folds.fold_state import from_text, to_text
+from counterpoise.pipeline.folds.modern_fold import NAMES
 from counterpoise.pipeline.follow.events import COMMITS, OF_GROUP
 from counterpoise.pipeline.incremental.folded import step_rows
-from counterpoise.pipeline.modern_fold import NAMES
 
 __all__ = ["FINISHED", "FOLLOWED", "OPEN", "Follower", "followed"]
 

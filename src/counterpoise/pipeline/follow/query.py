@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
-from counterpoise.pipeline.fold_state import from_text
+from counterpoise.pipeline.folds.fold_state import from_text
 from counterpoise.pipeline.follow.events import COMMITS, commits_of, events
 from counterpoise.pipeline.follow.folder_source import CaptureStream
 from counterpoise.pipeline.follow.processor import FINISHED, OPEN, followed

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from counterpoise.pipeline.arrow_types import arrow_schema
+from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.pipeline.tables import folder_of
 

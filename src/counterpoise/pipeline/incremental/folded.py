@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
-from counterpoise.pipeline.arrow_types import arrow_schema
-from counterpoise.pipeline.fold_state import from_text, to_text
-from counterpoise.pipeline.grouped import by_group
+from counterpoise.pipeline.folds.fold_state import from_text, to_text
+from counterpoise.pipeline.folds.replay_fold import Replay, ReplayFold
+from counterpoise.pipeline.folds.replay_memo import Plans
 from counterpoise.pipeline.rebalances import StepsFold
-from counterpoise.pipeline.replay_fold import Replay, ReplayFold
-from counterpoise.pipeline.replay_memo import Plans
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.grouped import by_group
 from counterpoise.pipeline.replays import replay_batch
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS, REBALANCES
 

@@ -12,7 +12,6 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
 
 from counterpoise.pipeline import decode
-from counterpoise.pipeline.choice import Choice
 from counterpoise.pipeline.direct.direct import Direct
 from counterpoise.pipeline.direct.tasks import Stretch
 from counterpoise.pipeline.group_report import finished_report, report_parts
@@ -27,10 +26,11 @@ from counterpoise.pipeline.rebalances import group_records, topic_names
 from counterpoise.pipeline.replays import replay_inputs
 from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.schemas import METRICS, REBALANCES, REPLAYS, TABLES
-from counterpoise.pipeline.sources import Capture
+from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.stops import stops
 from counterpoise.pipeline.tables import folder_of
-from counterpoise.pipeline.timeline import KEY, committed, looks_transactional
+from counterpoise.pipeline.timelines.timeline import KEY, committed, looks_transactional
 
 __all__ = ["STAGES", "Increment"]
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from counterpoise.pipeline.lag import partition_lag
-from counterpoise.pipeline.timeline import KEY
+from counterpoise.pipeline.timelines.timeline import KEY
 
 __all__ = ["lag_news"]
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as fn
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.incremental.saved import ClusterState, moment
-from counterpoise.pipeline.log_ends import log_lives
+from counterpoise.pipeline.timelines.log_ends import log_lives
 
 __all__ = ["SETTLED", "last_sample", "last_settled", "news", "reach", "topic_marks"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from counterpoise._version import __version__
 from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline.fold_state import FOLD_VERSION
+from counterpoise.pipeline.folds.fold_state import FOLD_VERSION
 
 __all__ = ["ClusterState", "Saved", "identity_of", "load", "moment", "text_of"]
 

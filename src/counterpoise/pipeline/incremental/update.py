@@ -15,14 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from counterpoise.errors import OptionError
 from counterpoise.pipeline import store
 from counterpoise.pipeline.audit import AuditResult, check_out, result_of
-from counterpoise.pipeline.choice import Choice
+from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.incremental.increment import Increment
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
 from counterpoise.pipeline.incremental.saved import identity_of, load, moment
-from counterpoise.pipeline.replay_fold import comparable
 from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.session import local_session
-from counterpoise.pipeline.sources import check_source, count_records, read_capture, reading
+from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.sources import check_source, count_records, read_capture, reading
 from counterpoise.pipeline.summary import Counted, iso, lag_note, nothing_note, summarize, transaction_note
 
 __all__ = ["check_kept_up", "run_update", "update"]

@@ -1,0 +1,235 @@
+"""A classic group's life, folded: its GroupMetadata records in log order to the steps of table `rebalances`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from counterpoise.pipeline.folds.causes import Difference, difference, identity
+from counterpoise.pipeline.records.place import POLLED
+from counterpoise.pipeline.timelines.ownership import Owners, carried, changes, owners_of, pending
+
+__all__ = ["ClassicFold", "protocol_kind"]
+
+Row = Mapping[str, Any]
+_NOTHING = Difference("unknown", [], [], [], "")
+
+
+class ClassicFold:
+    """State of one group between two of its records; memory is that of one generation.
+
+    `feed` takes a row of `group_generations` (nested values as Python lists and dicts) and returns the step it makes,
+    without the columns that name cluster, group and place in the log. `state` is all there is to know between two records
+    (see `fold_state`); a fold made from it goes on as if nothing had been.
+    """
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        self.incarnation = 0
+        self._logical = 0
+        self._ended = False
+        self._seen = False
+        self._forget()
+        vars(self).update(state or {})
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the next record will be held against."""
+        return dict(vars(self))
+
+    def _forget(self) -> None:
+        self._generation: int | None = None
+        self._members: list[Row] = []
+        self._protocol: str | None = None
+        self._protocol_type: str | None = None
+        self._owners: Owners = {}
+        self._codes: dict[str, int] = {}
+        self._revoking = 0
+        self._cause = _NOTHING
+        self._inherited = False
+        self._sizes: dict[str, int] = {}
+
+    @property
+    def members(self) -> list[Row]:
+        """The members of the last generation."""
+        return self._members
+
+    def inherit(self, members: list[Row], generation: int | None) -> None:
+        """Go on where the group's life under the other protocol ended, at epoch `generation`."""
+        self._members, self._seen, self._inherited, self._ended = members, True, True, False
+        self._generation = None if generation is None else generation - 1
+
+    def feed(self, row: Row) -> dict[str, Any]:
+        """The step that this record makes."""
+        if row["deleted"]:
+            return self._deleted()
+        generation = int(row["generation"])
+        self._begin(generation)
+        if not row["members"]:
+            step = self._without_members(row)
+        elif generation == self._generation and self._members:
+            step = self._replaced(row)
+        else:
+            step = self._rebalanced(row)
+        step["complete"] = self._seen or generation == 0
+        if row.get("log_partition") == POLLED:
+            step |= {"complete": False, "missed_generations": None}
+        self._seen = True
+        self._generation = generation
+        self._members = list(row["members"])
+        self._protocol_type = row["protocol_type"]
+        return step
+
+    def _begin(self, generation: int) -> None:
+        behind = self._generation is not None and generation < self._generation
+        if self._ended or behind:
+            self.incarnation += 1
+            self._forget()
+            self._seen = self._ended and generation == 0
+            self._ended = False
+
+    def _deleted(self) -> dict[str, Any]:
+        gone = sorted(member["member_id"] for member in self._members)
+        step = {
+            **self._common("deleted", "unknown"),
+            "generation": self._generation,
+            "protocol_type": self._protocol_type,
+            "left": gone,
+            "complete": self._seen,
+            "detail": "the group was deleted or expired",
+        }
+        self._ended = True
+        self._forget()
+        return step
+
+    def _without_members(self, row: Row) -> dict[str, Any]:
+        generation = int(row["generation"])
+        if generation == 0 and self._generation is None:
+            return {
+                **self._common("created", "join"),
+                "generation": 0,
+                "protocol_type": row["protocol_type"],
+                "detail": "the group is new",
+            }
+        gone = difference(self._members, [], {}, {}, (None, None))
+        step = {
+            **self._common("emptied", "leave"),
+            "generation": generation,
+            "protocol_type": row["protocol_type"],
+            "left": gone.left,
+            "missed_generations": self._missed(generation),
+            "detail": gone.detail,
+        }
+        self._owners, self._codes, self._revoking = {}, {}, 0
+        return step
+
+    def _replaced(self, row: Row) -> dict[str, Any]:
+        was = {member["member_id"] for member in self._members}
+        now = {member["member_id"] for member in row["members"]}
+        instances = sorted(m["group_instance_id"] for m in row["members"] if m["member_id"] not in was and m["group_instance_id"])
+        step = self._described(row, "static_replacement", _NOTHING)
+        words = f"static member back: {', '.join(instances)}" if instances else "the same generation was written again"
+        return {**step, "cause": "join_leave", "joined": sorted(now - was), "left": sorted(was - now), "detail": words}
+
+    def _rebalanced(self, row: Row) -> dict[str, Any]:
+        members = row["members"]
+        code = self._code_members(members)
+        now = owners_of((code[identity(member)], member["assigned"] or ()) for member in members)
+        claimed = owners_of((code[identity(member)], member["owned"] or ()) for member in members)
+        subscribed = {topic for member in members for topic in member["topics"] or ()}
+        held = self._held(claimed, subscribed)
+        sizes = {topic: max(len(now.get(topic, ())), len(held.get(topic, ()))) for topic in held | now}
+        both = subscribed & {topic for member in self._members for topic in member["topics"] or ()}
+        was, is_now = ({topic: n for topic, n in known.items() if topic in both} for known in (self._sizes, sizes))
+        why = difference(self._members, members, was, is_now, (self._protocol, row["protocol"]))
+        if not self._members:
+            why = Difference("join", why.joined, [], [], why.detail.split(";")[0])
+        if self._inherited and why.cause in ("unknown", "partition_count"):
+            why = replace(why, cause="protocol")
+        self._inherited = False
+        followup = bool(self._revoking) and not why.joined and not why.left and why.cause in ("unknown", "partition_count")
+        if followup:
+            why = Difference(self._cause.cause, [], [], [], "second round: what was revoked is handed out")
+        else:
+            self._logical += 1
+            self._cause = why
+        step = self._described(row, "cooperative_followup" if followup else "rebalance", why)
+        moved, kept = self._moves(now, members)
+        step |= {"n_moved": moved, "n_kept": kept, "missed_generations": self._missed(int(row["generation"]))}
+        step["sync_latency_ms"] = _latency(row)
+        step["logical_rebalance"] = self._logical
+        self._revoking = pending(claimed, now)
+        self._owners = carried(self._owners, now) if self._revoking else now
+        self._sizes, self._protocol = sizes, row["protocol"]
+        return step
+
+    def _held(self, claimed: Owners, subscribed: set[str]) -> Owners:
+        return {
+            topic: array for topic, array in claimed.items() if topic in subscribed and len(array) <= self._sizes.get(topic, 0)
+        }
+
+    def _code_members(self, members: list[Row]) -> dict[str, int]:
+        keep = {identity(member) for member in self._members} | {identity(member) for member in members}
+        for name in sorted(keep):
+            self._codes.setdefault(name, len(self._codes))
+        return self._codes
+
+    def _moves(self, now: Owners, members: list[Row]) -> tuple[int, int]:
+        alive = np.zeros(len(self._codes), np.bool_)
+        alive[[self._codes[identity(member)] for member in members]] = True
+        return changes(self._owners, now, alive)
+
+    def _missed(self, generation: int) -> int | None:
+        if self._generation is None:
+            return 0 if generation <= 1 else None
+        return generation - self._generation - 1
+
+    def _common(self, kind: str, cause: str) -> dict[str, Any]:
+        empty: dict[str, Any] = {"joined": [], "left": [], "restarted": [], "assignment": [], "detail": ""}
+        about = {"incarnation": self.incarnation, "group_type": "classic", "kind": kind, "cause": cause}
+        return {**empty, **about, **dict.fromkeys(("n_members", "n_static", "n_idle", "n_partitions"), 0)}
+
+    def _described(self, row: Row, kind: str, why: Difference) -> dict[str, Any]:
+        members = row["members"]
+        counts = [sum(len(entry["partitions"]) for entry in member["assigned"] or ()) for member in members]
+        is_consumer = row["protocol_type"] == "consumer"
+        return self._common(kind, why.cause) | {
+            "generation": int(row["generation"]),
+            "protocol_type": row["protocol_type"],
+            "protocol": row["protocol"],
+            "protocol_kind": protocol_kind(row),
+            "joined": why.joined,
+            "left": why.left,
+            "restarted": why.restarted,
+            "detail": why.detail,
+            "n_members": len(members),
+            "n_static": sum(member["group_instance_id"] is not None for member in members),
+            "n_idle": counts.count(0) if is_consumer else None,
+            "n_partitions": sum(counts) if is_consumer else None,
+            "leader": row["leader"],
+            "leader_library": row["leader_library"],
+            "assignment": [
+                {"member_id": member["member_id"], "client_id": member["client_id"], "assigned": member["assigned"] or []}
+                for member in members
+            ],
+        }
+
+
+def protocol_kind(row: Row) -> str:
+    """eager or cooperative, by the protocol's name and by whether any member kept partitions while it joined."""
+    name = row["protocol"] or ""
+    if row["protocol_type"] == "connect":
+        return "eager" if name == "default" else "cooperative"
+    if "cooperative" in name or name == "stream" or any(member["owned"] for member in row["members"]):
+        return "cooperative"
+    return "eager"
+
+
+def _latency(row: Row) -> int | None:
+    if row["state_ts"] is None or row["log_ts"] is None:
+        return None
+    gap: timedelta = row["log_ts"] - row["state_ts"]
+    return max(0, gap // timedelta(milliseconds=1))

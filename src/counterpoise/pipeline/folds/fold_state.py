@@ -1,0 +1,78 @@
+"""A fold between two records as text and back, so that it can be put away and go on elsewhere: JSON, nothing that runs."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import astuple
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.folds.causes import Difference
+
+__all__ = ["FOLD_VERSION", "from_text", "to_text"]
+
+FOLD_VERSION = 1
+"""Of the state of every fold: raised when a field of one changes its meaning."""
+_MARK = "\0"
+"""A key no record can bring: what follows says what the value is."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_text(state: Mapping[str, Any]) -> str:
+    """The state of a fold: nested dicts, lists, texts, numbers, bytes, times, int32 and int64 arrays."""
+    return json.dumps(_packed(state), ensure_ascii=False, separators=(",", ":"))
+
+
+def from_text(text: str) -> dict[str, Any]:
+    """The inverse of `to_text`.
+
+    Raises
+    ------
+    CaptureError
+        It is damaged.
+    """
+    try:
+        state: dict[str, Any] = _unpacked(json.loads(text))
+    except (ValueError, TypeError, KeyError) as error:
+        words = f"the saved state of a group is damaged ({error})"
+        raise CaptureError(f"{words}; to audit anew, delete .since in the output folder") from error
+    return state
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _packed(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_packed(one) for one in value]
+    if isinstance(value, bytes):
+        return {_MARK: "bytes", "of": b64encode(value).decode()}
+    if isinstance(value, datetime):
+        return {_MARK: "time", "of": (value - _EPOCH) // _MICROSECOND}
+    if isinstance(value, np.ndarray):
+        return {_MARK: value.dtype.str, "of": b64encode(np.ascontiguousarray(value).tobytes()).decode()}
+    if isinstance(value, Difference):
+        return {_MARK: "difference", "of": _packed(astuple(value))}
+    return value
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unpacked(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if _MARK not in value:
+        return {key: _unpacked(one) for key, one in value.items()}
+    kind, of = value[_MARK], value["of"]
+    if kind == "bytes":
+        return b64decode(of)
+    if kind == "time":
+        return _EPOCH + of * _MICROSECOND
+    if kind == "difference":
+        return Difference(*_unpacked(of))
+    return np.frombuffer(b64decode(of), np.dtype(kind)).copy()

@@ -1,0 +1,282 @@
+"""What a leader had before it in one generation: the group as a Problem, rebuilt from that generation's record.
+
+Partition counts are the ones of that moment, not today's: every strategy hands out all partitions of a subscribed topic,
+so a topic has as many as the highest index that was assigned says. Cooperative rounds withhold some: there the claims count
+too, as far as the following generation hands those partitions out. A subscribed topic of which nothing was handed out did
+not exist for the leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from counterpoise.errors import SnapshotError
+from counterpoise.model.assemble import assemble, static_rank
+from counterpoise.model.order import java_order
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.pipeline.timelines.ownership import Owners, owners_of
+from counterpoise.snapshot.checks import MOST_PARTITIONS
+from counterpoise.wire.consumer_protocol import Subscription
+from counterpoise.wire.user_data import claims
+
+__all__ = ["Inputs", "Names", "Planned", "inputs_of", "replayable"]
+
+Row = Mapping[str, Any]
+Kind = Literal["eager", "cooperative"]
+Claimed = tuple[dict[str, list[int]], int]
+"""What a member claims by topic, and the generation of that, -1 for none."""
+_Carried = tuple[Sequence[str], Sequence[str], Int64, Int64, Int64, Int32]
+_OPAQUE = ("stream",)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One plan by itself: names in code order, `topic_start` int64[T+1], `owner` int32[P]."""
+
+    members: Sequence[str]
+    topics: Sequence[str]
+    topic_start: Int64
+    owner: Int32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Names:
+    """Ids of members and names of topics, in code order."""
+
+    member_ids: Sequence[str]
+    topic_names: Sequence[str]
+
+
+@dataclass(slots=True, eq=False)
+class Inputs:
+    """One generation, ready for any strategy.
+
+    Attributes
+    ----------
+    group : Names
+    problem : Problem
+        The group as arrays, with the claims that members sent; where the protocol sends none (range, roundrobin), what they owned
+        before. Its lag is 0 where unknown, and None where no sample of the log ends came before the generation.
+    handed : int32[P]
+        Owner by the record, UNOWNED where it hands out nothing.
+    observed : int32[P]
+        The same, and what the second round of a cooperative pair handed out.
+    duplicates : int
+        Partitions that the record gives to a second member.
+    client_ids : tuple of str
+        By member code.
+    kind : str
+        eager or cooperative.
+    lag_unknown : int, optional
+        Partitions whose lag is unknown.
+    """
+
+    group: Names
+    problem: Problem
+    handed: Int32
+    observed: Int32
+    duplicates: int
+    client_ids: tuple[str | None, ...]
+    kind: Kind
+    lag_unknown: int | None = None
+    _carried: _Carried | None = field(default=None, init=False, repr=False)
+
+    @property
+    def lag(self) -> Int64 | None:
+        """Records behind."""
+        return self.problem.lag
+
+    def planned(self, owner: Int32) -> Planned:
+        """A plan for this generation, free of all else that is known about it."""
+        return Planned(self.group.member_ids, self.group.topic_names, self.problem.topic_start, owner)
+
+    def carry(self, before: Planned | None) -> Int32:
+        """The owners of an earlier plan in this generation's codes: int32[P], UNOWNED for what is gone or new."""
+        if before is None:
+            return np.full(self.problem.n_partitions, UNOWNED, np.int32)
+        place, new, translate = self._places(before)
+        if not len(before.owner):
+            return np.full(len(place), UNOWNED, np.int32)
+        result = translate[before.owner[place]]
+        result[new] = UNOWNED
+        return result
+
+    def _places(self, before: Planned) -> tuple[Int64, Int64, Int32]:
+        """(where each partition stood in the earlier plan; which ones are new; the code of each of its members now, -1 if gone).
+
+        Plans made together share their names, so this is found once for all of them.
+        """
+        known = self._carried
+        if known is not None and known[0] is before.members and known[1] is before.topics and known[2] is before.topic_start:
+            return known[3:]
+        code = {name: at for at, name in enumerate(self.group.member_ids)}
+        translate = np.array([code.get(name, UNOWNED) for name in before.members] + [UNOWNED], np.int32)
+        place = np.full(self.problem.n_partitions, -1, np.int64)  # the last one, where there is none
+        old_topic = {name: at for at, name in enumerate(before.topics)}
+        new_start, old_start = self.problem.topic_start.tolist(), before.topic_start.tolist()
+        for at, name in enumerate(self.group.topic_names):
+            if name in old_topic:
+                new, old = new_start[at], old_start[old_topic[name]]
+                n = min(new_start[at + 1] - new, old_start[old_topic[name] + 1] - old)
+                place[new : new + n] = np.arange(old, old + n)
+        new = np.flatnonzero(place < 0)
+        self._carried = (before.members, before.topics, before.topic_start, place, new, translate)
+        return place, new, translate
+
+
+def replayable(row: Row) -> bool:
+    """Whether a generation's members can be read and its strategy is one that deals in partitions."""
+    readable = all(member["topics"] is not None and member["assigned"] is not None for member in row["members"])
+    return bool(row["members"]) and row["protocol_type"] == "consumer" and row["protocol"] not in _OPAQUE and readable
+
+
+def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) -> Inputs:
+    """Rebuild what the leader saw.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of `group_generations` for which `replayable` holds; with a `lag` (see `lag.lag_at_generations`) or without.
+    kind : str
+        eager or cooperative.
+    before, following : mapping, optional
+        The group's generations around it, for claims nobody sends and for withheld partitions.
+    """
+    protocol: Kind = "cooperative" if kind == "cooperative" else "eager"
+    members, claimed = row["members"], _claims(row, protocol, before)
+    by_id = {member["member_id"]: member for member in members}
+    group = Names(java_order(by_id), ())
+    code = {name: at for at, name in enumerate(group.member_ids)}
+    handed = owners_of((code[m["member_id"]], m["assigned"]) for m in members)
+    sizes = {topic: len(array) for topic, array in handed.items()}
+    later: Owners = {}
+    if protocol == "cooperative" and following is not None:
+        later = owners_of((code.get(m["member_id"], UNOWNED), m["assigned"] or ()) for m in following["members"])
+        _widen(sizes, claimed, later)
+    elif protocol == "cooperative":
+        _widen(sizes, claimed, None)
+    subscribed = {topic for member in members for topic in member["topics"]}
+    group = Names(group.member_ids, java_order(topic for topic in sizes if topic in subscribed))
+    _check(row, group, sizes)
+    ordered = [by_id[name] for name in group.member_ids]
+    counts = np.array([sizes[topic] for topic in group.topic_names], np.int64)
+    start: Int64 = np.concatenate(([0], np.cumsum(counts)))
+    flat = _flat(group, start, handed)
+    same_members = following is not None and code.keys() == {m["member_id"] for m in following["members"]}
+    observed = np.where(flat == UNOWNED, _flat(group, start, later), flat) if same_members else flat
+    total = sum(len(e["partitions"]) for m in members for e in m["assigned"] if e["topic"] in subscribed and e["topic"] in sizes)
+    given_twice = total - int(np.count_nonzero(flat != UNOWNED))
+    lag, unknown = _lag(group, start, row.get("lag"))
+    problem = _problem(group, ordered, counts, start, [claimed[name] for name in group.member_ids], lag)
+    named = tuple(member["client_id"] for member in ordered)
+    return Inputs(group, problem, flat, observed, given_twice, named, protocol, unknown)
+
+
+def _check(row: Row, group: Names, sizes: Mapping[str, int]) -> None:
+    """No broker writes such a generation: it is damage, and would be planned for hours."""
+    where = f"group {row['group_id']!r}, generation {row['generation']}"
+    if len(group.member_ids) != len(row["members"]):
+        raise SnapshotError(f"{where}: two members have the same id; the record is damaged")
+    if sum(sizes[topic] for topic in group.topic_names) > MOST_PARTITIONS:
+        raise SnapshotError(f"{where}: more than {MOST_PARTITIONS} partitions; the record is damaged")
+
+
+def _problem(
+    group: Names, members: Sequence[Row], counts: Int64, start: Int64, claimed: Sequence[Claimed], lag: Int64 | None
+) -> Problem:
+    """The group as arrays; claims on what does not exist are dropped."""
+    at_topic = {name: at for at, name in enumerate(group.topic_names)}
+    asked = [(at, at_topic[topic]) for at, member in enumerate(members) for topic in member["topics"] if topic in at_topic]
+    pairs = np.array(asked, np.int64).reshape(-1, 2)
+    held = [
+        (at, at_topic[topic], partitions)
+        for at, (owned, _) in enumerate(claimed)
+        for topic, partitions in owned.items()
+        if topic in at_topic
+    ]
+    lengths = [len(partitions) for _, _, partitions in held]
+    index = np.array([one for _, _, partitions in held for one in partitions], np.int64)
+    topic = np.repeat(np.array([at for _, at, _ in held], np.int64), lengths)
+    member = np.repeat(np.array([at for at, _, _ in held], np.int32), lengths)
+    exists = (index >= 0) & (index < counts[topic])
+    return assemble(
+        len(members),
+        counts,
+        pairs[:, 0],
+        pairs[:, 1],
+        member[exists],
+        (start[topic] + index)[exists],
+        np.array([generation for _, generation in claimed], np.int64),
+        lag=lag,
+        rank=static_rank(group.member_ids, [one["group_instance_id"] for one in members]),
+    )
+
+
+def _lag(group: Names, start: Int64, told: Sequence[Row] | None) -> tuple[Int64 | None, int | None]:
+    """(lag per partition, how many are unknown) from what `lag.lag_at_generations` gives; (None, None) without a sample."""
+    if told is None:
+        return None, None
+    result = np.full(int(start[-1]), -1, np.int64)
+    code = {name: at for at, name in enumerate(group.topic_names)}
+    for entry in told:
+        if entry["topic"] in code:
+            at = code[entry["topic"]]
+            index, lags = np.array(entry["partitions"], np.int64), np.array(entry["lags"], np.int64)
+            there = index < int(start[at + 1] - start[at])
+            result[start[at] + index[there]] = lags[there]
+    return np.maximum(result, 0), int(np.count_nonzero(result < 0))
+
+
+def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
+    """Member id -> (claims, generation): as it sent them, or what it owned before where the protocol sends none."""
+    members = row["members"]
+    if before is not None and kind == "eager" and "sticky" not in (row["protocol"] or ""):
+        past, generation = {m["member_id"]: m["assigned"] or () for m in before["members"]}, before["generation"]
+        names = [member["member_id"] for member in members]
+        return {name: (_merged(past[name]), generation) if name in past else ({}, -1) for name in names}
+    sent = {}
+    for member in members:
+        owned = tuple((entry["topic"], tuple(entry["partitions"])) for entry in member["owned"] or ())
+        told = Subscription(
+            tuple(member["topics"]), member["user_data"], owned, member["owned_generation"], None, member["subscription_version"]
+        )
+        found = claims(told, kind)
+        sent[member["member_id"]] = (_by_topic(found.owned), found.generation)
+    return sent
+
+
+def _merged(held: Sequence[Row]) -> dict[str, list[int]]:
+    if len(held) == 1:
+        return {held[0]["topic"]: held[0]["partitions"]}
+    return _by_topic((entry["topic"], entry["partitions"]) for entry in held)
+
+
+def _by_topic(pairs: Iterable[tuple[str, Sequence[int]]]) -> dict[str, list[int]]:
+    result: dict[str, list[int]] = {}
+    for topic, partitions in pairs:
+        result.setdefault(topic, []).extend(partitions)
+    return result
+
+
+def _widen(sizes: dict[str, int], claimed: Mapping[str, Claimed], later: Owners | None) -> None:
+    for owned, _ in claimed.values():
+        for topic, partitions in owned.items():
+            top = max(partitions, default=-1) + 1
+            if later is not None:
+                top = min(top, len(later.get(topic, ())))
+            sizes[topic] = max(sizes.get(topic, 0), top)
+
+
+def _flat(group: Names, start: Int64, owners: Owners) -> Int32:
+    """Owners by topic, whose codes are the group's, end to end."""
+    result = np.full(int(start[-1]), UNOWNED, np.int32)
+    for at, topic in enumerate(group.topic_names):
+        array = owners.get(topic)
+        if array is not None:
+            n = min(len(array), int(start[at + 1] - start[at]))
+            result[start[at] : start[at] + n] = array[:n]
+    return result

@@ -1,0 +1,257 @@
+"""The life of a group whose assignor is the broker (KIP-848, share, streams), folded to the steps of `rebalances`.
+
+A rebalance is a new epoch of the target assignment; it is settled when every member has reached that epoch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from counterpoise.pipeline.folds.causes import Difference, difference, identity
+from counterpoise.pipeline.records.place import POLLED
+from counterpoise.pipeline.timelines.ownership import Owners, changes, owners_of
+
+__all__ = ["NAMES", "ModernFold"]
+
+Row = Mapping[str, Any]
+NAMES = -1
+"""Record type of the row that comes first: topic id -> name, as JSON."""
+
+_ROLES: Mapping[int, tuple[str, str]] = {
+    3: ("consumer", "epoch"),
+    4: ("consumer", "topics"),
+    5: ("consumer", "member"),
+    6: ("consumer", "target_epoch"),
+    7: ("consumer", "target"),
+    8: ("consumer", "current"),
+    10: ("share", "member"),
+    11: ("share", "epoch"),
+    12: ("share", "target_epoch"),
+    13: ("share", "target"),
+    14: ("share", "current"),
+    15: ("share", "topics"),
+    16: ("consumer", "regex"),
+    17: ("streams", "epoch"),
+    19: ("streams", "member"),
+    20: ("streams", "target_epoch"),
+    21: ("streams", "target"),
+    22: ("streams", "current"),
+}
+_STABLE = {"consumer": 0, "share": 0, "streams": 1}
+
+
+class ModernFold:
+    """State of one group between two of its records: members, targets, and the step that is not settled yet.
+
+    `feed` takes a row of `modern_group_records` and returns the steps that are finished by it; `close` the last one.
+    `state` is all there is to know between two records (see `fold_state`); a fold made from it goes on.
+    """
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        self.incarnation = 0
+        self._names: dict[str, str] = {}
+        self._logical = 0
+        self._ended = False
+        self._open: dict[str, Any] | None = None
+        self._opened: datetime | None = None
+        self._unnamed: list[str] = []
+        self._forget()
+        vars(self).update(state or {})
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the next record will be held against."""
+        return dict(vars(self))
+
+    @property
+    def unnamed(self) -> list[str]:
+        """Topic ids that stand in a step instead of a name, because nobody has said the name."""
+        return self._unnamed
+
+    @property
+    def unfinished(self) -> dict[str, Any] | None:
+        """The step that is not settled yet."""
+        return self._open
+
+    def _forget(self) -> None:
+        self._type = "consumer"
+        self._epoch: int | None = None
+        self._members: dict[str, dict[str, Any]] = {}
+        self._targets: dict[str, list[dict[str, Any]]] = {}
+        self._reached: dict[str, int] = {}
+        self._regex: dict[str, list[str]] = {}
+        self._was: Sequence[Row] = []
+        self._owners: Owners = {}
+        self._codes: dict[str, int] = {}
+        self._target_epoch: int | None = None
+        self._inherited = False
+
+    @property
+    def members(self) -> Sequence[Row]:
+        """The members at the last target."""
+        return self._was
+
+    def inherit(self, members: Sequence[Row], generation: int | None) -> None:
+        """Go on where the group's life under the other protocol ended, in `generation`."""
+        self._was, self._inherited, self._ended = members, True, False
+        self._target_epoch = None if generation is None else generation - 1
+
+    def feed(self, row: Row) -> list[dict[str, Any]]:
+        """The steps that this record finishes; each holds its own ``log_*`` columns."""
+        kind = int(row["record_type"])
+        value = json.loads(row["payload"]) if row["payload"] else {}
+        if kind == NAMES:
+            self._names.update(value)
+            return []
+        group_type, role = _ROLES.get(kind, ("", ""))
+        if not role:
+            return []
+        if self._ended and not row["deleted"]:
+            self.incarnation += 1
+            self._ended = False
+        if role == "epoch" and row["deleted"]:
+            return self._deleted(row)
+        self._type = group_type
+        if role == "target_epoch":
+            return [] if row["deleted"] else self._retarget(row, value)
+        getattr(self, f"_on_{role}")(row, value)
+        return []
+
+    def close(self) -> list[dict[str, Any]]:
+        """The step that is still open when the records end."""
+        step, self._open = self._open, None
+        return [] if step is None else [step]
+
+    def _on_epoch(self, _row: Row, value: Any) -> None:
+        self._epoch = value["epoch"]
+
+    def _on_topics(self, _row: Row, value: Any) -> None:
+        for field in ("topics", "initializing_topics", "initialized_topics"):
+            self._names.update({topic["topic_id"]: topic["topic_name"] for topic in value.get(field, ())})
+
+    def _on_regex(self, _row: Row, value: Any) -> None:
+        self._regex[value["regex"]] = value.get("topics", [])
+
+    def _on_member(self, row: Row, value: Any) -> None:
+        if row["deleted"]:
+            self._members.pop(row["member_id"], None)
+            self._reached.pop(row["member_id"], None)
+            return
+        named = list(value.get("subscribed_topic_names", ()))
+        matched = self._regex.get(value.get("subscribed_topic_regex") or "", [])
+        self._members[row["member_id"]] = {
+            "member_id": row["member_id"],
+            "group_instance_id": value.get("instance_id"),
+            "client_id": value["client_id"],
+            "topics": sorted({*named, *matched}),
+            "assignor": value.get("server_assignor"),
+        }
+
+    def _on_target(self, row: Row, value: Any) -> None:
+        if row["deleted"]:
+            self._targets.pop(row["member_id"], None)
+            return
+        held = value.get("topic_partitions", value.get("active_tasks", ()))
+        self._targets[row["member_id"]] = [{"topic": self._name(entry), "partitions": entry["partitions"]} for entry in held]
+
+    def _on_current(self, row: Row, value: Any) -> None:
+        if row["deleted"]:
+            self._reached.pop(row["member_id"], None)
+            return
+        if value["state"] == _STABLE[self._type]:
+            self._reached[row["member_id"]] = value["member_epoch"]
+        step = self._open
+        if step is None or step["settle_ms"] is not None or self._opened is None:
+            return
+        if all(self._reached.get(member, -1) >= step["generation"] for member in self._members):
+            step["settle_ms"] = max(0, (row["log_ts"] - self._opened) // timedelta(milliseconds=1))
+
+    def _name(self, entry: Mapping[str, Any]) -> str:
+        topic_id: str | None = entry.get("topic_id")
+        if topic_id is None:
+            return str(entry.get("subtopology_id"))
+        if topic_id not in self._names and topic_id not in self._unnamed:
+            self._unnamed.append(topic_id)
+        return self._names.get(topic_id, topic_id)
+
+    def _retarget(self, row: Row, value: Any) -> list[dict[str, Any]]:
+        finished = self.close()
+        epoch = int(value["assignment_epoch"])
+        members = [self._members[name] for name in sorted(self._members)]
+        code = self._code(members)
+        now = owners_of((code[identity(m)], self._targets.get(m["member_id"], ())) for m in members)
+        sizes_before = {topic: len(array) for topic, array in self._owners.items()}
+        sizes_now = {topic: len(array) for topic, array in now.items()}
+        why = difference(self._was, members, sizes_before, sizes_now, (None, None))
+        if why.cause == "partition_count" and not (self._was and members):
+            why = Difference("unknown", [], [], [], "")
+        if self._inherited and why.cause in ("unknown", "partition_count"):
+            why = replace(why, cause="protocol")
+        self._inherited = False
+        alive = np.zeros(len(code), np.bool_)
+        alive[[code[identity(member)] for member in members]] = True
+        moved, kept = changes(self._owners, now, alive)
+        self._logical += 1
+        step = self._step(row, "rebalance" if members else "emptied", why)
+        step |= {"generation": epoch, "n_moved": moved, "n_kept": kept, "logical_rebalance": self._logical}
+        step["missed_generations"] = 0 if self._target_epoch is None else epoch - self._target_epoch - 1
+        step["complete"] = self._target_epoch is not None or epoch <= 2
+        if row.get("log_partition") == POLLED:
+            step |= {"complete": False, "missed_generations": None}
+        self._described(step, members)
+        self._open, self._opened = step, row["log_ts"]
+        self._was, self._owners, self._target_epoch = members, now, epoch
+        return finished
+
+    def _deleted(self, row: Row) -> list[dict[str, Any]]:
+        finished = self.close()
+        step = self._step(
+            row, "deleted", Difference("unknown", [], sorted(self._members), [], "the group was deleted or expired")
+        )
+        step |= {"generation": self._epoch, "complete": self._epoch is not None}
+        self._forget()
+        self._ended = True
+        return [*finished, step]
+
+    def _code(self, members: Sequence[Row]) -> dict[str, int]:
+        for member in [*self._was, *members]:
+            self._codes.setdefault(identity(member), len(self._codes))
+        return self._codes
+
+    def _step(self, row: Row, kind: str, why: Difference) -> dict[str, Any]:
+        return {
+            **{name: row[name] for name in ("log_partition", "log_offset", "log_ts")},
+            "incarnation": self.incarnation,
+            "group_type": self._type,
+            "protocol_type": self._type,
+            "protocol_kind": "server",
+            "kind": kind,
+            "cause": why.cause,
+            "joined": why.joined,
+            "left": why.left,
+            "restarted": why.restarted,
+            "detail": why.detail,
+            "assignment": [],
+            "settle_ms": None,
+            **dict.fromkeys(("n_members", "n_static", "n_idle", "n_partitions"), 0),
+        }
+
+    def _described(self, step: dict[str, Any], members: list[dict[str, Any]]) -> None:
+        held = {member["member_id"]: self._targets.get(member["member_id"], []) for member in members}
+        counts = [sum(len(entry["partitions"]) for entry in entries) for entries in held.values()]
+        step |= {
+            "protocol": next((member["assignor"] for member in members if member.get("assignor")), None),
+            "n_members": len(members),
+            "n_static": sum(member["group_instance_id"] is not None for member in members),
+            "n_idle": counts.count(0),
+            "n_partitions": sum(counts),
+            "assignment": [
+                {"member_id": m["member_id"], "client_id": m["client_id"], "assigned": held[m["member_id"]]} for m in members
+            ],
+        }

@@ -1,0 +1,227 @@
+"""One classic group's generations through every strategy: with the inputs the leader really had, and closed loop.
+
+Closed loop: a strategy is fed its own previous result instead of the group's, so that its habits show over time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from counterpoise.assignors.registry import assignor, strategies, strategy
+from counterpoise.assignors.strategy import COOPERATIVE
+from counterpoise.laws.lag_bound import alike_bound, lag_report
+from counterpoise.laws.verdict import alike
+from counterpoise.metrics import Asked, Metrics, measure_all
+from counterpoise.metrics.figures import lag_floor
+from counterpoise.model.problem import UNOWNED, Int32, Problem
+from counterpoise.model.withhold import withhold
+from counterpoise.pipeline.folds.classic_fold import ClassicFold
+from counterpoise.pipeline.folds.inputs import Inputs, Planned, inputs_of, replayable
+from counterpoise.pipeline.folds.replay_memo import Asking, Plans
+
+__all__ = ["BY_LAG", "CLOSED_LOOP", "OBSERVED", "REPLAY", "Replay", "ReplayFold", "comparable", "replays_of_group"]
+
+OBSERVED = "observed"
+REPLAY = "replay"
+CLOSED_LOOP = "closed_loop"
+BY_LAG = ("lag", "lag-sticky")
+"""Strategies that deal by lag."""
+_ROUNDS = ("rebalance", "cooperative_followup")
+
+Row = Mapping[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Replay:
+    """One strategy's plan for one generation.
+
+    Attributes
+    ----------
+    row, step : mapping
+        The generation and its step in `rebalances`.
+    name, mode : str
+        Strategy (or `OBSERVED`) and mode.
+    inputs : Inputs
+        What the group looked like.
+    owner : int32[P]
+        The target.
+    metrics : Metrics
+    matches : bool
+        It hands out what the record hands out.
+    """
+
+    row: Row
+    step: Mapping[str, Any]
+    name: str
+    mode: str
+    inputs: Inputs
+    owner: Int32
+    metrics: Metrics
+    matches: bool
+
+    @property
+    def declared(self) -> bool:
+        """Whether the group ran this strategy in this generation."""
+        return bool(self.name == self.row["protocol"])
+
+
+def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The strategies to compare: `names`, or all. Those of `BY_LAG` are left out of generations whose lag nobody knows.
+
+    Raises
+    ------
+    UnknownStrategyError
+    """
+    if names is not None:
+        return tuple(strategy(name).name for name in names)
+    return strategies()
+
+
+def replays_of_group(rows: Iterable[Row], names: Sequence[str], plans: Plans | None = None) -> Iterator[Replay]:
+    """Replays of one group's rows of `group_generations`, in log order; memory is that of three generations, and of `plans`."""
+    fold = ReplayFold(names, plans=plans)
+    for row in rows:
+        yield from fold.feed(row)
+    yield from fold.close()
+
+
+class ReplayFold:
+    """One group's generations, in log order, to the replays of each: finished when the generation after it is known.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Strategies.
+    state : mapping, optional
+        `state` of an earlier fold of this group with the same strategies (see `fold_state`): feed it the last generation again,
+        then what came after it.
+    plans : Plans, optional
+        What strategies were asked before, of this group or of others. It changes no result and is no part of the state.
+    """
+
+    def __init__(self, names: Sequence[str], state: Mapping[str, Any] | None = None, plans: Plans | None = None) -> None:
+        saved = state or {}
+        self._names, self._plans = names, Plans() if plans is None else plans
+        self._fold = ClassicFold(saved.get("fold"))
+        self._past = {name: _planned(about) for name, about in saved.get("past", {}).items()}
+        self._before: Row | None = saved.get("before")
+        self._held: Row | None = None
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the last generation is held against; not that itself, because what comes after it (and lag) may change it."""
+        past = {name: vars(plan) for name, plan in self._past.items()}
+        return {"fold": self._fold.state, "past": past, "before": self._before}
+
+    @property
+    def last(self) -> Row | None:
+        """The last generation, which the one after it will finish."""
+        return self._held
+
+    def feed(self, row: Row) -> Iterator[Replay]:
+        """The replays of the generation before `row`, which are finished by it."""
+        if self._held is not None:
+            yield from self._replay(self._held, row)
+        self._held = row
+
+    def close(self) -> Iterator[Replay]:
+        """The replays of the last generation, as if none came after it. The fold cannot go on: take its `state` before."""
+        if self._held is not None:
+            yield from self._replay(self._held, None)
+
+    def _replay(self, row: Row, following: Row | None) -> Iterator[Replay]:
+        step = self._fold.feed(row)
+        if row["deleted"] or not row["members"]:
+            self._past, self._before = {}, None
+            return
+        if step["kind"] in _ROUNDS and replayable(row):
+            ahead = following if following is not None and following["members"] and replayable(following) else None
+            inputs = inputs_of(row, step["protocol_kind"], self._before, ahead)
+            yield from _generation(row, step, inputs, self._names, self._past, self._plans)
+        self._before = row
+
+
+def _planned(about: Mapping[str, Any]) -> Planned:
+    return Planned(about["members"], about["topics"], about["topic_start"], about["owner"])
+
+
+def _generation(
+    row: Row, step: Row, inputs: Inputs, names: Sequence[str], past: dict[str, Planned], plans: Plans
+) -> Iterator[Replay]:
+    """The replays of one generation; `past` is brought up to date. All plans are made first, then measured at once."""
+    problem, declared = inputs.problem, row["protocol"]
+    second_round = step["kind"] == "cooperative_followup"
+    asking = Asking(problem, plans)
+    able = [name for name in names if problem.lag is not None or name not in BY_LAG]
+    targets = {name: asking.plan(name, problem) for name in able if not second_round or name == declared}
+    optimal, cooperative = targets.get("sticky"), inputs.kind == "cooperative"
+    matching = _Matching(inputs)
+    observed = _resolved(inputs, targets.get(declared), declared)
+    made = [(OBSERVED, REPLAY, True)]
+    asked = [Asked(problem, observed, cooperative, optimal, inputs.duplicates)]
+    for name, owner in targets.items():
+        able_to = COOPERATIVE in strategy(name).protocols
+        made.append((name, REPLAY, matching.told(owner)))
+        asked.append(Asked(problem, owner, able_to if name != declared else cooperative, optimal))
+        if not second_round:
+            own = asking.claiming(inputs.carry(past.get(name)))
+            owner = asking.plan(name, own)
+            past[name] = inputs.planned(owner)
+            made.append((name, CLOSED_LOOP, matching.whole(owner)))
+            asked.append(Asked(own, owner, able_to))
+    figures = measure_all(asked, floor=_floor(problem, targets))
+    for (name, mode, matches), one, found in zip(made, asked, figures, strict=True):
+        yield Replay(row, step, name, mode, inputs, one.owner, found, matches)
+
+
+def _floor(problem: Problem, targets: Mapping[str, Int32]) -> int | None:
+    """The proven bound on the largest member lag that all plans of one generation are held against."""
+    if problem.lag is None:
+        return None
+    if "lag-sticky" not in targets:
+        return lag_floor(problem, problem.lag)
+    if alike(problem) and int(problem.capacity[0]) == 1:
+        return alike_bound(problem.lag, problem.n_members)
+    return max(lag_floor(problem, problem.lag), math.ceil(lag_report(problem, targets["lag-sticky"]).bound))
+
+
+def _resolved(inputs: Inputs, declared: Int32 | None, name: str) -> Int32:
+    """The observed target. Where another rebalance came before the second round, nobody saw whom the withheld partitions
+    were meant for: the declared strategy tells, beginning with what the record hands out at once.
+    """
+    unknown = inputs.observed == UNOWNED
+    if inputs.kind == "eager" or declared is None or not unknown.any():
+        return inputs.observed
+    if _Matching(inputs).told(declared):
+        return declared
+    finished = assignor(name)(inputs.problem.replace(previous_owner=inputs.observed))
+    return finished if bool(np.all(unknown | (finished == inputs.observed))) else inputs.observed
+
+
+class _Matching:
+    """Whether plans hand out what the record does; equal plans come as the same object and are looked at once."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._told: dict[int, bool] = {}
+        self._whole: dict[int, bool] = {}
+
+    def told(self, owner: Int32) -> bool:
+        """What the record hands out in this round is what the plan does."""
+        key, inputs = id(owner), self._inputs
+        if key not in self._told:
+            handed = withhold(inputs.problem, owner) if inputs.kind == "cooperative" else owner
+            self._told[key] = np.array_equal(handed, inputs.handed) and inputs.duplicates == 0
+        return self._told[key]
+
+    def whole(self, owner: Int32) -> bool:
+        """What the record hands out in the end is what the plan does."""
+        key = id(owner)
+        if key not in self._whole:
+            self._whole[key] = np.array_equal(owner, self._inputs.observed)
+        return self._whole[key]

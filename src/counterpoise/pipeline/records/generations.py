@@ -1,0 +1,142 @@
+"""Classic generations, decoded: one row per GroupMetadata record, with what each member asked for and got."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from counterpoise.errors import InvariantError, WireError
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.grouped import portions
+from counterpoise.pipeline.records.libraries import leader_library, library_of
+from counterpoise.pipeline.records.place import nowhere, place_of
+from counterpoise.pipeline.schemas import GROUP_GENERATIONS
+from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, decode_assignment, decode_subscription
+from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable, decode_record
+from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
+
+__all__ = [
+    "GENERATION_COLUMNS",
+    "generation_batches",
+    "generation_rows",
+    "member_faults",
+    "topic_partitions",
+]
+
+GENERATION_COLUMNS = arrow_schema(StructType(GROUP_GENERATIONS.fields[1:]))
+"""`GROUP_GENERATIONS` without the cluster."""
+_LATEST_MS = 253_402_300_799_999
+
+
+def generation_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: raw records -> rows of `GENERATION_COLUMNS`; records that are no group metadata give none."""
+    for batch in batches:
+        for portion in portions(batch):
+            yield pa.RecordBatch.from_pylist(list(generation_rows(portion)), schema=GENERATION_COLUMNS)
+
+
+def generation_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """The rows of one batch ``key, value, partition, offset, timestamp``."""
+    for raw in batch.to_pylist():
+        if nowhere(raw):
+            continue
+        record = decode_record(raw["key"], raw["value"])
+        if isinstance(record, Undecodable) or record.record_type != 2:
+            continue
+        yield {**place_of(raw), "group_id": record.key.group, **_columns(record)}
+
+
+def member_faults(value: object) -> list[str]:
+    """What cannot be read inside a generation: one sentence per damaged subscription or assignment."""
+    if not isinstance(value, GroupMetadataValue) or value.protocol_type != "consumer":
+        return []
+    faults = []
+    for member in value.members:
+        for what, read, data in (
+            ("subscription", _subscription, member.subscription),
+            ("assignment", _assignment, member.assignment),
+        ):
+            found = read(data)
+            if isinstance(found, str):
+                faults.append(f"{what} of member {member.member_id}: {found}")
+    return faults
+
+
+def topic_partitions(pairs: Iterable[TopicPartitions]) -> list[dict[str, Any]]:
+    """Pairs of a topic and its partitions as rows of a table hold them."""
+    return [{"topic": topic, "partitions": list(partitions)} for topic, partitions in pairs]
+
+
+def _columns(record: Record | Tombstone) -> dict[str, Any]:
+    if isinstance(record, Tombstone):
+        return {"deleted": True, "members": []}
+    value = record.value
+    if not isinstance(value, GroupMetadataValue):
+        raise InvariantError(f"record type {record.record_type} is no group metadata")
+    members = [_member(value, member) for member in value.members]
+    leading = next((member for member in members if member["member_id"] == value.leader), None)
+    form = next((read for member in value.members if isinstance(read := _assignment(member.assignment), Assignment)), None)
+    known = leading["library"] if leading else None
+    library = known
+    if value.protocol_type == "consumer" and form is not None:
+        library = leader_library(known, form.version, form.user_data, value.protocol)
+    stamp = value.current_state_timestamp
+    return {
+        "protocol_type": value.protocol_type,
+        "protocol": value.protocol,
+        "generation": value.generation,
+        "leader": value.leader,
+        "state_ts": stamp * 1000 if 0 <= stamp <= _LATEST_MS else None,
+        "value_version": record.version,
+        "deleted": False,
+        "members": members,
+        "leader_library": library,
+    }
+
+
+def _member(value: GroupMetadataValue, member: GroupMember) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "rebalance_timeout_ms": member.rebalance_timeout,
+        "session_timeout_ms": member.session_timeout,
+        "library": "unknown",
+    }
+    if value.protocol_type != "consumer":
+        return {**row, "library": library_of(value.protocol_type, value.protocol, b"", -1, None)}
+    asked, given = _subscription(member.subscription), _assignment(member.assignment)
+    if isinstance(asked, Subscription):
+        row |= {
+            "topics": list(asked.topics),
+            "owned": topic_partitions(asked.owned),
+            "owned_generation": asked.generation,
+            "rack_id": asked.rack,
+            "subscription_version": asked.version,
+            "user_data": asked.user_data,
+            "library": library_of("consumer", value.protocol, member.subscription, asked.version, asked.user_data),
+        }
+    if isinstance(given, Assignment):
+        row |= {"assigned": topic_partitions(given.partitions), "assignment_version": given.version}
+    return row
+
+
+@lru_cache(maxsize=4096)
+def _subscription(data: bytes) -> Subscription | str:
+    try:
+        return decode_subscription(data)
+    except WireError as error:
+        return str(error)
+
+
+@lru_cache(maxsize=4096)
+def _assignment(data: bytes) -> Assignment | str:
+    try:
+        return decode_assignment(data)
+    except WireError as error:
+        return str(error)

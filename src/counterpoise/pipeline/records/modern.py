@@ -1,0 +1,67 @@
+"""Records of KIP-848, share and streams groups, decoded: the value as JSON beside its epoch and member."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.place import nowhere, place_of
+from counterpoise.pipeline.schemas import MODERN_GROUP_RECORDS
+from counterpoise.wire.offsets_topic import MemberKey, Record, RegexKey, Tombstone, Undecodable, decode_record, uuid_text
+
+__all__ = ["MODERN_COLUMNS", "modern_batches", "modern_rows", "payload"]
+
+MODERN_COLUMNS = arrow_schema(StructType(MODERN_GROUP_RECORDS.fields[1:]))
+"""`MODERN_GROUP_RECORDS` without the cluster."""
+_CLASSIC = (0, 1, 2)
+_EPOCHS = ("epoch", "assignment_epoch", "member_epoch")
+
+
+def modern_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: raw records -> rows of `MODERN_COLUMNS`; classic records give none."""
+    for batch in batches:
+        yield pa.RecordBatch.from_pylist(list(modern_rows(batch)), schema=MODERN_COLUMNS)
+
+
+def modern_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """The rows of one batch ``key, value, partition, offset, timestamp``."""
+    for raw in batch.to_pylist():
+        if nowhere(raw):
+            continue
+        record = decode_record(raw["key"], raw["value"])
+        if isinstance(record, Undecodable) or record.record_type in _CLASSIC:
+            continue
+        yield {**place_of(raw), "group_id": record.key.group, "record_type": int(record.record_type), **_columns(record)}
+
+
+def _columns(record: Record | Tombstone) -> dict[str, Any]:
+    key = record.key
+    member = key.member if isinstance(key, MemberKey) else None
+    about = {"regex": key.regex} if isinstance(key, RegexKey) else {}
+    if isinstance(record, Tombstone):
+        return {"member_id": member, "payload": json.dumps(about) if about else None, "deleted": True}
+    value = record.value
+    epoch = next((getattr(value, name) for name in _EPOCHS if hasattr(value, name)), None)
+    text = json.dumps({**about, **payload(value)}, ensure_ascii=False, separators=(",", ":"))
+    return {"member_id": member, "epoch": epoch, "payload": text, "deleted": False}
+
+
+def payload(value: Any) -> Any:
+    """A decoded value as plain JSON: topic ids as Kafka writes them (22 characters), other bytes in hex."""
+    if is_dataclass(value):
+        return {field.name: _field(field.name, getattr(value, field.name)) for field in fields(value)}
+    return _field("", value)
+
+
+def _field(name: str, value: Any) -> Any:
+    if isinstance(value, bytes):
+        return uuid_text(value) if name == "topic_id" else value.hex()
+    if isinstance(value, tuple | list):
+        return [_field(name, one) for one in value]
+    return payload(value) if is_dataclass(value) else value

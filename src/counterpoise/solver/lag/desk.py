@@ -1,0 +1,229 @@
+"""The working state of one lag-aware plan: who owns what, loads, counts, and what is still allowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.solver.classes import Classes, classify
+from counterpoise.solver.decode import ascending
+from counterpoise.solver.lag.arcs import exchangeable
+from counterpoise.solver.lag.blocks import Bools
+
+Index = npt.NDArray[np.intp]
+_WORD = 63
+_CHANGING = ("owner", "load", "count", "least", "most")
+
+__all__ = ["Desk", "Index", "open_desk"]
+
+
+@dataclass(slots=True)
+class Desk:
+    """Mutable; lives only inside one call of the kernel.
+
+    Attributes
+    ----------
+    weight : int64[P]
+        Lag.
+    by_weight : intp[P]
+        All partitions, heaviest first, ties by partition: sorted once, for everybody who needs them in order.
+    class_of : int32[P]
+        Topic class of each partition, -1 where nobody subscribes.
+    camp : int64[M]
+        Member class of each member; the last one holds those that may take nothing.
+    may_camp : bool[topic classes, member classes]
+        Who may take what.
+    may : bool[topic classes, M]
+        The same per member.
+    capacity : int64[M]
+    previous : int32[P]
+        Who may keep it: UNOWNED unless it still subscribes.
+    owner : int32[P]
+        UNOWNED while a partition waits to be placed.
+    load, count : int64[M]
+        Summed lag and number of partitions of each member, by `owner`.
+    least, most : int64[M]
+        How many partitions each may end up with.
+    limit : int64[M]
+        Lag from which on moves are worth making.
+    trade_counts : bool
+        A member may give a partition to one that has one fewer: the loads only change names.
+    moves_left : int
+        Moves that may still be made for the sake of lag.
+    held : dict of member to intp[..]
+        What `items_of` has found so far.
+    """
+
+    weight: Int64
+    by_weight: Index
+    class_of: Int32
+    camp: Int64
+    may_camp: Bools
+    may: Bools
+    capacity: Int64
+    previous: Int32
+    owner: Int32
+    load: Int64
+    count: Int64
+    least: Int64
+    most: Int64
+    limit: Int64
+    trade_counts: bool
+    moves_left: int
+    held: dict[int, Index] = field(default_factory=dict)
+
+    def items_of(self, member: int) -> Index:
+        """The member's partitions, lightest first; O(P) the first time, then kept up to date."""
+        if member not in self.held:
+            mine = np.flatnonzero(self.owner == member)
+            self.held[member] = mine[np.argsort(-self.weight[mine], kind="stable")][::-1]
+        return self.held[member]
+
+    def hold_all(self) -> None:
+        """What `items_of` would find for every member, by one sort; for when many will be asked."""
+        self.held = dict(self.holdings(np.arange(len(self.load))))
+
+    def holdings(self, members: Index) -> list[tuple[int, Index]]:
+        """Each of `members` with its partitions, lightest first."""
+        asked = np.zeros(len(self.load) + 1, np.bool_)
+        asked[members] = True
+        asked[UNOWNED] = False
+        lightest = self.by_weight[::-1]
+        held = lightest[asked[self.owner[lightest]]]
+        owner = self.owner[held]
+        order = held[ascending(owner.astype(np.int64))]
+        start = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(self.load))))).tolist()
+        return [(member, order[start[member] : start[member + 1]]) for member in members.tolist()]
+
+    def price(self, partitions: Index, member: int) -> Int64:
+        """What giving each partition to `member` adds to the moves: -1 (back home), 0, or 1 (leaves home)."""
+        home, now = self.previous[partitions], self.owner[partitions]
+        owned = home != UNOWNED
+        price: Int64 = (owned & (member != home)).astype(np.int64) - (owned & (now != home))
+        return price
+
+    def give(self, partition: int, member: int) -> None:
+        """Hand one owned partition to `member`; keeps load, count and moves."""
+        home, giver, weight = int(self.previous[partition]), int(self.owner[partition]), int(self.weight[partition])
+        if home != UNOWNED:
+            self.moves_left -= (member != home) - (giver != home)
+        self.owner[partition] = member
+        self.load[giver] -= weight
+        self.load[member] += weight
+        self.count[giver] -= 1
+        self.count[member] += 1
+        if giver in self.held:
+            left = self.held[giver]
+            self.held[giver] = left[left != partition]
+        if member in self.held:
+            more = self.held[member]
+            at = int(self.weight[more].searchsorted(weight))
+            self.held[member] = np.concatenate((more[:at], [partition], more[at:]))
+
+    def place(self, partitions: Index, members: npt.NDArray[np.integer]) -> None:
+        """Hand waiting partitions to members, all at once; those that come home are no moves after all."""
+        self.moves_left += int(np.count_nonzero(self.previous[partitions] == members))
+        self.held.clear()
+        self.owner[partitions] = members
+        np.add.at(self.load, members, self.weight[partitions])
+        np.add.at(self.count, members, 1)
+
+    def release(self, partitions: Index) -> None:
+        """Take partitions back from their owners; they wait to be placed. Those at home count as moves."""
+        members = self.owner[partitions]
+        self.held.clear()
+        self.moves_left -= int(np.count_nonzero(self.previous[partitions] == members))
+        np.subtract.at(self.load, members, self.weight[partitions])
+        np.subtract.at(self.count, members, 1)
+        self.owner[partitions] = UNOWNED
+
+    def excess(self) -> float:
+        """By how much the worst member is over its limit, per capacity; 0 where none is."""
+        return float((np.maximum(self.load - self.limit, 0) / self.capacity).max(initial=0))
+
+    def saved(self) -> Desk:
+        """A copy to come back to."""
+        arrays = {name: getattr(self, name).copy() for name in _CHANGING}
+        return replace(self, held={}, **arrays)
+
+    def restore(self, saved: Desk) -> None:
+        """Back to what `saved` was made of."""
+        for name in (*_CHANGING, "moves_left"):
+            setattr(self, name, getattr(saved, name))
+        self.held.clear()
+
+    def waiting(self) -> Index:
+        """Partitions without an owner that somebody may have, heaviest first, ties by partition."""
+        free = (self.owner == UNOWNED) & (self.class_of >= 0)
+        waiting: Index = self.by_weight[free[self.by_weight]]
+        return waiting
+
+
+def open_desk(problem: Problem, weight: Int64, max_moves: int, balanced: Int32 | None = None) -> Desk:
+    """A desk on which valid claims are kept and nothing is limited yet; O(S + P).
+
+    With `balanced`, the owners of any balanced plan, members may take only what some balanced plan gives them, and claims
+    on anything else are released.
+    """
+    classes, n = classify(problem), problem.n_members
+    camp, may_camp = _table(classes)
+    if balanced is not None:
+        may_camp = exchangeable(may_camp, camp, classes.kind, balanced, problem.capacity)
+    may, kind = may_camp[:, camp], classes.kind
+    previous = problem.previous_owner.copy()
+    previous[(previous < 0) | (previous >= n) | (kind < 0)] = UNOWNED
+    claimed = np.flatnonzero(previous != UNOWNED)
+    subscribed = np.zeros((classes.n_kinds, n), np.bool_)
+    subscribed[classes.edge_kind(), classes.edge_member] = True
+    previous[claimed[~subscribed[kind[claimed], previous[claimed]]]] = UNOWNED
+    owner = previous.copy()
+    claimed = np.flatnonzero(previous != UNOWNED)
+    across = claimed[~may[kind[claimed], previous[claimed]]]
+    owner[across] = UNOWNED
+    return Desk(
+        weight=weight,
+        by_weight=_heaviest_first(weight),
+        class_of=kind,
+        camp=camp,
+        may_camp=may_camp,
+        may=may,
+        capacity=problem.capacity,
+        previous=previous,
+        owner=owner,
+        load=_sums(owner, weight, n),
+        count=np.bincount(owner + 1, minlength=n + 1)[1:].astype(np.int64),
+        least=np.zeros(n, np.int64),
+        most=np.full(n, problem.n_partitions, np.int64),
+        limit=np.zeros(n, np.int64),
+        trade_counts=False,
+        moves_left=max_moves - len(across),
+    )
+
+
+def _heaviest_first(weight: Int64) -> Index:
+    """Partitions by falling weight, ties by partition: weight and partition in one number each, which sort much faster."""
+    top, bits = int(weight.max(initial=0)), len(weight).bit_length()
+    if top.bit_length() + bits > _WORD:
+        return np.argsort(-weight, kind="stable")
+    packed: Index = ((top - weight) << bits) | np.arange(len(weight))
+    packed.sort()
+    packed &= (1 << bits) - 1
+    return packed
+
+
+def _table(classes: Classes) -> tuple[Int64, Bools]:
+    """Member class of each member, and bool[topic classes, member classes] of who may take what."""
+    camp = np.where(classes.camp >= 0, classes.camp, classes.n_camps)
+    may = np.zeros((classes.n_kinds, classes.n_camps + 1), np.bool_)
+    may[classes.link_kind, classes.link_camp] = True
+    return camp, may
+
+
+def _sums(owner: Int32, weight: Int64, n: int) -> Int64:
+    """Summed weight per owner in integers (`bincount` would go through floats)."""
+    total = np.zeros(n + 1, np.int64)
+    np.add.at(total, owner + 1, weight)
+    return total[1:]

@@ -1,0 +1,46 @@
+"""What waits to be placed, part by part: the goal of each member, heavy partitions apart, topic classes within a part."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from counterpoise.model.problem import Int32, Int64
+from counterpoise.solver.decode import ascending
+from counterpoise.solver.lag.blocks import LagBlocks
+from counterpoise.solver.lag.desk import Desk, Index
+
+_PER_GOAL = 2
+"""A partition that weighs more than this part of a member's goal goes by itself: its place in the order matters."""
+
+__all__ = ["by_class", "cut", "goals"]
+
+
+def goals(desk: Desk, blocks: LagBlocks) -> Int64:
+    """The lag each member would bear if lag were divisible: its block's level times its capacity."""
+    level = [*blocks.level, Fraction(0)]
+    block = blocks.block_of_member_class[desk.camp]
+    goal = np.zeros(len(desk.load), np.int64)
+    for number in range(len(blocks.level)):
+        mine = block == number
+        top, bottom = level[number].as_integer_ratio()
+        goal[mine] = [top * c // bottom for c in desk.capacity[mine].tolist()] if bottom > 1 else top * desk.capacity[mine]
+    return goal
+
+
+def cut(weights: Int64, goal: Int64, shares: tuple[int, ...]) -> list[int]:
+    """Where `weights` (falling) are cut: after those that go by themselves, then where `shares` (‰) of the lag are reached."""
+    if not len(weights):
+        return [0]
+    heavy = int(np.count_nonzero(weights > int(goal.max(initial=0)) // _PER_GOAL))
+    total = weights.cumsum()
+    cuts = [int(np.searchsorted(total, int(total[-1]) * share // 1000)) + 1 for share in shares]
+    return [heavy, *(cut for cut in cuts if heavy < cut < len(weights)), len(weights)]
+
+
+def by_class(kinds: Int32, n_kinds: int) -> list[tuple[int, Index]]:
+    """Topic classes among `kinds`, each with its positions in rising order."""
+    order = ascending(kinds.astype(np.int64))
+    start = np.concatenate(([0], np.bincount(kinds, minlength=n_kinds).cumsum()))
+    return [(number, order[start[number] : start[number + 1]]) for number in np.flatnonzero(np.diff(start)).tolist()]

@@ -1,0 +1,88 @@
+"""Rotations: several members over their lag limit brought under it along one circle, a move each, counts untouched.
+
+That is one move for each member relieved and one for the light partition that the first of them takes, where an exchange for
+each of them would take two. Where the first has a partition more than the member with room, it takes nothing: their
+counts change places.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.solver.lag.circle import Circles
+from counterpoise.solver.lag.descent import descend
+from counterpoise.solver.lag.desk import Desk
+
+_HANDS = 32
+"""So many of the members with most room are tried for the way down of a heavy partition."""
+_LONGEST = 5
+"""Through so many hands it may go."""
+_MISSES = 24
+"""So many members with room in a row that nothing fits into end the search: the next ones have less."""
+_MISSES_APART = 96
+"""The same where subscriptions differ: the next ones may be the first that may take anything."""
+
+__all__ = ["rotate"]
+
+
+def rotate(desk: Desk) -> None:
+    """Relieve members over their limit by circles, those with most room first.
+
+    Every circle takes from each of its members what it is over its limit, or as much as one partition can, and brings nobody
+    above. Heavy partitions that must move go first, while there is room; then those circles in which counts change places,
+    as they save a move; circles of two come last, as they cost no less than an exchange. What none can help is left
+    to the repair. O(members over the limit) steps in Python.
+    """
+    over = np.flatnonzero(desk.load > desk.limit)
+    if not len(over):
+        return
+    waiting = over[np.argsort(-(desk.load[over] - desk.limit[over]), kind="stable")].tolist()
+    if len(waiting) > 1:
+        desk.hold_all()
+    circles = Circles(desk)
+    patience = _MISSES if len(desk.may) == 1 else _MISSES_APART
+    waiting = _down(desk, circles, waiting)
+    for trading, least in ((True, 1), (False, 2), (False, 1)):
+        room, misses = desk.limit - desk.load, 0
+        for roomy in np.argsort(-room, kind="stable").tolist():
+            if not waiting or room[roomy] <= 0 or desk.moves_left < 2 or misses == patience:
+                break
+            misses += 1
+            if trading and not (desk.count[waiting] == desk.count[roomy] + 1).any():
+                continue
+            links, trades = circles.find(roomy, waiting, trading=trading)
+            if len(links) - (trades < 0) >= min(least, len(waiting)):
+                misses = 0
+                changed = _turn(desk, roomy, links, trades)
+                circles.forget(changed)
+                relieved = {member for member in changed if desk.load[member] <= desk.limit[member]}
+                waiting = [member for member in waiting if member not in relieved]
+
+
+def _down(desk: Desk, circles: Circles, waiting: list[int]) -> list[int]:
+    """Relieve those who would have to give several light partitions, where a heavy one finds a shorter way; the others."""
+    room = desk.limit - desk.load
+    widest = int(room.max())
+    for member in list(waiting):
+        pieces = circles.pieces(member, -int(room[member]), 0, widest)
+        if pieces == 1 or desk.moves_left < 2:
+            continue
+        roomy = np.argsort(desk.load - desk.limit, kind="stable")[:_HANDS]
+        roomy = roomy[desk.load[roomy] < desk.limit[roomy]]
+        links = descend(desk, member, roomy.tolist(), circles.holding, min(pieces or _LONGEST, _LONGEST))
+        if links:
+            circles.forget(_turn(desk, member, links, -1))
+            waiting.remove(member)
+    return waiting
+
+
+def _turn(desk: Desk, roomy: int, links: list[int], trades: int) -> list[int]:
+    """Each partition to the owner of the next, the last to `roomy`; everybody whose partitions changed."""
+    givers = [int(desk.owner[partition]) for partition in links]
+    takers = [*givers[1:], roomy]
+    for partition, taker in zip(links, takers, strict=True):
+        desk.give(partition, taker)
+    if trades >= 0:
+        for bounds in (desk.least, desk.most):
+            bounds[[trades, roomy]] = bounds[[roomy, trades]]
+    return [*givers, roomy]

@@ -1,0 +1,59 @@
+"""Handover: claims as sets of members, and what members above their quota give up of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.solver.level.bitsets import Levels, add_to, bits_of_rows, each_bit, everybody, take_from, width
+from counterpoise.solver.level.exchange import Exchange
+from counterpoise.solver.level.tray import Tray
+
+__all__ = ["hand_over"]
+
+FEW_CLAIMS = 100
+"""So many are put into sets one by one."""
+
+
+def hand_over(problem: Problem, tray: Tray, owner: Int32, excess: Levels, work: int) -> bool:
+    """Settle what is left on the tray with claims that change hands; those become UNOWNED in `owner`.
+
+    Most of the time, those above their quota can give straight to those below: then only their claims are looked at.
+    """
+    givers = np.zeros(problem.n_members + 1, np.bool_)  # the last entry is for UNOWNED
+    givers[each_bit(everybody(excess))] = True
+    exchange = Exchange(tray, _claims(problem, owner, givers[owner].nonzero()[0]), excess, work)
+    exchange.hand_over()
+    if not exchange.settled():
+        kept = _claims(problem, owner, (owner >= 0).nonzero()[0])
+        for layers, gone in zip(kept, exchange.shed, strict=True):
+            for members in gone:
+                take_from(layers, members)
+        exchange.kept = kept
+        if not exchange.settle():
+            return False
+    starts = problem.topic_start.tolist()
+    for topic, layers in enumerate(exchange.shed):
+        mine = owner[starts[topic] : starts[topic + 1]]
+        for layer in layers:
+            for member in each_bit(layer):
+                mine[(mine == member).argmax()] = UNOWNED
+    return True
+
+
+def _claims(problem: Problem, owner: Int32, where: Int64) -> list[list[int]]:
+    """Per topic, the members that hold at least one of the partitions `where`, at least two, .."""
+    n_topics, wide = problem.n_topics, width(problem.n_members)
+    held: list[list[int]] = [[] for _ in range(n_topics)]
+    topic = problem.topic_start.searchsorted(where, side="right") - 1
+    if len(where) <= FEW_CLAIMS:
+        for mine, member in zip(topic.tolist(), owner[where].tolist(), strict=True):
+            add_to(held[mine], 1 << member)
+        return held
+    claims = np.bincount(topic * wide + owner[where], minlength=n_topics * wide).reshape(n_topics, -1)
+    most = claims.max(axis=1)
+    for layer in range(int(most.max())):
+        rows = (most > layer).nonzero()[0]
+        for mine, members in zip(rows.tolist(), bits_of_rows(claims[rows] > layer), strict=True):
+            held[mine].append(members)
+    return held
