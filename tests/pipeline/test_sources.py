@@ -214,3 +214,18 @@ def test_damaged_records_are_counted_and_cost_only_themselves(spark: SparkSessio
     assert decode.offset_commits(records).count() == 1
     assert decode.decoded_commits(records).where("group_id is null").count() == 2
     assert decode.group_generations(records).count() == 2
+
+
+def test_a_running_capture_may_merge_its_files_while_they_are_read(spark: SparkSession, shop: Path, tmp_path: Path) -> None:
+    for name in ("consumer_offsets.parquet", "log_offsets.parquet"):
+        table = pq.read_table(shop / name).slice(0, 50)
+        for number in ("1", "2"):
+            (tmp_path / f"{name}-{number}").mkdir()
+            pq.write_table(table, tmp_path / f"{name}-{number}" / f"{number}.parquet")
+        (tmp_path / name).symlink_to(f"{name}-1")
+    capture = read_capture(spark, tmp_path)
+    for name in ("consumer_offsets.parquet", "log_offsets.parquet"):
+        (tmp_path / name).unlink()
+        (tmp_path / name).symlink_to(f"{name}-2")
+    assert capture.log_ends is not None
+    assert (len(capture.records.collect()), len(capture.log_ends.collect())) == (50, 50)
