@@ -111,7 +111,8 @@ def stops_by_group(stops: DataFrame) -> DataFrame:
     """Per group: partition-seconds stopped, the longest stop and its generation, commits by nobody."""
     longest = fn.when(fn.col("stop_s").isNotNull(), fn.struct(-fn.col("stop_s"), "generation"))
     return stops.groupBy("cluster", "group_id").agg(
-        fn.sum("stop_s").alias("stopped_partition_seconds"),
+        # Whole microseconds: a sum of fractions would depend on the order in which rows come.
+        (fn.sum(fn.round(fn.col("stop_s") * 1_000_000).cast("bigint")) / 1_000_000).alias("stopped_partition_seconds"),
         fn.max("stop_s").alias("longest_stop_seconds"),
         fn.min_by("generation", longest).cast("int").alias("longest_stop_generation"),
         fn.sum("commits_by_nobody").alias("commits_without_owner"),
