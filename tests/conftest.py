@@ -19,10 +19,19 @@ pytest_plugins = ["tests.kafka_broker"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run side by side (`make test`), all that need Spark stay on one worker: one session, one audit of the shop."""
+    """Where tests run side by side (`make test`), all that need Spark stay on one worker: one session, one audit of the shop.
+
+    They come first, for they are the longest row; live groups, which mostly wait, run beside them.
+    """
+    rest = []
+    spark = []
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+            spark.append(item)
+        else:
+            rest.append(item)
+    items[:] = spark + rest
 
 
 # A shared machine stalls for seconds: no deadlines, and a slow draw is no failure.
