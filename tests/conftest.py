@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.kafka_broker"]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run side by side (`make test`), all that need Spark stay on one worker: one session, one audit of the shop.
 
-    They come first, for they are the longest row; live groups, which mostly wait, run beside them.
+    They come first, for they are the longest row; live groups, which mostly wait, run beside them. (First of all hooks: the
+    plugin writes the mark into the test's id in the same hook.)
     """
     rest = []
     spark = []
