@@ -129,27 +129,26 @@ def _build(command: list[str], folder: Path, remedy: str) -> str:
 
 
 def run_peer(peer: Peer, folder: Path, partitions: int, seconds: float, runs: int, cap: float) -> Run:
-    """Start the peer on the group files in `folder`; stop it after `cap` seconds."""
+    """Start the peer on the group files in `folder`; stop it `cap` seconds after the start or the begin of a surface."""
     owners_file = folder / "owners"
     owners_file.unlink(missing_ok=True)
     command = [*peer.command(partitions), str(folder / peer.dialect), str(owners_file), str(seconds), str(runs)]
     run = Run()
     begun: dict[str, float] = {}
-    deadline = time.monotonic() + cap
     with (
         tempfile.TemporaryFile("w+") as last_words,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=last_words, text=True) as process,
     ):
-        timer = threading.Timer(cap, process.kill)
-        timer.start()
+        stop = _Stop(process, cap)
         for line in process.stdout or ():
-            _note(run, json.loads(line), begun)
+            if _note(run, json.loads(line), begun):
+                stop.arm()
         code = process.wait()
-        timer.cancel()
+        stop.cancel()
         last_words.seek(0)
         words = last_words.read().strip()
     pending = next((surface for surface in begun if surface not in run.ms), None)
-    if time.monotonic() >= deadline:
+    if stop.fired:
         run.pending = pending
         run.at_least_ms = (time.monotonic() - begun[pending]) * 1e3 if pending else None
     elif code:
@@ -159,13 +158,40 @@ def run_peer(peer: Peer, folder: Path, partitions: int, seconds: float, runs: in
     return run
 
 
-def _note(run: Run, said: dict[str, object], begun: dict[str, float]) -> None:
+class _Stop:
+    """Kills a process `cap` seconds after it was armed last."""
+
+    def __init__(self, process: subprocess.Popen[str], cap: float) -> None:
+        self._process, self._cap, self.fired = process, cap, False
+        self._timer: threading.Timer | None = None
+        self.arm()
+
+    def arm(self) -> None:
+        """Count anew."""
+        self.cancel()
+        self._timer = threading.Timer(self._cap, self._fire)
+        self._timer.start()
+
+    def cancel(self) -> None:
+        """Count no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _fire(self) -> None:
+        self.fired = True
+        self._process.kill()
+
+
+def _note(run: Run, said: dict[str, object], begun: dict[str, float]) -> bool:
+    """Note what a peer said; whether a surface begins."""
     surface = str(said["surface"])
     match said:
         case {"begins": True}:
             begun[surface] = time.monotonic()
+            return True
         case {"ms": float() | int() as ms, "cpu_ms": float() | int() as cpu_ms}:
             run.ms.setdefault(surface, []).append(float(ms))
             run.cpu_ms.setdefault(surface, []).append(float(cpu_ms))
         case {"peak_kb": int() as peak}:
             run.peak_kb[surface] = peak
+    return False

@@ -31,6 +31,7 @@ class SparkOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist has 
         return "spark" if needs else nodeid
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkOnOneWorker:
     """Live groups, which mostly wait, run beside Spark's row."""
     return SparkOnOneWorker(config, log)
