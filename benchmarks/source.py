@@ -1,13 +1,13 @@
 """Throughput of the data source's reader beside plain loops and Kafka's console consumer, on the same million records.
 
-    python -m benchmarks.source --bootstrap-server H:P [--records N] [--rounds N]
+    python -m benchmarks.source [--bootstrap-server H:P] [--records N] [--rounds N]
 
-Fills a topic of one partition with the records of benchmarks/data/commits-1m.parquet (once; found again by its name), then reads
-it in turns: by `poll`, record by record into lists, with librdkafka's defaults and without its pauses; by `consume(10000)` into
-lists; by the reader behind ``kafka-offsets``, into Arrow. All these end with key, value, partition, offset and time of every
-record in memory. Kafka's console consumer prints them into nothing, as they are and by its OffsetsMessageFormatter; its times
-hold the start of a JVM. Records per second of wall time and of processor time (all threads and children), medians; look at
-ratios.
+Starts a broker unless one is named, keeps itself and its children to one core, and fills a topic of one partition with the
+records of benchmarks/data/commits-1m.parquet (once; found again by its name). Reads it in turns: by `poll`, record by record
+into lists, with librdkafka's defaults and without its pauses; by `consume(10000)` into lists; by the reader behind
+``kafka-offsets``, into Arrow. All these end with key, value, partition, offset and time of every record in memory. Kafka's
+console consumer prints them into nothing, as they are and by its OffsetsMessageFormatter; its times hold the start of a JVM.
+Records per second of wall time and of processor time (all threads and children), medians; look at ratios.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import resource
 import statistics
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -27,6 +28,8 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from tests.java import java_home
+from tests.kafka_broker import Broker
 
 from counterpoise.pipeline.capture.fetch import read_range
 from counterpoise.pipeline.capture.settings import Settings
@@ -118,14 +121,29 @@ def fill(bootstrap: str, topic: str, count: int) -> None:
 def main() -> None:
     """Measure and print."""
     options = argparse.ArgumentParser(description="Read one topic in several ways.")
-    options.add_argument("--bootstrap-server", required=True)
+    options.add_argument("--bootstrap-server")
     options.add_argument("--records", type=int, default=1_000_000)
     options.add_argument("--rounds", type=int, default=3)
     given = options.parse_args()
     if not LIBS.is_dir():
         raise SystemExit(f"{LIBS}: the console consumer's jars are missing: run `make kafka`")
-    topic = f"bench-source-{given.records}"
-    fill(given.bootstrap_server, topic, given.records)
+    if given.bootstrap_server:
+        measure(given.bootstrap_server, given.records, given.rounds)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        broker = Broker(Path(folder), Path(java_home()) / "bin" / "java")
+        broker.start()
+        try:
+            measure(broker.bootstrap, given.records, given.rounds)
+        finally:
+            broker.stop()
+
+
+def measure(bootstrap: str, records: int, rounds: int) -> None:
+    """All ways in turns, on one core; prints a line for each."""
+    topic = f"bench-source-{records}"
+    fill(bootstrap, topic, records)
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     ways: dict[str, Callable[[str, str, int], int]] = {
         "poll": by_poll,
         "poll, tuned": by_poll_tuned,
@@ -135,17 +153,15 @@ def main() -> None:
         "console, decoded": lambda *of: by_console(*of, "--formatter", FORMATTER),
     }
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
-    for _ in range(given.rounds):
+    for _ in range(rounds):
         for name, way in ways.items():
             wall, cpu = time.perf_counter(), processor_time()
-            if way(given.bootstrap_server, topic, given.records) != given.records:
+            if way(bootstrap, topic, records) != records:
                 raise SystemExit(f"{name}: records are missing")
             taken[name].append((time.perf_counter() - wall, processor_time() - cpu))
-    rates = {
-        name: [given.records / statistics.median(each) for each in zip(*times, strict=True)] for name, times in taken.items()
-    }
+    rates = {name: [records / statistics.median(each) for each in zip(*times, strict=True)] for name, times in taken.items()}
     print(
-        f"{given.records:,} records, medians of {given.rounds} rounds: records/s of wall and of processor time, both against poll"
+        f"{records:,} records, medians of {rounds} rounds on one core: records/s of wall and of processor time, both against poll"
     )
     for name, (wall, cpu) in rates.items():
         print(f"{name:16} {wall:12,.0f} {cpu:12,.0f} {wall / rates['poll'][0]:8.2f}x {cpu / rates['poll'][1]:8.2f}x")
