@@ -94,6 +94,54 @@ def test_a_late_read_of_fewer_topics_is_not_taken_for_the_lag_of_now(caplog: pyt
     assert reader.outcomes["read"] == 1
 
 
+def with_timeouts(module: ModuleType, member: Any, session_ms: int, rebalance_ms: int) -> None:
+    if module is kafka_python:
+        member.coordinator.config |= {"session_timeout_ms": session_ms, "max_poll_interval_ms": rebalance_ms}
+    else:
+        member.coordinator._session_timeout_ms, member.coordinator._rebalance_timeout_ms = session_ms, rebalance_ms
+
+
+@pytest.mark.parametrize("module", HOSTS)
+@pytest.mark.parametrize(("session_ms", "rebalance_ms"), [(200, 300_000), (45_000, 200)])
+def test_the_wait_is_cut_down_to_half_of_the_timeout_after_which_the_leader_is_given_up(
+    module: ModuleType, session_ms: int, rebalance_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Twenty seconds for a source that takes sixty; the log says so once, when the member joins."""
+    release = threading.Event()
+
+    def source(_: Any) -> Any:
+        release.wait(60)
+        return {}
+
+    assignor = module.LagStickyAssignor(lag=source, lag_within_s=20)
+    member = host_member(module.__name__.rpartition(".")[2], "m0", ["t"], [assignor], Answer({"t": 4}))
+    with_timeouts(module, member, session_ms, rebalance_ms)
+    for _ in range(2):
+        sent = [("m0", member.join()["lag-sticky"], None)]
+    (told,) = [record.getMessage() for record in caplog.records if "lag_within_s" in record.getMessage()]
+    assert told == (
+        "lag-sticky: lag_within_s is 20.0 s, but the group gives its leader up after 0.2 s (session or rebalance timeout): "
+        "the lag is waited for 0.1 s at most; set a longer timeout or a shorter lag_within_s"
+    )
+    given = member.lead("lag-sticky", 1, sent)
+    release.set()
+    assert "no lag within 0.1 s: counts alone decide" in caplog.text
+    assert assignor.lag_reader.outcomes == Counter({"missing": 1})
+    assert decode_assignment(given["m0"]).partitions == (("t", (0, 1, 2, 3)),)
+
+
+@pytest.mark.parametrize("module", HOSTS)
+def test_a_wait_that_fits_into_the_timeouts_is_left_alone(module: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
+    assignor = module.LagStickyAssignor(lag=lambda _: {"t": [1, 2]}, lag_within_s=3)
+    member = host_member(module.__name__.rpartition(".")[2], "m0", ["t"], [assignor], Answer({"t": 2}))
+    with_timeouts(module, member, 10_000, 300_000)
+    member.lead("lag-sticky", 1, [("m0", member.join()["lag-sticky"], None)])
+    assert "lag_within_s" not in caplog.text
+    assert assignor.lag_reader.bounded(10.0) == 3
+    assert assignor.lag_reader.bounded(None) == 3
+    assert assignor.lag_reader.outcomes == Counter({"read": 1})
+
+
 def test_a_source_that_raises_leaves_counts_to_decide(caplog: pytest.LogCaptureFixture) -> None:
     def source(_: Any) -> Any:
         raise OSError("no route")

@@ -334,7 +334,7 @@ def test_lag_decides_on_a_live_group(broker: Broker, tmp_path: Path, kind: str) 
     for number in range(400):
         producer.produce(topic, str(number).encode(), partition=number % 2)
     assert producer.flush(30) == 0
-    with fleet(broker, tmp_path, topic) as members:
+    with fleet(broker, tmp_path, topic, session_ms=30_000) as members:
         settings: dict[str, Any] = {"live_lag": True, "idle": True}
         members.start("one", kind, ["LagStickyAssignor"], [topic], **settings)
         members.wait_settled(topic, 4)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
+from fractions import Fraction
 from typing import Any
 
 import click
@@ -16,7 +19,7 @@ from counterpoise.errors import OptionError
 from counterpoise.model.lag import BELOW_BEGIN, BEYOND_END, EXACT, RESET_POLICY
 from counterpoise.planning.assign import assign
 
-__all__ = ["command", "hint", "read_properties"]
+__all__ = ["command", "hint", "read_properties", "read_weights"]
 
 _NOTES = {
     EXACT: "",
@@ -35,11 +38,22 @@ _NOTES = {
     "--reset", default="latest", show_default=True, type=click.Choice(["latest", "earliest", "none"]),
     help="auto.offset.reset of the group: decides the lag where nothing is committed.",
 )  # fmt: skip
+@click.option(
+    "--capacity", "weights", multiple=True, metavar="CLIENT=N",
+    help="Weight of a member, by client id or member id, as its assignor is told; repeatable. Default: 1.",
+)  # fmt: skip
 @click.option("--timeout", default=10.0, show_default=True, help="Seconds for each request.")
 @click.option("--partitions", "each", is_flag=True, help="Also a row per partition.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def command(
-    bootstrap_server: str, group_id: str, command_config: str | None, reset: str, timeout: float, each: bool, as_json: bool
+    bootstrap_server: str,
+    group_id: str,
+    command_config: str | None,
+    reset: str,
+    weights: tuple[str, ...],
+    timeout: float,
+    each: bool,
+    as_json: bool,
 ) -> None:
     """Show the lag of a group now: who holds it, and whether another assignment would cut the largest share.
 
@@ -50,7 +64,8 @@ def command(
       counterpoise lag --bootstrap-server localhost:9092 --group orders
     """
     settings = read_properties(command_config) if command_config else {}
-    live = read_live_group({**settings, "bootstrap.servers": bootstrap_server}, group_id, reset=reset, timeout=timeout)
+    where = {**settings, "bootstrap.servers": bootstrap_server}
+    live = read_live_group(where, group_id, reset=reset, timeout=timeout, capacity=read_weights(weights))
     advice = hint(live)
     if as_json:
         click.echo(json.dumps(_as_object(live, advice)))
@@ -60,11 +75,12 @@ def command(
 
 
 def hint(live: LiveGroup) -> str | None:
-    """What another assignment would gain, in a sentence; None below a tenth of the largest lag."""
+    """What another assignment would gain, in a sentence; None below a tenth of the largest lag per capacity."""
     if len(live.group.members) < 2:
         return None
+    capacity = {member.id: member.capacity for member in live.group.members}
     held = _lag_by_member(live)
-    now = max(held.values())
+    now = max(Fraction(lag, capacity[member]) for member, lag in held.items())
     plan = assign(live.group, "lag-sticky", protocol="eager")
     lag = plan.problem.lag
     if lag is None or not now:
@@ -73,13 +89,25 @@ def hint(live: LiveGroup) -> str | None:
     for code, records in zip(plan.target_owner.tolist(), lag.tolist(), strict=True):
         if code >= 0:
             loads[plan.member_ids[code]] += records
-    best = max(loads.values())
-    if best > 0.9 * now:
+    best = max(Fraction(lag, capacity[member]) for member, lag in loads.items())
+    if best * 10 > now * 9:
         return None
+    per = " per capacity" if any(weight != 1 for weight in capacity.values()) else ""
     return (
-        f"lag-sticky would cut the largest lag of a member from {now} to {best} by moving {plan.moved} "
-        f"{'partition' if plan.moved == 1 else 'partitions'}"
+        f"lag-sticky would cut the largest lag of a member{per} from {math.ceil(now)} to {math.ceil(best)} by moving "
+        f"{plan.moved} {'partition' if plan.moved == 1 else 'partitions'}"
     )
+
+
+def read_weights(words: Sequence[str]) -> dict[str, int]:
+    """CLIENT=N words to weights by name; a name may hold "="."""
+    weights: dict[str, int] = {}
+    for word in words:
+        name, equals, value = word.rpartition("=")
+        if not equals or not name or not value.isdecimal() or int(value) < 1:
+            raise OptionError(f"--capacity {word}: CLIENT=N is wanted, N a whole number from 1")
+        weights[name] = int(value)
+    return weights
 
 
 def read_properties(path: str) -> dict[str, str]:
@@ -99,14 +127,16 @@ def read_properties(path: str) -> dict[str, str]:
 def _print(live: LiveGroup, advice: str | None, *, each: bool) -> None:
     out = console()
     held = _lag_by_member(live)
+    weighted = any(member.capacity != 1 for member in live.group.members)
     rows = [
-        (member.id, live.client_ids.get(member.id, ""), sum(map(len, member.owned.values())), held[member.id],
+        (member.id, live.client_ids.get(member.id, ""), *([member.capacity] if weighted else []),
+         sum(map(len, member.owned.values())), held[member.id],
          partition_list({topic: sorted(member.owned[topic]) for topic in sorted(member.owned)}))
         for member in sorted(live.group.members, key=lambda member: -held[member.id])
     ]  # fmt: skip
     title = f"{live.group.name}: {live.state.lower()}" + (f", {live.strategy}" if live.strategy else "")
-    columns = ["member", "client", "partitions", "lag", "holds"]
-    out.print(table_of(title, columns, rows, numeric=columns[2:4]))
+    columns = ["member", "client", *(["capacity"] if weighted else []), "partitions", "lag", "holds"]
+    out.print(table_of(title, columns, rows, numeric=columns[2:-1]))
     if each:
         columns = ["topic", "partition", "lag", "committed", "begin", "end", "member", "note"]
         out.print(table_of("", columns, [_row(state) for state in live.partitions], numeric=columns[1:6]))
@@ -134,13 +164,19 @@ def _lag_by_member(live: LiveGroup) -> dict[str, int]:
 
 
 def _as_object(live: LiveGroup, advice: str | None) -> dict[str, Any]:
+    held = _lag_by_member(live)
     return {
         "group": live.group.name,
         "state": live.state,
         "strategy": live.strategy,
         "members": [
-            {"id": member, "client_id": live.client_ids.get(member, ""), "lag": lag}
-            for member, lag in _lag_by_member(live).items()
+            {
+                "id": member.id,
+                "client_id": live.client_ids.get(member.id, ""),
+                "capacity": member.capacity,
+                "lag": held[member.id],
+            }
+            for member in live.group.members
         ],
         "partitions": [asdict(state) | {"note": _NOTES[state.quality]} for state in live.partitions],
         "not_read": list(live.faults),

@@ -59,6 +59,12 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
     def _group_generation(self) -> int:
         return int(getattr(self._coordinator(), "generation", -1))
 
+    def _patience_s(self) -> float | None:
+        coordinator = self._coordinator()
+        told = [getattr(coordinator, name, None) for name in ("_session_timeout_ms", "_rebalance_timeout_ms")]
+        known = [timeout for timeout in told if timeout]
+        return min(known) / 1000 if known else None
+
     def _assigned_generation(self, assignment: Any) -> int:
         told = calling_variable("_on_join_complete", "generation")
         return told if isinstance(told, int) else generation_handed_out(assignment.user_data)

@@ -129,6 +129,10 @@ class HostAssignor:
     def _joining(self) -> None:
         """The host is about to join."""
 
+    def _patience_s(self) -> float | None:
+        """Seconds after which the group gives up a leader that does not answer, None when the host cannot be asked."""
+        raise NotImplementedError
+
     @classmethod
     def _coordinator(cls) -> Any:
         """The coordinator that is calling, or None."""

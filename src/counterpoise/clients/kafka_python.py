@@ -96,6 +96,11 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
     def _group_generation(self) -> int:
         return int(getattr(getattr(self._coordinator(), "_generation", None), "generation_id", -1))
 
+    def _patience_s(self) -> float | None:
+        config = getattr(self._coordinator(), "config", {})
+        told = [config[name] for name in ("session_timeout_ms", "max_poll_interval_ms") if config.get(name)]
+        return min(told) / 1000 if told else None
+
     def _assigned_generation(self, assignment: Any) -> int:
         told = calling_variable("_on_join_complete", "generation")
         return told if isinstance(told, int) else generation_handed_out(assignment.user_data)

@@ -17,6 +17,9 @@ from counterpoise.clients.host_assignor import HostAssignor
 from counterpoise.clients.live_group import read_live_group
 from counterpoise.errors import OptionError
 
+_PART = 2
+"""No longer than this part of the time after which a group gives its leader up: planning and answering take time too."""
+
 __all__ = ["LagAware", "LagReader", "LagSource", "live_lag"]
 
 log = logging.getLogger("counterpoise.clients")
@@ -67,19 +70,24 @@ class LagReader:
         self._read_now: list[Mapping[str, int]] = []
         self.outcomes: Counter[str] = Counter()
 
-    def lag(self, topics: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
+    def bounded(self, patience_s: float | None) -> float:
+        """How long to wait, in seconds, where the group gives its leader up after `patience_s`; None: not known."""
+        return self._within_s if patience_s is None else min(self._within_s, patience_s / _PART)
+
+    def lag(self, topics: Mapping[str, int], patience_s: float | None = None) -> Mapping[str, Sequence[int]] | None:
         """The lag of these topics, or the last one known, or None; returns within the bound."""
+        within_s = self.bounded(patience_s)
         self._read_now = []
         if self._under_way is None or not self._under_way.is_alive():
             self._under_way = threading.Thread(target=self._read, args=(dict(topics),), name="counterpoise-lag", daemon=True)
             self._under_way.start()
-        self._under_way.join(self._within_s)
+        self._under_way.join(within_s)
         # A late read of the last rebalance may end now; topics that came since are not in it.
         outcome = "read" if topics in self._read_now else "missing" if self._last is None else "kept"
         self.outcomes[outcome] += 1
         if outcome != "read":
             how = "counts alone decide" if outcome == "missing" else "the last known lag is used"
-            log.warning("no lag within %.1f s: %s", self._within_s, how)
+            log.warning("no lag within %.1f s: %s", within_s, how)
         return self._last
 
     def _read(self, topics: Mapping[str, int]) -> None:
@@ -101,7 +109,8 @@ class LagAware(HostAssignor):
         See `live_lag`; asked by the member that leads, once per rebalance, in a thread of its own.
     lag_within_s : float
         How long the leader waits for it, seconds. The group stands still meanwhile (under a cooperative protocol it
-        does not): keep it well below the session timeout.
+        does not). Never longer than half of the consumer's session timeout, or of its rebalance timeout if that is
+        less: a longer one is cut down to that, and a log line says so when the consumer joins.
     **given
         As for `HostAssignor`.
     """
@@ -113,6 +122,19 @@ class LagAware(HostAssignor):
             )
         super().__init__(**given)
         self.lag_reader = LagReader(lag, lag_within_s)
+        self._told_s = lag_within_s
+
+    def _joining(self) -> None:
+        super()._joining()
+        patience_s = self._patience_s()
+        within_s = self.lag_reader.bounded(patience_s)
+        if within_s < self._told_s and patience_s is not None:
+            log.warning(
+                "%s: lag_within_s is %.1f s, but the group gives its leader up after %.1f s (session or rebalance timeout): "
+                "the lag is waited for %.1f s at most; set a longer timeout or a shorter lag_within_s",
+                *(self.name, self._told_s, patience_s, within_s),
+            )
+            self._told_s = within_s
 
     def _lag(self, topics: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
-        return self.lag_reader.lag(topics)
+        return self.lag_reader.lag(topics, self._patience_s())

@@ -12,7 +12,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from counterpoise.errors import MissingExtraError, SourceError
+from counterpoise.errors import MissingExtraError, OptionError, SourceError
 from counterpoise.model.lag import PartitionLag, partition_lag
 from counterpoise.model.order import java_order
 from counterpoise.snapshot.group import Group, Member, Topic
@@ -67,7 +67,13 @@ class LiveGroup:
 
 
 def read_live_group(
-    config: Mapping[str, Any], group_id: str, *, reset: str = "latest", timeout: float = 10.0, admin: Any = None
+    config: Mapping[str, Any],
+    group_id: str,
+    *,
+    reset: str = "latest",
+    timeout: float = 10.0,
+    capacity: Mapping[str, int] | None = None,
+    admin: Any = None,
 ) -> LiveGroup:
     """Read one group.
 
@@ -80,6 +86,8 @@ def read_live_group(
         The group's ``auto.offset.reset``: decides the lag where nothing is committed (see `partition_lag`).
     timeout : float
         Seconds for each request.
+    capacity : mapping of client id or member id to weight, optional
+        Weights of members, 1 where none is given: the protocol does not tell an admin client what members say when they join.
     admin : AdminClient, optional
         Used instead of a new one.
 
@@ -88,25 +96,26 @@ def read_live_group(
     SourceError
         The cluster does not answer, or refuses to describe the group (with what to do).
     OptionError
-        `reset` is ``none`` and something is not committed.
+        `reset` is ``none`` and something is not committed, or `capacity` names nobody of the group.
     MissingExtraError
         confluent-kafka is not installed.
     """
     reader = _Reader(config, timeout, admin)
     described = reader.describe(group_id)
     members = [_member(each) for each in described.members]
+    weights = _weights(capacity or {}, {member_id: client for member_id, client, _ in members}, group_id)
     owner = {at: member_id for member_id, _, held in members for at in held}
     committed = reader.committed(group_id)
-    topics = reader.topics({topic for topic, _ in (*owner, *committed)})
+    topics = reader.topics({topic for topic, _ in (*owner, *committed, *reader.uncommitted)})
     wanted = [(name, index) for name in java_order(topics) for index in range(topics[name].partitions)]
     begin, end = reader.offsets(wanted, latest=False), reader.offsets(wanted, latest=True)
-    known = [at for at in wanted if at in begin and at in end]
+    known = [at for at in wanted if at in begin and at in end and at not in reader.uncommitted]
     lags = _lags(known, committed, begin, end, reset)
     states = tuple(_state(at, owner, committed, begin, end, lags) for at in wanted)
     subscribed = java_order({topic for topic, _ in owner if topic in topics})
     group = Group(
         topics,
-        [Member(member_id, subscribed, _by_topic(held), 0) for member_id, _, held in members],
+        [Member(member_id, subscribed, _by_topic(held), 0, capacity=weights[member_id]) for member_id, _, held in members],
         {name: [state.lag or 0 for state in states if state.topic == name] for name in topics},
         group_id,
     )
@@ -129,6 +138,8 @@ class _Reader:
         self._timeout = timeout
         self._where = str(config.get("bootstrap.servers", "the cluster"))
         self.faults: list[str] = []
+        self.uncommitted: set[Partition] = set()
+        """Partitions whose committed offset could not be read: that is not the same as none."""
 
     def describe(self, group_id: str) -> Any:
         future = self._admin.describe_consumer_groups([group_id], request_timeout=self._timeout)[group_id]
@@ -142,6 +153,7 @@ class _Reader:
         found = self._answer(future, f"group {group_id}: committed offsets cannot be read")
         for at in found.topic_partitions:
             if at.error is not None:
+                self.uncommitted.add((at.topic, at.partition))
                 self.faults.append(f"{at.topic}-{at.partition}: committed offset: {at.error.str()}")
         return {(at.topic, at.partition): at.offset for at in found.topic_partitions if at.error is None and at.offset >= 0}
 
@@ -211,6 +223,15 @@ def _state(
 def _member(described: Any) -> tuple[str, str, list[Partition]]:
     held = described.assignment.topic_partitions if described.assignment else []
     return described.member_id, described.client_id, [(at.topic, at.partition) for at in held]
+
+
+def _weights(given: Mapping[str, int], client_of: Mapping[str, str], group_id: str) -> dict[str, int]:
+    """The weight of each member; a client id counts for all its members, a member's own id before that."""
+    nobody = sorted(set(given) - set(client_of) - set(client_of.values()))
+    if nobody:
+        known = ", ".join(sorted(set(client_of.values()))) or "none"
+        raise OptionError(f"capacity: group {group_id} has no member or client {nobody[0]!r}; its clients: {known}")
+    return {member_id: given.get(member_id, given.get(client, 1)) for member_id, client in client_of.items()}
 
 
 def _by_topic(held: Iterable[Partition]) -> dict[str, list[int]]:
