@@ -69,6 +69,7 @@ def healthy(**changes: Any) -> dict[str, Any]:
         "observed_revoked": 4,
         "needless_moves": 0,
         "strategies": [run("observed", "replay"), run("cooperative-sticky", "closed_loop")],
+        "polled": False,
     }
     return row | changes
 
@@ -152,6 +153,14 @@ def test_a_rule_finds_its_case(kind: str) -> None:
 )
 def test_a_rule_keeps_quiet_just_short_of_its_case(kind: str, changes: dict[str, Any]) -> None:
     assert kind not in {finding.kind for finding in findings_of(healthy(**changes))}
+
+
+def test_a_polled_group_is_not_told_to_record_what_its_cluster_hides() -> None:
+    (polled,), (read,) = (list(findings_of(healthy(complete=False, polled=polled))) for polled in (True, False))
+    assert (polled.title, read.title) == ("seen by polls only", "older history is missing")
+    assert ("--poll-every" in polled.action, "--follow" in polled.action) == (True, False)
+    assert "compaction" not in polled.cost
+    assert read.action == "record continuously: counterpoise capture --follow"
 
 
 def test_every_rule_has_a_group_that_has_not_quite_got_it() -> None:

@@ -36,7 +36,8 @@ __all__ = [
 
 _KEY = ["cluster", "group_id"]
 _BEFORE_COMMITS = GROUP_REPORT.fields[: GROUP_REPORT.names.index("commits")]
-HISTORY = StructType([field for field in _BEFORE_COMMITS if field.name not in ("libraries", "rebalances_per_day")])
+_OF_STEPS = [field for field in _BEFORE_COMMITS if field.name not in ("libraries", "rebalances_per_day")]
+HISTORY = StructType([*_OF_STEPS, GROUP_REPORT["polled"]])
 _COUNTS = ("judged", "matched", "ties", "worse")
 _JUDGED = StructType([*GROUP_REPORT.fields, *(StructField(name, GROUP_REPORT["generations"].dataType) for name in _COUNTS[1:])])
 

@@ -279,6 +279,7 @@ GROUP_REPORT = _struct(
     poll_kick_clients=ArrayType(_S),
     poll_kick_generation=_I,
     poll_interval_ms=_I,
+    polled=_B,
 )
 
 FINDINGS = _struct(

@@ -21,10 +21,12 @@ from confluent_kafka import Consumer
 from counterpoise.pipeline.capture.group_poll import SeenGroup, SeenMember
 from counterpoise.pipeline.capture.notes import capture_notes
 from counterpoise.pipeline.capture.polled_records import Change, PolledHistory
+from counterpoise.pipeline.folds.history import history_of
 from counterpoise.pipeline.rebalances import steps_of_group
 from counterpoise.pipeline.records.generations import generation_batches
 from counterpoise.pipeline.records.modern import modern_batches
 from counterpoise.pipeline.records.place import POLLED
+from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.wire.offsets_topic import Record, Tombstone, decode_record
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.test_capture import command, eventually, following, once
@@ -161,6 +163,12 @@ def test_a_history_goes_on_where_its_records_say() -> None:
         ("h", "rebalance", 1),
         ("h", "deleted", 1),
     ]
+
+
+def test_a_report_knows_that_a_group_was_polled() -> None:
+    blank = dict.fromkeys(REBALANCES.names)
+    rows = [{**blank, "log_partition": POLLED, **step} for step in lived([group(member("a", 0))], [])]
+    assert [history_of([{**row, "log_partition": at} for row in rows])["polled"] for at in (POLLED, 3)] == [True, False]
 
 
 def test_no_library_is_guessed() -> None:

@@ -76,9 +76,21 @@ def low_fidelity(row: Row) -> Finding | None:
 
 
 def incomplete_history(row: Row) -> Finding | None:
-    """The recording begins in the middle of the group's life."""
+    """The recording begins in the middle of the group's life, or shows it at some moments only."""
     if row["complete"] is not False:
         return None
+    if row["polled"]:
+        return Finding(
+            "incomplete_history",
+            NOTICE,
+            "seen by polls only",
+            f"its {times(row['generations'] or 0, 'generations')} are what changed from one poll to the next",
+            "two rebalances between two polls are one or none; generations are counted here, and why and how fast is not known",
+            "poll more often (capture --poll-every); where the cluster lets the offsets topic be read, capture without --poll",
+            0.1,
+            {"generations": row["generations"] or 0},
+            at=row["first_ts"],
+        )
     return Finding(
         "incomplete_history",
         NOTICE,

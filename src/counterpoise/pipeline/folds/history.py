@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
+from counterpoise.pipeline.records.place import POLLED
+
 __all__ = ["STORM_WINDOW", "History", "history_of"]
 
 Row = Mapping[str, Any]
@@ -154,4 +156,5 @@ class History:
             "sync_latency_ms_max": self._slowest[0] if self._latency else None,
             "sync_latency_generation": self._slowest[1],
             "slow_leader": self._slowest[2],
+            "polled": last.get("log_partition") == POLLED,
         }
