@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from counterpoise.assignors.lag_alike import all_alike, plan_alike
+from counterpoise.assignors.lag_small import plan_small
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
@@ -76,6 +77,10 @@ def balance_lag(
     if float(lag.sum(dtype=np.float64)) * (1 + float(share)) >= _UNLIMITED:
         raise ProblemError("lag: the lags sum up to 2**62 or more; no offsets are that far apart")
     budget = _UNLIMITED if max_moves is None else max_moves
+    if counts == "balanced" and max_moves is None:
+        owner = plan_small(problem, lag, share, min_lag_gain)
+        if owner is not None:
+            return owner
     if counts == "balanced" and all_alike(problem):
         desk = plan_alike(problem, lag, share, min_lag_gain, budget)
         if desk is not None:

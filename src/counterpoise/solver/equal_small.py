@@ -12,7 +12,7 @@ import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 
-__all__ = ["SMALL", "deal_small", "is_small"]
+__all__ = ["SMALL", "deal_small", "is_small", "small_quotas"]
 
 SMALL = 100
 """Partitions and members."""
@@ -36,7 +36,7 @@ def deal_small(problem: Problem, history: Literal["prefer", "ignore", "pin"], *,
             claims[member] += 1
         else:
             owner[at] = UNOWNED
-    quota = _raised(claims, partitions) if history == "pin" else _quotas(claims, partitions)
+    quota = _raised(claims, partitions) if history == "pin" else small_quotas(claims, partitions)
     excess = [max(have - most, 0) for have, most in zip(claims, quota, strict=True)]
     if any(excess):
         _give_up(owner, claims, excess, spread=not by_index)
@@ -56,7 +56,7 @@ def deal_small(problem: Problem, history: Literal["prefer", "ignore", "pin"], *,
     return np.array(owner, np.int32)
 
 
-def _quotas(claims: list[int], partitions: int) -> list[int]:
+def small_quotas(claims: list[int], partitions: int) -> list[int]:
     """The even share each, and one more for those with the most claims above it, then by member."""
     n = len(claims)
     base, extras = divmod(partitions, n)

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-
-from counterpoise.solver.lag.blocks import Bools
-from counterpoise.solver.lag.desk import Desk
+from typing import Protocol
 
 _LIGHTS = 3
 """So many topic classes are tried for the light partition: what others may take of it differs by class."""
@@ -26,7 +24,7 @@ _FULL = 20
 _NEXT = 24
 """So many of the members most over their limit are tried as the next link."""
 
-__all__ = ["Circles"]
+__all__ = ["Circles", "Holdings"]
 
 
 _Chain = tuple[int, int, tuple[int, ...], int, int]
@@ -35,16 +33,44 @@ _Seeker = tuple[int, list[int], list[int], int, bool]
 """A member to relieve: its number, partitions, their weights, its excess, whether its counts may change places."""
 
 
+class Holdings(Protocol):
+    """What is looked at on a desk, in plain numbers and lists."""
+
+    moves_left: int
+
+    @property
+    def n_classes(self) -> int:
+        """Topic classes."""
+
+    def kinds(self) -> list[int]:
+        """Topic class of each partition."""
+
+    def kind_of(self, partition: int) -> int:
+        """One of them."""
+
+    def room(self, member: int) -> int:
+        """How much lag it can take until it is at its limit; negative: it is over."""
+
+    def listed(self, member: int) -> tuple[list[int], list[int]]:
+        """The member's partitions and their weights, lightest first."""
+
+    def able(self, kind: int, members: list[int]) -> list[bool]:
+        """Which of `members` may take partitions of a class."""
+
+    def may_trade(self, giver: int, taker: int) -> bool:
+        """Whether their counts only change places when the giver hands over one partition."""
+
+
 @dataclass(slots=True)
 class Circles:
     """Finds circles on a desk; `forget` the members whose partitions have changed."""
 
-    desk: Desk
+    desk: Holdings
     held: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
     kind: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kind = self.desk.class_of.tolist()
+        self.kind = self.desk.kinds()
 
     def forget(self, members: list[int]) -> None:
         """Their partitions have changed."""
@@ -63,13 +89,13 @@ class Circles:
             places. -1 otherwise.
         """
         desk, best = self.desk, (0, 0)
-        room = int(desk.limit[roomy] - desk.load[roomy])
+        room = desk.room(roomy)
         tried = waiting[:_NEXT]
         seekers = [self._seeker(member, roomy, trading=trading) for member in tried]
-        takes = _Takers(desk.may, tried, roomy)
+        takes = _Takers(desk, [*tried, roomy])
         width = max(1, min(_CHAINS_AT_MOST, _EFFORT // len(waiting)))
         found: tuple[list[int], int] = ([], -1)
-        lights = min(_LIGHTS if width > 1 else 1, len(desk.may))
+        lights = min(_LIGHTS if width > 1 else 1, desk.n_classes)
         for start in self._starts(roomy, seekers, lights, trading=trading):
             chains, base = [start], start[1]
             hard = self._hard(seekers, base, base + room)
@@ -86,8 +112,7 @@ class Circles:
 
     def _seeker(self, member: int, roomy: int, *, trading: bool) -> _Seeker:
         desk = self.desk
-        excess = int(desk.load[member] - desk.limit[member])
-        return (member, *self.holding(member), excess, trading and _may_trade(desk, member, roomy))
+        return (member, *self.holding(member), -desk.room(member), trading and desk.may_trade(member, roomy))
 
     def _starts(self, roomy: int, seekers: list[_Seeker], lights: int, *, trading: bool) -> list[_Chain]:
         """Nothing, where counts may change places with a member to relieve; else the lightest of a few topic classes."""
@@ -137,7 +162,7 @@ class Circles:
     ) -> list[_Chain]:
         """Every chain with one more link; of those that relieve the same members and end in the same class the lightest."""
         class_of = self.kind
-        one_class = len(self.desk.may) == 1
+        one_class = self.desk.n_classes == 1
         followers = 1 if one_class else _FOLLOWERS
         longer: dict[tuple[int, int], _Chain] = {}
         for wasted, level, links, done, trading in chains:
@@ -169,22 +194,21 @@ class Circles:
     def holding(self, member: int) -> tuple[list[int], list[int]]:
         """The member's partitions and their weights, lightest first; kept until forgotten."""
         if member not in self.held:
-            mine = self.desk.items_of(member)
-            self.held[member] = (mine.tolist(), self.desk.weight[mine].tolist())
+            self.held[member] = self.desk.listed(member)
         return self.held[member]
 
 
 class _Takers:
     """Who of the members tried may take a topic class, and whether the member with room may; asked once for each class."""
 
-    def __init__(self, may: Bools, tried: list[int], roomy: int) -> None:
-        self._may, self._members = may, [*tried, roomy]
+    def __init__(self, desk: Holdings, members: list[int]) -> None:
+        self._desk, self._members = desk, members
         self._known: dict[int, list[bool]] = {}
 
     def of(self, kind: int) -> list[bool]:
         """One for each member tried, and the last for the member with room."""
         if kind not in self._known:
-            self._known[kind] = self._may[kind, self._members].tolist()
+            self._known[kind] = self._desk.able(kind, self._members)
         return self._known[kind]
 
     def back(self, kind: int) -> bool:
@@ -194,8 +218,3 @@ class _Takers:
 
 def _by_waste(chain: _Chain) -> int:
     return chain[0]
-
-
-def _may_trade(desk: Desk, giver: int, taker: int) -> bool:
-    """The giver has one partition more, at the same capacity: with one moved, their counts have changed places."""
-    return bool(desk.count[giver] == desk.count[taker] + 1 and desk.capacity[giver] == desk.capacity[taker])

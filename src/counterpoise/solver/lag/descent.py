@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 
-from counterpoise.solver.lag.desk import Desk
+from counterpoise.solver.lag.circle import Holdings
 
 _HEAVIEST = 8
 """So many of the owner's partitions are tried."""
@@ -24,7 +24,7 @@ _Way = tuple[int, tuple[int, ...], tuple[int, ...]]
 """Weight of the last partition, the partitions so far, and through whose hands they went."""
 
 
-def descend(desk: Desk, owner: int, roomy: list[int], held: Held, hands: int) -> list[int]:
+def descend(desk: Holdings, owner: int, roomy: list[int], held: Held, hands: int) -> list[int]:
     """The partitions of a shortest way down over at most so many hands; the last one goes back to `owner`.
 
     Parameters
@@ -39,23 +39,24 @@ def descend(desk: Desk, owner: int, roomy: list[int], held: Held, hands: int) ->
     list of int
         Each goes to the owner of the next, the last to `owner`. Empty: there is none.
     """
-    excess = int(desk.load[owner] - desk.limit[owner])
-    room = {member: int(desk.limit[member] - desk.load[member]) for member in roomy}
+    excess, kind = -desk.room(owner), desk.kind_of
+    room = [(member, desk.room(member)) for member in roomy]
     items, weights = held(owner)
     tried = [(item, weight) for item, weight in zip(items, weights, strict=True) if weight > excess][-_HEAVIEST:]
-    ways: dict[tuple[int, int], _Way] = {(item, int(desk.class_of[item])): (weight, (item,), ()) for item, weight in tried}
+    ways: dict[tuple[int, int], _Way] = {(item, kind(item)): (weight, (item,), ()) for item, weight in tried}
     top = dict(tried)
     for _ in range(min(hands, desk.moves_left - 1)):
         further: dict[tuple[int, int], _Way] = {}
         best: tuple[int, _Way] | None = None
         for way in ways.values():
-            for step in _steps(desk, way, room, held):
+            takers = [one for one, able in zip(room, desk.able(kind(way[1][-1]), roomy), strict=True) if able]
+            for step in _steps(way, takers, held):
                 level, links, _used = step
                 first, last = links[0], links[-1]
                 relief = top[first] - level
-                if relief >= excess and desk.may[desk.class_of[last], owner]:
+                if relief >= excess and desk.able(kind(last), [owner])[0]:
                     best = min(best, (relief, step)) if best else (relief, step)
-                key = (first, int(desk.class_of[last]) if len(desk.may) > 1 else 0)
+                key = (first, kind(last) if desk.n_classes > 1 else 0)
                 if key not in further or step < further[key]:
                     further[key] = step
         if best:
@@ -64,13 +65,12 @@ def descend(desk: Desk, owner: int, roomy: list[int], held: Held, hands: int) ->
     return []
 
 
-def _steps(desk: Desk, way: _Way, room: dict[int, int], held: Held) -> list[_Way]:
+def _steps(way: _Way, room: list[tuple[int, int]], held: Held) -> list[_Way]:
     """Every way that is one pair of hands longer and ends with something lighter."""
     level, links, used = way
-    takers = desk.may[desk.class_of[links[-1]]]
     steps: list[_Way] = []
-    for member, spare in room.items():
-        if member in used or not takers[member]:
+    for member, spare in room:
+        if member in used:
             continue
         items, weights = held(member)
         first = bisect_left(weights, level - spare)

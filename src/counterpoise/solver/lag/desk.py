@@ -82,6 +82,38 @@ class Desk:
             self.held[member] = mine[np.argsort(-self.weight[mine], kind="stable")][::-1]
         return self.held[member]
 
+    @property
+    def n_classes(self) -> int:
+        """Topic classes."""
+        return len(self.may)
+
+    def kinds(self) -> list[int]:
+        """Topic class of each partition."""
+        found: list[int] = self.class_of.tolist()
+        return found
+
+    def kind_of(self, partition: int) -> int:
+        """One of them."""
+        return int(self.class_of[partition])
+
+    def room(self, member: int) -> int:
+        """How much lag a member can take until it is at its limit; negative: it is over."""
+        return int(self.limit[member] - self.load[member])
+
+    def listed(self, member: int) -> tuple[list[int], list[int]]:
+        """`items_of` and their weights, in lists."""
+        mine = self.items_of(member)
+        return mine.tolist(), self.weight[mine].tolist()
+
+    def able(self, kind: int, members: list[int]) -> list[bool]:
+        """Which of `members` may take partitions of a class."""
+        found: list[bool] = self.may[kind, members].tolist()
+        return found
+
+    def may_trade(self, giver: int, taker: int) -> bool:
+        """The giver has one partition more, at the same capacity: with one moved, their counts have changed places."""
+        return bool(self.count[giver] == self.count[taker] + 1 and self.capacity[giver] == self.capacity[taker])
+
     def hold_all(self) -> None:
         """What `items_of` would find for every member, by one sort; for when many will be asked."""
         self.held = dict(self.holdings(np.arange(len(self.load))))

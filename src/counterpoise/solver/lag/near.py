@@ -10,12 +10,12 @@ from counterpoise.solver.lag.desk import Desk, Index
 from counterpoise.solver.lag.place import place_waiting
 from counterpoise.solver.lag.repair import repair
 
-_WIDTHS = (1, 3, 7, 15)
+WIDTHS = (1, 3, 7, 15)
 """So many partners for each member over its limit, one attempt after another: each touches twice as many members."""
-_AT_MOST = 2
+AT_MOST = 2
 """No more than this part of all members takes part."""
 
-__all__ = ["settle_near"]
+__all__ = ["AT_MOST", "WIDTHS", "settle_near"]
 
 
 def settle_near(desk: Desk, blocks: LagBlocks, *, cells: bool) -> Desk | None:
@@ -24,9 +24,9 @@ def settle_near(desk: Desk, blocks: LagBlocks, *, cells: bool) -> Desk | None:
     With `cells` everybody gets as many of each topic class as before, as counts demand. Moves are bounded by what members over
     their limit own and as many partners do; where that does not do, by what twice as many do, and so on.
     """
-    for width in _WIDTHS:
+    for width in WIDTHS:
         members = _involved(desk, width)
-        if len(members) * _AT_MOST > len(desk.load):
+        if len(members) * AT_MOST > len(desk.load):
             return None
         near = desk.saved()
         target = near.owner.copy()

@@ -13,16 +13,16 @@ from counterpoise.solver.lag.blocks import Bools
 from counterpoise.solver.lag.desk import Desk, Index
 from counterpoise.solver.lag.rotate import rotate
 
-_PARTNERS = 24
-_PARTNERS_AT_MOST = 256
+PARTNERS = 24
+PARTNERS_AT_MOST = 256
 """How many of the members with most room are tried for an exchange: the first of these, more only if none helps."""
 
-_WORTH_WHILE = 1024
+WORTH_WHILE = 1024
 """A step that does not suffice must at least take away this part of the limit: crumbs are not worth moves."""
 
-_STEPS_PER_MEMBER = 16
+STEPS_PER_MEMBER = 16
 
-__all__ = ["repair"]
+__all__ = ["PARTNERS", "PARTNERS_AT_MOST", "STEPS_PER_MEMBER", "WORTH_WHILE", "repair"]
 
 
 def repair(desk: Desk) -> None:
@@ -47,7 +47,7 @@ def _settle(desk: Desk, *, relayed: bool) -> None:
     """One step after another; ends when nobody is over, or after a whole pass in which nobody could be helped."""
     stuck = np.zeros(len(desk.load), np.bool_)
     helped = False
-    for _ in range(_STEPS_PER_MEMBER * len(desk.load)):
+    for _ in range(STEPS_PER_MEMBER * len(desk.load)):
         excess = np.where(stuck, 0, np.maximum(desk.load - desk.limit, 0))
         if not excess.any():
             if not helped or not stuck.any():
@@ -126,11 +126,11 @@ def _exchange(desk: Desk, giver: int, mine: Index, room: Int64) -> bool:
         return False
     room = np.where(_sharing(desk, mine), room, 0)
     room[giver] = 0
-    partners = np.argsort(-room, kind="stable")[:_PARTNERS_AT_MOST]
+    partners = np.argsort(-room, kind="stable")[:PARTNERS_AT_MOST]
     excess = int(desk.load[giver] - desk.limit[giver])
     best: tuple[int, int, int] | None = None
     for tried, partner in enumerate(partners[room[partners] > 0].tolist()):
-        if tried >= _PARTNERS and best and _worth_while(desk, giver, best[0], excess):
+        if tried >= PARTNERS and best and _worth_while(desk, giver, best[0], excess):
             break
         found = _best_pair(desk, giver, mine, partner, excess, int(room[partner]))
         if found and (best is None or found[0] > best[0]):
@@ -147,7 +147,7 @@ def _exchange(desk: Desk, giver: int, mine: Index, room: Int64) -> bool:
 
 
 def _worth_while(desk: Desk, giver: int, gain: int, excess: int) -> bool:
-    return gain >= excess or gain * _WORTH_WHILE >= int(desk.limit[giver])
+    return gain >= excess or gain * WORTH_WHILE >= int(desk.limit[giver])
 
 
 def _sharing(desk: Desk, mine: Index) -> Bools:

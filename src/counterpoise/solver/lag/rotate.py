@@ -13,16 +13,16 @@ from counterpoise.solver.lag.circle import Circles
 from counterpoise.solver.lag.descent import descend
 from counterpoise.solver.lag.desk import Desk
 
-_HANDS = 32
+HANDS = 32
 """So many of the members with most room are tried for the way down of a heavy partition."""
-_LONGEST = 5
+LONGEST = 5
 """Through so many hands it may go."""
-_MISSES = 24
+MISSES = 24
 """So many members with room in a row that nothing fits into end the search: the next ones have less."""
 _MISSES_APART = 96
 """The same where subscriptions differ: the next ones may be the first that may take anything."""
 
-__all__ = ["rotate"]
+__all__ = ["HANDS", "LONGEST", "MISSES", "rotate"]
 
 
 def rotate(desk: Desk) -> None:
@@ -40,7 +40,7 @@ def rotate(desk: Desk) -> None:
     if len(waiting) > 1:
         desk.hold_all()
     circles = Circles(desk)
-    patience = _MISSES if len(desk.may) == 1 else _MISSES_APART
+    patience = MISSES if len(desk.may) == 1 else _MISSES_APART
     waiting = _down(desk, circles, waiting)
     for trading, least in ((True, 1), (False, 2), (False, 1)):
         room, misses = desk.limit - desk.load, 0
@@ -67,9 +67,9 @@ def _down(desk: Desk, circles: Circles, waiting: list[int]) -> list[int]:
         pieces = circles.pieces(member, -int(room[member]), 0, widest)
         if pieces == 1 or desk.moves_left < 2:
             continue
-        roomy = np.argsort(desk.load - desk.limit, kind="stable")[:_HANDS]
+        roomy = np.argsort(desk.load - desk.limit, kind="stable")[:HANDS]
         roomy = roomy[desk.load[roomy] < desk.limit[roomy]]
-        links = descend(desk, member, roomy.tolist(), circles.holding, min(pieces or _LONGEST, _LONGEST))
+        links = descend(desk, member, roomy.tolist(), circles.holding, min(pieces or LONGEST, LONGEST))
         if links:
             circles.forget(_turn(desk, member, links, -1))
             waiting.remove(member)
