@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +21,7 @@ __all__ = [
     "member_lags",
     "subscribed",
     "topic_spreads",
+    "variation",
 ]
 
 _CELLS_AT_ONCE = 4_000_000
@@ -133,6 +136,12 @@ def lag_floor(problem: Problem, lag: Int64) -> int:
         floors.append(int(pair.sum()))
     of_topic = _sums(problem.topic_of_partition(), lag, problem.n_topics)
     return max(*floors, _floor_of_sets(problem, of_topic, degree))
+
+
+def variation(lags: list[int]) -> float:
+    """Standard deviation over mean, sqrt(n Σx² - (Σx)²) / Σx; 0 where nothing lags. Integers but for the root and the ratio."""
+    total = sum(lags)
+    return math.sqrt(len(lags) * sum(x * x for x in lags) - total * total) / total if total else 0.0
 
 
 def subscribed(problem: Problem) -> npt.NDArray[np.bool_]:

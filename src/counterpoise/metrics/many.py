@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from counterpoise.laws.exchange_graph import claimant
 from counterpoise.laws.verdict import alike, alike_verdicts, verdict
-from counterpoise.metrics.figures import jains, kip54_scores, lag_floor, member_lags, subscribed, topic_spreads
+from counterpoise.metrics.figures import jains, kip54_scores, lag_floor, member_lags, subscribed, topic_spreads, variation
 from counterpoise.metrics.measure import Metrics, measure
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
@@ -155,14 +155,9 @@ class _Table:
         of_member = member_lags(problem, self.owners, lag)
         worst = of_member.max(axis=1).tolist()
         floor = lag_floor(problem, lag) if self.floor is None else self.floor
-        active = of_member.astype(np.float64)
         if len(problem.subscriber) != problem.n_members * problem.n_topics:
-            active = np.ascontiguousarray(active[:, subscribed(problem)])
-        if not active.shape[1]:
-            return worst, [0.0] * len(worst), [one / floor if floor else 1.0 for one in worst]
-        mean, deviation = active.mean(axis=1).tolist(), active.std(axis=1).tolist()
-        variation = [b / a if a else 0.0 for a, b in zip(mean, deviation, strict=True)]
-        return worst, variation, [one / floor if floor else 1.0 for one in worst]
+            of_member = of_member[:, subscribed(problem)]
+        return worst, [variation(row) for row in of_member.tolist()], [one / floor if floor else 1.0 for one in worst]
 
     def _of_pairs(self) -> list[tuple[int, int, int, int, bool, bool]]:
         """By pair: moved, kept, revoked under the cooperative and the eager protocol, balanced, sticky."""

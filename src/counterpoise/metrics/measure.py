@@ -10,7 +10,7 @@ from counterpoise.laws.balance import loads
 from counterpoise.laws.certificate import Certificate
 from counterpoise.laws.exchange_graph import claimant
 from counterpoise.laws.verdict import verdict
-from counterpoise.metrics.figures import held, jain, kip54_score, lag_floor, max_topic_spread, member_lag, subscribed
+from counterpoise.metrics.figures import held, jain, kip54_score, lag_floor, max_topic_spread, member_lag, subscribed, variation
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
 __all__ = ["Metrics", "measure"]
@@ -144,6 +144,4 @@ def _lag_figures(problem: Problem, owner: Int32, lag: Int64, floor: int | None) 
     of_member = member_lag(problem, owner, lag)
     worst = int(of_member.max(initial=0))
     floor = lag_floor(problem, lag) if floor is None else floor
-    active = of_member[subscribed(problem)].astype(np.float64)
-    mean = float(active.mean()) if len(active) else 0.0
-    return worst, float(active.std()) / mean if mean else 0.0, worst / floor if floor else 1.0
+    return worst, variation(of_member[subscribed(problem)].tolist()), worst / floor if floor else 1.0

@@ -16,7 +16,7 @@ from counterpoise.assignors.registry import assignor, strategies, strategy
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.laws.lag_bound import alike_bound, lag_report
 from counterpoise.laws.verdict import alike
-from counterpoise.metrics import Asked, Metrics, measure_all
+from counterpoise.metrics import Asked, Figures, Metrics
 from counterpoise.metrics.figures import lag_floor
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
@@ -50,7 +50,10 @@ class Replay:
         What the group looked like.
     owner : int32[P]
         The target.
-    metrics : Metrics
+    figures : Figures
+        Of all plans of the generation, measured when they are looked at.
+    number : int
+        Which of them this is.
     matches : bool
         It hands out what the record hands out.
     """
@@ -61,8 +64,14 @@ class Replay:
     mode: str
     inputs: Inputs
     owner: Int32
-    metrics: Metrics
+    figures: Figures
+    number: int
     matches: bool
+
+    @property
+    def metrics(self) -> Metrics:
+        """How good the plan is and what it costs."""
+        return self.figures.of(self.number)
 
     @property
     def declared(self) -> bool:
@@ -153,7 +162,7 @@ def _planned(about: Mapping[str, Any]) -> Planned:
 def _generation(
     row: Row, step: Row, inputs: Inputs, names: Sequence[str], past: dict[str, Planned], plans: Plans
 ) -> Iterator[Replay]:
-    """The replays of one generation; `past` is brought up to date. All plans are made first, then measured at once."""
+    """The replays of one generation; `past` is brought up to date. All plans are made first, and measured later."""
     problem, declared = inputs.problem, row["protocol"]
     second_round = step["kind"] == "cooperative_followup"
     asking = Asking(problem, plans)
@@ -161,22 +170,46 @@ def _generation(
     targets = {name: asking.plan(name, problem) for name in able if not second_round or name == declared}
     optimal, cooperative = targets.get("sticky"), inputs.kind == "cooperative"
     matching = _Matching(inputs)
-    observed = _resolved(inputs, targets.get(declared), declared)
+    observed = asking.known(_resolved(inputs, targets.get(declared), declared))
     made = [(OBSERVED, REPLAY, True)]
     asked = [Asked(problem, observed, cooperative, optimal, inputs.duplicates)]
+    going_on = _GoingOn(inputs, asking)
     for name, owner in targets.items():
         able_to = COOPERATIVE in strategy(name).protocols
         made.append((name, REPLAY, matching.told(owner)))
         asked.append(Asked(problem, owner, able_to if name != declared else cooperative, optimal))
         if not second_round:
-            own = asking.claiming(inputs.carry(past.get(name)))
+            own = going_on.after(past.get(name))
             owner = asking.plan(name, own)
-            past[name] = inputs.planned(owner)
+            past[name] = going_on.planned(owner)
             made.append((name, CLOSED_LOOP, matching.whole(owner)))
             asked.append(Asked(own, owner, able_to))
-    figures = measure_all(asked, floor=_floor(problem, targets))
-    for (name, mode, matches), one, found in zip(made, asked, figures, strict=True):
-        yield Replay(row, step, name, mode, inputs, one.owner, found, matches)
+    figures = plans.waiting.ask(asked, _floor(problem, targets))
+    for number, ((name, mode, matches), one) in enumerate(zip(made, asked, strict=True)):
+        yield Replay(row, step, name, mode, inputs, one.owner, figures, number, matches)
+
+
+class _GoingOn:
+    """From a strategy's last plan to its next: strategies that planned alike share one object, and go on from it together."""
+
+    def __init__(self, inputs: Inputs, asking: Asking) -> None:
+        self._inputs, self._asking = inputs, asking
+        self._after: dict[int, tuple[Planned | None, Problem]] = {}
+        self._planned: dict[int, Planned] = {}
+
+    def after(self, before: Planned | None) -> Problem:
+        """The generation with the claims that an earlier plan leaves."""
+        known = self._after.get(id(before))
+        if known is None:
+            known = self._after[id(before)] = before, self._asking.claiming(self._inputs.carry(before))
+        return known[1]
+
+    def planned(self, owner: Int32) -> Planned:
+        """A plan of this generation, by itself."""
+        known = self._planned.get(id(owner))
+        if known is None:
+            known = self._planned[id(owner)] = self._inputs.planned(owner)
+        return known
 
 
 def _floor(problem: Problem, targets: Mapping[str, Int32]) -> int | None:
@@ -210,18 +243,20 @@ class _Matching:
         self._inputs = inputs
         self._told: dict[int, bool] = {}
         self._whole: dict[int, bool] = {}
+        self._handed, self._observed = inputs.handed.tobytes(), inputs.observed.tobytes()
 
     def told(self, owner: Int32) -> bool:
         """What the record hands out in this round is what the plan does."""
         key, inputs = id(owner), self._inputs
-        if key not in self._told:
+        found = self._told.get(key)
+        if found is None:
             handed = withhold(inputs.problem, owner) if inputs.kind == "cooperative" else owner
-            self._told[key] = np.array_equal(handed, inputs.handed) and inputs.duplicates == 0
-        return self._told[key]
+            found = self._told[key] = handed.tobytes() == self._handed and inputs.duplicates == 0
+        return found
 
     def whole(self, owner: Int32) -> bool:
         """What the record hands out in the end is what the plan does."""
-        key = id(owner)
-        if key not in self._whole:
-            self._whole[key] = np.array_equal(owner, self._inputs.observed)
-        return self._whole[key]
+        found = self._whole.get(id(owner))
+        if found is None:
+            found = self._whole[id(owner)] = owner.tobytes() == self._observed
+        return found

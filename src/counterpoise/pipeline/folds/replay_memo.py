@@ -9,17 +9,19 @@ import numpy as np
 
 from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import EVERYTHING, Assignor, Strategy
+from counterpoise.metrics import Together
 from counterpoise.model.problem import Int32, Int64, Problem
 
 __all__ = ["Asking", "Plans"]
 
 Content = tuple[Hashable, ...]
-_CLAIMS = ("previous_owner", "holder")
 _READ = tuple(sorted(EVERYTHING))
 
 
 class Plans:
     """The plans asked for last, by strategy and by the integers they follow from; for all groups of a worker.
+
+    And the plans of several generations that wait to be measured together.
 
     A key holds what the plan depends on in full (see `Strategy.reads`), so a plan that is found is the one that would be made.
 
@@ -34,12 +36,14 @@ class Plans:
         Plans that a strategy had to make.
     held : int
         Bytes.
+    waiting : Together
     """
 
     def __init__(self, most_bytes: int = 16 << 20) -> None:
         self.made = self.held = 0
         self._most = most_bytes
         self._known: OrderedDict[Content, tuple[Int32, int]] = OrderedDict()
+        self.waiting = Together()
 
     def find(self, key: Content) -> Int32 | None:
         """The plan kept under a key."""
@@ -72,58 +76,68 @@ class Asking:
 
     def __init__(self, problem: Problem, plans: Plans) -> None:
         self._problem, self._plans = problem, plans
+        everybody = len(problem.subscriber) == problem.n_members * problem.n_topics
+        arrays = (problem.topic_start,) if everybody else (problem.topic_start, problem.subscriber_start, problem.subscriber)
+        self._content: Content = (problem.n_members, *(array.tobytes() for array in arrays))
+        self._size = sum(array.nbytes for array in arrays)
         self._parts: dict[str, bytes] = {}
-        self._content: tuple[Content, int] | None = None
         self._made: dict[tuple[Assignor, int], Int32] = {}
         self._owners: dict[bytes, Int32] = {}
+        claims = problem.previous_owner.tobytes()
+        self._claims: dict[int, bytes] = {id(problem): claims}
         self._problems: dict[bytes, Problem] = {}
-        if problem.holder is problem.previous_owner or np.array_equal(problem.previous_owner, problem.holder):
-            self._problems[problem.previous_owner.tobytes()] = problem
+        if problem.holder is problem.previous_owner or problem.holder.tobytes() == claims:
+            self._problems[claims] = problem
 
     def claiming(self, claims: Int32) -> Problem:
         """The generation with other claims; the same object for the same claims."""
         key = claims.tobytes()
-        if key not in self._problems:
-            self._problems[key] = self._problem.replace(previous_owner=claims)
-        return self._problems[key]
+        known = self._problems.get(key)
+        if known is None:
+            known = self._problems[key] = self._problem.replace(previous_owner=claims)
+            self._claims[id(known)] = key
+        return known
 
     def plan(self, name: str, problem: Problem) -> Int32:
         """The plan of a strategy for one of this generation's problems; equal plans are the same object."""
         known = strategy(name)
-        here = (known.kernel, id(problem))  # all of them live as long as this one
-        if here not in self._made:
-            self._made[here] = self._found(known, problem)
-        return self._made[here]
-
-    def _found(self, known: Strategy, problem: Problem) -> Int32:
-        key, size = self._key(known.reads, problem)
-        key = (known.kernel, *key)
-        owner = self._plans.find(key)
+        by_claims = "previous_owner" in known.reads or "holder" in known.reads
+        here = (known.kernel, id(problem) if by_claims else 0)  # all of them live as long as this one
+        owner = self._made.get(here)
         if owner is None:
-            owner = known.kernel(problem)
-            self._plans.made += 1
-            self._plans.keep(key, size, owner)
+            owner = self._made[here] = self._found(known, problem)
+        return owner
+
+    def known(self, owner: Int32) -> Int32:
+        """The plan that is equal to `owner`, if there is one: the very object."""
         return self._owners.setdefault(owner.tobytes(), owner)
 
-    def _key(self, reads: frozenset[str], problem: Problem) -> tuple[Content, int]:
-        """What a plan depends on, and how many bytes that is."""
-        if self._content is None:
-            everybody = len(problem.subscriber) == problem.n_members * problem.n_topics
-            arrays = (problem.topic_start,) if everybody else (problem.topic_start, problem.subscriber_start, problem.subscriber)
-            self._content = (problem.n_members, *(array.tobytes() for array in arrays)), sum(array.nbytes for array in arrays)
-        (content, size), parts = self._content, []
+    def _found(self, known: Strategy, problem: Problem) -> Int32:
+        parts, size = self._key(known.reads, problem)
+        key = (known.kernel, *self._content, *parts)
+        owner = self._plans.find(key)
+        if owner is None:
+            owner = np.asarray(known.kernel(problem), np.int32)
+            self._plans.made += 1
+            self._plans.keep(key, size, owner)
+        return self.known(owner)
+
+    def _key(self, reads: frozenset[str], problem: Problem) -> tuple[list[bytes], int]:
+        """What a plan depends on besides members, topics and subscriptions, and how many bytes that is with these."""
+        parts, size = [], self._size
         for name in _READ:
             if name not in reads:
                 continue
-            if name in _CLAIMS:
-                part = getattr(problem, name).tobytes()
+            if name == "previous_owner":
+                part = self._claims[id(problem)]
+            elif name == "holder":
+                part = problem.holder.tobytes()
             else:
-                if name not in self._parts:
-                    self._parts[name] = _part(problem, name)
-                part = self._parts[name]
+                known = self._parts.get(name)
+                part = self._parts[name] = _part(problem, name) if known is None else known
             parts.append(part)
             size += len(part)
-        return (*content, *parts), size
+        return parts, size
 
 
 def _part(problem: Problem, name: str) -> bytes:
