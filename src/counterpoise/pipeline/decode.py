@@ -6,7 +6,7 @@ more than 99 % of a real topic, go through a vectorised kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -21,12 +21,13 @@ from counterpoise.pipeline.records.modern import modern_batches
 from counterpoise.pipeline.records.place import nowhere, place_of
 from counterpoise.pipeline.schemas import DECODE_ERRORS, GROUP_GENERATIONS, MODERN_GROUP_RECORDS, OFFSET_COMMITS
 from counterpoise.pipeline.source.sources import check_columns
-from counterpoise.wire.offsets_topic import Record, RecordType, Undecodable, decode_record
+from counterpoise.wire.offsets_topic import Record, RecordType, Tombstone, Undecodable, decode_record
 
 __all__ = [
     "decode_errors",
     "decoded_commits",
     "error_batches",
+    "error_rows",
     "group_generations",
     "is_commit",
     "modern_group_records",
@@ -95,21 +96,25 @@ def error_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     """For ``mapInArrow``: raw records -> rows of `ERROR_COLUMNS`, only for those that cannot be decoded."""
     for batch in batches:
         suspects = batch.take(pa.array(undecided(batch)))
-        yield pa.RecordBatch.from_pylist(list(_error_rows(suspects)), schema=ERROR_COLUMNS)
+        rows = [row for raw in suspects.to_pylist() for row in error_rows(raw, decode_record(raw["key"], raw["value"]))]
+        yield pa.RecordBatch.from_pylist(rows, schema=ERROR_COLUMNS)
 
 
-def _error_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    for raw in batch.to_pylist():
-        record = decode_record(raw["key"], raw["value"])
-        row = {**place_of(raw), "key": raw["key"], "value": raw["value"]}
-        if isinstance(record, Undecodable):
-            yield row | {"record_type": record.record_type, "value_version": record.value_version, "reason": record.reason}
-        elif reason := nowhere(raw):
-            version = record.version if isinstance(record, Record) else None
-            yield row | {"record_type": int(record.record_type), "value_version": version, "reason": reason}
-        elif isinstance(record, Record) and record.record_type == RecordType.GROUP_METADATA:
-            for fault in member_faults(record.value):
-                yield row | {"record_type": int(record.record_type), "value_version": record.version, "reason": fault}
+def error_rows(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable) -> Iterator[dict[str, Any]]:
+    """Why one record cannot be decoded: nearly always nothing."""
+    if isinstance(record, Undecodable):
+        about = {"record_type": record.record_type, "value_version": record.value_version, "reason": record.reason}
+        yield {**_as_it_is(raw), **about}
+    elif reason := nowhere(raw):
+        version = record.version if isinstance(record, Record) else None
+        yield {**_as_it_is(raw), "record_type": int(record.record_type), "value_version": version, "reason": reason}
+    elif isinstance(record, Record) and record.record_type == RecordType.GROUP_METADATA:
+        for fault in member_faults(record.value):
+            yield {**_as_it_is(raw), "record_type": 2, "value_version": record.version, "reason": fault}
+
+
+def _as_it_is(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {**place_of(raw), "key": raw["key"], "value": raw["value"]}
 
 
 def _commits(records: DataFrame) -> DataFrame:

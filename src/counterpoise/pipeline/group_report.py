@@ -21,6 +21,7 @@ from counterpoise.pipeline.schemas import GROUP_REPORT
 from counterpoise.pipeline.stops import stops_by_group
 
 __all__ = [
+    "JUDGED",
     "advise_batches",
     "commit_counts",
     "fidelity",
@@ -30,6 +31,7 @@ __all__ = [
     "lag_by_group",
     "latest_figures",
     "libraries",
+    "mean_ratio",
     "report_parts",
     "strategy_runs",
 ]
@@ -39,7 +41,8 @@ _BEFORE_COMMITS = GROUP_REPORT.fields[: GROUP_REPORT.names.index("commits")]
 _OF_STEPS = [field for field in _BEFORE_COMMITS if field.name not in ("libraries", "rebalances_per_day")]
 HISTORY = StructType([*_OF_STEPS, GROUP_REPORT["polled"]])
 _COUNTS = ("judged", "matched", "ties", "worse")
-_JUDGED = StructType([*GROUP_REPORT.fields, *(StructField(name, GROUP_REPORT["generations"].dataType) for name in _COUNTS[1:])])
+JUDGED = StructType([*GROUP_REPORT.fields, *(StructField(name, GROUP_REPORT["generations"].dataType) for name in _COUNTS[1:])])
+"""What advice is given on: `GROUP_REPORT`, and how generations that do not match differ."""
 
 
 def group_report(
@@ -86,7 +89,7 @@ def finished_report(parts: DataFrame, lag: DataFrame, rebalances: DataFrame, com
     ends = rebalances.select("cluster", "log_ts").unionByName(commits.select("cluster", "log_ts"))
     span = ends.groupBy("cluster").agg(fn.max("log_ts").alias("to"))
     known = set(joined.columns)
-    columns = [_column(field, known) for field in _JUDGED.fields]
+    columns = [_column(field, known) for field in JUDGED.fields]
     rows = joined.join(fn.broadcast(span), "cluster").select(*columns)
     return rows.mapInArrow(advise_batches, GROUP_REPORT)
 
@@ -139,11 +142,17 @@ def strategy_runs(metrics: DataFrame) -> DataFrame:
         fn.sum(fn.col("balanced").cast("bigint")).alias("balanced"),
         fn.count("*").alias("generations"),
         fn.max("max_member_lag").alias("lag_peak"),
-        fn.avg("makespan_ratio").alias("makespan_ratio"),
+        mean_ratio().alias("makespan_ratio"),
     )
     names = ["strategy", "mode", "moved", "revoked", "spread_peak", "topic_spread_peak", "balanced", "generations"]
     names += ["lag_peak", "makespan_ratio"]
     return sums.groupBy(*_KEY).agg(fn.array_sort(fn.collect_list(fn.struct(*names))).alias("strategies"))
+
+
+def mean_ratio() -> Column:
+    """The mean of `makespan_ratio`, of whole millionths: a sum of fractions would depend on the order in which rows come."""
+    ratio = fn.col("makespan_ratio")
+    return fn.sum(fn.round(ratio * 1_000_000).cast("bigint")) / 1_000_000 / fn.count(ratio)
 
 
 def latest_figures(metrics: DataFrame) -> DataFrame:
@@ -204,7 +213,7 @@ def lag_by_group(lag: DataFrame) -> DataFrame:
 
 
 def advise_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: joined rows -> rows of `GROUP_REPORT` with advice and the reason for a low fidelity."""
+    """For ``mapInArrow``: rows of `JUDGED` -> rows of `GROUP_REPORT` with advice and the reason for a low fidelity."""
     schema = arrow_schema(GROUP_REPORT)
     for batch in batches:
         rows = []

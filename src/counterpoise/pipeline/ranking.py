@@ -12,12 +12,16 @@ from counterpoise.pipeline.findings import findings_of
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import FINDINGS
 
-__all__ = ["finding_batches", "findings"]
+__all__ = ["finding_batches", "findings", "ranked"]
 
 
 def findings(report: DataFrame) -> DataFrame:
     """Table `findings` from `group_report`; rank 1 is the most important of all clusters, ties go by group and kind."""
-    found = report.mapInArrow(finding_batches, FINDINGS)
+    return ranked(report.mapInArrow(finding_batches, FINDINGS))
+
+
+def ranked(found: DataFrame) -> DataFrame:
+    """Findings with their rank."""
     order = Window.partitionBy(fn.lit(0)).orderBy(fn.desc("score"), "group_id", "kind", "cluster")
     return found.withColumn("rank", fn.row_number().over(order)).select(*FINDINGS.names)
 

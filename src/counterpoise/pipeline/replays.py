@@ -21,6 +21,7 @@ from counterpoise.pipeline.records.grouped import by_group
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS, METRICS, REPLAYS
 
 __all__ = [
+    "in_batches",
     "measured_replays",
     "metrics",
     "replay_batch",
@@ -79,19 +80,24 @@ def replay_batches(names: Sequence[str]) -> Callable[[Iterable[pa.RecordBatch]],
     """For ``mapInArrow``: generations sorted by cluster, group and log offset -> rows of `MEASURED_REPLAYS`."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pending: list[tuple[str, Replay]] = []
-        weight, plans = 0, Plans()
-        for (cluster, _), rows in by_group(batches):
-            for replay in replays_of_group(rows, names, plans):
-                pending.append((cluster, replay))
-                weight += 1 + len(replay.owner) // 64
-                if weight >= _BATCH:
-                    yield replay_batch(pending)
-                    pending, weight = [], 0
-        if pending:
-            yield replay_batch(pending)
+        plans, groups = Plans(), by_group(batches)
+        yield from in_batches((of[0], one) for of, rows in groups for one in replays_of_group(rows, names, plans))
 
     return run
+
+
+def in_batches(found: Iterable[tuple[str, Replay]]) -> Iterator[pa.RecordBatch]:
+    """Pairs of a cluster and a replay as rows of `MEASURED_REPLAYS`, some hundreds at a time: fewer where plans are large."""
+    pending: list[tuple[str, Replay]] = []
+    weight = 0
+    for cluster, replay in found:
+        pending.append((cluster, replay))
+        weight += 1 + len(replay.owner) // 64
+        if weight >= _BATCH:
+            yield replay_batch(pending)
+            pending, weight = [], 0
+    if pending:
+        yield replay_batch(pending)
 
 
 def replay_batch(pending: Sequence[tuple[str, Replay]]) -> pa.RecordBatch:

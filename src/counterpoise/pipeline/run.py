@@ -12,12 +12,14 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.types import TimestampType
 
 from counterpoise.pipeline import decode, store
 from counterpoise.pipeline.direct.direct import Direct
+from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.group_report import group_report
 from counterpoise.pipeline.lag import partition_lag
-from counterpoise.pipeline.ranking import findings
+from counterpoise.pipeline.ranking import findings, ranked
 from counterpoise.pipeline.rebalances import rebalances, topic_names
 from counterpoise.pipeline.replays import measured_replays, metrics, replays
 from counterpoise.pipeline.schemas import TABLES
@@ -26,7 +28,19 @@ from counterpoise.pipeline.source.choice import Choice, within
 from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.stops import stops
 from counterpoise.pipeline.store import Catalog, Folder
-from counterpoise.pipeline.summary import Counted, iso, lag_note, nothing_note, summarize, transaction_note
+from counterpoise.pipeline.summary import (
+    Counted,
+    Kinds,
+    Sums,
+    added_kinds,
+    iso,
+    kinds_of,
+    lag_note,
+    nothing_note,
+    summarize,
+    sums_of,
+    transaction_note,
+)
 from counterpoise.pipeline.tables import STAGED, dataset
 from counterpoise.pipeline.timelines.timeline import committed, looks_transactional
 
@@ -74,6 +88,7 @@ class Run:
         self._salt = salt
         self._into = into
         self._progress = progress
+        self._reported = False
         self._rows: dict[str, int] = {}
         self._ends: dict[str, datetime | None] = {}
         self._sampled: tuple[datetime | None, datetime | None] = (None, None)
@@ -81,18 +96,21 @@ class Run:
     def run(self, source: str, strategies: Sequence[str] | None) -> dict[str, Any]:
         """All stages; returns the summary as written to ``summary.json``."""
         self._clear()
-        rests = self._rests()
+        rests: dict[str, DataFrame] = {}
         try:
-            counted = self._decode(rests)
-            self._replay(strategies)
+            if self._direct is not None:
+                counted, kinds = self._by_tasks(self._direct, strategies)
+            else:
+                rests = {name: one.records.where(~decode.is_commit()).persist() for name, one in self._captures.items()}
+                counted, kinds = self._decode(rests), kinds_of(_union(list(rests.values())))
+                self._replay(strategies)
             if self._salt is not None:
                 self._hide_names(self._salt)
             self._judge()
             self._begin("summary")
-            rest = _union(list(rests.values()))
-            steps, figures = self._read("rebalances"), self._read("metrics")
-            about = summarize(counted, steps, figures, self._read("group_report"), self._read("findings"), rest)
-            about["notes"] = self._notes(about, counted)
+            sums = self._sums()
+            about = summarize(counted, sums, self._read("findings"), kinds)
+            about["notes"] = self._notes(about, counted, sums)
             self._store()
         finally:
             for one in rests.values():
@@ -100,34 +118,55 @@ class Run:
             self._clear()
         return self._write_summary(source, about)
 
+    def _by_tasks(self, direct: Direct, strategies: Sequence[str] | None) -> tuple[Counted, Kinds]:
+        """All tables before the report from local files; what was counted."""
+        self._begin("commits")
+        direct.split()
+        told = direct.decode(self._at)
+        self._begin("groups")
+        self._reported = direct.sampled and self._salt is None
+        self._rows |= {"offset_commits": told["decoded"], **direct.judge(self._at, aside=not self._reported)}
+        damaged = [decode.decode_errors(records, name) for name, records in direct.damaged().items()]
+        if damaged:
+            self._write("decode_errors", _union(damaged))
+        else:
+            (self._at.path / "decode_errors").mkdir(parents=True, exist_ok=True)
+            self._rows["decode_errors"] = 0
+        kinds = {name: added_kinds(rows) for name, rows in direct.kinds.items()}
+        for at, (name, seen) in enumerate(kinds.items()):
+            self._ends[name] = max((one for one in (told[f"end{at}"], *(row[3] for row in seen.values())) if one), default=None)
+        if direct.sampled:
+            self._sampled = direct.lag_span
+        else:
+            self._begin("lag")
+            self._spark_lag(self._read("rebalances"))
+        self._begin("replays")
+        if direct.sampled or not self._ends_known():
+            ends = {name: None if end is None else TimestampType().toInternal(end) for name, end in self._ends.items()}
+            self._rows |= direct.replay(self._at, comparable(strategies), ends)
+        else:
+            self._spark_replays(self._read("group_generations"), strategies, self._read("partition_lag"))
+        return self._counted(told), added_kinds([(kind, *row) for seen in kinds.values() for kind, row in seen.items()])
+
     def _clear(self) -> None:
         for folder in (self._made.path, self._at.path, self._scratch):
             shutil.rmtree(folder, ignore_errors=True)
-
-    def _rests(self) -> dict[str, DataFrame]:
-        """Per cluster the records that are no commits."""
-        if self._direct is not None:
-            return self._direct.rests()
-        return {name: capture.records.where(~decode.is_commit()).persist() for name, capture in self._captures.items()}
 
     def _decode(self, rests: Mapping[str, DataFrame]) -> Counted:
         self._begin("commits")
         generations = _union([decode.group_generations(rest, name) for name, rest in rests.items()])
         modern = _union([decode.modern_group_records(rest, name) for name, rest in rests.items()])
-        if self._direct is None:
-            told, generations, modern = self._decode_commits(generations, modern)
-            damaged = rests if not told["errors"] else {name: capture.records for name, capture in self._captures.items()}
-        else:
-            told = self._direct.decode(self._at)
-            self._rows["offset_commits"] = told["decoded"]
-            damaged = self._direct.suspects(rests)
+        told, generations, modern = self._decode_commits(generations, modern)
+        damaged = rests if not told["errors"] else {name: capture.records for name, capture in self._captures.items()}
         self._ends = {name: _later(told[f"end{at}"], rests[name]) for at, name in enumerate(rests)}
         self._write("decode_errors", _union([decode.decode_errors(records, name) for name, records in damaged.items()]))
         self._begin("groups")
         self._write("group_generations", generations)
         self._write("modern_group_records", modern)
-        sound = told["decoded"] - told["tombstones"]
-        errors = self._rows["decode_errors"]
+        return self._counted(told)
+
+    def _counted(self, told: Mapping[str, Any]) -> Counted:
+        sound, errors = told["decoded"] - told["tombstones"], self._rows["decode_errors"]
         transactional = told["transactional"]
         return Counted(sound, told["tombstones"], told["errors"], told["first"], told["last"], errors, transactional)
 
@@ -155,32 +194,31 @@ class Run:
         self._begin("rebalances")
         generations, modern = self._read("group_generations"), self._read("modern_group_records")
         metadata = [capture.topics for capture in self._captures.values() if capture.topics is not None]
-        told = self._read("offset_commits") if self._direct is None else self._direct.names()
-        steps = self._write(
-            "rebalances", rebalances(generations, modern, topic_names(told, _union(metadata) if metadata else None))
-        )
+        told = topic_names(self._read("offset_commits"), _union(metadata) if metadata else None)
+        steps = self._write("rebalances", rebalances(generations, modern, told))
         self._begin("lag")
-        lag = self._lag(steps)
+        lag = self._spark_lag(steps)
         self._begin("replays")
-        sampled = any(capture.log_ends is not None for capture in self._captures.values())
-        measured = measured_replays(generations, strategies, lag if sampled else None).persist()
-        self._write("replays", replays(measured))
-        self._write("metrics", metrics(measured))
-        measured.unpersist()
+        self._spark_replays(generations, strategies, lag if self._ends_known() else None)
 
-    def _lag(self, steps: DataFrame) -> DataFrame:
+    def _spark_lag(self, steps: DataFrame) -> DataFrame:
         """The table `partition_lag`."""
-        if self._direct is not None:
-            found = self._direct.judge(steps, self._at)
-            if found is not None:
-                self._rows["partition_lag"], *sampled = found
-                self._sampled = sampled[0], sampled[1]
-                return self._read("partition_lag")
         parts = [
             partition_lag(valid, _of(steps, name, self._captures), one.log_ends, topics=one.topics)
             for (name, valid), one in zip(self._valid().items(), self._captures.values(), strict=True)
         ]
         return self._write("partition_lag", _union(parts), fn.min("at").alias("first"), fn.max("at").alias("last"))
+
+    def _spark_replays(self, generations: DataFrame, strategies: Sequence[str] | None, lag: DataFrame | None) -> None:
+        """The tables `replays` and `metrics`."""
+        measured = measured_replays(generations, strategies, lag).persist()
+        self._write("replays", replays(measured))
+        self._write("metrics", metrics(measured))
+        measured.unpersist()
+
+    def _ends_known(self) -> bool:
+        """Whether log ends were sampled in any cluster."""
+        return any(capture.log_ends is not None for capture in self._captures.values())
 
     def _hide_names(self, salt: str) -> None:
         found, self._at = self._at, self._made
@@ -188,8 +226,17 @@ class Run:
             self._write(name, anonymous(store.read(self._spark, name, found).drop("date"), salt))
         shutil.rmtree(found.path, ignore_errors=True)
 
+    def _sums(self) -> Sums:
+        if self._direct is not None and self._reported:
+            return self._direct.sums()
+        return sums_of(self._read("rebalances"), self._read("metrics"), self._read("group_report"))
+
     def _judge(self) -> None:
         self._begin("report")
+        if self._direct is not None and self._reported:
+            self._begin("findings")
+            self._write("findings", self._as_of(ranked(self._direct.found())))
+            return
         steps, generations = self._read("rebalances"), self._read("group_generations")
         figures, lag = self._read("metrics"), self._read("partition_lag")
         if self._direct is None:
@@ -252,11 +299,11 @@ class Run:
         (self._out / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         return summary
 
-    def _notes(self, about: Mapping[str, Any], counted: Counted) -> list[str]:
+    def _notes(self, about: Mapping[str, Any], counted: Counted, sums: Sums) -> list[str]:
         clusters = list(self._captures)
         notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
         known = all(capture.aborted is not None for capture in self._captures.values())
-        notes += [*nothing_note(about), *transaction_note(counted.transactional, known), *lag_note(self._read("metrics"))]
+        notes += [*nothing_note(about), *transaction_note(counted.transactional, known), *lag_note(sums.with_lag)]
         if self._salt is not None:
             notes.append("names are hashed; details of steps, metadata of commits, user data and raw bytes are left out")
         return notes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,8 +11,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from counterpoise._version import __version__
+from counterpoise.pipeline.group_report import mean_ratio
 
-__all__ = ["MOST_FINDINGS", "Counted", "iso", "lag_note", "nothing_note", "summarize", "transaction_note"]
+__all__ = [
+    "MOST_FINDINGS",
+    "Counted",
+    "Kinds",
+    "Sums",
+    "added_kinds",
+    "iso",
+    "kinds_of",
+    "lag_note",
+    "nothing_note",
+    "summarize",
+    "sums_of",
+    "transaction_note",
+]
 
 MOST_FINDINGS = 200
 """So many findings at most are in the summary; the table has all."""
@@ -31,11 +45,54 @@ class Counted:
     transactional: int = 0
 
 
-def summarize(
-    counted: Counted, steps: DataFrame, figures: DataFrame, groups: DataFrame, found: DataFrame, rest: DataFrame
-) -> dict[str, Any]:
+Kinds = Mapping[int | None, tuple[int, int, datetime | None, datetime | None]]
+"""Of records that are no commits, by type (null: too short a key): how many, how many deletions, first and last time."""
+
+
+def kinds_of(rest: DataFrame) -> Kinds:
+    """The kinds of records that are no commits."""
+    return {row["t"]: (row["n"], row["gone"], row["first"], row["last"]) for row in _types(rest).collect()}
+
+
+def added_kinds(parts: Iterable[tuple[int | None, int, int, datetime | None, datetime | None]]) -> Kinds:
+    """The same from type, number, deletions, first and last time of parts of them."""
+    found: dict[int | None, tuple[int, int, datetime | None, datetime | None]] = {}
+    for kind, n, gone, first, last in parts:
+        before = found.get(kind, (0, 0, None, None))
+        firsts, lasts = [[one for one in pair if one is not None] for pair in ((before[2], first), (before[3], last))]
+        found[kind] = (before[0] + n, before[1] + gone, min(firsts, default=None), max(lasts, default=None))
+    return found
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over the tables, which need no more room where these have more rows.
+
+    Attributes
+    ----------
+    steps : sequence of (kind, cause, number, missed generations)
+    groups : sequence of mapping
+        By type, protocol and state: ``n, members, judged, matched, below``.
+    strategies : sequence of mapping
+        By strategy and mode.
+    with_lag : sequence of int
+        Of observed plans: all, those whose lag was sampled, and for these unknown lags and partitions.
+    """
+
+    steps: Sequence[tuple[str, str | None, int, int]]
+    groups: Sequence[Mapping[str, Any]]
+    strategies: Sequence[Mapping[str, Any]]
+    with_lag: Sequence[int]
+
+
+def sums_of(steps: DataFrame, figures: DataFrame, groups: DataFrame) -> Sums:
+    """From `rebalances`, `metrics` and `group_report`."""
+    causes = steps.groupBy("kind", "cause").agg(fn.count("*"), fn.coalesce(fn.sum("missed_generations"), fn.lit(0)))
+    return Sums([tuple(row) for row in causes.collect()], _groups(groups), _strategies(figures), _with_lag(figures))
+
+
+def summarize(counted: Counted, sums: Sums, found: DataFrame, kinds: Kinds) -> dict[str, Any]:
     """The summary but for source, tables and notes."""
-    kinds = {row["t"]: (row["n"], row["gone"], row["first"], row["last"]) for row in _types(rest).collect()}
     by_type = {str(kind): n for kind, (n, *_) in sorted(kinds.items(), key=lambda item: (item[0] is None, item[0] or 0))}
     classic = kinds.get(2, (0, 0, None, None))
     first = [t for t in (counted.first, *(about[2] for about in kinds.values())) if t is not None]
@@ -56,15 +113,14 @@ def summarize(
             "errors": counted.errors,
             "by_type": {"1": all_commits, **by_type} if all_commits else by_type,
         },
-        **_groups(groups),
-        "rebalances": _rebalances(steps),
-        "strategies": _strategies(figures),
+        **_of_groups(sums.groups),
+        "rebalances": _rebalances(sums.steps),
+        "strategies": list(sums.strategies),
         "findings": _findings(found),
     }
 
 
-def lag_note(figures: DataFrame) -> list[str]:
-    """What the replays by lag could not know, in words: one sentence, or none."""
+def _with_lag(figures: DataFrame) -> list[int]:
     seen = figures.where("strategy = 'observed'").agg(
         fn.count("*").alias("all"),
         fn.count("lag_unknown").alias("with_lag"),
@@ -72,12 +128,18 @@ def lag_note(figures: DataFrame) -> list[str]:
         fn.sum(fn.when(fn.col("lag_unknown").isNotNull(), fn.col("n_partitions"))).alias("partitions"),
     )
     row = seen.first()
-    if row is None or not row["all"]:
+    return [0, 0, 0, 0] if row is None else [int(figure or 0) for figure in row]
+
+
+def lag_note(with_lag: Sequence[int]) -> list[str]:
+    """What the replays by lag could not know (`Sums.with_lag`), in words: one sentence, or none."""
+    all_, sampled, unknown, partitions = with_lag
+    if not all_:
         return []
-    without = row["all"] - row["with_lag"]
-    parts = [f"left out of {without} of {row['all']} generations: no log end was sampled before them"] if without else []
-    if row["unknown"]:
-        parts.append(f"given 0 for {row['unknown']} of {row['partitions']} lags (partition x generation): nothing was committed")
+    without = all_ - sampled
+    parts = [f"left out of {without} of {all_} generations: no log end was sampled before them"] if without else []
+    if unknown:
+        parts.append(f"given 0 for {unknown} of {partitions} lags (partition x generation): nothing was committed")
     return [f"replays of lag and lag-sticky: {'; '.join(parts)}"] if parts else []
 
 
@@ -120,7 +182,7 @@ def _types(rest: DataFrame) -> DataFrame:
     )
 
 
-def _groups(groups: DataFrame) -> dict[str, Any]:
+def _groups(groups: DataFrame) -> list[dict[str, Any]]:
     judged, share = fn.col("judged_generations"), fn.col("replay_fidelity")
     rows = groups.groupBy("group_type", "protocol", "state").agg(
         fn.count("*").alias("n"),
@@ -129,7 +191,10 @@ def _groups(groups: DataFrame) -> dict[str, Any]:
         fn.sum(fn.round(share * judged)).cast("bigint").alias("matched"),
         fn.count(fn.when(share < 1, 1)).alias("below"),
     )
-    kinds = [row.asDict() for row in rows.orderBy("group_type", "protocol", "state").limit(10_000).collect()]
+    return [row.asDict() for row in rows.orderBy("group_type", "protocol", "state").limit(10_000).collect()]
+
+
+def _of_groups(kinds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     total = {name: sum(row[name] or 0 for row in kinds) for name in ("n", "members", "judged", "matched", "below")}
     fidelity = {"judged": total["judged"], "matched": total["matched"], "groups_below_one": total["below"]}
     return {
@@ -145,7 +210,7 @@ def _groups(groups: DataFrame) -> dict[str, Any]:
     }
 
 
-def _by(rows: list[dict[str, Any]], column: str) -> dict[str, int]:
+def _by(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, int]:
     sums: dict[str, int] = {}
     for row in rows:
         if row[column] is not None:
@@ -153,20 +218,19 @@ def _by(rows: list[dict[str, Any]], column: str) -> dict[str, int]:
     return dict(sorted(sums.items()))
 
 
-def _rebalances(steps: DataFrame) -> dict[str, Any]:
-    rows = steps.groupBy("kind", "cause").agg(fn.count("*").alias("n"), fn.sum("missed_generations").alias("missed")).collect()
+def _rebalances(rows: Sequence[tuple[str, str | None, int, int]]) -> dict[str, Any]:
     by_kind: dict[str, int] = {}
     by_cause: dict[str, int] = {}
-    for row in sorted(rows, key=lambda row: (row["kind"], row["cause"] or "")):
-        by_kind[row["kind"]] = by_kind.get(row["kind"], 0) + row["n"]
-        if row["kind"] == "rebalance":
-            by_cause[row["cause"]] = by_cause.get(row["cause"], 0) + row["n"]
+    for kind, cause, n, _ in sorted(rows, key=lambda row: (row[0], row[1] or "")):
+        by_kind[kind] = by_kind.get(kind, 0) + n
+        if kind == "rebalance" and cause is not None:
+            by_cause[cause] = by_cause.get(cause, 0) + n
     return {
         "total": by_kind.get("rebalance", 0),
         "generations": by_kind.get("rebalance", 0) + by_kind.get("cooperative_followup", 0),
         "by_kind": by_kind,
         "by_cause": by_cause,
-        "failed_generations": int(sum(row["missed"] or 0 for row in rows)),
+        "failed_generations": int(sum(missed for *_, missed in rows)),
     }
 
 
@@ -177,7 +241,7 @@ def _strategies(figures: DataFrame) -> list[dict[str, Any]]:
         fn.sum("revoked").alias("revoked"),
         fn.sum(fn.col("balanced").cast("bigint")).alias("balanced"),
         fn.max("max_member_lag").alias("lag_peak"),
-        fn.avg("makespan_ratio").alias("makespan_ratio"),
+        mean_ratio().alias("makespan_ratio"),
     )
     return [row.asDict() for row in sums.orderBy("mode", "strategy").limit(1000).collect()]
 

@@ -33,7 +33,7 @@ class ByDay:
     def __init__(self, folder: str, kind: str, schema: pa.Schema, rising: Sequence[str] = (), single: Sequence[str] = ()) -> None:
         self._folder, self._kind, self._schema = folder, kind, schema
         self._writers: dict[int, pq.ParquetWriter] = {}
-        often = [name for name in schema.names if name not in (*rising, *single)]
+        often = [one for field in schema if field.name not in (*rising, *single) for one in _leaves(field.name, field.type)]
         self._options = {"use_dictionary": often, "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED")}
         self.files: dict[str, str] = {}
         self.rows = 0
@@ -68,3 +68,12 @@ class ByDay:
             self.files[str(np.datetime64(day, "D"))] = str(place)
             self._writers[day] = pq.ParquetWriter(place, self._schema, compression="snappy", store_schema=False, **self._options)
         return self._writers[day]
+
+
+def _leaves(path: str, kind: pa.DataType) -> list[str]:
+    """What Parquet calls the columns that a column, perhaps a nested one, is kept in."""
+    if pa.types.is_list(kind):
+        return _leaves(f"{path}.list.element", kind.value_type)
+    if pa.types.is_struct(kind):
+        return [leaf for field in kind for leaf in _leaves(f"{path}.{field.name}", field.type)]
+    return [path]

@@ -1,38 +1,52 @@
-"""The stages of an audit that look at commits, for captures in local files; every other stage is Spark's as ever."""
+"""The stages of an audit up to its report, for captures in local files: done by tasks in Python, not by Spark's rows."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
-from pyspark.sql.types import StructField, StructType, TimestampType
+from pyspark.sql.types import StructType, TimestampType
 
 from counterpoise.pipeline.direct.decoding import Wanted, decode_piece
-from counterpoise.pipeline.direct.judging import COUNTS, Sampled, judge
-from counterpoise.pipeline.direct.reading import split_off
+from counterpoise.pipeline.direct.judging import COUNTS, Marked, OfCluster, Sampled, judge_buckets
+from counterpoise.pipeline.direct.replaying import Replayed, replay_buckets
+from counterpoise.pipeline.direct.rest import split_off
 from counterpoise.pipeline.direct.stop_rows import STOPS
 from counterpoise.pipeline.direct.tasks import Stretch, pieces_of, work_on
-from counterpoise.pipeline.schemas import RECORDS
+from counterpoise.pipeline.direct.totals import told_sums
+from counterpoise.pipeline.schemas import FINDINGS, RECORDS
 from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.store import Folder
+from counterpoise.pipeline.summary import Sums
 from counterpoise.pipeline.tables import day_folder
 
 __all__ = ["Direct"]
 
 _RAW = StructType([RECORDS[name] for name in ("key", "value", "partition", "offset", "timestamp")])
-_NAMES = StructType([StructField(name, RECORDS["topic"].dataType) for name in ("topic_id", "topic")])
 _MOST_SAMPLES = 2_000_000
 """Of so many sampled log ends at most a task holds all; where there are more, Spark lays commits along them."""
 
+_REPLAYED_AT_ONCE = 4
+"""So many buckets a task replays: strategies take most of the time, so tasks are small, lest one core waits for the other."""
+
+
+Kind = tuple[int | None, int, int, datetime | None, datetime | None]
+"""Type, number, deletions, first and last time of records, times as Spark gives them."""
+
 
 class Direct:
-    """Records, commits, lag and stops of an audit.
+    """The stages of an audit up to the report.
+
+    Attributes
+    ----------
+    kinds : dict
+        Cluster name -> what `split` saw of each type of record, perhaps more than once of a type.
 
     Parameters
     ----------
@@ -61,24 +75,37 @@ class Direct:
         self._tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
         self._sampled = {name: _sampled(capture) for name, capture in captures.items()}
         self._pieces = pieces_of(captures, self._tasks, stretches)
-        self._sums: dict[str, list[tuple[str, list[int]]]] = {name: [] for name in captures}
+        self._rests: dict[str, Marked] = {}
+        self.kinds: dict[str, list[Kind]] = {}
+        self._sums: dict[str, list[tuple[str, tuple[int, ...]]]] = {name: [] for name in captures}
         self._suspects: dict[str, list[str]] = {}
         self._names: set[tuple[str, str]] = set()
         self._judged: list[dict[str, Any]] = []
+        self._replayed: list[dict[str, Any]] = []
+        self._aside = True
+
+    def split(self) -> None:
+        """Put the records that are no commits into files of their own."""
+        pieces, folder = self._pieces, str(self._folder)
+        told = work_on(self._spark, len(pieces), lambda number: split_off(pieces[number], folder))
+        self._rests = dict.fromkeys(self._captures, ())
+        self.kinds = {name: [] for name in self._captures}
+        for piece, about in zip(pieces, told, strict=True):
+            self.kinds[piece.cluster] += [(kind, n, gone, *map(_spark_time, at)) for kind, n, gone, *at in about["kinds"]]
+            if about["rest"] is not None:
+                self._rests[piece.cluster] += ((about["rest"], tuple(about["buckets"])),)
 
     def rests(self) -> dict[str, DataFrame]:
         """Per cluster the records that are no commits."""
-        pieces, folder = self._pieces, str(self._folder)
-        told = work_on(self._spark, len(pieces), lambda number: split_off(pieces[number], folder))
-        self._rests = self._by_cluster(told, "rest")
-        return {name: self._records(files) for name, files in self._rests.items()}
+        self.split()
+        return {name: self._records([file for file, _ in files]) for name, files in self._rests.items()}
 
     def decode(self, target: Folder) -> dict[str, Any]:
         """Write the table `offset_commits`; what `run.Run` observes of commits (times as Spark gives them), and its rows."""
         pieces, wanted = self._pieces, {name: self._wanted(name) for name in self._captures}
         told = work_on(self._spark, len(pieces), lambda number: decode_piece(pieces[number], wanted[pieces[number].cluster]))
         for piece, about in zip(pieces, told, strict=True):
-            self._sums[piece.cluster] += about["sums"].items()
+            self._sums[piece.cluster] += [(file, tuple(buckets)) for file, buckets in about["sums"].items()]
             self._names |= {(one, other) for one, other in about["names"]}
             _place(about["days"], target.path / "offset_commits", piece.cluster)
         (target.path / "offset_commits").mkdir(parents=True, exist_ok=True)
@@ -96,31 +123,129 @@ class Direct:
         """Per cluster all records that perhaps cannot be decoded: the other ones, and commits that decoding gave back."""
         return {name: rest.unionByName(self._records(self._suspects[name])) for name, rest in rests.items()}
 
-    def names(self) -> DataFrame:
-        """``topic_id, topic`` as commits tell them."""
-        return self._spark.createDataFrame(sorted(self._names), _NAMES)
+    def damaged(self) -> dict[str, DataFrame]:
+        """Per cluster, if it has any, the records that cannot be decoded, when `judge` has looked at all of them."""
+        found = {name: [*files, *self._told(name, "suspects")] for name, files in self._suspects.items()}
+        return {name: self._records(files) for name, files in found.items() if files}
 
-    def judge(self, steps: DataFrame, target: Folder) -> tuple[int, Any, Any] | None:
-        """Lag, stops and counts by `rebalances`; how many rows `partition_lag` has, from when to when.
+    def judge(self, target: Folder, *, aside: bool) -> Mapping[str, int]:
+        """Write the tables that no strategy is asked for: how many rows each has.
+
+        Parameters
+        ----------
+        target : Folder
+        aside : bool
+            Spark makes the report: stops and counts are put aside for it. Otherwise what the report needs is.
 
         Returns
         -------
-        tuple, optional
-            None: the samples are too many or none, and `partition_lag` was not written.
+        mapping
+            Without `partition_lag` where the samples of a cluster are too many, or there are none.
         """
-        whole = all(one is not None for one in self._sampled.values())
+        self._aside, whole, folder = aside, self.sampled, str(self._folder)
+        names = self._topic_names()
+        of = {
+            name: OfCluster(name, folder, rest, tuple(self._sums[name]), self._sampled[name] if whole else None, names, aside)
+            for name, rest in self._rests.items()
+        }
+        shares = self._shares()
+        self._judged = work_on(self._spark, len(shares), lambda number: judge_buckets(of[shares[number][0]], shares[number][1]))
+        for (name, _), about in zip(shares, self._judged, strict=True):
+            about["cluster"] = name
+            if whole:
+                about["tables"]["partition_lag"] = about["lag"]
+        tables = ("group_generations", "modern_group_records", "rebalances")
+        return self._keep(self._judged, target, (*tables, "partition_lag") if whole else tables)
+
+    def replay(self, target: Folder, strategies: Sequence[str], ends: Mapping[str, int | None]) -> Mapping[str, int]:
+        """Write `replays` and `metrics`, and `group_report` unless that is Spark's; how many rows each has.
+
+        Parameters
+        ----------
+        target : Folder
+        strategies : sequence of str
+        ends : mapping
+            Cluster name -> time of its last record, in microseconds.
+
+        Notes
+        -----
+        Only after `judge` where lag was `sampled`, or no log end was sampled in any cluster.
+        """
+        folder, seen = str(self._folder), self._seen()
+        of = {
+            name: Replayed(
+                *(name, folder, rest, tuple(strategies), self._marked(name, "asked"), seen[name]),
+                *(self._marked(name, "groups"), self._until(name), ends[name] or 0),
+            )
+            for name, rest in self._rests.items()
+        }
+        shares = self._shares(_REPLAYED_AT_ONCE)
+        told = work_on(self._spark, len(shares), lambda number: replay_buckets(of[shares[number][0]], shares[number][1]))
+        for (name, _), about in zip(shares, told, strict=True):
+            about["cluster"] = name
+        self._replayed = told
+        return self._keep(told, target, ("replays", "metrics") if self._aside else ("replays", "metrics", "group_report"))
+
+    def found(self) -> DataFrame:
+        """What the rules found in `group_report`: `FINDINGS`, not ranked."""
+        files = [about["findings"] for about in self._replayed if about["findings"] is not None]
+        return self._spark.read.schema(FINDINGS).parquet(*files) if files else self._spark.createDataFrame([], FINDINGS)
+
+    def sums(self) -> Sums:
+        """What the summary needs of the tables."""
+        return told_sums(self._judged, self._replayed)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether lag can be told of every cluster."""
+        return all(one is not None for one in self._sampled.values())
+
+    @property
+    def lag_span(self) -> tuple[Any, Any]:
+        """The first and the last instant in `partition_lag`."""
+        return _moment(self._judged, "first", min), _moment(self._judged, "last", max)
+
+    def _seen(self) -> dict[str, tuple[int, ...] | None]:
+        if not self.sampled:
+            return dict.fromkeys(self._captures)
+        found: dict[str, set[int]] = {name: set() for name in self._captures}
+        for about in self._judged:
+            found[about["cluster"]].update(about["seen"])
+        return {name: tuple(sorted(instants)) for name, instants in found.items()}
+
+    def _marked(self, name: str, kind: str) -> Marked:
+        files = [about[kind] for about in self._judged if about["cluster"] == name]
+        return tuple((file, tuple(marks)) for file, marks in files if file is not None)
+
+    def _until(self, name: str) -> int:
+        mine = [about for about in self._judged if about["cluster"] == name]
+        return max((about[kind] for about in mine for kind in ("last_step", "last_commit") if about[kind] is not None), default=0)
+
+    def _shares(self, at_once: int | None = None) -> list[tuple[str, tuple[int, ...]]]:
+        """Which buckets a task does, of which cluster."""
+        shares = []
         for name in self._captures:
-            mine = steps if len(self._captures) == 1 else steps.where(fn.col("cluster") == name)
-            sampled = self._sampled[name] if whole else None
-            told = judge(mine, name, self._sums[name], sampled, str(self._folder), self._tasks)
+            filled = {number for _, buckets in (*self._rests[name], *self._sums[name]) for number in buckets}
+            tasks = self._tasks if at_once is None else max(self._tasks, -(-len(filled) // at_once))
+            parts = [tuple(sorted(filled)[first::tasks]) for first in range(tasks)]
+            shares += [(name, part) for part in parts if part]
+        return shares
+
+    def _keep(self, told: Sequence[Mapping[str, Any]], target: Folder, tables: Sequence[str]) -> dict[str, int]:
+        """Files that were told of become part of their tables; rows of each."""
+        for table in tables:
+            (target.path / table).mkdir(parents=True, exist_ok=True)
             for about in told:
-                _place(about["lag"], target.path / "partition_lag", name)
-            self._judged += told
-        if not whole:
-            return None
-        (target.path / "partition_lag").mkdir(parents=True, exist_ok=True)
-        rows = sum(about["rows"] for about in self._judged)
-        return rows, _moment(self._judged, "first", min), _moment(self._judged, "last", max)
+                _place(about["tables"][table]["days"], target.path / table, about["cluster"])
+        return {table: sum(about["tables"][table]["rows"] for about in told) for table in tables}
+
+    def _topic_names(self) -> dict[str, str]:
+        """Topic id -> name, by commits and by metadata."""
+        found = dict(sorted(self._names))
+        for capture in self._captures.values():
+            if capture.local is not None and capture.local.topics is not None:
+                found |= {one: topic for topic, one in sorted(_ids(capture.local.topics).items())}
+        return found
 
     def stops(self) -> DataFrame:
         """As `stops.stops`, what `group_report` reads of it."""
@@ -132,10 +257,10 @@ class Direct:
 
     def _wanted(self, name: str) -> Wanted:
         sampled, local = self._sampled[name], self._captures[name].local
-        aborted = None if local is None else local.aborted
+        aborted, rest = None if local is None else local.aborted, tuple(file for file, _ in self._rests[name])
         if sampled is None:
-            return Wanted(str(self._folder), tuple(self._rests[name]), aborted=aborted)
-        return Wanted(str(self._folder), tuple(self._rests[name]), sampled.instants, sampled.width, aborted)
+            return Wanted(str(self._folder), rest, aborted=aborted)
+        return Wanted(str(self._folder), rest, sampled.instants, sampled.width, aborted)
 
     def _by_cluster(self, told: Iterable[Mapping[str, Any]], kind: str) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {name: [] for name in self._captures}
@@ -146,6 +271,10 @@ class Direct:
 
     def _records(self, files: list[str]) -> DataFrame:
         return self._spark.read.schema(_RAW).parquet(*files) if files else self._spark.createDataFrame([], _RAW)
+
+    def _told(self, name: str, kind: str) -> list[str]:
+        """Files of a kind that the tasks of `judge` told of."""
+        return [about[kind] for about in self._judged if about["cluster"] == name and about[kind] is not None]
 
     def _read(self, kind: str, schema: StructType) -> DataFrame:
         files = [about[kind] for about in self._judged if about[kind] is not None]
@@ -159,9 +288,13 @@ def _place(files: Mapping[str, str], table: Path, cluster: str) -> None:
         Path(file).rename(goal / Path(file).name)
 
 
+def _spark_time(us: int | None) -> Any:
+    return None if us is None else TimestampType().fromInternal(us)
+
+
 def _moment(told: Iterable[Mapping[str, Any]], name: str, pick: Any) -> Any:
     known = [about[name] for about in told if about[name] is not None]
-    return TimestampType().fromInternal(pick(known)) if known else None
+    return _spark_time(pick(known) if known else None)
 
 
 def _sampled(capture: Capture) -> Sampled | None:

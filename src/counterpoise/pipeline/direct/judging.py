@@ -1,31 +1,33 @@
-"""Lag, stops and counts of commits from sums, a bucket of groups at a time."""
+"""All that is known of a bucket's groups without asking a strategy: their records and steps, lag, stops and counts of commits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
-from counterpoise.pipeline.direct.bucket import bucket_of
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.direct.asked_lag import ASKED, AskedLag
+from counterpoise.pipeline.direct.bucket import Bucket, bucket_of
 from counterpoise.pipeline.direct.by_day import ByDay
-from counterpoise.pipeline.direct.held import STEP_COLUMNS
+from counterpoise.pipeline.direct.folding import Folded, Folding
+from counterpoise.pipeline.direct.group_sums import LagNow, stops_of_groups
 from counterpoise.pipeline.direct.lag_rows import LAG_COLUMNS, lag_rows
-from counterpoise.pipeline.direct.lives import read_lives
+from counterpoise.pipeline.direct.lives import Lives, read_lives
+from counterpoise.pipeline.direct.one_file import OneFile
+from counterpoise.pipeline.direct.reporting import PARTS
+from counterpoise.pipeline.direct.rest import in_log_order
 from counterpoise.pipeline.direct.stop_rows import STOPS, stop_rows
-from counterpoise.pipeline.direct.sums_file import BUCKETS, read_bucket
-from counterpoise.pipeline.direct.tasks import scratch, told_by, told_column
+from counterpoise.pipeline.direct.sums_file import read_bucket
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
-__all__ = ["COUNTS", "Sampled", "judge"]
+__all__ = ["COUNTS", "Marked", "OfCluster", "Sampled", "judge_buckets"]
 
 COUNTS = StructType(
     [
@@ -40,7 +42,8 @@ COUNTS = StructType(
     ]
 )
 """The columns of `group_report.commit_counts`, and the time of the group's last record of a commit."""
-_PARTITIONED = ("bucket", "group_id", "log_partition", "log_offset")
+Marked = tuple[tuple[str, tuple[int, ...]], ...]
+"""Files, and the bucket of each of their row groups."""
 
 
 @dataclass(frozen=True)
@@ -64,82 +67,103 @@ class Sampled:
     now_ids: Mapping[str, str] | None
 
 
-def judge(
-    steps: DataFrame, cluster: str, sums: Sequence[tuple[str, Sequence[int]]], sampled: Sampled | None, folder: str, tasks: int
-) -> list[dict[str, Any]]:
-    """Write files of `partition_lag` by day (with samples), stops and counts; what each task told.
+@dataclass(frozen=True)
+class OfCluster:
+    """What a task needs of one cluster.
 
-    Parameters
+    Attributes
     ----------
-    steps : DataFrame
-        `rebalances` of one cluster.
-    cluster : str
-    sums : sequence of (file, buckets)
-        As tasks that decoded told.
+    name, folder : str
+        Whose, and where files go.
+    aside : bool
+        Whether Spark makes the report: stops and counts are then put aside for it.
+    rest, sums : Marked
+        As `rest.split_off` and `decoding.decode_piece` told.
     sampled : Sampled, optional
-    folder : str
-    tasks : int
-
-    Notes
-    -----
-    The shuffle is one of steps; sums are read from their files, each once.
+        Without it no lag is found.
+    names : mapping
+        Topic id -> name.
     """
-    spark = steps.sparkSession
-    bucket = fn.pmod(fn.crc32(fn.col("group_id").cast("binary")), fn.lit(BUCKETS)).cast("int").alias("bucket")
-    mine = steps.select(bucket, *STEP_COLUMNS)
-    every = spark.range(0, BUCKETS, 1, 1).select(fn.col("id").cast("int").alias("bucket"))
-    rows = mine.unionByName(every, allowMissingColumns=True).repartition(tasks, "bucket").sortWithinPartitions(*_PARTITIONED)
-    run = _kernel(cluster, tuple((file, tuple(buckets)) for file, buckets in sums), sampled, folder)
-    return told_by(rows.mapInArrow(run, "told string").collect())
+
+    name: str
+    folder: str
+    rest: Marked
+    sums: Marked
+    sampled: Sampled | None
+    names: Mapping[str, str]
+    aside: bool
 
 
-def _kernel(
-    cluster: str, sums: Sequence[tuple[str, Sequence[int]]], sampled: Sampled | None, folder: str
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        instants = np.array(sampled.instants if sampled is not None else (), np.int64)
-        lives = None if sampled is None else read_lives(sampled.files)
-        with (
-            ByDay(folder, "lag", LAG_COLUMNS, ("at",), ("committed",)) as lag,
-            _File(folder, "stops", STOPS) as stops,
-            _File(folder, "counts", COUNTS) as counts,
-        ):
-            number = -1
-            for number, steps in _buckets(batches):
-                told = read_bucket(sums, number)
-                counts.write(_counts(told), cluster)
-                bucket = bucket_of(told, steps, instants, None if sampled is None else sampled.width)
-                if sampled is not None and lives is not None:
-                    for batch in lag_rows(bucket, lives, sampled.now_ids):
-                        lag.write(batch, batch.column("at").cast(pa.int64()).to_numpy())
-                stops.write(stop_rows(bucket), cluster)
-        about = {"lag": lag.files, "rows": lag.rows, "first": lag.first, "last": lag.last}
-        yield told_column({"task": number, **about, "stops": stops.file, "counts": counts.file})
+def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
+    """Write files of the tables up to `partition_lag` by day, of stops and counts, and of the lag that replays may ask for.
 
-    return run
+    Returns
+    -------
+    dict
+        What the task tells.
+    """
+    lives = None if of.sampled is None else read_lives(of.sampled.files)
+    seen: set[int] = set()
+    until: int | None = None
+    with (
+        Folding(of.folder, of.names) as folding,
+        ByDay(of.folder, "lag", LAG_COLUMNS, ("at",), ("committed",)) as lag,
+        OneFile(of.folder, "asked", ASKED) as asked,
+        OneFile(of.folder, "stops", arrow_schema(STOPS)) as stops,
+        OneFile(of.folder, "counts", arrow_schema(COUNTS)) as counts,
+        OneFile(of.folder, "groups", PARTS) as groups,
+    ):
+        for number in buckets:
+            folded = folding.fold(in_log_order(of.rest, number))
+            told = read_bucket(of.sums, number)
+            counted = _counts(told)
+            instants = np.array(of.sampled.instants if of.sampled is not None else (), np.int64)
+            bucket = bucket_of(told, folded.steps, instants, None if of.sampled is None else of.sampled.width)
+            stopped, now = stop_rows(bucket), LagNow()
+            if of.sampled is not None and lives is not None:
+                once = _Once(bucket, lives, of.sampled.now_ids, lag, now)
+                picked = list(AskedLag(folded.generations, instants).pick(once.rows, seen))
+                asked.write(pa.concat_tables([ASKED.empty_table(), *picked]), number)
+            if of.aside:
+                counts.write(counted, cluster=of.name)
+                stops.write(stopped, cluster=of.name)
+            else:
+                groups.write(_parts(folded, counted, stopped, now), number)
+            last = pc.max(counted["log_ts"].cast(pa.int64())).as_py()
+            until = max((at for at in (until, last) if at is not None), default=None)
+    about: dict[str, Any] = {"lag": {"days": lag.files, "rows": lag.rows}, "seen": sorted(seen)}
+    about |= {"first": lag.first, "last": lag.last}
+    about |= {"asked": [asked.file, asked.marks], "groups": [groups.file, groups.marks], "last_commit": until}
+    return {**folding.told, **about, "stops": stops.file, "counts": counts.file}
 
 
-def _buckets(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
-    """Bucket by bucket the rows of its steps; each begins with a row that has nothing but its number."""
-    held: list[pa.RecordBatch] = []
-    number = -1
-    for batch in batches:
-        code = batch.column("bucket").to_numpy()
-        cuts = [0, *(np.flatnonzero(code[1:] != code[:-1]) + 1).tolist(), len(code)]
-        for begin, end in pairwise(cuts):
-            if end > begin:
-                if held and int(code[begin]) != number:
-                    yield number, _steps(held)
-                    held = []
-                number = int(code[begin])
-                held.append(batch.slice(begin, end - begin))
-    if held:
-        yield number, _steps(held)
+def _parts(folded: Folded, counted: pa.Table, stopped: pa.RecordBatch, now: LagNow) -> pa.Table:
+    """A row per group with all that is known of it before strategies are asked."""
+    rows: dict[str, dict[str, Any]] = {}
+    parts = [folded.figures.items(), ((row["group_id"], row) for row in counted.to_pylist())]
+    for group, figures in chain(*parts, stops_of_groups(stopped), folded.kicks.groups(stopped)):
+        rows.setdefault(group, {"group_id": group}).update(figures)
+    for group, figures in now.groups():
+        if group in rows:
+            rows[group].update(figures)
+    return pa.Table.from_pylist([rows[group] for group in sorted(rows)], schema=PARTS)
 
 
-def _steps(parts: Sequence[pa.RecordBatch]) -> pa.Table:
-    table = pa.Table.from_batches(parts)
-    return table.filter(pc.is_valid(table["group_id"])).combine_chunks()
+class _Once:
+    """A bucket's rows of `partition_lag`, as often as they are asked for; written, and summed up, the first time."""
+
+    def __init__(self, bucket: Bucket, lives: Lives, now_ids: Mapping[str, str] | None, out: ByDay, now: LagNow) -> None:
+        self._about, self._out, self._now = (bucket, lives, now_ids), out, now
+        self._written = False
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        first, self._written = not self._written, True
+        for batch, newest in lag_rows(*self._about):
+            if first:
+                self._now.add(batch.take(pa.array(newest)))
+                time: Int64 = batch.column("at").cast(pa.int64()).to_numpy()
+                self._out.write(batch, time)
+            yield batch
 
 
 def _counts(told: pa.Table) -> pa.Table:
@@ -167,28 +191,3 @@ def _counts(told: pa.Table) -> pa.Table:
             "log_ts": sums["max_ts_max"].cast(stamp),
         }
     )
-
-
-class _File:
-    """A file with the column `cluster` before the others, made when there is a row."""
-
-    def __init__(self, folder: str, kind: str, schema: StructType) -> None:
-        self._folder, self._kind, self._schema = folder, kind, arrow_schema(schema)
-        self._writer: pq.ParquetWriter | None = None
-        self.file: str | None = None
-
-    def __enter__(self) -> _File:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-    def write(self, rows: pa.RecordBatch | pa.Table, cluster: str) -> None:
-        if not rows.num_rows:
-            return
-        if self._writer is None:
-            place = scratch(self._folder, self._kind)
-            self.file, self._writer = str(place), pq.ParquetWriter(place, self._schema, store_schema=False)
-        names = pa.array([cluster] * rows.num_rows, pa.string())
-        self._writer.write_table(pa.table([names, *rows.columns], schema=self._schema))

@@ -24,8 +24,9 @@ _ROWS = 300_000
 Bool = npt.NDArray[np.bool_]
 
 
-def lag_rows(bucket: Bucket, lives: Lives, now_ids: Mapping[str, str] | None) -> Iterator[pa.RecordBatch]:
-    """Batches of `LAG_COLUMNS`: at every sample of a partition's log, and between samples at every step of its group.
+def lag_rows(bucket: Bucket, lives: Lives, now_ids: Mapping[str, str] | None) -> Iterator[tuple[pa.RecordBatch, Int64]]:
+    """Batches of `LAG_COLUMNS`, with the rows that are the newest of their partition: at every sample of a partition's log, and
+    between samples at every step of its group.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ class _Asked:
 
 def _rows(
     bucket: Bucket, lives: Lives, key: Int64, time: Int64, sample: Int64, samples: int, gone: Bool
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[tuple[pa.RecordBatch, Int64]]:
     """The rows of some keys: the first `samples` are at samples, the others at steps."""
     between = np.arange(len(key)) >= samples
     passed = time - lives.time[sample]
@@ -119,7 +120,10 @@ def _rows(
     owner, owned = _held(bucket, key, time)
     keep = np.flatnonzero(known | (owned & ~between))
     if len(keep):
-        yield _batch(bucket, lives, _Asked(key, time, sample, between, offset, known, owner, owned).take(keep))
+        asked = _Asked(key, time, sample, between, offset, known, owner, owned).take(keep)
+        newest = np.full(len(bucket.key_group), -NEVER)
+        np.maximum.at(newest, asked.key, asked.time)
+        yield _batch(bucket, lives, asked), np.flatnonzero(asked.time == newest[asked.key])
 
 
 def _commits(bucket: Bucket, key: Int64, time: Int64) -> tuple[Int64, Int64]:

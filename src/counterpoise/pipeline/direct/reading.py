@@ -1,10 +1,8 @@
-"""Raw records of one piece of a capture, in batches; and those that are no commits split off into a file."""
+"""Raw records of one piece of a capture, in batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from counterpoise.pipeline.direct.tasks import Piece, Stretch, scratch
+from counterpoise.pipeline.direct.tasks import Piece, Stretch
 from counterpoise.pipeline.records.place import PLACE
 
-__all__ = ["RAW", "RAW_SCHEMA", "are_commits", "plain", "raw_batches", "split_off"]
+__all__ = ["RAW", "RAW_SCHEMA", "are_commits", "plain", "raw_batches"]
 
 RAW = ("key", "value", *PLACE)
 RAW_SCHEMA = pa.schema(
@@ -64,31 +62,6 @@ def are_commits(keys: pa.DictionaryArray) -> npt.NDArray[np.bool_]:
     codes = keys.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     found: npt.NDArray[np.bool_] = np.append(of_key, False)[codes]
     return found
-
-
-def split_off(piece: Piece, folder: str) -> dict[str, Any]:
-    """Write the records of a piece that are no commits to a file; tell its name, if there are any.
-
-    Notes
-    -----
-    Keys are read first; the other columns only of files that have such records.
-    """
-    single = [replace(piece, groups=((file, (group,)),)) for file, groups in piece.groups for group in groups]
-    wanted = [one for one in single if _has_others(one)]
-    if not wanted:
-        return {"rest": None}
-    place = scratch(folder, "rest")
-    with pq.ParquetWriter(place, RAW_SCHEMA, compression="zstd") as writer:
-        for one in wanted:
-            for batch in raw_batches(one, RAW):
-                others = pa.array(np.flatnonzero(~are_commits(batch.column("key"))))
-                if len(others):
-                    writer.write_batch(plain(batch.take(others)))
-    return {"rest": str(place)}
-
-
-def _has_others(piece: Piece) -> bool:
-    return any(not are_commits(batch.column("key")).all() for batch in raw_batches(piece, ["key"]))
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:

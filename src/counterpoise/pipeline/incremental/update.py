@@ -23,7 +23,17 @@ from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.sources import check_source, count_records, read_capture, reading
-from counterpoise.pipeline.summary import Counted, iso, lag_note, nothing_note, summarize, transaction_note
+from counterpoise.pipeline.summary import (
+    Counted,
+    Sums,
+    iso,
+    kinds_of,
+    lag_note,
+    nothing_note,
+    summarize,
+    sums_of,
+    transaction_note,
+)
 
 __all__ = ["check_kept_up", "run_update", "update"]
 
@@ -111,11 +121,12 @@ def update(
         summary: dict[str, Any] = {}
 
         def total(step: Increment, counted: dict[str, Any], rest: DataFrame) -> dict[str, Any]:
-            about = _summary(step, counted, rest, {} if saved is None else saved.sums)
+            told = sums_of(step.view.whole("rebalances"), step.view.whole("metrics"), step.report)
+            about = _summary(step, counted, rest, told, {} if saved is None else saved.sums)
             notes = [note if len(sources) == 1 else f"{name}: {note}" for name in sources for note in captures[name].notes]
             like = counted["transactional"] + (0 if saved is None else saved.sums["transactional"])
             known = all(capture.aborted is not None for capture in captures.values())
-            notes += [*nothing_note(about), *transaction_note(like, known), *lag_note(step.view.whole("metrics"))]
+            notes += [*nothing_note(about), *transaction_note(like, known), *lag_note(told.with_lag)]
             about["notes"] = notes
             sums = {"transactional": like, **{name: about[name] for name in ("records", "from", "to")}}
             summary.update(_framed(where, step, about))
@@ -160,13 +171,12 @@ def _checked(
     return options, identities
 
 
-def _summary(step: Increment, told: Mapping[str, Any], rest: DataFrame, before: Mapping[str, Any]) -> dict[str, Any]:
+def _summary(step: Increment, told: Mapping[str, Any], rest: DataFrame, sums: Sums, before: Mapping[str, Any]) -> dict[str, Any]:
     errors = step.errors
     counted = Counted(
         told["decoded"] - told["tombstones"], told["tombstones"], told["errors"], told["first"], told["last"], errors
     )
-    steps, figures = step.view.whole("rebalances"), step.view.whole("metrics")
-    about = summarize(counted, steps, figures, step.report, step.findings, rest)
+    about = summarize(counted, sums, step.findings, kinds_of(rest))
     if before:
         about["records"] = _added(before["records"], about["records"])
         for name, pick in (("from", min), ("to", max)):

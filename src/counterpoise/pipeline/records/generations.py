@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +23,7 @@ from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataVal
 __all__ = [
     "GENERATION_COLUMNS",
     "generation_batches",
+    "generation_row",
     "generation_rows",
     "member_faults",
     "topic_partitions",
@@ -30,6 +32,7 @@ __all__ = [
 GENERATION_COLUMNS = arrow_schema(StructType(GROUP_GENERATIONS.fields[1:]))
 """`GROUP_GENERATIONS` without the cluster."""
 _LATEST_MS = 253_402_300_799_999
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def generation_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -42,12 +45,16 @@ def generation_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
 def generation_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """The rows of one batch ``key, value, partition, offset, timestamp``."""
     for raw in batch.to_pylist():
-        if nowhere(raw):
-            continue
-        record = decode_record(raw["key"], raw["value"])
-        if isinstance(record, Undecodable) or record.record_type != 2:
-            continue
-        yield {**place_of(raw), "group_id": record.key.group, **_columns(record)}
+        row = generation_row(raw, decode_record(raw["key"], raw["value"]))
+        if row is not None:
+            yield row
+
+
+def generation_row(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable) -> dict[str, Any] | None:
+    """The row of one record, every column in it as the table gives it back; None: it is no group metadata, or has no place."""
+    if isinstance(record, Undecodable) or record.record_type != 2 or nowhere(raw):
+        return None
+    return {**place_of(raw), "group_id": record.key.group, **_columns(record)}
 
 
 def member_faults(value: object) -> list[str]:
@@ -71,9 +78,16 @@ def topic_partitions(pairs: Iterable[TopicPartitions]) -> list[dict[str, Any]]:
     return [{"topic": topic, "partitions": list(partitions)} for topic, partitions in pairs]
 
 
+_OF_VALUE = ("protocol_type", "protocol", "generation", "leader", "state_ts", "value_version", "leader_library")
+_GONE: Mapping[str, Any] = {**dict.fromkeys(_OF_VALUE), "deleted": True, "members": []}
+_READ = ("topics", "owned", "owned_generation", "rack_id", "subscription_version", "user_data", "assigned", "assignment_version")
+_UNREAD: Mapping[str, Any] = dict.fromkeys(_READ)
+"""What of a member cannot be read, or is no consumer's."""
+
+
 def _columns(record: Record | Tombstone) -> dict[str, Any]:
     if isinstance(record, Tombstone):
-        return {"deleted": True, "members": []}
+        return {**_GONE}
     value = record.value
     if not isinstance(value, GroupMetadataValue):
         raise InvariantError(f"record type {record.record_type} is no group metadata")
@@ -90,7 +104,7 @@ def _columns(record: Record | Tombstone) -> dict[str, Any]:
         "protocol": value.protocol,
         "generation": value.generation,
         "leader": value.leader,
-        "state_ts": stamp * 1000 if 0 <= stamp <= _LATEST_MS else None,
+        "state_ts": _EPOCH + timedelta(milliseconds=stamp) if 0 <= stamp <= _LATEST_MS else None,
         "value_version": record.version,
         "deleted": False,
         "members": members,
@@ -100,6 +114,7 @@ def _columns(record: Record | Tombstone) -> dict[str, Any]:
 
 def _member(value: GroupMetadataValue, member: GroupMember) -> dict[str, Any]:
     row: dict[str, Any] = {
+        **_UNREAD,
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
         "client_id": member.client_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from counterpoise.pipeline.records.place import nowhere, place_of
 from counterpoise.pipeline.schemas import MODERN_GROUP_RECORDS
 from counterpoise.wire.offsets_topic import MemberKey, Record, RegexKey, Tombstone, Undecodable, decode_record, uuid_text
 
-__all__ = ["MODERN_COLUMNS", "modern_batches", "modern_rows", "payload"]
+__all__ = ["MODERN_COLUMNS", "modern_batches", "modern_row", "modern_rows", "payload"]
 
 MODERN_COLUMNS = arrow_schema(StructType(MODERN_GROUP_RECORDS.fields[1:]))
 """`MODERN_GROUP_RECORDS` without the cluster."""
@@ -32,12 +32,16 @@ def modern_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 def modern_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """The rows of one batch ``key, value, partition, offset, timestamp``."""
     for raw in batch.to_pylist():
-        if nowhere(raw):
-            continue
-        record = decode_record(raw["key"], raw["value"])
-        if isinstance(record, Undecodable) or record.record_type in _CLASSIC:
-            continue
-        yield {**place_of(raw), "group_id": record.key.group, "record_type": int(record.record_type), **_columns(record)}
+        row = modern_row(raw, decode_record(raw["key"], raw["value"]))
+        if row is not None:
+            yield row
+
+
+def modern_row(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable) -> dict[str, Any] | None:
+    """The row of one record; None: it is a classic one, or has no place in the log."""
+    if isinstance(record, Undecodable) or record.record_type in _CLASSIC or nowhere(raw):
+        return None
+    return {**place_of(raw), "group_id": record.key.group, "record_type": int(record.record_type), **_columns(record)}
 
 
 def _columns(record: Record | Tombstone) -> dict[str, Any]:

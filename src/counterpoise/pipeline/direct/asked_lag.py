@@ -1,0 +1,149 @@
+"""The lag that leaders could have known (`lag.lag_at_generations`), for the groups of one bucket: set aside when lag is found,
+looked up when strategies are replayed.
+
+A generation is given the lag of the last instant at or before it at which any group of the cluster has a row by a sample. Which
+instants these are is known when all buckets are through; a bucket sets aside what may be asked of it then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from counterpoise.model.problem import Int64
+
+__all__ = ["ASKED", "AskedLag", "LagKnown", "seen_at"]
+
+ASKED = pa.schema(
+    [("group_id", pa.string()), ("at", pa.int64()), ("topic", pa.string()), ("partition", pa.int32()), ("lag", pa.int64())]
+)
+_INTERPOLATED = "interpolated"
+
+
+def seen_at(batch: pa.RecordBatch) -> set[int]:
+    """The instants of rows of `partition_lag` that are by a sample, in microseconds."""
+    by_sample = batch.filter(pc.not_equal(batch.column("quality"), _INTERPOLATED))
+    return set(by_sample.column("at").cast(pa.int64()).unique().to_pylist())
+
+
+class AskedLag:
+    """Picks what generations may ask for out of a bucket's rows of `partition_lag`.
+
+    Parameters
+    ----------
+    generations : sequence of (group, microseconds)
+    instants : int64
+        At which was sampled, ascending.
+    """
+
+    def __init__(self, generations: Sequence[tuple[str, int]], instants: Int64) -> None:
+        self._groups = sorted({group for group, _ in generations})
+        number = {group: at for at, group in enumerate(self._groups)}
+        self._instants = instants
+        self._group = np.array([number[group] for group, _ in generations], np.int64)
+        self._last = np.searchsorted(instants, np.array([at for _, at in generations], np.int64), "right") - 1
+
+    def pick(self, rows: Callable[[], Iterable[pa.RecordBatch]], seen: set[int]) -> Iterator[pa.Table]:
+        """Rows of `ASKED`; `rows` gives the bucket's rows of `partition_lag`, `seen` gains their instants.
+
+        Notes
+        -----
+        The rows are asked for a second time where no group of this bucket has a row at the last sample before a generation: then
+        an earlier one may count.
+        """
+        known, n = self._last >= 0, max(len(self._instants), 1)
+        here: set[int] = set()
+        wanted = np.unique(self._group[known] * n + self._last[known])
+        for batch in rows():
+            here |= seen_at(batch)
+            yield self._of(batch, wanted)
+        seen |= here
+        found = np.isin(self._instants, np.array(sorted(here), np.int64))
+        newest = np.maximum.accumulate(np.where(found, np.arange(len(found)), -1)) if len(found) else np.zeros(0, np.int64)
+        earlier: set[int] = set()
+        for group, last in zip(self._group[known].tolist(), self._last[known].tolist(), strict=True):
+            earlier.update(group * n + at for at in range(max(int(newest[last]), 0), last))
+        wanted = np.setdiff1d(np.array(sorted(earlier), np.int64), wanted)
+        if len(wanted):
+            for batch in rows():
+                yield self._of(batch, wanted)
+
+    def _of(self, batch: pa.RecordBatch, wanted: Int64) -> pa.Table:
+        n = max(len(self._instants), 1)
+        at = batch.column("at").cast(pa.int64()).to_numpy()
+        group = pc.index_in(batch.column("group_id"), pa.array(self._groups, pa.string())).fill_null(-1).to_numpy()
+        place = np.minimum(np.searchsorted(self._instants, at), n - 1)
+        exact = self._instants[place] == at if len(self._instants) else np.zeros(len(at), np.bool_)
+        mine = exact & (group >= 0) & batch.column("lag").is_valid().to_numpy(zero_copy_only=False)
+        mine &= np.isin(group.astype(np.int64) * n + place, wanted)
+        rows = batch.take(pa.array(np.flatnonzero(mine)))
+        columns = [rows.column("at").cast(pa.int64()) if name == "at" else rows.column(name) for name in ASKED.names]
+        return pa.Table.from_arrays(columns, schema=ASKED)
+
+
+class LagKnown:
+    """What was set aside for one bucket, by generation.
+
+    Parameters
+    ----------
+    files : sequence of (file, buckets)
+        With a bucket per row group.
+    bucket : int
+    seen : int64
+        The instants of the cluster that count, ascending.
+    """
+
+    def __init__(self, files: Sequence[tuple[str, Sequence[int]]], bucket: int, seen: Int64) -> None:
+        self._seen = seen
+        parts = [ASKED.empty_table()]
+        for file, buckets in files:
+            mine = [at for at, number in enumerate(buckets) if number == bucket]
+            if mine:
+                with pq.ParquetFile(file) as reader:
+                    parts.append(reader.read_row_groups(mine, use_threads=False).cast(ASKED))
+        order = [(name, "ascending") for name in ASKED.names[:4]]
+        self._rows = pa.concat_tables(parts).sort_by(order).combine_chunks()
+        self._runs = self._found()
+
+    def _found(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """Where the rows of a group and instant begin and end."""
+        if not len(self._rows):
+            return {}
+        group = self._rows["group_id"].combine_chunks().dictionary_encode()
+        begins = _changes(group.indices.to_numpy(), self._rows["at"].to_numpy())
+        ends = [*begins[1:].tolist(), len(self._rows)]
+        firsts = self._rows.select(["group_id", "at"]).take(pa.array(begins)).to_pylist()
+        return {(row["group_id"], row["at"]): (begin, end) for row, begin, end in zip(firsts, begins.tolist(), ends, strict=True)}
+
+    def at(self, group: str, moment: int) -> list[Mapping[str, Any]] | None:
+        """``topic, partitions, lags`` of what is known of a group at a time; None: nobody's lag was known by then."""
+        last = int(np.searchsorted(self._seen, moment, "right")) - 1
+        if last < 0:
+            return None
+        run = self._runs.get((group, int(self._seen[last])))
+        if run is None:
+            return []
+        rows = self._rows.slice(run[0], run[1] - run[0])
+        topic = rows["topic"].combine_chunks().dictionary_encode()
+        partition, lag = rows["partition"].to_numpy(), rows["lag"].to_numpy()
+        begins = _changes(topic.indices.to_numpy())
+        names = topic.dictionary.to_pylist()
+        codes = topic.indices.to_numpy()[begins].tolist()
+        ends = [*begins[1:].tolist(), len(rows)]
+        return [
+            {"topic": names[code], "partitions": partition[begin:end], "lags": lag[begin:end]}
+            for code, begin, end in zip(codes, begins.tolist(), ends, strict=True)
+        ]
+
+
+def _changes(*columns: npt.NDArray[Any]) -> Int64:
+    """The rows in which any column differs from the row before; the first one too."""
+    new = np.ones(len(columns[0]), np.bool_)
+    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.flatnonzero(new)

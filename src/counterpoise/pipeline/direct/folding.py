@@ -1,0 +1,189 @@
+"""The groups of one bucket: records decoded, written as rows of their tables, and folded to the steps of each group's life."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from counterpoise.pipeline.decode import error_rows
+from counterpoise.pipeline.direct.day_rows import DayRows
+from counterpoise.pipeline.direct.held import STEP_COLUMNS
+from counterpoise.pipeline.direct.kicks import Kicks
+from counterpoise.pipeline.direct.one_file import OneFile
+from counterpoise.pipeline.direct.reading import RAW_SCHEMA
+from counterpoise.pipeline.folds.history import History
+from counterpoise.pipeline.folds.modern_fold import NAMES
+from counterpoise.pipeline.rebalances import StepsFold
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
+from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
+from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.wire.offsets_topic import decode_record
+
+__all__ = ["Folding", "micros"]
+
+_STEPS = arrow_schema(StructType(REBALANCES.fields[1:]))
+_SLIM = pa.schema([_STEPS.field(name) for name in STEP_COLUMNS])
+_NOTHING: Mapping[str, Any] = dict.fromkeys(_STEPS.names)
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+_TOPIC_ID = re.compile('"topic_id":"([^"]+)"')
+Row = dict[str, Any]
+
+
+def micros(moment: datetime) -> int:
+    """A time as Arrow keeps it."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+@dataclass
+class Folded:
+    """What is known of a bucket's groups when their records are folded.
+
+    Attributes
+    ----------
+    steps : pyarrow.Table
+        `held.STEP_COLUMNS` of `rebalances`, sorted by group, log partition and log offset.
+    generations : list of (group, microseconds)
+        When each generation that has members was written.
+    figures : dict
+        Group -> its steps summed up, and the client libraries of its members, in columns of `group_report`.
+    kicks : Kicks
+        Who left and came back.
+    """
+
+    steps: pa.Table
+    generations: list[tuple[str, int]] = field(default_factory=list)
+    figures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    kicks: Kicks = field(default_factory=Kicks)
+
+    libraries: dict[str, set[str]] = field(default_factory=dict)
+
+    def generation(self, row: Mapping[str, Any]) -> None:
+        """Take in a generation that has members."""
+        group = row["group_id"]
+        self.generations.append((group, micros(row["log_ts"])))
+        self.libraries.setdefault(group, set()).update(member["library"] for member in row["members"])
+        self.kicks.generation(group, row["members"])
+
+
+class Folding:
+    """Writes `group_generations`, `modern_group_records` and `rebalances` of the buckets it is given, one after the other.
+
+    Parameters
+    ----------
+    folder : str
+    names : mapping
+        Topic id -> name.
+    """
+
+    def __init__(self, folder: str, names: Mapping[str, str]) -> None:
+        self._names = names
+        self._generations = DayRows(folder, "generations", GENERATION_COLUMNS)
+        self._modern = DayRows(folder, "modern", MODERN_COLUMNS)
+        self._steps = DayRows(folder, "steps", _STEPS)
+        self._suspects = OneFile(folder, "suspects", RAW_SCHEMA)
+        self._kinds: Counter[tuple[str, str, int]] = Counter()
+        self._last: int | None = None
+        self._open = ExitStack()
+
+    def __enter__(self) -> Folding:
+        for one in (self._generations, self._modern, self._steps, self._suspects):
+            self._open.enter_context(one)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Files, rows and sums; complete when this is closed."""
+        tables = {"group_generations": self._generations, "modern_group_records": self._modern, "rebalances": self._steps}
+        return {
+            "tables": {name: rows.told for name, rows in tables.items()},
+            "suspects": self._suspects.file,
+            "kinds": [[kind, cause or None, n, n * missed] for (kind, cause, missed), n in sorted(self._kinds.items())],
+            "last_step": self._last,
+        }
+
+    def fold(self, records: Iterable[pa.RecordBatch]) -> Folded:
+        """The records of one bucket, as `rest.in_log_order` gives them."""
+        found, parts = Folded(_SLIM.empty_table()), []
+        for group, rows in groupby(self._decoded(records, found), key=lambda row: str(row["group_id"])):
+            history = History()
+            for step in _in_order(self._named(rows)):
+                row = {**_NOTHING, **step, "group_id": group}
+                history.add(row)
+                found.kicks.step(group, row, self._count(row))
+                parts.append(self._steps.add(row, 500 + 64 * (row["n_members"] or 0) + 8 * (row["n_partitions"] or 0)))
+            figures = history.summary()
+            if figures:
+                libraries = found.libraries.get(group)
+                more = {"causes": list(figures["causes"].items()), "libraries": libraries and sorted(libraries)}
+                found.figures[group] = {**figures, **more}
+        parts.append(self._steps.settle())
+        made = [batch.select(_SLIM.names) for batch in parts if batch is not None]
+        found.steps = pa.Table.from_batches(made, _SLIM).combine_chunks()
+        return found
+
+    def _count(self, step: Mapping[str, Any]) -> int:
+        """The time of a step, which is counted."""
+        self._kinds[step["kind"], step["cause"] or "", step["missed_generations"] or 0] += 1
+        at = micros(step["log_ts"])
+        self._last = at if self._last is None else max(at, self._last)
+        return at
+
+    def _decoded(self, records: Iterable[pa.RecordBatch], found: Folded) -> Iterator[Row]:
+        """Rows of both tables, written on their way; what cannot be decoded is set aside."""
+        for batch in records:
+            for number, raw in enumerate(batch.to_pylist()):
+                record = decode_record(raw["key"], raw["value"])
+                if next(error_rows(raw, record), None) is not None:
+                    self._suspects.write(batch.slice(number, 1))
+                size = 200 + 4 * len(raw["value"] or b"")
+                row = generation_row(raw, record)
+                if row is not None:
+                    self._generations.add(row, size)
+                    if row["members"]:
+                        found.generation(row)
+                    yield {**row, "record_type": None}
+                elif (other := modern_row(raw, record)) is not None:
+                    self._modern.add(other, size)
+                    yield other
+
+    def _named(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The names of topics come before the first record that has their ids."""
+        told: set[str] = set()
+        for row in rows:
+            ids = set(_TOPIC_ID.findall(row["payload"] or "")) - told if row["record_type"] is not None else set()
+            known = {one: self._names[one] for one in ids if one in self._names}
+            if known:
+                yield {"record_type": NAMES, "payload": json.dumps(known), "deleted": False}
+            told |= ids
+            yield row
+
+
+def _place(step: Mapping[str, Any]) -> tuple[int, int]:
+    return step["log_partition"], step["log_offset"]
+
+
+def _in_order(rows: Iterable[Row]) -> Iterator[Mapping[str, Any]]:
+    """One group's steps in the order of the log. A step of a modern group is finished late: others wait for it."""
+    fold, waiting = StepsFold(), list[Mapping[str, Any]]()
+    for row in rows:
+        waiting += fold.feed(row)
+        if waiting:
+            first = min(map(_place, fold.unfinished()), default=None)
+            ready = [step for step in waiting if first is None or _place(step) < first]
+            waiting = [step for step in waiting if first is not None and _place(step) >= first]
+            yield from sorted(ready, key=_place)
+    yield from sorted([*waiting, *fold.unfinished()], key=_place)

@@ -1,0 +1,90 @@
+"""Members that polled too late (`polls.poll_kicks`), for the groups of one bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["Kicks"]
+
+_BACK_MS = 60_000
+_Left = tuple[int | None, int, str]
+"""Generation, time, member."""
+
+
+class Kicks:
+    """Who left and came back, group by group; then, who of them had been silent."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, tuple[str | None, int | None]]] = {}
+        self._left: dict[str, list[_Left]] = {}
+        self._joined: dict[str, list[tuple[int, str]]] = {}
+
+    def generation(self, group: str, members: list[Mapping[str, Any]]) -> None:
+        """The members of one generation."""
+        known = self._known.setdefault(group, {})
+        for member in members:
+            client, interval = known.get(member["member_id"], (None, None))
+            named = [one for one in (client, member["client_id"]) if one is not None]
+            told = [one for one in (interval, member["rebalance_timeout_ms"]) if one is not None]
+            known[member["member_id"]] = max(named, default=None), max(told, default=None)
+
+    def step(self, group: str, step: Mapping[str, Any], at: int) -> None:
+        """A step of the group, and its time in microseconds."""
+        for member in step["left"]:
+            self._left.setdefault(group, []).append((step["generation"], at, member))
+        for member in step["joined"]:
+            self._joined.setdefault(group, []).append((at, member))
+
+    def groups(self, stops: pa.RecordBatch) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What is known of each group that had such members, by the bucket's rows of `stop_rows.stop_rows`."""
+        returned = {group: found for group in self._left if (found := self._returned(group))}
+        if not returned:
+            return
+        silent = _silent(stops, sorted(returned))
+        for group, rows in returned.items():
+            kicked = []
+            for generation, at, member, client, interval in sorted(rows, key=lambda row: (row[1], row[0] or 0, row[2])):
+                last = silent.get((group, at, member))
+                if last is not None and at // 1000 - last // 1000 >= interval:
+                    kicked.append((generation, client, interval))
+            if kicked:
+                yield (
+                    group,
+                    {
+                        "poll_kicks": len(kicked),
+                        "poll_kick_clients": sorted({client for _, client, _ in kicked}),
+                        "poll_kick_generation": kicked[0][0],
+                        "poll_interval_ms": max(interval for *_, interval in kicked),
+                    },
+                )
+
+    def _returned(self, group: str) -> set[tuple[int | None, int, str, str, int]]:
+        """Members that left and whose client joined again soon."""
+        known, back = self._known.get(group, {}), dict[str, list[int]]()
+        for at, member in self._joined.get(group, ()):
+            client = known.get(member, (None, None))[0]
+            if client is not None:
+                back.setdefault(client, []).append(at // 1000)
+        found = set()
+        for generation, at, member in self._left[group]:
+            client, interval = known.get(member, (None, None))
+            if client is not None and interval is not None:
+                most = max(interval, _BACK_MS)
+                if any(0 <= ms - at // 1000 <= most for ms in back.get(client, ())):
+                    found.add((generation, at, member, client, interval))
+        return found
+
+
+def _silent(stops: pa.RecordBatch, groups: list[str]) -> dict[tuple[str, int, str], int]:
+    """The last commit of an owner before the step that took something from it: by group, time of the step, owner."""
+    mine = pc.is_in(stops.column("group_id"), pa.array(groups, pa.string()))
+    told = pc.and_(stops.column("log_ts").is_valid(), stops.column("last_before").is_valid())
+    rows = pa.table(stops).filter(pc.and_(pc.and_(mine, told), stops.column("owner_before").is_valid()))
+    columns = [rows[name].cast(pa.int64()) for name in ("log_ts", "last_before")]
+    table = pa.table([rows["group_id"], columns[0], rows["owner_before"], columns[1]], ["g", "at", "o", "last"])
+    newest = table.group_by(["g", "at", "o"], use_threads=False).aggregate([("last", "max")])
+    return {(row["g"], row["at"], row["o"]): row["last_max"] for row in newest.to_pylist()}

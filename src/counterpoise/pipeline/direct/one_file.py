@@ -1,0 +1,49 @@
+"""One file of rows that a task tells of, made when there is a row."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from counterpoise.pipeline.direct.tasks import scratch
+
+__all__ = ["OneFile"]
+
+
+class OneFile:
+    """A file in a folder for one kind of rows.
+
+    Attributes
+    ----------
+    file : str, optional
+        Its name, if there are rows.
+    marks : list of int
+        What was given with each of its row groups.
+    """
+
+    def __init__(self, folder: str, kind: str, schema: pa.Schema) -> None:
+        self._folder, self._kind, self._schema = folder, kind, schema
+        self._writer: pq.ParquetWriter | None = None
+        self.file: str | None = None
+        self.marks: list[int] = []
+
+    def __enter__(self) -> OneFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def write(self, rows: pa.RecordBatch | pa.Table, mark: int = 0, **more: str) -> None:
+        """Rows as a row group; `more` are columns with one value in all of them."""
+        if not rows.num_rows:
+            return
+        if self._writer is None:
+            place = scratch(self._folder, self._kind)
+            self.file, self._writer = str(place), pq.ParquetWriter(place, self._schema, store_schema=False)
+        columns = {name: pa.array([value]).take(pa.array([0] * rows.num_rows)) for name, value in more.items()}
+        for name in self._schema.names:
+            columns.setdefault(name, rows[name] if name not in more else None)
+        whole = pa.table([columns[name] for name in self._schema.names], schema=self._schema)
+        self._writer.write_table(whole, row_group_size=max(rows.num_rows, 1))
+        self.marks.append(mark)

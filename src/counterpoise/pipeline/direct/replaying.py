@@ -1,0 +1,122 @@
+"""What every strategy would have done in the generations of a bucket's groups: files of `replays` and `metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from counterpoise.pipeline.direct.asked_lag import LagKnown
+from counterpoise.pipeline.direct.day_rows import DayRows
+from counterpoise.pipeline.direct.folding import micros
+from counterpoise.pipeline.direct.judging import Marked
+from counterpoise.pipeline.direct.one_file import OneFile
+from counterpoise.pipeline.direct.reporting import GroupKinds, found_in, read_parts, reported
+from counterpoise.pipeline.direct.rest import in_log_order
+from counterpoise.pipeline.direct.strategy_sums import SLIM, StrategySums, strategies_of_groups
+from counterpoise.pipeline.folds.replay_fold import Replay, replays_of_group
+from counterpoise.pipeline.folds.replay_memo import Plans
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.generations import generation_row
+from counterpoise.pipeline.replays import in_batches
+from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT, METRICS, REPLAYS
+from counterpoise.wire.offsets_topic import decode_record
+
+__all__ = ["Replayed", "replay_buckets"]
+
+_REPLAYS, _METRICS, _REPORT = (arrow_schema(StructType(table.fields[1:])) for table in (REPLAYS, METRICS, GROUP_REPORT))
+_SLIM = pa.schema([_METRICS.field(name) for name in SLIM])
+_GENERATION = b"\x00\x02"
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a task needs of one cluster.
+
+    Attributes
+    ----------
+    name, folder : str
+    rest : Marked
+        As `rest.split_off` told.
+    strategies : tuple of str
+    asked : Marked
+        The lag that was set aside.
+    seen : tuple of int, optional
+        The instants that count for it, ascending; None: lag was sampled nowhere.
+    groups : Marked
+        What is known of groups; none: Spark makes the report.
+    until, end : int
+        When the last step or commit of the cluster was, and its last record of any kind, in microseconds.
+    """
+
+    name: str
+    folder: str
+    rest: Marked
+    strategies: tuple[str, ...]
+    asked: Marked
+    seen: tuple[int, ...] | None
+    groups: Marked
+    until: int
+    end: int
+
+
+def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
+    """Write the files; what the task tells.
+
+    Notes
+    -----
+    Records are decoded once more: to hand on a whole bucket's generations from the task that folded them would cost more.
+    """
+    sums, kinds = StrategySums(), GroupKinds()
+    with (
+        DayRows(of.folder, "replays", _REPLAYS) as replays,
+        DayRows(of.folder, "metrics", _METRICS) as metrics,
+        DayRows(of.folder, "report", _REPORT, of.end) as report,
+        OneFile(of.folder, "findings", arrow_schema(FINDINGS)) as findings,
+    ):
+        for number in buckets:
+            slim = [_SLIM.empty_table()]
+            for batch in in_batches((of.name, one) for one in _of_bucket(of, number)):
+                for rows, schema in ((replays, _REPLAYS), (metrics, _METRICS)):
+                    rows.write(batch.select(schema.names))
+                slim.append(pa.table(batch.select(list(SLIM))))
+            figures = pa.concat_tables(slim)
+            sums.add(figures)
+            parts = read_parts(of.groups, number)
+            if parts:
+                groups = reported(parts, dict(strategies_of_groups(figures)), of.name, of.until)
+                kinds.add(groups)
+                report.write(groups.select(_REPORT.names))
+                findings.write(found_in(groups))
+    tables = {"replays": replays.told, "metrics": metrics.told, "group_report": report.told}
+    return {"tables": tables, "findings": findings.file, "groups": kinds.told, **sums.told}
+
+
+def _of_bucket(of: Replayed, number: int) -> Iterator[Replay]:
+    known = None if of.seen is None else LagKnown(of.asked, number, np.array(of.seen, np.int64))
+    for _, rows in groupby(_generations(of, number, known), key=lambda row: str(row["group_id"])):
+        yield from replays_of_group(rows, of.strategies, _plans())
+
+
+def _generations(of: Replayed, number: int, known: LagKnown | None) -> Iterator[Mapping[str, Any]]:
+    for batch in in_log_order(of.rest, number):
+        for raw in batch.to_pylist():
+            if raw["key"] is None or raw["key"][:2] != _GENERATION:
+                continue
+            row = generation_row(raw, decode_record(raw["key"], raw["value"]))
+            if row is not None:
+                if known is not None and row["members"]:
+                    row["lag"] = known.at(row["group_id"], micros(row["log_ts"]))
+                yield row
+
+
+@cache
+def _plans() -> Plans:
+    """One for all tasks of a worker: what was asked in one bucket need not be asked in another one. It changes no result."""
+    return Plans()

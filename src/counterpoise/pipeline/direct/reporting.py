@@ -1,0 +1,99 @@
+"""Rows of `group_report`, and what the rules find in them, for the groups of one bucket: from sums made on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.types import BooleanType, StructField, StructType
+
+from counterpoise.pipeline.direct.folding import micros
+from counterpoise.pipeline.group_report import JUDGED, advise_batches
+from counterpoise.pipeline.ranking import finding_batches
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+
+__all__ = ["PARTS", "GroupKinds", "found_in", "read_parts", "reported"]
+
+_JUDGED = arrow_schema(JUDGED)
+PARTS = arrow_schema(StructType([*JUDGED.fields[1:], StructField("commits_gone", BooleanType())]))
+"""What is known of a group before strategies are asked; their columns are null."""
+_HOUR = 3600
+_DAY = 86400
+
+
+def read_parts(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> list[dict[str, Any]]:
+    """The rows of `PARTS` of one bucket."""
+    found: list[dict[str, Any]] = []
+    for file, buckets in files:
+        mine = [at for at, number in enumerate(buckets) if number == bucket]
+        if mine:
+            with pq.ParquetFile(file) as reader:
+                found += reader.read_row_groups(mine, use_threads=False).cast(PARTS).to_pylist()
+    return found
+
+
+def reported(
+    parts: Iterable[Mapping[str, Any]], strategies: Mapping[str, Mapping[str, Any]], cluster: str, until: int
+) -> pa.RecordBatch:
+    """Rows of `GROUP_REPORT`.
+
+    Parameters
+    ----------
+    parts : iterable of mapping
+        Rows of `PARTS`.
+    strategies : mapping
+        Group -> what `strategy_sums.strategies_of_groups` gives.
+    cluster : str
+    until : int
+        When the recording of the cluster ends, in microseconds.
+    """
+    rows = []
+    for part in parts:
+        row = {**part, **strategies.get(part["group_id"], {}), "cluster": cluster}
+        row["group_type"] = part["group_type"] or "simple"
+        row["state"] = part["state"] or ("deleted" if part["commits_gone"] else "commits_only")
+        row["rebalances_per_day"] = _per_day(part["rebalances"], (part["first_ts"], part["first_commit"]), until)
+        rows.append(row)
+    (batch,) = advise_batches([pa.RecordBatch.from_pylist(rows, schema=_JUDGED)])
+    return batch
+
+
+def _per_day(rebalances: int | None, first: Iterable[datetime | None], until: int) -> float | None:
+    begins = [micros(one) for one in first if one is not None]
+    if rebalances is None or not begins:
+        return None
+    seconds = until / 1e6 - min(begins) / 1e6
+    return rebalances * _DAY / seconds if seconds >= _HOUR else None
+
+
+def found_in(report: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of `FINDINGS`, not ranked yet."""
+    (batch,) = finding_batches([report])
+    return batch
+
+
+class GroupKinds:
+    """How many groups there are of each type, protocol and state, with the figures that the summary adds up."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, str | None, str], list[int]] = {}
+
+    def add(self, report: pa.RecordBatch) -> None:
+        """Rows of `GROUP_REPORT`."""
+        names = ["group_type", "protocol", "state", "distinct_members", "judged_generations", "replay_fidelity"]
+        for kind, protocol, state, members, judged, share in zip(
+            *(report.column(name).to_pylist() for name in names), strict=True
+        ):
+            matched = 0 if share is None or judged is None else int(share * judged + 0.5)
+            found = self._kinds.setdefault((kind, protocol, state), [0] * 5)
+            below = share is not None and share < 1
+            for at, figure in enumerate((1, members or 0, judged or 0, matched, int(below))):
+                found[at] += figure
+
+    @property
+    def told(self) -> list[list[Any]]:
+        """As JSON takes it."""
+        return [[*key, *figures] for key, figures in self._kinds.items()]

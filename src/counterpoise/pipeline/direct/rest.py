@@ -1,0 +1,178 @@
+"""Records that are no commits: split off into files, a row group per bucket of groups; read back in the order of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.direct.reading import RAW, RAW_SCHEMA, are_commits, plain, raw_batches
+from counterpoise.pipeline.direct.sums_file import BUCKETS
+from counterpoise.pipeline.direct.tasks import Piece, scratch
+
+__all__ = ["REST_SCHEMA", "Kind", "group_of", "in_log_order", "split_off"]
+
+REST_SCHEMA = RAW_SCHEMA.append(pa.field("size", pa.int32()))
+"""`RAW_SCHEMA`, and the bytes of a record: how many of them may be held at once is known before they are read."""
+_PLACES = ["key", "partition", "offset", "size"]
+_HELD = 16 << 20
+_AT_ONCE = 8 << 20
+Kind = tuple[int | None, int, int, int | None, int | None]
+"""Of the records of one type: the type (null: too short a key), number, deletions, first and last time (microseconds)."""
+
+
+def group_of(key: bytes | None) -> bytes:
+    """The name of a key's group: all keys start with their type and that name. Of a damaged key whatever stands there."""
+    return b"" if key is None else key[4 : 4 + int.from_bytes(key[2:4], "big")]
+
+
+def split_off(piece: Piece, folder: str) -> dict[str, Any]:
+    """Write the records of a piece that are no commits to a file; tell its name (if there are any), the bucket of each of its
+    row groups, and the kinds of records.
+
+    Notes
+    -----
+    Keys are read first; the other columns only of row groups that have such records.
+    """
+    single = [replace(piece, groups=((file, (group,)),)) for file, groups in piece.groups for group in groups]
+    kinds: dict[int | None, Kind] = {}
+    with _RestFile(folder) as out:
+        for one in single:
+            if _has_others(one):
+                for batch in raw_batches(one, RAW):
+                    others = pa.array(np.flatnonzero(~are_commits(batch.column("key"))))
+                    if len(others):
+                        rows = plain(batch.take(others))
+                        _count(kinds, rows)
+                        out.add(rows)
+    return {"rest": out.file, "buckets": out.buckets, "kinds": list(kinds.values())}
+
+
+def _has_others(piece: Piece) -> bool:
+    return any(not are_commits(batch.column("key")).all() for batch in raw_batches(piece, ["key"]))
+
+
+def _count(kinds: dict[int | None, Kind], rows: pa.RecordBatch) -> None:
+    keys, stamps = rows.column("key").to_pylist(), rows.column("timestamp").cast(pa.int64())
+    types = [None if key is None or len(key) < 2 else int.from_bytes(key[:2], "big", signed=True) for key in keys]
+    table = pa.table([pa.array(types, pa.int32()), rows.column("value").is_null().cast(pa.int64()), stamps], ["t", "gone", "ts"])
+    figures = [("gone", "count"), ("gone", "sum"), ("ts", "min"), ("ts", "max")]
+    for row in table.group_by("t", use_threads=False).aggregate(figures).to_pylist():
+        _, n, gone, first, last = kinds.get(row["t"], (row["t"], 0, 0, None, None))
+        times = [[one for one in pair if one is not None] for pair in ((first, row["ts_min"]), (last, row["ts_max"]))]
+        first, last = min(times[0], default=None), max(times[1], default=None)
+        kinds[row["t"]] = (row["t"], n + row["gone_count"], gone + row["gone_sum"], first, last)
+
+
+class _RestFile:
+    """The file of one task, made when there is a record; some megabytes are held before a row group per bucket is written."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._writer: pq.ParquetWriter | None = None
+        self._parts: list[pa.RecordBatch] = []
+        self._bytes = 0
+        self.file: str | None = None
+        self.buckets: list[int] = []
+
+    def __enter__(self) -> _RestFile:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._flush()
+        if self._writer is not None:
+            self._writer.close()
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        self._parts.append(rows)
+        self._bytes += rows.nbytes
+        if self._bytes > _HELD:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._parts:
+            return
+        if self._writer is None:
+            place = scratch(self._folder, "rest")
+            self.file, self._writer = str(place), pq.ParquetWriter(place, REST_SCHEMA, compression="zstd")
+        rows = pa.Table.from_batches(self._parts).combine_chunks()
+        lengths = [pc.binary_length(rows[name]).fill_null(0) for name in ("key", "value")]
+        rows = rows.append_column(REST_SCHEMA.field("size"), pc.add(*lengths))
+        bucket = _bucket_of(rows["key"])
+        for number in sorted(set(bucket.tolist())):
+            self._writer.write_table(rows.take(pa.array(np.flatnonzero(bucket == number))))
+            self.buckets.append(number)
+        self._parts, self._bytes = [], 0
+
+
+def _bucket_of(keys: pa.ChunkedArray) -> Int64:
+    coded = keys.combine_chunks().dictionary_encode()
+    of_key = np.array([*(crc32(group_of(key)) % BUCKETS for key in coded.dictionary.to_pylist()), crc32(b"") % BUCKETS], np.int64)
+    found: Int64 = of_key[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    return found
+
+
+def in_log_order(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> Iterator[pa.RecordBatch]:
+    """The records of a bucket, group by group, each group's by log partition and offset; some megabytes at a time.
+
+    Parameters
+    ----------
+    files : sequence of (file, buckets)
+        As `split_off` told.
+    bucket : int
+    """
+    places = [(file, at) for file, buckets in files for at, number in enumerate(buckets) if number == bucket]
+    with ExitStack() as stack:
+        readers = {file: stack.enter_context(pq.ParquetFile(file)) for file, _ in places}
+        if not places:
+            return
+        known = [readers[file].read_row_group(at, _PLACES, use_threads=False) for file, at in places]
+        part = np.repeat(np.arange(len(known)), [len(table) for table in known])
+        row = np.concatenate([np.arange(len(table)) for table in known])
+        about = pa.concat_tables(known).combine_chunks()
+        order, size = _order(about), about["size"].to_numpy()
+        largest = max(int(table["size"].to_numpy().sum()) for table in known)
+
+        @lru_cache(maxsize=max(2, 2 * _HELD // max(largest, 1)))
+        def read(number: int) -> pa.Table:
+            file, at = places[number]
+            return readers[file].read_row_group(at, RAW, use_threads=False)
+
+        ends = np.cumsum(size[order].astype(np.int64) + 1)
+        start = 0
+        while start < len(order):
+            before = int(ends[start - 1]) if start else 0
+            end = max(start + 1, int(np.searchsorted(ends, before + _AT_ONCE, "right")))
+            mine = order[start:end]
+            yield _gathered(read, part[mine], row[mine])
+            start = end
+
+
+def _order(about: pa.Table) -> npt.NDArray[np.int64]:
+    coded = about["key"].combine_chunks().dictionary_encode()
+    groups = [*(group_of(key) for key in coded.dictionary.to_pylist()), b""]
+    number = {group: at for at, group in enumerate(sorted(set(groups)))}
+    group = np.array([number[one] for one in groups], np.int64)[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    place = [about[name].fill_null(-1).to_numpy() for name in ("offset", "partition")]
+    found: npt.NDArray[np.int64] = np.lexsort((*place, group))
+    return found
+
+
+def _gathered(read: Callable[[int], pa.Table], part: Int64, row: Int64) -> pa.RecordBatch:
+    """The rows that stand in some places, in this order."""
+    parts = sorted(set(part.tolist()))
+    rows = pa.concat_tables([read(one).take(pa.array(row[part == one])) for one in parts])
+    back = np.empty(len(part), np.int64)
+    back[np.concatenate([np.flatnonzero(part == one) for one in parts])] = np.arange(len(part))
+    return rows.combine_chunks().take(pa.array(back)).to_batches()[0]

@@ -1,0 +1,102 @@
+"""Records that are no commits: each in one bucket, all of a group together in the order of the log, whatever is held at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.pipeline.direct import rest
+from counterpoise.pipeline.direct.asked_lag import ASKED, AskedLag, LagKnown, seen_at
+from counterpoise.pipeline.direct.lag_rows import LAG_COLUMNS
+from counterpoise.pipeline.direct.one_file import OneFile
+from counterpoise.pipeline.direct.reading import RAW_SCHEMA
+from counterpoise.pipeline.direct.sums_file import BUCKETS
+from counterpoise.pipeline.direct.tasks import Piece
+
+RECORDS = "consumer_offsets.parquet"
+
+
+def pieces_of_shop(shop: Path, out: Path) -> list[Piece]:
+    """The records of the shop in two files, the later ones first; with a key that is too short and one that is null."""
+    whole = pq.read_table(shop / RECORDS).select(RAW_SCHEMA.names).cast(RAW_SCHEMA)
+    odd = [{**row, "key": key} for row, key in zip(whole.slice(0, 2).to_pylist(), (b"\x00\x03\x00", None), strict=True)]
+    half = len(whole) // 2
+    pq.write_table(whole.slice(half), out / "first.parquet", row_group_size=4_000)
+    pq.write_table(
+        pa.concat_tables([whole.slice(0, half), pa.Table.from_pylist(odd, RAW_SCHEMA)]),
+        out / "last.parquet",
+        row_group_size=9_000,
+    )
+    files = [str(out / name) for name in ("first.parquet", "last.parquet")]
+    return [Piece("c", ((file, tuple(range(pq.read_metadata(file).num_row_groups))),)) for file in files]
+
+
+@pytest.mark.parametrize(("held", "at_once"), [(16 << 20, 8 << 20), (2_000, 3_000), (2_000, 1)], ids=str)
+def test_every_group_comes_whole_and_in_the_order_of_the_log(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int, at_once: int
+) -> None:
+    monkeypatch.setattr(rest, "_HELD", held)
+    monkeypatch.setattr(rest, "_AT_ONCE", at_once)
+    told = [rest.split_off(piece, str(tmp_path)) for piece in pieces_of_shop(shop, tmp_path)]
+    files = [(about["rest"], about["buckets"]) for about in told]
+    read: list[dict[str, Any]] = []
+    for bucket in range(BUCKETS):
+        mine = [row for batch in rest.in_log_order(files, bucket) for row in batch.to_pylist()]
+        groups = [group for group, _ in groupby(mine, key=lambda row: rest.group_of(row["key"]))]
+        assert groups == sorted(set(groups))
+        read += mine
+    for _, rows in groupby(read, key=lambda row: rest.group_of(row["key"])):
+        places = [(row["partition"], row["offset"]) for row in rows]
+        assert places == sorted(places)
+    raw = [row for name in ("first.parquet", "last.parquet") for row in pq.read_table(tmp_path / name).to_pylist()]
+    others = [row for row in raw if row["key"] is None or row["key"] >= b"\x00\x02"]
+    assert Counter(map(str, read)) == Counter(map(str, others))
+    assert (len(files[0][1]) > len(set(files[0][1]))) == (held == 2_000)
+
+
+def test_what_is_split_off_is_counted_by_type(shop: Path, tmp_path: Path) -> None:
+    told = [kind for piece in pieces_of_shop(shop, tmp_path) for kind in rest.split_off(piece, str(tmp_path))["kinds"]]
+    raw = pa.concat_tables([pq.read_table(tmp_path / name) for name in ("first.parquet", "last.parquet")])
+    others = raw.filter(pc.fill_null(pc.greater_equal(raw["key"], b"\x00\x02"), True)).to_pylist()
+    kinds = Counter(None if row["key"] is None else int.from_bytes(row["key"][:2], "big") for row in others)
+    assert {kind: sum(n for one, n, *_ in told if one == kind) for kind, *_ in told} == dict(kinds)
+    assert sum(gone for _, _, gone, *_ in told) == sum(row["value"] is None for row in others)
+    times = [int(row["timestamp"].timestamp() * 1e6) for row in others]
+    assert (min(at for *_, at, _ in told), max(at for *_, at in told)) == (min(times), max(times))
+
+
+def lag_row(group: str, at: int, lag: int | None, quality: str = "exact") -> dict[str, Any]:
+    blank = dict.fromkeys(LAG_COLUMNS.names)
+    return {**blank, "group_id": group, "topic": "t", "partition": 0, "at": at, "lag": lag, "quality": quality, "clamped": False}
+
+
+def test_a_generation_is_given_the_last_sample_that_any_group_of_the_cluster_has(tmp_path: Path) -> None:
+    """The bucket's groups have no row at the last instants that were sampled: whether these count depends on other buckets."""
+    rows = [lag_row("g", 10, 7), lag_row("g", 15, 8, "interpolated"), lag_row("g", 20, 9, "interpolated"), lag_row("h", 10, None)]
+    batch = pa.RecordBatch.from_pylist(rows, schema=LAG_COLUMNS)
+    seen: set[int] = set()
+    instants = pa.array([10, 20, 30]).to_numpy()
+    picked = pa.concat_tables([*AskedLag([("g", 35), ("h", 12), ("g", 5)], instants).pick(lambda: iter([batch]), seen)])
+    assert (seen, seen_at(batch)) == ({10}, {10})
+    with OneFile(str(tmp_path), "asked", ASKED) as out:
+        out.write(picked, 3)
+
+    def known(group: str, at: int, *seen: int) -> list[tuple[Any, ...]] | None:
+        assert out.file is not None
+        told = LagKnown([(out.file, out.marks)], 3, pa.array(seen, pa.int64()).to_numpy()).at(group, at)
+        if told is None:
+            return None
+        return [(entry["topic"], entry["partitions"].tolist(), entry["lags"].tolist()) for entry in told]
+
+    assert known("g", 35, 10) == [("t", [0], [7])]
+    assert known("g", 35, 10, 20) == [("t", [0], [9])]
+    assert known("g", 35, 10, 20, 30) == []
+    assert known("h", 12, 10) == []
+    assert known("g", 5, 10) is None
