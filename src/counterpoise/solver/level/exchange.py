@@ -11,8 +11,9 @@ Orlin: *Network Flows*). When all is dealt, no plan of balanced loads keeps more
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from counterpoise.solver.level.bitsets import Levels, add_to, everybody, lowest, take_from, take_most
 from counterpoise.solver.level.tray import Tray
@@ -23,8 +24,7 @@ NOTHING = -1
 """No topic: what a member takes that only needs an extra for one of its claims."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """A member gives a unit of some topic because it takes one of topic `taken`; by way of `relief`, who takes its extra."""
 
     taken: int
@@ -35,18 +35,20 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """How far every topic is, by which step it was reached, and which are still to be looked at, by distance."""
+    """How far every topic is, by which step it was reached, and which are still to be looked at, by distance.
+
+    `beyond` holds, per distance, topics that were further when somebody last asked: only these can get so near.
+    """
 
     distance: dict[int, int]
     how: dict[int, _Step | None]
     queue: dict[int, list[int]]
+    beyond: dict[int, Sequence[int]]
 
-    def nearest(self) -> Iterator[tuple[int, int]]:
+    def nearest(self) -> list[tuple[int, int]]:
         """The nearest topics and their distance; they leave the queue."""
         here = min(self.queue)
-        for topic in self.queue.pop(here):
-            if self.distance[topic] == here:
-                yield topic, here
+        return [(topic, here) for topic in self.queue.pop(here) if self.distance[topic] == here]
 
 
 class Exchange:
@@ -108,7 +110,7 @@ class Exchange:
         tray, givers = self.tray, everybody(self.excess)
         goal = everybody(tray.rooms) | (tray.spare if tray.extras else 0)
         start = [t for t, layers in enumerate(self.kept) if tray.left[t] or (layers and layers[0] & givers)]
-        found = _Map(dict.fromkeys(start, 0), dict.fromkeys(start), {0: start})
+        found = _Map(dict.fromkeys(start, 0), dict.fromkeys(start), {0: start}, {})
         seen: Levels = {}
         best: tuple[int, int, int] | None = None
         relieved = None
@@ -130,28 +132,37 @@ class Exchange:
         self._cost = best[0]
         return best[1], best[2], found
 
-    def _takers(self, topic: int, here: int, seen: Levels) -> Iterator[tuple[int, int]]:
+    def _takers(self, topic: int, here: int, seen: Levels) -> list[tuple[int, int]]:
         """Members that can take a unit of the topic, at what cost, unless `seen` at no more; those who gave one up gain."""
-        back = self.shed[topic][0] if self.shed[topic] else 0
-        for members, cost in ((back, here - 1), (self.tray.subscribers[topic], here)):
+        able, shed = (self.tray.subscribers[topic], here), self.shed[topic]
+        found = []
+        for members, cost in ((shed[0], here - 1), able) if shed else (able,):
             for known, others in seen.items():
                 if known <= cost:
                     members &= ~others
             if members:
                 seen[cost] = seen.get(cost, 0) | members
-                yield members, cost
+                found.append((members, cost))
+        return found
 
     def _spread(self, topic: int, members: int, relief: int, cost: int, found: _Map) -> None:
         """Note which topics the members can give a unit of, after taking one of `topic`."""
-        far = len(self.kept) + 1
+        everything = range(len(self.kept))
+        distance, far = found.distance, len(everything) + 1
         self._work -= far
         for claimed, table in ((False, self.tray.dealt), (True, self.kept)):
-            there = cost + claimed
-            for other, layers in enumerate(table):
-                if layers and layers[0] & members and there < found.distance.get(other, far):
-                    found.distance[other] = there
+            there, further = cost + claimed, []
+            for other in found.beyond.get(there, everything):
+                if distance.get(other, far) <= there:
+                    continue
+                layers = table[other]
+                if layers and layers[0] & members:
+                    distance[other] = there
                     found.how[other] = _Step(topic, lowest(layers[0] & members, 1), claimed, relief)
                     found.queue.setdefault(there, []).append(other)
+                else:
+                    further.append(other)
+            found.beyond[there] = further
 
     def _follow(self, topic: int, member: int, found: _Map) -> bool:
         """Change hands along the path; False, with nothing changed, where it meets a member twice."""

@@ -34,8 +34,8 @@ def hand_over(problem: Problem, tray: Tray, owner: Int32, excess: Levels, work: 
             return False
     starts = problem.topic_start.tolist()
     for topic, layers in enumerate(exchange.shed):
-        mine = owner[starts[topic] : starts[topic + 1]]
         for layer in layers:
+            mine = owner[starts[topic] : starts[topic + 1]]
             for member in each_bit(layer):
                 mine[(mine == member).argmax()] = UNOWNED
     return True
@@ -50,10 +50,11 @@ def _claims(problem: Problem, owner: Int32, where: Int64) -> list[list[int]]:
         for mine, member in zip(topic.tolist(), owner[where].tolist(), strict=True):
             add_to(held[mine], 1 << member)
         return held
-    claims = np.bincount(topic * wide + owner[where], minlength=n_topics * wide).reshape(n_topics, -1)
-    most = claims.max(axis=1)
-    for layer in range(int(most.max())):
-        rows = (most > layer).nonzero()[0]
-        for mine, members in zip(rows.tolist(), bits_of_rows(claims[rows] > layer), strict=True):
-            held[mine].append(members)
+    topic *= wide
+    topic += owner[where]
+    claims = np.bincount(topic, minlength=n_topics * wide).reshape(n_topics, -1)
+    for layer in range(int(claims.max())):
+        for layers, members in zip(held, bits_of_rows(claims > layer), strict=True):
+            if members:
+                layers.append(members)
     return held
