@@ -7,10 +7,14 @@ from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
+from counterpoise.pipeline.direct.key_book import KeyBook
 from counterpoise.pipeline.direct.lives import last_at
 from counterpoise.pipeline.direct.sums import NEVER, Marks, Sums, joined, mark_counts, summed
 from counterpoise.pipeline.direct.sums_file import BUCKETS, SumsWriter, read_bucket
+from counterpoise.wire.offsets_topic import OffsetKey, RecordType
+from counterpoise.wire.offsets_topic.keys import encode_key
 
 Commit = tuple[int, int, int, int, bool]
 """Key, time, log offset, committed offset, deletion."""
@@ -93,10 +97,10 @@ def test_the_last_place_that_is_not_greater() -> None:
 
 def test_sums_come_back_from_their_buckets(tmp_path: Path) -> None:
     rows = commits(5)
-    names = [b"a", b"b", b"c", b"d"]
-    groups = ["orders", "billing", "orders", "audit é"]
-    with SumsWriter(str(tmp_path)) as writer:
-        code = np.array(writer.codes(names, groups, ["t", "t", "u", "t"], [0, 1, 2, 3]))
+    keys = [OffsetKey("orders", "t", 0), OffsetKey("billing", "t", 1), OffsetKey("orders", "u", 2), OffsetKey("audit é", "t", 3)]
+    book = KeyBook({})
+    code = book.codes(pa.array([encode_key(RecordType.OFFSET_COMMIT, key) for key in keys]).dictionary_encode())
+    with SumsWriter(str(tmp_path), book) as writer:
         sums = single([(int(code[row[0]]), *row[1:]) for row in rows])
         writer.add(sums, sums.ts)
     ((file, buckets),) = writer.files.items()

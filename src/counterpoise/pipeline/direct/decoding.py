@@ -13,17 +13,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from counterpoise.model.problem import Int64
+from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline.direct.by_day import ByDay
-from counterpoise.pipeline.direct.reading import RAW, RAW_SCHEMA, are_commits, plain, raw_batches
+from counterpoise.pipeline.direct.key_book import KeyBook, group_bytes
+from counterpoise.pipeline.direct.reading import RAW, RAW_SCHEMA, plain, raw_batches
 from counterpoise.pipeline.direct.sums import NEVER, Marks, Sums, mark_counts, slots_of
 from counterpoise.pipeline.direct.sums_file import SumsWriter
 from counterpoise.pipeline.direct.tasks import Piece, scratch
-from counterpoise.pipeline.records.commits import COMMIT_COLUMNS, decoded_batch
+from counterpoise.pipeline.records.commits import CODED_COLUMNS, coded_commits
 from counterpoise.wire.offsets_topic.batch import CommitBatch
 
 __all__ = ["Wanted", "decode_piece", "marks_of"]
 
+_TABLE = 4_000_000
+"""Up to so many different numbers are told apart by a table."""
 _RISING = ("log_offset", "log_ts", "committed_offset", "commit_ts")
 
 
@@ -58,16 +61,11 @@ def marks_of(files: Sequence[str]) -> tuple[dict[bytes, int], Marks]:
     groups, times, offsets = [], [], []
     for file in files:
         read = pq.read_table(file, columns=["key", "offset", "timestamp"], use_threads=False).drop_null().combine_chunks()
-        groups += [codes.setdefault(_group_bytes(raw), len(codes)) for raw in read["key"].to_pylist()]
+        groups += [codes.setdefault(group_bytes(raw), len(codes)) for raw in read["key"].to_pylist()]
         times.append(read["timestamp"].cast(pa.int64()).to_numpy())
         offsets.append(read["offset"].to_numpy())
     nothing = [np.zeros(0, np.int64)]
     return codes, Marks.of(np.array(groups, np.int64), np.concatenate(nothing + times), np.concatenate(nothing + offsets))
-
-
-def _group_bytes(key: bytes) -> bytes:
-    """A key's group as its bytes: all keys start with their type and the group's name."""
-    return key[2 : 4 + int.from_bytes(key[2:4], "big")]
 
 
 @dataclass
@@ -81,40 +79,54 @@ class _Told:
     first: int | None = None
     last: int | None = None
 
-    def count(self, good: pa.RecordBatch, decoded: CommitBatch, stamps: pa.Array) -> None:
-        self.errors += len(decoded.rest)
+    def count(self, decoded: CommitBatch, time: Int64, lost: int, lost_times: Int64) -> None:
+        self.errors += lost
         self.tombstones += int(np.count_nonzero(decoded.deleted))
-        self.decoded += good.num_rows
+        self.decoded += len(decoded.row)
         self.transactional += int(np.count_nonzero((decoded.version >= 4) & ~decoded.has_topic_id))
-        known = stamps.drop_null().to_numpy()
-        if len(known):
-            low, high = int(known.min()), int(known.max())
-            self.first = low if self.first is None else min(low, self.first)
-            self.last = high if self.last is None else max(high, self.last)
+        for times in (time, lost_times):
+            if len(times):
+                low, high = int(times.min()), int(times.max())
+                self.first = low if self.first is None else min(low, self.first)
+                self.last = high if self.last is None else max(high, self.last)
 
 
 def decode_piece(piece: Piece, wanted: Wanted) -> dict[str, Any]:
     """Decode and write; tell counts, files by day, files of what cannot be decoded, and of sums."""
     told = _Told()
+    groups, marks = marks_of(wanted.rest)
+    book = KeyBook(groups)
     with (
-        ByDay(wanted.folder, "commits", COMMIT_COLUMNS, _RISING) as days,
+        ByDay(wanted.folder, "commits", CODED_COLUMNS, _RISING) as days,
         _Suspects(wanted.folder) as suspects,
-        SumsWriter(wanted.folder) as sums,
+        SumsWriter(wanted.folder, book) as sums,
     ):
-        summing = _Summing(wanted, sums)
+        summing = _Summing(wanted, marks, book, sums)
         for batch in raw_batches(piece, RAW):
-            mine = are_commits(batch.column("key"))
-            if not mine.all():
-                batch = batch.take(pa.array(np.flatnonzero(mine)))
-            good, decoded = decoded_batch(batch)
-            told.count(good, decoded, batch.column("timestamp").cast(RAW_SCHEMA.field("timestamp").type).cast(pa.int64()))
-            if len(decoded.rest):
-                suspects.write(plain(batch.take(pa.array(decoded.rest))))
+            if book.full:
+                sums.flush()
+                book.clear()
+            codes = book.codes(batch.column("key"))
+            good, decoded = coded_commits(batch, book.columns, codes, lambda found: _names(book, found.key))
+            time = good.column("log_ts").cast(pa.int64()).to_numpy()
+            lost = decoded.rest[np.append(book.commit, False)[codes[decoded.rest]]]
+            told.count(decoded, time, len(lost), suspects.write(batch, lost))
             if good.num_rows:
-                time = good.column("log_ts").cast(pa.int64()).to_numpy()
                 days.write(good, time)
-                summing.add(batch.column("key").dictionary, good, decoded, time)
+                summing.add(good, decoded, time)
     return {**asdict(told), "names": sorted(summing.names), "days": days.files, "suspects": suspects.file, "sums": sums.files}
+
+
+def _names(book: KeyBook, key: Int32) -> list[pa.Array]:
+    """``group_id, topic, partition`` of some keys; names as a dictionary of those that occur."""
+    columns = []
+    for code, names in ((book.group[key], book.groups), (book.topic[key], book.topics)):
+        used = np.flatnonzero(np.bincount(code, minlength=len(names)))
+        place = np.zeros(len(names), np.int32)
+        place[used] = np.arange(len(used), dtype=np.int32)
+        listed = pa.array(list(names), pa.string()).take(pa.array(used))
+        columns.append(pa.DictionaryArray.from_arrays(pa.array(place[code]), listed))
+    return [*columns, pa.array(book.columns.partition[key])]
 
 
 class _Suspects:
@@ -132,42 +144,38 @@ class _Suspects:
         if self._writer is not None:
             self._writer.close()
 
-    def write(self, rows: pa.RecordBatch) -> None:
+    def write(self, batch: pa.RecordBatch, lost: Int64) -> Int64:
+        """Some rows of a batch; when they were."""
+        if not len(lost):
+            return np.zeros(0, np.int64)
+        rows = plain(batch.take(pa.array(lost)))
         if self._writer is None:
             place = scratch(self._folder, "suspects")
             self.file, self._writer = str(place), pq.ParquetWriter(place, RAW_SCHEMA)
         self._writer.write_batch(rows)
+        return np.asarray(rows.column("timestamp").drop_null().cast(pa.int64()))
 
 
 class _Summing:
     """Decoded batches to sums: no row reaches across a sample, a slot or another record of its group."""
 
-    def __init__(self, wanted: Wanted, out: SumsWriter) -> None:
-        self._out = out
-        self._groups, self._marks = marks_of(wanted.rest)
+    def __init__(self, wanted: Wanted, marks: Marks, book: KeyBook, out: SumsWriter) -> None:
+        self._out, self._book, self._marks = out, book, marks
         self._samples, self._width = np.array(wanted.samples, np.int64), wanted.width
         pairs = json.loads(Path(wanted.aborted).read_bytes()) if wanted.aborted is not None else []
         self._aborted = {(int(partition), int(offset)) for partition, offset in pairs}
         self._aborted_offsets = np.array(sorted({offset for _, offset in self._aborted}), np.int64)
         self.names: set[tuple[str, str]] = set()
 
-    def add(self, keys: pa.Array, good: pa.RecordBatch, decoded: CommitBatch, time: Int64) -> None:
-        offset = good.column("log_offset").to_numpy()
-        used = np.flatnonzero(np.bincount(decoded.key, minlength=len(keys)))
-        raw = keys.take(pa.array(used)).to_pylist()
-        first = _first_rows(decoded.key, len(keys))[used]
-        texts = [good.column(name).take(pa.array(first)).to_pylist() for name in ("group_id", "topic", "partition")]
-        code = np.zeros(len(keys), np.int32)
-        code[used] = self._out.codes(raw, *texts)
-        group = np.zeros(len(keys), np.int64)
-        group[used] = [self._groups.get(_group_bytes(one), -1) for one in raw]
-        ids = good.column("topic_id").dictionary_encode()
+    def add(self, good: pa.RecordBatch, decoded: CommitBatch, time: Int64) -> None:
+        offset, key = good.column("log_offset").to_numpy(), decoded.key
+        ids = good.column("topic_id")
         listed = ids.dictionary.to_pylist()
-        id_of = ids.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
-        self._name(decoded.key, id_of, listed, used, texts[1])
+        id_of = ids.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        self._name(self._book.topic[key], id_of, listed)
         global_id = np.array([*(self._out.id_code(one) for one in listed), -1], np.int32)[id_of]
-        rows = _rows_of(code[decoded.key], offset, decoded, time, global_id)
-        cell = slots_of(time, self._samples, self._width) + mark_counts(self._marks, group[decoded.key], time, offset)
+        rows = _rows_of(key, offset, decoded, time, global_id)
+        cell = slots_of(time, self._samples, self._width) + mark_counts(self._marks, self._book.mark[key], time, offset)
         if len(self._aborted):
             keep = np.flatnonzero(self._counts(good.column("log_partition").to_numpy(), offset))
             rows, cell = rows.take(keep), cell[keep]
@@ -180,25 +188,21 @@ class _Summing:
             keep[row] = (int(partition[row]), int(offset[row])) not in self._aborted
         return keep
 
-    def _name(self, key: Any, id_of: Any, ids: list[str], used: Int64, topics: list[str]) -> None:
-        """Which topic an id belongs to; nearly always all commits of a key have one id."""
-        if not ids:
-            return
-        topic = np.zeros(int(used[-1]) + 1, np.int64)
-        topic[used] = np.arange(len(used))
-        newest = np.full(len(topic), -1, np.int32)
-        newest[key] = id_of
-        pairs = {(int(newest[at]), topics[number]) for number, at in enumerate(used.tolist())}
-        for row in np.flatnonzero(newest[key] != id_of).tolist():
-            pairs.add((int(id_of[row]), topics[int(topic[key[row]])]))
-        self.names |= {(ids[at], name) for at, name in pairs if at >= 0}
+    def _name(self, topic: Int32, id_of: Any, ids: list[str]) -> None:
+        """Which topic an id belongs to."""
+        if ids:
+            topics = list(self._book.topics)
+            pairs = _different((id_of.astype(np.int64) + 1) * len(topics) + topic, (len(ids) + 1) * len(topics))
+            self.names |= {(ids[at // len(topics) - 1], topics[at % len(topics)]) for at in pairs if at >= len(topics)}
 
 
-def _first_rows(key: Any, n: int) -> Int64:
-    """For each key a row that has it."""
-    row = np.zeros(n, np.int64)
-    row[key] = np.arange(len(key))
-    return row
+def _different(codes: Int64, end: int) -> list[int]:
+    """Which numbers, below `end`, are among the codes."""
+    if end <= _TABLE:
+        table = np.zeros(end, np.bool_)
+        table[codes] = True
+        codes = np.flatnonzero(table)
+    return sorted(set(codes.tolist()))
 
 
 def _rows_of(code: Any, offset: Int64, decoded: CommitBatch, time: Int64, topic_id: Any) -> Sums:

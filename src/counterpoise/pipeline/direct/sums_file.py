@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -12,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int32, Int64
+from counterpoise.pipeline.direct.footers import opened
+from counterpoise.pipeline.direct.key_book import KeyBook
 from counterpoise.pipeline.direct.sums import Sums, joined, summed
 from counterpoise.pipeline.direct.tasks import scratch
 
@@ -35,17 +36,15 @@ _HELD = 400_000
 
 
 class SumsWriter:
-    """The sums of one task."""
+    """The sums of one task; their keys are codes of its `KeyBook`, which is cleared after a `flush` alone."""
 
-    def __init__(self, folder: str) -> None:
-        self._place = scratch(folder, "sums")
+    def __init__(self, folder: str, book: KeyBook) -> None:
+        self._place, self._book = scratch(folder, "sums"), book
         self._writer: pq.ParquetWriter | None = None
         self._buckets: list[int] = []
         self._clear()
 
     def _clear(self) -> None:
-        self._code: dict[bytes, int] = {}
-        self._keys: list[tuple[str, str, int]] = []
         self._ids: dict[str, int] = {}
         self._parts: list[Sums] = []
         self._cells: list[Int64] = []
@@ -56,7 +55,7 @@ class SumsWriter:
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
-            self._flush()
+            self.flush()
         if self._writer is not None:
             self._writer.close()
 
@@ -65,18 +64,8 @@ class SumsWriter:
         """The file, if there are sums, and the bucket of each of its row groups."""
         return {str(self._place): self._buckets} if self._buckets else {}
 
-    def codes(self, raw: Sequence[bytes], groups: Sequence[str], topics: Sequence[str], partitions: Sequence[int]) -> list[int]:
-        """A number for each key; the same for equal ones until the next batch is added."""
-        found = []
-        for key, group, topic, partition in zip(raw, groups, topics, partitions, strict=True):
-            code = self._code.setdefault(key, len(self._keys))
-            if code == len(self._keys):
-                self._keys.append((group, topic, partition))
-            found.append(code)
-        return found
-
     def id_code(self, topic_id: str) -> int:
-        """The same for a topic id."""
+        """A number for a topic id; the same for equal ones until the next batch is added."""
         return self._ids.setdefault(topic_id, len(self._ids))
 
     def add(self, rows: Sums, cell: Int64) -> None:
@@ -91,23 +80,24 @@ class SumsWriter:
             rows, cell = summed(joined(self._parts), np.concatenate(self._cells))
             self._parts, self._cells, self._rows = [rows], [cell], len(rows)
             if self._rows > _HELD:
-                self._flush()
+                self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what is held."""
         if self._parts:
             rows, _ = summed(joined(self._parts), np.concatenate(self._cells))
             self._write(rows)
         self._clear()
 
     def _write(self, rows: Sums) -> None:
-        groups, topics, partitions = zip(*self._keys, strict=True)
-        of_key = np.array([crc32(name.encode()) % BUCKETS for name in groups], np.int64)
-        bucket = of_key[rows.key]
+        book, groups = self._book, list(self._book.groups)
+        bucket = np.array([crc32(name.encode()) % BUCKETS for name in groups], np.int64)[book.group[rows.key]]
         order = np.argsort(bucket, kind="stable")
         rows, bucket = rows.take(order), bucket[order]
-        key = pa.array(rows.key)
         names = pa.array([*self._ids, None], pa.string())
-        columns: list[Any] = [pa.array(groups).take(key), pa.array(topics).take(key), pa.array(partitions, pa.int32()).take(key)]
+        columns: list[Any] = [pa.array(groups, pa.string()).take(pa.array(book.group[rows.key]))]
+        columns += [pa.array(list(book.topics), pa.string()).take(pa.array(book.topic[rows.key]))]
+        columns += [pa.array(book.columns.partition[rows.key])]
         columns += [names.take(pa.array(np.where(rows.topic_id < 0, len(self._ids), rows.topic_id)))]
         columns += [pa.array(rows.deleted), *(pa.array(getattr(rows, name)) for name in _NUMBERS)]
         table = pa.Table.from_arrays(columns, schema=_SCHEMA)
@@ -127,7 +117,7 @@ def read_bucket(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> pa.T
     for file, buckets in files:
         mine = [at for at, number in enumerate(buckets) if number == bucket]
         if mine:
-            with pq.ParquetFile(Path(file)) as reader:
+            with opened(file) as reader:
                 parts.append(reader.read_row_groups(mine, use_threads=False).cast(_SCHEMA))
     return pa.concat_tables(parts).combine_chunks()
 

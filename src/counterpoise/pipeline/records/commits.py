@@ -16,9 +16,19 @@ from counterpoise.pipeline.records.place import without_place
 from counterpoise.pipeline.schemas import OFFSET_COMMITS
 from counterpoise.wire.columns import BinaryColumn, pack_slices
 from counterpoise.wire.offsets_topic import uuid_text
-from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
+from counterpoise.wire.offsets_topic.batch import CommitBatch, KeyColumns, decode_commits
 
-__all__ = ["COMMIT_COLUMNS", "binary_column", "commit_batch", "commit_batches", "constant", "decoded_batch", "undecided"]
+__all__ = [
+    "CODED_COLUMNS",
+    "COMMIT_COLUMNS",
+    "binary_column",
+    "coded_commits",
+    "commit_batch",
+    "commit_batches",
+    "constant",
+    "strings",
+    "undecided",
+]
 
 Kernel = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -29,6 +39,9 @@ _LATEST_MS = 253_402_300_799_999
 COMMIT_COLUMNS = arrow_schema(StructType(OFFSET_COMMITS.fields[1:]))
 """`OFFSET_COMMITS` without the cluster."""
 _WITH_CLUSTER = arrow_schema(OFFSET_COMMITS)
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+CODED_COLUMNS = pa.schema([(field.name, _TEXT if pa.types.is_string(field.type) else field.type) for field in COMMIT_COLUMNS])
+"""The same with all texts as a dictionary: Parquet takes it as it is, without a look at every row."""
 
 
 def commit_batches(cluster: str = "default", *, damaged: bool = False) -> Kernel:
@@ -57,7 +70,20 @@ def commit_batch(batch: pa.RecordBatch, *, damaged: bool = True) -> pa.RecordBat
     place and nulls (`group_id` is null in no other row), so that whoever counts rows sees it; or not at all, if `damaged`
     is not set.
     """
-    good, decoded = decoded_batch(batch)
+    keys, values, decoded = _decode(batch)
+    about, key = decoded.keys, pa.array(decoded.key)
+    names = [
+        strings(keys.data, about.group_start, about.group_length).take(key),
+        strings(keys.data, about.topic_start, about.topic_length).take(key),
+        pa.array(about.partition[decoded.key]),
+    ]
+    good = pa.RecordBatch.from_arrays(
+        [
+            one.dictionary_decode() if isinstance(one, pa.DictionaryArray) else one
+            for one in _columns(batch, names, values, decoded)
+        ],
+        schema=COMMIT_COLUMNS,
+    )
     if not len(decoded.rest) or not damaged:
         return good
     lost = _take_place(batch, decoded.rest)
@@ -66,10 +92,22 @@ def commit_batch(batch: pa.RecordBatch, *, damaged: bool = True) -> pa.RecordBat
     return pa.concat_batches([good, bad])
 
 
-def decoded_batch(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, CommitBatch]:
-    """The rows that can be decoded, as columns, and what the kernel says of all; keys may come as a dictionary."""
-    keys, values, decoded = _decode(batch)
-    return _columns(batch, keys, values, decoded), decoded
+def coded_commits(
+    batch: pa.RecordBatch, keys: KeyColumns, codes: npt.NDArray[np.int32], names: Callable[[CommitBatch], list[pa.Array]]
+) -> tuple[pa.RecordBatch, CommitBatch]:
+    """The rows of a batch that can be decoded, with `CODED_COLUMNS`, and what the kernel says of all.
+
+    Parameters
+    ----------
+    keys, codes
+        Decoded keys, and each row's (-1: null).
+    names : callable
+        Columns ``group_id, topic, partition`` of what was decoded, names as a dictionary.
+    """
+    codes = _placed(batch, codes)
+    values = binary_column(batch.column("value"))
+    decoded = decode_commits(keys, codes, values)
+    return pa.RecordBatch.from_arrays(_columns(batch, names(decoded), values, decoded), schema=CODED_COLUMNS), decoded
 
 
 def constant(text: str, n: int) -> pa.Array:
@@ -105,36 +143,36 @@ def _decode(batch: pa.RecordBatch) -> tuple[BinaryColumn, BinaryColumn, CommitBa
     encoded = batch.column("key").dictionary_encode()
     keys = binary_column(encoded.dictionary)
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    lost = without_place(batch)
-    if len(lost):
-        codes = codes.copy()
-        codes[lost] = -1  # as if they had no key: of such a record no table can say when it was
+    codes = _placed(batch, codes)
     values = binary_column(batch.column("value"))
     return keys, values, decode_commits(keys, codes, values)
 
 
-def _columns(batch: pa.RecordBatch, keys: BinaryColumn, values: BinaryColumn, decoded: CommitBatch) -> pa.RecordBatch:
-    about = decoded.keys
-    group = _strings(keys.data, about.group_start, about.group_length).take(pa.array(decoded.key))
-    topic = _strings(keys.data, about.topic_start, about.topic_length).take(pa.array(decoded.key))
+def _placed(batch: pa.RecordBatch, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Rows without a place in the log as if they had no key: of such a record no table can say when it was."""
+    lost = without_place(batch)
+    if len(lost):
+        codes = codes.copy()
+        codes[lost] = -1
+    return codes
+
+
+def _columns(batch: pa.RecordBatch, names: list[pa.Array], values: BinaryColumn, decoded: CommitBatch) -> list[pa.Array]:
+    """As in `CODED_COLUMNS`; `names` are ``group_id, topic, partition``."""
     gone = decoded.deleted
     live = None if not gone.any() else gone
-    version = decoded.version.astype(np.int32)
-    arrays = [
+    return [
         *_take_place(batch, decoded.row),
-        group,
-        topic,
-        pa.array(about.partition[decoded.key]),
+        *names,
         pa.array(decoded.offset, mask=live),
         pa.array(decoded.leader_epoch, mask=live),
         _metadata(values, decoded, live),
         _time(decoded.commit_timestamp),
         _time(decoded.expire_timestamp),
         _topic_ids(decoded),
-        pa.array(version, mask=live),
+        pa.array(decoded.version.astype(np.int32), mask=live),
         pa.array(gone),
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=COMMIT_COLUMNS)
 
 
 def _take_place(batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> list[pa.Array]:
@@ -145,18 +183,18 @@ def _take_place(batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> list[pa.A
     return [column.take(wanted) for column in place]
 
 
-def _strings(data: npt.NDArray[np.uint8], start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> pa.Array:
+def strings(data: npt.NDArray[np.uint8], start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> pa.Array:
+    """Slices of bytes, valid UTF-8, as texts."""
     offsets, packed = pack_slices(data, start, length)
     return pa.StringArray.from_buffers(len(start), pa.py_buffer(offsets), pa.py_buffer(packed))
 
 
-def _metadata(values: BinaryColumn, decoded: CommitBatch, gone: npt.NDArray[np.bool_] | None) -> pa.Array:
+def _metadata(values: BinaryColumn, decoded: CommitBatch, gone: npt.NDArray[np.bool_] | None) -> pa.DictionaryArray:
     if not decoded.metadata_length.any():
-        offsets = pa.py_buffer(np.zeros(len(decoded.row) + 1, np.int32))
-        text = pa.StringArray.from_buffers(len(decoded.row), offsets, pa.py_buffer(b""))
-    else:
-        text = _strings(values.data, decoded.metadata_start, decoded.metadata_length)
-    return text if gone is None else pc.if_else(pa.array(gone), pa.scalar(None, pa.string()), text)
+        codes = pa.array(np.zeros(len(decoded.row), np.int32), mask=gone)
+        return pa.DictionaryArray.from_arrays(codes, pa.array([""]))
+    text = strings(values.data, decoded.metadata_start, decoded.metadata_length)
+    return (text if gone is None else pc.if_else(pa.array(gone), pa.scalar(None, pa.string()), text)).dictionary_encode()
 
 
 def _time(ms: npt.NDArray[np.int64]) -> pa.Array:
@@ -166,10 +204,10 @@ def _time(ms: npt.NDArray[np.int64]) -> pa.Array:
     return pa.array(ms * 1000, mask=None if known.all() else ~known).cast(_UTC_US)
 
 
-def _topic_ids(decoded: CommitBatch) -> pa.Array:
+def _topic_ids(decoded: CommitBatch) -> pa.DictionaryArray:
     n = len(decoded.row)
     if not decoded.has_topic_id.any():
-        return pa.nulls(n, pa.string())
+        return pa.DictionaryArray.from_arrays(pa.nulls(n, pa.int32()), pa.array([], pa.string()))
     raw: Any = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(16), n, [None, pa.py_buffer(np.ascontiguousarray(decoded.topic_id))]
     )
@@ -178,4 +216,4 @@ def _topic_ids(decoded: CommitBatch) -> pa.Array:
     codes = encoded.indices
     if not decoded.has_topic_id.all():
         codes = pc.if_else(pa.array(decoded.has_topic_id), codes, pa.scalar(None, codes.type))
-    return names.take(codes)
+    return pa.DictionaryArray.from_arrays(codes, names)

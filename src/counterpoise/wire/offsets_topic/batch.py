@@ -78,13 +78,13 @@ class CommitBatch:
     has_topic_id: Bool
 
 
-def decode_commits(keys: BinaryColumn, codes: Int32, values: BinaryColumn) -> CommitBatch:
+def decode_commits(keys: BinaryColumn | KeyColumns, codes: Int32, values: BinaryColumn) -> CommitBatch:
     """Decode the offset commits of a batch; never raises, whatever the bytes.
 
     Parameters
     ----------
-    keys : BinaryColumn
-        The distinct keys, as a dictionary encoding gives them (repeats do no harm).
+    keys : BinaryColumn or KeyColumns
+        The distinct keys, as a dictionary encoding gives them (repeats do no harm), or what `decode_keys` gave for them.
     codes : int32[n]
         Index into `keys` for every row; -1 = the key is null.
     values : BinaryColumn
@@ -99,7 +99,7 @@ def decode_commits(keys: BinaryColumn, codes: Int32, values: BinaryColumn) -> Co
     -----
     O(K + n), vectorised; rows that brokers do not write in that form cost a row-wise decoding each.
     """
-    decoded_keys = decode_keys(keys)
+    decoded_keys = keys if isinstance(keys, KeyColumns) else decode_keys(keys)
     type_of_row = np.append(decoded_keys.record_type, np.int16(NO_TYPE))[codes]
     fault = np.append(decoded_keys.fault, np.uint8(Fault.NULL_KEY))[codes]
     commit = (fault == Fault.NONE) & (type_of_row >= 0) & (type_of_row <= RecordType.OFFSET_COMMIT)

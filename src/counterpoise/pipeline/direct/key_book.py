@@ -1,0 +1,118 @@
+"""Keys of commits as a task meets them: each is decoded once, in however many batches it comes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from counterpoise.model.problem import Int32
+from counterpoise.pipeline.records.commits import binary_column, strings
+from counterpoise.wire.offsets_topic import Fault
+from counterpoise.wire.offsets_topic.batch_keys import KeyColumns, decode_keys
+from counterpoise.wire.offsets_topic.keys import RecordType
+
+__all__ = ["KeyBook", "group_bytes"]
+
+_AFTER_COMMITS = pa.scalar(b"\x00\x02", pa.binary())
+_MOST = 400_000
+"""Keys that are known at most (some 200 bytes each): memory does not grow with the capture."""
+
+
+class KeyBook:
+    """Codes of keys, and columns by code.
+
+    Parameters
+    ----------
+    marked : mapping
+        Groups, by their bytes in a key (`group_bytes`), to whatever code.
+
+    Attributes
+    ----------
+    columns : KeyColumns
+        Of the keys so far, without their names.
+    commit : bool[K]
+        Whether a key is that of a commit, sound or not.
+    group, topic : int32[K]
+        Codes into `groups` and `topics`, -1 where the key is no sound commit key.
+    mark : int64[K]
+        The code in `marked`, -1 for none.
+    groups, topics : dict of name to code
+    """
+
+    def __init__(self, marked: Mapping[bytes, int]) -> None:
+        self._marked = marked
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all keys: codes begin anew."""
+        self._code: defaultdict[bytes | None, int] = defaultdict(count().__next__)
+        self.columns = decode_keys(binary_column(pa.array([], pa.binary())))
+        self.commit = np.zeros(0, np.bool_)
+        self.group, self.topic = np.zeros(0, np.int32), np.zeros(0, np.int32)
+        self.mark = np.zeros(0, np.int64)
+        self._mark_of_group: list[int] = []
+        self.groups: dict[str, int] = {}
+        self.topics: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.commit)
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to `clear` it."""
+        return len(self) > _MOST
+
+    def codes(self, keys: pa.DictionaryArray) -> Int32:
+        """The code of each row's key, -1 for a null."""
+        at = keys.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        used = np.flatnonzero(np.bincount(at + 1, minlength=len(keys.dictionary) + 1)[1:])
+        known = len(self)
+        raw = keys.dictionary.take(pa.array(used)).cast(pa.binary())
+        code = np.full(len(keys.dictionary) + 1, -1, np.int32)  # the last one is for nulls
+        code[used] = np.fromiter(map(self._code.__getitem__, raw.to_pylist()), np.int32, len(used))
+        if len(self._code) > known:
+            self._learn(raw.filter(pa.array(code[used] >= known)))
+        found: Int32 = code[at]
+        return found
+
+    def _learn(self, raw: pa.Array) -> None:
+        """New keys, in the order of their codes."""
+        column = binary_column(raw)
+        new = decode_keys(column)
+        sound = (new.fault == Fault.NONE) & (new.record_type >= 0) & (new.record_type <= RecordType.OFFSET_COMMIT)
+        group = _codes(strings(column.data, new.group_start, new.group_length), sound, self.groups)
+        topic = _codes(strings(column.data, new.topic_start, new.topic_length), sound, self.topics)
+        for name in list(self.groups)[len(self._mark_of_group) :]:
+            text = name.encode()
+            self._mark_of_group.append(self._marked.get(len(text).to_bytes(2, "big") + text, -1))
+        gone = np.zeros(len(raw), np.int64)  # names lie in the bytes of this batch alone
+        new = replace(new, group_start=gone, group_length=gone, topic_start=gone, topic_length=gone)
+        self.columns = KeyColumns(*(_joined(getattr(self.columns, one.name), getattr(new, one.name)) for one in fields(new)))
+        self.commit = _joined(self.commit, pc.less(raw, _AFTER_COMMITS).to_numpy(zero_copy_only=False))
+        self.group, self.topic = _joined(self.group, group), _joined(self.topic, topic)
+        self.mark = _joined(self.mark, np.array([*self._mark_of_group, -1], np.int64)[group])
+
+
+def group_bytes(key: bytes) -> bytes:
+    """A key's group as its bytes: all keys start with their type and the group's name."""
+    return key[2 : 4 + int.from_bytes(key[2:4], "big")]
+
+
+def _joined(before: npt.NDArray[Any], new: npt.NDArray[Any]) -> Any:
+    return np.concatenate((before, new))
+
+
+def _codes(names: pa.StringArray, sound: npt.NDArray[np.bool_], known: dict[str, int]) -> Int32:
+    encoded = names.filter(pa.array(sound)).dictionary_encode()
+    of_name = np.array([known.setdefault(name, len(known)) for name in encoded.dictionary.to_pylist()], np.int32)
+    code = np.full(len(sound), -1, np.int32)
+    code[sound] = of_name[encoded.indices.to_numpy()] if len(of_name) else -1
+    return code
