@@ -24,6 +24,7 @@ from counterpoise.pipeline.source.sources import (
     check_columns,
     check_source,
     count_records,
+    is_plain,
     read_capture,
     reading,
 )
@@ -82,7 +83,8 @@ def run_audit(
     check_out(out, salt)
     sizes = [count_records(one) for one in sources.values()]
     known = [size for size in sizes if size is not None]
-    spark, made = local_session(records=sum(known) if len(known) == len(sizes) else None)
+    by_tasks = (choice or Choice()) == Choice() and all(map(is_plain, sources.values()))
+    spark, made = local_session(records=sum(known) if len(known) == len(sizes) else None, by_tasks=by_tasks)
     try:
         return audit(spark, sources, out, strategies=strategies, choice=choice, salt=salt, into=into, progress=progress)
     finally:

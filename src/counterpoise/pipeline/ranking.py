@@ -12,16 +12,12 @@ from counterpoise.pipeline.findings import findings_of
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import FINDINGS
 
-__all__ = ["finding_batches", "findings", "ranked"]
+__all__ = ["finding_batches", "findings"]
 
 
 def findings(report: DataFrame) -> DataFrame:
     """Table `findings` from `group_report`; rank 1 is the most important of all clusters, ties go by group and kind."""
-    return ranked(report.mapInArrow(finding_batches, FINDINGS))
-
-
-def ranked(found: DataFrame) -> DataFrame:
-    """Findings with their rank."""
+    found = report.mapInArrow(finding_batches, FINDINGS)
     order = Window.partitionBy(fn.lit(0)).orderBy(fn.desc("score"), "group_id", "kind", "cluster")
     return found.withColumn("rank", fn.row_number().over(order)).select(*FINDINGS.names)
 

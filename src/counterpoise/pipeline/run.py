@@ -19,7 +19,7 @@ from counterpoise.pipeline.direct.direct import Direct
 from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.group_report import group_report
 from counterpoise.pipeline.lag import partition_lag
-from counterpoise.pipeline.ranking import findings, ranked
+from counterpoise.pipeline.ranking import findings
 from counterpoise.pipeline.rebalances import rebalances, topic_names
 from counterpoise.pipeline.replays import measured_replays, metrics, replays
 from counterpoise.pipeline.schemas import TABLES
@@ -30,9 +30,11 @@ from counterpoise.pipeline.stops import stops
 from counterpoise.pipeline.store import Catalog, Folder
 from counterpoise.pipeline.summary import (
     Counted,
+    Found,
     Kinds,
     Sums,
     added_kinds,
+    found_of,
     iso,
     kinds_of,
     lag_note,
@@ -109,7 +111,7 @@ class Run:
             self._judge()
             self._begin("summary")
             sums = self._sums()
-            about = summarize(counted, sums, self._read("findings"), kinds)
+            about = summarize(counted, sums, self._found(), kinds)
             about["notes"] = self._notes(about, counted, sums)
             self._store()
         finally:
@@ -142,8 +144,7 @@ class Run:
             self._spark_lag(self._read("rebalances"))
         self._begin("replays")
         if direct.sampled or not self._ends_known():
-            ends = {name: None if end is None else TimestampType().toInternal(end) for name, end in self._ends.items()}
-            self._rows |= direct.replay(self._at, comparable(strategies), ends)
+            self._rows |= direct.replay(self._at, comparable(strategies), self._end_times())
         else:
             self._spark_replays(self._read("group_generations"), strategies, self._read("partition_lag"))
         return self._counted(told), added_kinds([(kind, *row) for seen in kinds.values() for kind, row in seen.items()])
@@ -226,6 +227,15 @@ class Run:
             self._write(name, anonymous(store.read(self._spark, name, found).drop("date"), salt))
         shutil.rmtree(found.path, ignore_errors=True)
 
+    def _end_times(self) -> dict[str, int]:
+        """When the last record of each cluster was, in microseconds; of one that has none any time will do."""
+        return {name: 0 if end is None else TimestampType().toInternal(end) for name, end in self._ends.items()}
+
+    def _found(self) -> Found:
+        if self._direct is not None and self._reported:
+            return self._direct.found()
+        return found_of(self._read("findings"))
+
     def _sums(self) -> Sums:
         if self._direct is not None and self._reported:
             return self._direct.sums()
@@ -235,7 +245,7 @@ class Run:
         self._begin("report")
         if self._direct is not None and self._reported:
             self._begin("findings")
-            self._write("findings", self._as_of(ranked(self._direct.found())))
+            self._rows["findings"] = self._direct.rank(self._at, self._end_times())
             return
         steps, generations = self._read("rebalances"), self._read("group_generations")
         figures, lag = self._read("metrics"), self._read("partition_lag")

@@ -50,7 +50,9 @@ SMALL = 500_000
 _NAME = "counterpoise audit"
 
 
-def local_session(settings: Mapping[str, str] | None = None, *, records: int | None = None) -> tuple[SparkSession, bool]:
+def local_session(
+    settings: Mapping[str, str] | None = None, *, records: int | None = None, by_tasks: bool = False
+) -> tuple[SparkSession, bool]:
     """The active session, or a new one.
 
     Parameters
@@ -59,6 +61,8 @@ def local_session(settings: Mapping[str, str] | None = None, *, records: int | N
         Further Spark settings; they win over `LOCAL_SETTINGS`. Ignored by an active session.
     records : int, optional
         How many records there are, if that is known: a JVM for few of them starts and compiles faster.
+    by_tasks : bool
+        All work is done by tasks in Python, which the JVM only starts: it compiles fast, however many records there are.
 
     Returns
     -------
@@ -79,7 +83,7 @@ def local_session(settings: Mapping[str, str] | None = None, *, records: int | N
     builder = SparkSession.builder.appName(_NAME)
     remote = "SPARK_REMOTE" in os.environ
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ or remote
-    defaults = {} if submitted else _alone(cores, records)
+    defaults = {} if submitted else _alone(cores, records, by_tasks=by_tasks)
     whole = {**LOCAL_SETTINGS, **defaults, **(settings or {})}
     if remote:
         whole = {name: value for name, value in whole.items() if name.startswith("spark.sql.")}
@@ -90,12 +94,12 @@ def local_session(settings: Mapping[str, str] | None = None, *, records: int | N
     return builder.getOrCreate(), True
 
 
-def _alone(cores: int, records: int | None) -> dict[str, str]:
+def _alone(cores: int, records: int | None, *, by_tasks: bool) -> dict[str, str]:
     small = records is not None and records <= SMALL
     settings = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(cores if small else 2 * cores)}
     settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     quiet = f'"-Dlog4j2.configurationFile={Path(__file__).with_name("log4j2.properties").as_uri()}"'
-    quick = " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC" if small else ""
+    quick = " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC" if small or by_tasks else ""
     settings["spark.driver.extraJavaOptions"] = quiet + quick
     if "SPARK_DRIVER_MEMORY" not in os.environ:
         settings["spark.driver.memory"] = "2g"

@@ -16,9 +16,11 @@ from counterpoise.pipeline.group_report import mean_ratio
 __all__ = [
     "MOST_FINDINGS",
     "Counted",
+    "Found",
     "Kinds",
     "Sums",
     "added_kinds",
+    "found_of",
     "iso",
     "kinds_of",
     "lag_note",
@@ -91,7 +93,29 @@ def sums_of(steps: DataFrame, figures: DataFrame, groups: DataFrame) -> Sums:
     return Sums([tuple(row) for row in causes.collect()], _groups(groups), _strategies(figures), _with_lag(figures))
 
 
-def summarize(counted: Counted, sums: Sums, found: DataFrame, kinds: Kinds) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Found:
+    """What the rules found.
+
+    Attributes
+    ----------
+    kinds : sequence of (severity, kind, number)
+    top : sequence of mapping
+        The first `MOST_FINDINGS` rows of `findings`, by rank.
+    """
+
+    kinds: Sequence[tuple[str, str, int]]
+    top: Sequence[Mapping[str, Any]]
+
+
+def found_of(findings: DataFrame) -> Found:
+    """From table `findings`."""
+    kinds = [tuple(row) for row in findings.groupBy("severity", "kind").count().collect()]
+    top = findings.orderBy("rank", "cluster").limit(MOST_FINDINGS).collect()
+    return Found(kinds, [row.asDict() for row in top])
+
+
+def summarize(counted: Counted, sums: Sums, found: Found, kinds: Kinds) -> dict[str, Any]:
     """The summary but for source, tables and notes."""
     by_type = {str(kind): n for kind, (n, *_) in sorted(kinds.items(), key=lambda item: (item[0] is None, item[0] or 0))}
     classic = kinds.get(2, (0, 0, None, None))
@@ -246,17 +270,15 @@ def _strategies(figures: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict() for row in sums.orderBy("mode", "strategy").limit(1000).collect()]
 
 
-def _findings(found: DataFrame) -> dict[str, Any]:
-    rows = found.groupBy("severity", "kind").count().collect()
+def _findings(found: Found) -> dict[str, Any]:
     by_severity: dict[str, int] = {}
     by_kind: dict[str, int] = {}
-    for row in sorted(rows, key=lambda row: (row["severity"], row["kind"])):
-        by_severity[row["severity"]] = by_severity.get(row["severity"], 0) + row["count"]
-        by_kind[row["kind"]] = by_kind.get(row["kind"], 0) + row["count"]
+    for severity, kind, n in sorted(found.kinds):
+        by_severity[severity] = by_severity.get(severity, 0) + n
+        by_kind[kind] = by_kind.get(kind, 0) + n
     top = []
-    for row in found.orderBy("rank", "cluster").limit(MOST_FINDINGS).collect():
-        one = row.asDict()
-        one["at"] = iso(one["at"])
+    for row in found.top:
+        one = {**row, "at": iso(row["at"])}
         weight = {"critical": 1e6, "warning": 1e3, "notice": 1.0}[one["severity"]]
         one["weight"] = one["score"] / weight - 1
         top.append(one)

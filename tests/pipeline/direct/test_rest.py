@@ -15,7 +15,7 @@ import pytest
 from counterpoise.pipeline.direct import rest
 from counterpoise.pipeline.direct.asked_lag import ASKED, AskedLag, LagKnown, seen_at
 from counterpoise.pipeline.direct.lag_rows import LAG_COLUMNS
-from counterpoise.pipeline.direct.one_file import OneFile
+from counterpoise.pipeline.direct.marked_file import MarkedFile
 from counterpoise.pipeline.direct.reading import RAW_SCHEMA
 from counterpoise.pipeline.direct.sums_file import BUCKETS
 from counterpoise.pipeline.direct.tasks import Piece
@@ -85,7 +85,7 @@ def test_a_generation_is_given_the_last_sample_that_any_group_of_the_cluster_has
     instants = pa.array([10, 20, 30]).to_numpy()
     picked = pa.concat_tables([*AskedLag([("g", 35), ("h", 12), ("g", 5)], instants).pick(lambda: iter([batch]), seen)])
     assert (seen, seen_at(batch)) == ({10}, {10})
-    with OneFile(str(tmp_path), "asked", ASKED) as out:
+    with MarkedFile(str(tmp_path), "asked", ASKED) as out:
         out.write(picked, 3)
 
     def known(group: str, at: int, *seen: int) -> list[tuple[Any, ...]] | None:

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int64
+from counterpoise.pipeline.direct.marked_file import Marked, read_marked
 
 __all__ = ["ASKED", "AskedLag", "LagKnown", "seen_at"]
 
@@ -92,53 +92,34 @@ class LagKnown:
 
     Parameters
     ----------
-    files : sequence of (file, buckets)
-        With a bucket per row group.
+    files : Marked
+        Rows of `ASKED` by bucket.
     bucket : int
     seen : int64
         The instants of the cluster that count, ascending.
     """
 
-    def __init__(self, files: Sequence[tuple[str, Sequence[int]]], bucket: int, seen: Int64) -> None:
+    def __init__(self, files: Marked, bucket: int, seen: Int64) -> None:
         self._seen = seen
-        parts = [ASKED.empty_table()]
-        for file, buckets in files:
-            mine = [at for at, number in enumerate(buckets) if number == bucket]
-            if mine:
-                with pq.ParquetFile(file) as reader:
-                    parts.append(reader.read_row_groups(mine, use_threads=False).cast(ASKED))
         order = [(name, "ascending") for name in ASKED.names[:4]]
-        self._rows = pa.concat_tables(parts).sort_by(order).combine_chunks()
-        self._runs = self._found()
-
-    def _found(self) -> dict[tuple[str, int], tuple[int, int]]:
-        """Where the rows of a group and instant begin and end."""
-        if not len(self._rows):
-            return {}
-        group = self._rows["group_id"].combine_chunks().dictionary_encode()
-        begins = _changes(group.indices.to_numpy(), self._rows["at"].to_numpy())
-        ends = [*begins[1:].tolist(), len(self._rows)]
-        firsts = self._rows.select(["group_id", "at"]).take(pa.array(begins)).to_pylist()
-        return {(row["group_id"], row["at"]): (begin, end) for row, begin, end in zip(firsts, begins.tolist(), ends, strict=True)}
+        rows = read_marked(files, bucket, ASKED).sort_by(order).combine_chunks()
+        self._partition, self._lag = rows["partition"].to_numpy(), rows["lag"].to_numpy()
+        self._topics: dict[tuple[str, int], list[tuple[str, int, int]]] = {}
+        if len(rows):
+            codes = [rows[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in ("group_id", "topic")]
+            begins = _changes(codes[0], rows["at"].to_numpy(), codes[1])
+            firsts = rows.select(["group_id", "at", "topic"]).take(pa.array(begins)).to_pylist()
+            for row, begin, end in zip(firsts, begins.tolist(), [*begins[1:].tolist(), len(rows)], strict=True):
+                self._topics.setdefault((row["group_id"], row["at"]), []).append((row["topic"], begin, end))
 
     def at(self, group: str, moment: int) -> list[Mapping[str, Any]] | None:
         """``topic, partitions, lags`` of what is known of a group at a time; None: nobody's lag was known by then."""
         last = int(np.searchsorted(self._seen, moment, "right")) - 1
         if last < 0:
             return None
-        run = self._runs.get((group, int(self._seen[last])))
-        if run is None:
-            return []
-        rows = self._rows.slice(run[0], run[1] - run[0])
-        topic = rows["topic"].combine_chunks().dictionary_encode()
-        partition, lag = rows["partition"].to_numpy(), rows["lag"].to_numpy()
-        begins = _changes(topic.indices.to_numpy())
-        names = topic.dictionary.to_pylist()
-        codes = topic.indices.to_numpy()[begins].tolist()
-        ends = [*begins[1:].tolist(), len(rows)]
         return [
-            {"topic": names[code], "partitions": partition[begin:end], "lags": lag[begin:end]}
-            for code, begin, end in zip(codes, begins.tolist(), ends, strict=True)
+            {"topic": topic, "partitions": self._partition[begin:end], "lags": self._lag[begin:end]}
+            for topic, begin, end in self._topics.get((group, int(self._seen[last])), ())
         ]
 
 

@@ -14,16 +14,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
 from counterpoise.pipeline.direct.decoding import Wanted, decode_piece
-from counterpoise.pipeline.direct.judging import COUNTS, Marked, OfCluster, Sampled, judge_buckets
+from counterpoise.pipeline.direct.judging import COUNTS, OfCluster, Sampled, judge_buckets
+from counterpoise.pipeline.direct.marked_file import Marked
+from counterpoise.pipeline.direct.ranks import rank_findings
 from counterpoise.pipeline.direct.replaying import Replayed, replay_buckets
 from counterpoise.pipeline.direct.rest import split_off
 from counterpoise.pipeline.direct.stop_rows import STOPS
 from counterpoise.pipeline.direct.tasks import Stretch, pieces_of, work_on
 from counterpoise.pipeline.direct.totals import told_sums
-from counterpoise.pipeline.schemas import FINDINGS, RECORDS
+from counterpoise.pipeline.schemas import RECORDS
 from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.store import Folder
-from counterpoise.pipeline.summary import Sums
+from counterpoise.pipeline.summary import Found, Sums
 from counterpoise.pipeline.tables import day_folder
 
 __all__ = ["Direct"]
@@ -75,25 +77,26 @@ class Direct:
         self._tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
         self._sampled = {name: _sampled(capture) for name, capture in captures.items()}
         self._pieces = pieces_of(captures, self._tasks, stretches)
-        self._rests: dict[str, Marked] = {}
+        self._rests: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
         self.kinds: dict[str, list[Kind]] = {}
         self._sums: dict[str, list[tuple[str, tuple[int, ...]]]] = {name: [] for name in captures}
         self._suspects: dict[str, list[str]] = {}
         self._names: set[tuple[str, str]] = set()
         self._judged: list[dict[str, Any]] = []
         self._replayed: list[dict[str, Any]] = []
+        self._ranked: list[dict[str, Any]] = []
         self._aside = True
 
     def split(self) -> None:
         """Put the records that are no commits into files of their own."""
         pieces, folder = self._pieces, str(self._folder)
         told = work_on(self._spark, len(pieces), lambda number: split_off(pieces[number], folder))
-        self._rests = dict.fromkeys(self._captures, ())
+        self._rests = {name: [] for name in self._captures}
         self.kinds = {name: [] for name in self._captures}
         for piece, about in zip(pieces, told, strict=True):
             self.kinds[piece.cluster] += [(kind, n, gone, *map(_spark_time, at)) for kind, n, gone, *at in about["kinds"]]
             if about["rest"] is not None:
-                self._rests[piece.cluster] += ((about["rest"], tuple(about["buckets"])),)
+                self._rests[piece.cluster].append((about["rest"], tuple(about["buckets"])))
 
     def rests(self) -> dict[str, DataFrame]:
         """Per cluster the records that are no commits."""
@@ -145,7 +148,7 @@ class Direct:
         self._aside, whole, folder = aside, self.sampled, str(self._folder)
         names = self._topic_names()
         of = {
-            name: OfCluster(name, folder, rest, tuple(self._sums[name]), self._sampled[name] if whole else None, names, aside)
+            name: OfCluster(name, folder, rest, self._sums[name], self._sampled[name] if whole else None, names, aside)
             for name, rest in self._rests.items()
         }
         shares = self._shares()
@@ -157,7 +160,7 @@ class Direct:
         tables = ("group_generations", "modern_group_records", "rebalances")
         return self._keep(self._judged, target, (*tables, "partition_lag") if whole else tables)
 
-    def replay(self, target: Folder, strategies: Sequence[str], ends: Mapping[str, int | None]) -> Mapping[str, int]:
+    def replay(self, target: Folder, strategies: Sequence[str], ends: Mapping[str, int]) -> Mapping[str, int]:
         """Write `replays` and `metrics`, and `group_report` unless that is Spark's; how many rows each has.
 
         Parameters
@@ -175,7 +178,7 @@ class Direct:
         of = {
             name: Replayed(
                 *(name, folder, rest, tuple(strategies), self._marked(name, "asked"), seen[name]),
-                *(self._marked(name, "groups"), self._until(name), ends[name] or 0),
+                *(self._marked(name, "groups"), self._until(name), ends[name]),
             )
             for name, rest in self._rests.items()
         }
@@ -186,10 +189,20 @@ class Direct:
         self._replayed = told
         return self._keep(told, target, ("replays", "metrics") if self._aside else ("replays", "metrics", "group_report"))
 
-    def found(self) -> DataFrame:
-        """What the rules found in `group_report`: `FINDINGS`, not ranked."""
-        files = [about["findings"] for about in self._replayed if about["findings"] is not None]
-        return self._spark.read.schema(FINDINGS).parquet(*files) if files else self._spark.createDataFrame([], FINDINGS)
+    def rank(self, target: Folder, ends: Mapping[str, int]) -> int:
+        """Write `findings`, after `replay`; how many there are."""
+        (target.path / "findings").mkdir(parents=True, exist_ok=True)
+        files, folder = [about["findings"] for about in self._replayed if about["findings"] is not None], str(self._folder)
+        self._ranked = work_on(self._spark, 1 if files else 0, lambda _: rank_findings(files, folder, ends))
+        told = [one for about in self._ranked for one in about["tables"].items()]
+        for name, table in told:
+            _place(table["days"], target.path / "findings", name)
+        return sum(table["rows"] for _, table in told)
+
+    def found(self) -> Found:
+        """What the summary tells of `findings`."""
+        kinds = [(severity, kind, n) for about in self._ranked for severity, kind, n in about["kinds"]]
+        return Found(kinds, [{**row, "at": _spark_time(row["at"])} for about in self._ranked for row in about["top"]])
 
     def sums(self) -> Sums:
         """What the summary needs of the tables."""

@@ -30,7 +30,7 @@ from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.wire.offsets_topic import decode_record
 
-__all__ = ["Folding", "micros"]
+__all__ = ["Folded", "Folding", "micros"]
 
 _STEPS = arrow_schema(StructType(REBALANCES.fields[1:]))
 _SLIM = pa.schema([_STEPS.field(name) for name in STEP_COLUMNS])

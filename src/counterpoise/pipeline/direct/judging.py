@@ -20,6 +20,7 @@ from counterpoise.pipeline.direct.folding import Folded, Folding
 from counterpoise.pipeline.direct.group_sums import LagNow, stops_of_groups
 from counterpoise.pipeline.direct.lag_rows import LAG_COLUMNS, lag_rows
 from counterpoise.pipeline.direct.lives import Lives, read_lives
+from counterpoise.pipeline.direct.marked_file import Marked, MarkedFile
 from counterpoise.pipeline.direct.one_file import OneFile
 from counterpoise.pipeline.direct.reporting import PARTS
 from counterpoise.pipeline.direct.rest import in_log_order
@@ -27,7 +28,7 @@ from counterpoise.pipeline.direct.stop_rows import STOPS, stop_rows
 from counterpoise.pipeline.direct.sums_file import read_bucket
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
-__all__ = ["COUNTS", "Marked", "OfCluster", "Sampled", "judge_buckets"]
+__all__ = ["COUNTS", "OfCluster", "Sampled", "judge_buckets"]
 
 COUNTS = StructType(
     [
@@ -42,8 +43,6 @@ COUNTS = StructType(
     ]
 )
 """The columns of `group_report.commit_counts`, and the time of the group's last record of a commit."""
-Marked = tuple[tuple[str, tuple[int, ...]], ...]
-"""Files, and the bucket of each of their row groups."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +107,10 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
     with (
         Folding(of.folder, of.names) as folding,
         ByDay(of.folder, "lag", LAG_COLUMNS, ("at",), ("committed",)) as lag,
-        OneFile(of.folder, "asked", ASKED) as asked,
+        MarkedFile(of.folder, "asked", ASKED) as asked,
         OneFile(of.folder, "stops", arrow_schema(STOPS)) as stops,
         OneFile(of.folder, "counts", arrow_schema(COUNTS)) as counts,
-        OneFile(of.folder, "groups", PARTS) as groups,
+        MarkedFile(of.folder, "groups", PARTS) as groups,
     ):
         for number in buckets:
             folded = folding.fold(in_log_order(of.rest, number))

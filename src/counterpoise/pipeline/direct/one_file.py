@@ -17,15 +17,12 @@ class OneFile:
     ----------
     file : str, optional
         Its name, if there are rows.
-    marks : list of int
-        What was given with each of its row groups.
     """
 
     def __init__(self, folder: str, kind: str, schema: pa.Schema) -> None:
         self._folder, self._kind, self._schema = folder, kind, schema
         self._writer: pq.ParquetWriter | None = None
         self.file: str | None = None
-        self.marks: list[int] = []
 
     def __enter__(self) -> OneFile:
         return self
@@ -34,7 +31,7 @@ class OneFile:
         if self._writer is not None:
             self._writer.close()
 
-    def write(self, rows: pa.RecordBatch | pa.Table, mark: int = 0, **more: str) -> None:
+    def write(self, rows: pa.RecordBatch | pa.Table, **more: str) -> None:
         """Rows as a row group; `more` are columns with one value in all of them."""
         if not rows.num_rows:
             return
@@ -45,5 +42,4 @@ class OneFile:
         for name in self._schema.names:
             columns.setdefault(name, rows[name] if name not in more else None)
         whole = pa.table([columns[name] for name in self._schema.names], schema=self._schema)
-        self._writer.write_table(whole, row_group_size=max(rows.num_rows, 1))
-        self.marks.append(mark)
+        self._writer.write_table(whole)

@@ -15,9 +15,9 @@ from pyspark.sql.types import StructType
 from counterpoise.pipeline.direct.asked_lag import LagKnown
 from counterpoise.pipeline.direct.day_rows import DayRows
 from counterpoise.pipeline.direct.folding import micros
-from counterpoise.pipeline.direct.judging import Marked
+from counterpoise.pipeline.direct.marked_file import Marked, read_marked
 from counterpoise.pipeline.direct.one_file import OneFile
-from counterpoise.pipeline.direct.reporting import GroupKinds, found_in, read_parts, reported
+from counterpoise.pipeline.direct.reporting import PARTS, GroupKinds, found_in, reported
 from counterpoise.pipeline.direct.rest import in_log_order
 from counterpoise.pipeline.direct.strategy_sums import SLIM, StrategySums, strategies_of_groups
 from counterpoise.pipeline.folds.replay_fold import Replay, replays_of_group
@@ -33,6 +33,7 @@ __all__ = ["Replayed", "replay_buckets"]
 _REPLAYS, _METRICS, _REPORT = (arrow_schema(StructType(table.fields[1:])) for table in (REPLAYS, METRICS, GROUP_REPORT))
 _SLIM = pa.schema([_METRICS.field(name) for name in SLIM])
 _GENERATION = b"\x00\x02"
+_GROUPS_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
     Records are decoded once more: to hand on a whole bucket's generations from the task that folded them would cost more.
     """
     sums, kinds = StrategySums(), GroupKinds()
+    known: list[Mapping[str, Any]] = []
+    strategies: dict[str, Mapping[str, Any]] = {}
     with (
         DayRows(of.folder, "replays", _REPLAYS) as replays,
         DayRows(of.folder, "metrics", _METRICS) as metrics,
@@ -88,12 +91,14 @@ def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
                 slim.append(pa.table(batch.select(list(SLIM))))
             figures = pa.concat_tables(slim)
             sums.add(figures)
-            parts = read_parts(of.groups, number)
-            if parts:
-                groups = reported(parts, dict(strategies_of_groups(figures)), of.name, of.until)
+            known += read_marked(of.groups, number, PARTS).to_pylist()
+            strategies |= strategies_of_groups(figures) if of.groups else {}
+            if known and (len(known) >= _GROUPS_AT_ONCE or number == buckets[-1]):
+                groups = reported(known, strategies, of.name, of.until)
                 kinds.add(groups)
                 report.write(groups.select(_REPORT.names))
                 findings.write(found_in(groups))
+                known, strategies = [], {}
     tables = {"replays": replays.told, "metrics": metrics.told, "group_report": report.told}
     return {"tables": tables, "findings": findings.file, "groups": kinds.told, **sums.told}
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from counterpoise.pipeline.direct.folding import micros
@@ -15,24 +14,13 @@ from counterpoise.pipeline.group_report import JUDGED, advise_batches
 from counterpoise.pipeline.ranking import finding_batches
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
-__all__ = ["PARTS", "GroupKinds", "found_in", "read_parts", "reported"]
+__all__ = ["PARTS", "GroupKinds", "found_in", "reported"]
 
 _JUDGED = arrow_schema(JUDGED)
 PARTS = arrow_schema(StructType([*JUDGED.fields[1:], StructField("commits_gone", BooleanType())]))
 """What is known of a group before strategies are asked; their columns are null."""
 _HOUR = 3600
 _DAY = 86400
-
-
-def read_parts(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> list[dict[str, Any]]:
-    """The rows of `PARTS` of one bucket."""
-    found: list[dict[str, Any]] = []
-    for file, buckets in files:
-        mine = [at for at, number in enumerate(buckets) if number == bucket]
-        if mine:
-            with pq.ParquetFile(file) as reader:
-                found += reader.read_row_groups(mine, use_threads=False).cast(PARTS).to_pylist()
-    return found
 
 
 def reported(

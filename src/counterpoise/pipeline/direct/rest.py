@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int64
+from counterpoise.pipeline.direct.footers import opened
 from counterpoise.pipeline.direct.reading import RAW, RAW_SCHEMA, are_commits, plain, raw_batches
 from counterpoise.pipeline.direct.sums_file import BUCKETS
 from counterpoise.pipeline.direct.tasks import Piece, scratch
@@ -134,7 +135,7 @@ def in_log_order(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> Ite
     """
     places = [(file, at) for file, buckets in files for at, number in enumerate(buckets) if number == bucket]
     with ExitStack() as stack:
-        readers = {file: stack.enter_context(pq.ParquetFile(file)) for file, _ in places}
+        readers = {file: stack.enter_context(opened(file)) for file, _ in places}
         if not places:
             return
         known = [readers[file].read_row_group(at, _PLACES, use_threads=False) for file, at in places]

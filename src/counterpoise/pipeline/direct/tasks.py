@@ -12,10 +12,11 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from counterpoise.pipeline.source.sources import Capture
 
-__all__ = ["Piece", "Stretch", "pieces_of", "scratch", "told_by", "told_column", "work_on"]
+__all__ = ["Piece", "Stretch", "pieces_of", "scratch", "work_on"]
 
 _LEAST_ROWS, _MOST_ROWS = 200_000, 5_000_000
 _MOST_PARTITIONS = 10_000
@@ -92,22 +93,20 @@ def work_on(spark: SparkSession, count: int, work: Callable[[int], Mapping[str, 
     if not count:
         return []
 
+    def told(number: int) -> str:
+        return json.dumps({"task": number, **work(number)})
+
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield told_column({"task": number, **work(number)})
+                yield pa.RecordBatch.from_arrays([pa.array([told(number)])], names=["told"])
 
-    return told_by(spark.range(0, count, 1, count).mapInArrow(run, "told string").collect())
-
-
-def told_column(about: Mapping[str, Any]) -> pa.RecordBatch:
-    """What a task tells, as the batch it yields."""
-    return pa.RecordBatch.from_arrays([pa.array([json.dumps(about)])], names=["told"])
-
-
-def told_by(rows: Iterable[Any]) -> list[dict[str, Any]]:
-    """What tasks told, in the order of their numbers."""
-    return sorted((json.loads(row["told"]) for row in rows), key=lambda about: int(about["task"]))
+    if is_remote():
+        rows = [row["told"] for row in spark.range(0, count, 1, count).mapInArrow(run, "told string").collect()]
+    else:
+        # No plan, no query: what the JVM loads and compiles for the first of these costs more than all else it does here.
+        rows = spark.sparkContext.parallelize(range(count), count).map(told).collect()
+    return sorted(map(json.loads, rows), key=lambda about: int(about["task"]))
 
 
 def scratch(folder: str, kind: str) -> Path:

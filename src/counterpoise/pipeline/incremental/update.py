@@ -26,6 +26,7 @@ from counterpoise.pipeline.source.sources import check_source, count_records, re
 from counterpoise.pipeline.summary import (
     Counted,
     Sums,
+    found_of,
     iso,
     kinds_of,
     lag_note,
@@ -176,7 +177,7 @@ def _summary(step: Increment, told: Mapping[str, Any], rest: DataFrame, sums: Su
     counted = Counted(
         told["decoded"] - told["tombstones"], told["tombstones"], told["errors"], told["first"], told["last"], errors
     )
-    about = summarize(counted, sums, step.findings, kinds_of(rest))
+    about = summarize(counted, sums, found_of(step.findings), kinds_of(rest))
     if before:
         about["records"] = _added(before["records"], about["records"])
         for name, pick in (("from", min), ("to", max)):

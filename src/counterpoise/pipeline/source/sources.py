@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, TimestampType
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.dump_folder import folder_of
@@ -31,7 +31,17 @@ from counterpoise.pipeline.source.checks import (
 )
 from counterpoise.pipeline.source.plain_files import RAW, SAMPLED, plain_files
 
-__all__ = ["ONLY_RECORDS", "Capture", "Local", "check_columns", "check_source", "count_records", "read_capture", "reading"]
+__all__ = [
+    "ONLY_RECORDS",
+    "Capture",
+    "Local",
+    "check_columns",
+    "check_source",
+    "count_records",
+    "is_plain",
+    "read_capture",
+    "reading",
+]
 
 RECORDS_FILE = "consumer_offsets.parquet"
 _ENDS_FILE, _TOPICS_FILE, _ABORTED_FILE = "log_offsets.parquet", "topics.json", "aborted_offsets.json"
@@ -121,9 +131,16 @@ def read_capture(spark: SparkSession, source: str | Path) -> Capture:
             return _remote(spark, text.rstrip("/"))
     path = folder_of(Path(source))
     records = _checked(path)
+    local = _local(records, _folder(path, records))
     with reading(str(records)):
-        found = check_columns(spark.read.parquet(str(records.absolute())), str(records))
-    return Capture(found, *_companions(spark, _folder(path, records)), _local(records, _folder(path, records)))
+        # With columns that are known already Spark need not look into the files.
+        reader = spark.read if local is None else spark.read.schema(_schema(_WANTED))
+        found = check_columns(reader.parquet(str(records.absolute())), str(records))
+    return Capture(found, *_companions(spark, _folder(path, records), local), local)
+
+
+def _schema(columns: Mapping[str, DataType]) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
 
 
 def _local(records: Path, folder: Path | None) -> Local | None:
@@ -189,6 +206,14 @@ def count_records(source: str | Path) -> int | None:
         return sum(int(pq.read_metadata(file).num_rows) for file in files)
     except (CaptureError, pa.ArrowException, OSError):
         return None
+
+
+def is_plain(source: str | Path) -> bool:
+    """Whether Arrow can read the records of a source in Spark's place (see `Local`)."""
+    try:
+        return "://" not in str(source) and bool(plain_files(_records_path(folder_of(Path(source))), RAW))
+    except (CaptureError, pa.ArrowException, OSError):
+        return False
 
 
 def check_columns(records: DataFrame, where: str) -> DataFrame:
@@ -258,7 +283,7 @@ def _records_path(path: Path) -> Path:
 
 
 def _companions(
-    spark: SparkSession, folder: Path | None
+    spark: SparkSession, folder: Path | None, local: Local | None
 ) -> tuple[DataFrame | None, DataFrame | None, DataFrame | None, tuple[str, ...]]:
     """Log ends, topics, aborted offsets of a folder that was checked, and notes."""
     ends = topics = aborted = None
@@ -267,7 +292,8 @@ def _companions(
         where = str(folder / _ENDS_FILE)
         with reading(where):
             # As with records: a running capture replaces what the link names.
-            ends = _log_ends(spark.read.parquet(str(Path(where).resolve())), where)
+            reader = spark.read.schema(_schema(_LOG_WANTED)) if local is not None and local.ends else spark.read
+            ends = _log_ends(reader.parquet(str(Path(where).resolve())), where)
         notes += _null_note(rows_with_nulls(folder / _ENDS_FILE, list(_LOG_WANTED)))
     else:
         notes.append(f"no {_ENDS_FILE}: log ends are unknown, so lag is")

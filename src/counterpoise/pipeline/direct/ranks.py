@@ -1,0 +1,70 @@
+"""Table `findings` from what the rules found bucket by bucket: ranked over all clusters, by one task."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql.types import StructType
+
+from counterpoise.pipeline.direct.day_rows import DayRows
+from counterpoise.pipeline.direct.folding import micros
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.schemas import FINDINGS
+from counterpoise.pipeline.summary import MOST_FINDINGS
+
+__all__ = ["rank_findings"]
+
+_SCHEMA = arrow_schema(StructType(FINDINGS.fields[1:]))
+_ORDER = [("score", "descending"), ("group_id", "ascending"), ("kind", "ascending"), ("cluster", "ascending")]
+
+
+def rank_findings(files: Sequence[str], folder: str, ends: Mapping[str, int]) -> dict[str, Any]:
+    """Write files of the table, with the ranks that `ranking.findings` gives; tell them by cluster, and the first ones.
+
+    Parameters
+    ----------
+    files : sequence of str
+        Rows of `FINDINGS`, rank 0.
+    folder : str
+    ends : mapping
+        Cluster -> time of its last record, in microseconds: its findings are of that day.
+
+    Notes
+    -----
+    Some fifty bytes per finding are held, and the rows of one file.
+    """
+    slim = pa.concat_tables(pq.read_table(file, columns=[name for name, _ in _ORDER]) for file in files)
+    order = pc.sort_indices(slim, sort_keys=_ORDER).to_numpy()
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(1, len(order) + 1)
+    kinds: Counter[tuple[str, str]] = Counter()
+    top: list[dict[str, Any]] = []
+    start = 0
+    with ExitStack() as stack:
+        out = {name: stack.enter_context(DayRows(folder, "ranked", _SCHEMA, end)) for name, end in ends.items()}
+        for file in files:
+            rows = pq.read_table(file).cast(arrow_schema(FINDINGS))
+            mine = pa.array(rank[start : start + len(rows)])
+            start += len(rows)
+            rows = rows.set_column(rows.schema.get_field_index("rank"), "rank", mine)
+            kinds.update(zip(rows["severity"].to_pylist(), rows["kind"].to_pylist(), strict=True))
+            top += rows.filter(pc.less_equal(mine, MOST_FINDINGS)).to_pylist()
+            for name, table in out.items():
+                for batch in rows.filter(pc.equal(rows["cluster"], name)).select(_SCHEMA.names).to_batches():
+                    table.write(batch)
+    return {
+        "tables": {name: table.told for name, table in out.items()},
+        "kinds": [[*key, n] for key, n in sorted(kinds.items())],
+        "top": [_plain(row) for row in sorted(top, key=lambda row: int(row["rank"]))],
+    }
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "numbers": dict(row["numbers"]), "at": None if row["at"] is None else micros(row["at"])}
