@@ -12,7 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -128,27 +128,27 @@ def _timed(one: Contender, problem: Problem) -> tuple[Int32, float]:
     return owner, statistics.median(spent)
 
 
-def drift(rebalances: int = 50) -> Iterator[str]:
+def drift(sizes: list[tuple[int, int, int]], rebalances: int = 50) -> Iterator[str]:
     """Rows: moves over many rebalances while every lag changes by up to 20 % each time."""
     yield "| group | strategy | tolerance | moves | proven minimum | ratio | largest gap |"
     yield "|---|---|---|---|---|---|---|"
-    for subscriptions in SUBSCRIPTIONS:
-        for tolerance in (0.02, 0.05):
-            for name, options, counts in (
-                ("lag-sticky", {"tolerance": tolerance, "counts": 20_000}, None),
-                ("lag-sticky", {"tolerance": tolerance}, "balanced"),
-                ("lag", {}, None),
-            ):
-                rng = np.random.default_rng(2)
-                problem = group(subscriptions, 20, 1000, 200, rng.lognormal(10, 1, 20_000).astype(np.int64), rng)
-                plan = assignor(name, **options)
-                moves, needed, worst = _drifted(problem, plan, tolerance, counts, rebalances, rng)
-                kind = f"{name}, {'counts balanced' if counts else 'counts free'}" if options else name
-                ratio = f"{moves / max(needed, 1):.2f}" if options else ""
-                yield (
-                    f"| 20,000 x 200, {subscriptions} | {kind} | {tolerance:.0%} | {moves:,} "
-                    f"| {f'{needed:,}' if options else ''} | {ratio} | {worst:.2%} |"
-                )
+    for (n_topics, size, n_members), subscriptions, tolerance in product(sizes, SUBSCRIPTIONS, (0.02, 0.05)):
+        n = n_topics * size
+        for name, options, counts in (
+            ("lag-sticky", {"tolerance": tolerance, "counts": n}, None),
+            ("lag-sticky", {"tolerance": tolerance}, "balanced"),
+            ("lag", {}, None),
+        ):
+            rng = np.random.default_rng(2)
+            problem = group(subscriptions, n_topics, size, n_members, rng.lognormal(10, 1, n).astype(np.int64), rng)
+            plan = assignor(name, **options)
+            moves, needed, worst = _drifted(problem, plan, tolerance, counts, rebalances, rng)
+            kind = f"{name}, {'counts balanced' if counts else 'counts free'}" if options else name
+            ratio = f"{moves / max(needed, 1):.2f}" if options else ""
+            yield (
+                f"| {n:,} x {n_members}, {subscriptions} | {kind} | {tolerance:.0%} | {moves:,} "
+                f"| {f'{needed:,}' if options else ''} | {ratio} | {worst:.2%} |"
+            )
 
 
 def _drifted(
@@ -172,9 +172,11 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lag", description="Lag-aware strategies side by side.")
     parser.add_argument("--quick", action="store_true", help="only 10,000 partitions x 100 members")
+    parser.add_argument("--drift", action="store_true", help="only moves while lags drift")
     wanted = parser.parse_args()
     sizes = [(20, 500, 100)] if wanted.quick else [(20, 500, 100), (100, 1000, 1000)]
-    for table in (gaps(sizes), drift()):
+    moves = drift([(20, 1000, 200), (10, 200, 100), (10, 205, 100)])
+    for table in (moves,) if wanted.drift else (gaps(sizes), moves):
         for row in table:
             print(row, flush=True)
         print()

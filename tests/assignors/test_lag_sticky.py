@@ -180,30 +180,30 @@ def test_with_balanced_counts_too_drifting_lags_move_at_most_a_fifth_more_than_p
 
 @pytest.mark.parametrize("fixed", [True, False])
 def test_no_plan_of_300_small_groups_needs_fewer_moves_than_the_minimum(fixed: bool) -> None:
-    """Every plan within the limit, tried; with fixed counts, every one with the same counts."""
+    """Every plan within the limit, tried; with balanced counts every balanced one, whoever has a partition more in it."""
     rng = np.random.default_rng(52)
-    tight = 0
+    tight = uneven = 0
     for number in range(300):
-        n_members = int(rng.integers(2, 4))
+        n_members = int(rng.integers(2, 5))
         sets = [sorted(rng.choice(n_members, int(rng.integers(1, n_members + 1)), replace=False).tolist()) for _ in range(2)]
         heavy = rng.random() < 0.6
         lag = np.where(rng.random(6) < 0.4, rng.integers(20, 50, 6), rng.integers(1, 8, 6)) if heavy else rng.integers(0, 30, 6)
         problem = problem_of([3, 3], [sets[0], list(range(n_members))], n_members, lag=lag)
-        everything = [np.array(plan) for plan in product(*(subscribers_of(problem, p) for p in range(6)))]
-        owner = sticky(problem) if fixed else everything[int(rng.integers(len(everything)))].astype(np.int32)
-        counts = np.bincount(owner, minlength=n_members)
+        everything = np.array(list(product(*(subscribers_of(problem, p) for p in range(6)))), np.int32)
+        counts = (everything[:, :, None] == np.arange(n_members)).sum(axis=1)
+        largest = ((everything[:, :, None] == np.arange(n_members)) * np.asarray(lag)[:, None]).sum(axis=1).max(axis=1)
+        balanced = (counts**2).sum(axis=1) == (counts**2).sum(axis=1).min()
+        owner = sticky(problem) if fixed else everything[int(rng.integers(len(everything)))]
         limit = int(member_lag(problem, owner).max() * rng.uniform(0.7, 1)) + 1
-        within = [
-            int(np.count_nonzero(plan != owner))
-            for plan in everything
-            if (not fixed or np.array_equal(np.bincount(plan, minlength=n_members), counts))
-            and member_lag(problem, plan).max() <= limit
-        ]
-        if within and (not fixed or len(set(counts.tolist())) == 1):
+        within = (largest <= limit) & (balanced | (not fixed))
+        if within.any():
+            fewest = int((everything[within] != owner).sum(axis=1).min())
             least = least_moves(problem, owner, limit, fixed=fixed)
-            assert least <= min(within), f"group {number}"
-            tight += least == min(within) > 0
-    assert tight > 30
+            assert least <= fewest, f"group {number}"
+            tight += least == fewest > 0
+            uneven += len(set(np.bincount(owner, minlength=n_members).tolist())) > 1 and least > 0
+    assert tight > 60
+    assert uneven > 20
 
 
 def test_a_heavy_partition_is_not_counted_as_one_move_where_it_cannot_go_for_one() -> None:
@@ -223,6 +223,19 @@ def test_a_circle_relieves_several_members_with_a_move_each_and_one_more() -> No
     report = lag_report(problem, planned, counts="balanced")
     assert (report.moves, int(report.largest)) == (4, 100)
     assert np.bincount(planned).tolist() == [3, 3, 3, 3]
+
+
+def test_three_giants_change_places_though_their_owners_have_the_least_room() -> None:
+    """970 fits beside 19, 965 beside 42, and 790 beside the 111 that the first has beside its giant: three moves.
+
+    Forty members have more room; to be rid of 73 of the 111 piece by piece would take six.
+    """
+    mine = [[970, 40, 40, 31], [965, 7, 6, 6], [790, 14, 14, 14], *[[250, 150, 130, 100]] * 40]
+    problem = problem_of([172], [list(range(43))], 43, np.repeat(np.arange(43), 4), lag=np.concatenate(mine))
+    planned = lag_sticky(problem, tolerance=0.02)
+    assert np.flatnonzero(planned != problem.previous_owner).tolist() == [0, 4, 8]
+    assert planned[[0, 4, 8]].tolist() == [1, 2, 0]
+    assert np.bincount(planned).tolist() == [4] * 43
 
 
 def skewed() -> Problem:
@@ -297,11 +310,14 @@ def test_lags_beyond_any_log_are_refused() -> None:
 
 
 @pytest.mark.parametrize("counts", ["balanced", 10**6])
-@pytest.mark.parametrize(("size", "seed", "tolerance"), [(200, 2, 0.05), (205, 2, 0.02), (205, 3, 0.02)])
-def test_drift_in_small_groups_never_moves_nearly_everything_and_stays_within_twice_the_tolerance(
+@pytest.mark.parametrize(("size", "seed", "tolerance"), [(200, 2, 0.02), (200, 2, 0.05), (205, 2, 0.02), (205, 3, 0.02)])
+def test_drift_in_small_groups_never_moves_nearly_everything_and_stays_near_the_tolerance(
     counts: str | int, size: int, seed: int, tolerance: float
 ) -> None:
-    """About twenty partitions a member, half of the topics each: where keeping misses the limit, only a few are dealt anew."""
+    """About twenty partitions a member, half of the topics each: where keeping misses the limit, only a few are dealt anew.
+
+    At 2 % the owner of a giant finds light partitions only at members without room, who pass on what is too much for them.
+    """
     rng = np.random.default_rng(seed)
     n = 10 * size
     problem = group("random", 10, size, 100, rng, lag=rng.lognormal(10, 1, n).astype(np.int64))
@@ -312,7 +328,9 @@ def test_drift_in_small_groups_never_moves_nearly_everything_and_stays_within_tw
         owner = lag_sticky(problem, tolerance=tolerance, counts=counts)
         report = lag_report(problem, owner, counts="balanced" if counts == "balanced" else None)
         assert report.moves < 0.2 * n, f"rebalance {number}"
-        assert report.gap <= 2 * tolerance, f"rebalance {number}"
+        # In one of the groups the giant's owner has the lightest it may take, and others could have lighter ones: it stays there.
+        most = 2 * tolerance if (size, seed) == (205, 3) else tolerance + 1e-4
+        assert report.gap <= most, f"rebalance {number}"
 
 
 def test_nobody_moves_for_a_limit_that_the_owner_of_a_giant_cannot_meet() -> None:

@@ -6,6 +6,8 @@ step before.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from counterpoise.model.problem import Int64
@@ -21,6 +23,8 @@ WORTH_WHILE = 1024
 """A step that does not suffice must at least take away this part of the limit: crumbs are not worth moves."""
 
 STEPS_PER_MEMBER = 16
+_STEPS_ASIDE = 256
+"""So many where excess may go round in a ring."""
 
 __all__ = ["PARTNERS", "PARTNERS_AT_MOST", "STEPS_PER_MEMBER", "WORTH_WHILE", "repair"]
 
@@ -29,25 +33,30 @@ def repair(desk: Desk) -> None:
     """Bring members under their limits, worst first, until none is over or nothing helps any more.
 
     Every step brings the worst member down and nobody else above its limit. Where that is not enough and
-    subscriptions differ, excess is relayed over members without room towards those that have some; a relay that
-    leaves the worst member no better is taken back.
+    subscriptions differ, excess is relayed over members without room: towards those that have some, then for some steps also to
+    members that are no nearer to them, as much as some room can take. A relay that leaves the worst member no better is
+    taken back.
     """
     if desk.trade_counts:
         rotate(desk)
-    _settle(desk, relayed=False)
-    before = desk.excess()
-    if len(desk.may) > 1 and before > 0:
-        saved = desk.saved()
-        _settle(desk, relayed=True)
-        if desk.excess() >= before:
-            desk.restore(saved)
+    _settle(desk, None)
+    if len(desk.may) > 1:
+        for aside in (False, True):
+            before = desk.excess()
+            if before > 0:
+                saved = desk.saved()
+                _settle(desk, _Relay(aside))
+                _settle(desk, None)
+                if desk.excess() >= before:
+                    desk.restore(saved)
 
 
-def _settle(desk: Desk, *, relayed: bool) -> None:
+def _settle(desk: Desk, relay: _Relay | None) -> None:
     """One step after another; ends when nobody is over, or after a whole pass in which nobody could be helped."""
     stuck = np.zeros(len(desk.load), np.bool_)
     helped = False
-    for _ in range(STEPS_PER_MEMBER * len(desk.load)):
+    steps = STEPS_PER_MEMBER * len(desk.load)
+    for _ in range(min(steps, _STEPS_ASIDE) if relay and relay.aside else steps):
         excess = np.where(stuck, 0, np.maximum(desk.load - desk.limit, 0))
         if not excess.any():
             if not helped or not stuck.any():
@@ -58,12 +67,27 @@ def _settle(desk: Desk, *, relayed: bool) -> None:
         mine = desk.items_of(worst)
         mine = mine[desk.weight[mine] > 0]
         room = np.maximum(desk.limit - desk.load, 0)
-        if relayed:
-            distance = _distance_to_room(desk, room >= min(int(excess[worst]), int(room.max()) // 2 + 1))
-            room = np.where((distance > 0) & (distance < distance[worst]), int(excess[worst]), room)
+        if relay:
+            room = relay.room(desk, worst, room)
         done = _hand_over(desk, worst, mine, room) or _exchange(desk, worst, mine, room)
         stuck[worst] = not done
         helped |= done
+
+
+@dataclass(frozen=True, slots=True)
+class _Relay:
+    """Who may take more than it has room for; `aside`: also members that are no nearer to any, or have too little."""
+
+    aside: bool
+
+    def room(self, desk: Desk, worst: int, room: Int64) -> Int64:
+        """How much each may take for now: what the worst member is over its limit, or as much as half of the widest room."""
+        excess, half = int(desk.load[worst] - desk.limit[worst]), int(room.max()) // 2
+        distance = _distance_to_room(desk, room >= min(excess, half + 1))
+        if self.aside:
+            return np.where(distance <= distance[worst], np.maximum(room, max(excess, half)), room)
+        passed: Int64 = np.where((distance > 0) & (distance < distance[worst]), excess, room)
+        return passed
 
 
 def _distance_to_room(desk: Desk, roomy: Bools) -> Int64:

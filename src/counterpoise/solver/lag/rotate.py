@@ -14,7 +14,8 @@ from counterpoise.solver.lag.descent import descend
 from counterpoise.solver.lag.desk import Desk
 
 HANDS = 32
-"""So many of the members with most room are tried for the way down of a heavy partition."""
+"""So many of the members with most room are tried for the way down of a heavy partition, and the owners of so many of the
+heaviest, who may have little room and yet pass on something almost as heavy."""
 LONGEST = 5
 """Through so many hands it may go."""
 MISSES = 24
@@ -67,8 +68,10 @@ def _down(desk: Desk, circles: Circles, waiting: list[int]) -> list[int]:
         pieces = circles.pieces(member, -int(room[member]), 0, widest)
         if pieces == 1 or desk.moves_left < 2:
             continue
-        roomy = np.argsort(desk.load - desk.limit, kind="stable")[:HANDS]
-        roomy = roomy[desk.load[roomy] < desk.limit[roomy]]
+        hands = np.argsort(desk.load - desk.limit, kind="stable")[:HANDS]
+        heavy = desk.owner[desk.by_weight[:HANDS]]
+        hands = np.concatenate((hands, np.unique(heavy[(heavy >= 0) & ~np.isin(heavy, hands)])))
+        roomy = hands[desk.load[hands] < desk.limit[hands]]
         links = descend(desk, member, roomy.tolist(), circles.holding, min(pieces or LONGEST, LONGEST))
         if links:
             circles.forget(_turn(desk, member, links, -1))

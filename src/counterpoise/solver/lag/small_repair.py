@@ -55,7 +55,9 @@ def _down(desk: SmallDesk, circles: Circles, waiting: list[int]) -> list[int]:
         if pieces == 1:
             continue
         now = [desk.limit - load for load in desk.load]
-        roomy = [one for one in _falling(now)[:HANDS] if now[one] > 0]
+        hands = _falling(now)[:HANDS]
+        hands += sorted({desk.owner[at] for at in desk.falling[:HANDS]}.difference(hands))
+        roomy = [one for one in hands if now[one] > 0]
         links = descend(desk, member, roomy, circles.holding, min(pieces or LONGEST, LONGEST))
         if links:
             circles.forget(_turn(desk, member, links, -1))
