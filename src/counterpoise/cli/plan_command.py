@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import click
 
@@ -10,6 +11,7 @@ from counterpoise.assignors.registry import assignor
 from counterpoise.cli.compare_command import comparison_rows, print_comparison
 from counterpoise.cli.inputs import read_options, read_snapshots, snapshot_argument, strategy_options
 from counterpoise.cli.render import console, lag_line, partition_list, plan_table, proven
+from counterpoise.errors import MissingExtraError, OptionError
 from counterpoise.laws import verify
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group
@@ -22,9 +24,18 @@ __all__ = ["command"]
 @snapshot_argument
 @strategy_options
 @click.option("--compare", "compared", metavar="NAMES", help='Also measure these strategies (comma separated, or "all").')
+@click.option("--lag-from", metavar="OUT_DIR", type=click.Path(), help="Take the lag from an audit's output folder.")
+@click.option("--lag-at", metavar="TIME", help="As of when, with --lag-from (ISO 8601, UTC without a zone). Default: the end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per group instead of tables.")
 def command(
-    snapshot: str, strategy: str, protocol: str | None, options: tuple[str, ...], compared: str | None, as_json: bool
+    snapshot: str,
+    strategy: str,
+    protocol: str | None,
+    options: tuple[str, ...],
+    compared: str | None,
+    lag_from: str | None,
+    lag_at: str | None,
+    as_json: bool,
 ) -> None:
     """Plan the group in SNAPSHOT: JSON, JSON lines, or the text of kafka-consumer-groups --describe; - is stdin.
 
@@ -34,10 +45,13 @@ def command(
       kafka-consumer-groups --bootstrap-server H:P --describe --group g | counterpoise plan - --compare all
     """
     bound = read_options(options)
+    if lag_at is not None and lag_from is None:
+        raise OptionError(f"--lag-at {lag_at}: only with --lag-from, which says whose lag")
     for name in (compared or "all").split(","):
         if name.strip() not in {"all", ""}:
             assignor(name.strip())
-    for group in read_snapshots(snapshot):
+    for read in read_snapshots(snapshot):
+        group = read if lag_from is None else _with_lag(read, lag_from, lag_at)
         plan = assign(group, strategy, protocol=protocol, **bound)
         if as_json:
             value = plan.to_object() | ({"group": group.name} if group.name is not None else {})
@@ -51,6 +65,30 @@ def command(
             click.echo(json.dumps(value))
         else:
             _print(group, plan, compared)
+
+
+def _with_lag(group: Group, out: str, at: str | None) -> Group:
+    """The group with the lag that an audit found; what nobody knows counts as 0, and is told on standard error."""
+    try:
+        from counterpoise.pipeline.audited_lag import audited_lag
+    except ImportError as error:
+        raise MissingExtraError("--lag-from needs pyarrow: pip install 'counterpoise[spark]'") from error
+    if group.name is None:
+        raise OptionError('--lag-from: the snapshot does not say which group it is; add "group": NAME to it')
+    found = audited_lag(out, group.name, None if at is None else _instant(at))
+    topics = {topic: known.partitions for topic, known in group.topics.items()}
+    unknown = found.unknown(topics)
+    note = f"; unknown: {unknown} {'partition' if unknown == 1 else 'partitions'}, counted as 0" if unknown else ""
+    click.echo(f"lag of {group.name} as of {found.at.isoformat()}{note}", err=True)
+    return Group(group.topics, group.members, found.of(topics), group.name)
+
+
+def _instant(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise OptionError(f"--lag-at {text}: a time like 2026-11-21T04:05:00Z is wanted (ISO 8601, UTC without a zone)") from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def _print(group: Group, plan: Plan, compared: str | None) -> None:

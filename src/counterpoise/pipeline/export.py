@@ -11,11 +11,10 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.errors import CaptureError, OptionError, SnapshotError
-from counterpoise.pipeline.tables import dataset, folder_of
+from counterpoise.errors import OptionError, SnapshotError
+from counterpoise.pipeline.audited_lag import group_rows
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group, Member
 from counterpoise.snapshot.written import WrittenPlan, read_plan
@@ -207,23 +206,9 @@ def read_offsets(paths: Sequence[Path]) -> dict[str, dict[str, int]]:
 
 def _newest(out: Path, group: str, cluster: str | None) -> list[Row]:
     """The last row of `partition_lag` per partition; of topics that were gone at the last sample none."""
-    path = folder_of(out, "partition_lag")
-    wanted = pc.field("group_id") == group
-    if cluster is not None:
-        wanted &= pc.field("cluster") == cluster
-    try:
-        table = dataset(path).to_table(filter=wanted)
-    except (pa.ArrowException, OSError) as error:
-        raise CaptureError(
-            f"{path}: no table of an audit ({str(error).splitlines()[0]}); run `counterpoise audit` first"
-        ) from None
-    clusters = pc.unique(table.column("cluster")).to_pylist()
-    if len(clusters) > 1:
-        raise OptionError(f"group {group} is in the clusters {', '.join(sorted(clusters))}; name one with --cluster")
+    table = group_rows(out, group, cluster)
     if pc.any(pc.is_valid(table.column("log_end"))).as_py():
         table = table.filter(pc.equal(table.column("at"), pc.max(table.column("at"))))
-    if not table.num_rows:
-        raise OptionError(f"{out}: group {group} has no partitions there; the names are in the table group_report")
     rows: list[Row] = table.sort_by([("topic", "ascending"), ("partition", "ascending")]).to_pylist()
     return rows
 

@@ -1,0 +1,139 @@
+"""The lag of an audited group as of a time, from table `partition_lag`: for plans, and for leaders without a broker to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from counterpoise.errors import CaptureError, OptionError
+from counterpoise.pipeline.tables import dataset, folder_of
+
+__all__ = ["AuditedLag", "audited_lag", "audited_source", "group_rows"]
+
+_UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class AuditedLag:
+    """What an audit knows of a group's lag as of a time.
+
+    Attributes
+    ----------
+    at : datetime
+        The newest instant that is in it, UTC.
+    known : mapping of topic to int64[partitions]
+        Records behind; -1 where nobody knows.
+    """
+
+    at: datetime
+    known: Mapping[str, npt.NDArray[np.int64]]
+
+    def of(self, topics: Mapping[str, int]) -> dict[str, list[int]]:
+        """Records behind of every partition of `topics` (partition counts by name), as `Group.lag` takes them; unknown: 0."""
+        return {topic: np.maximum(lag, 0).tolist() for topic, lag in self._fitted(topics)}
+
+    def unknown(self, topics: Mapping[str, int]) -> int:
+        """How many of these partitions count as 0 because nobody knows their lag."""
+        return sum(int(np.count_nonzero(lag < 0)) for _, lag in self._fitted(topics))
+
+    def _fitted(self, topics: Mapping[str, int]) -> list[tuple[str, npt.NDArray[np.int64]]]:
+        fitted = []
+        for topic, partitions in topics.items():
+            lag, have = np.full(partitions, _UNKNOWN, np.int64), self.known.get(topic, np.empty(0, np.int64))[:partitions]
+            lag[: len(have)] = have
+            fitted.append((topic, lag))
+        return fitted
+
+
+def audited_lag(out: str | Path, group: str, at: datetime | None = None, *, cluster: str | None = None) -> AuditedLag:
+    """Read the lag of a group from an audit's output folder.
+
+    Parameters
+    ----------
+    out : path
+    group, cluster : str
+        Whose; `cluster` is needed only where several have such a group.
+    at : datetime, optional
+        As of when: the last sample of the log ends at or before it, and what steps of the group told since. Default: the end.
+
+    Raises
+    ------
+    CaptureError
+        The folder is no audit's output.
+    OptionError
+        No such group, several of them, or nothing is known so early.
+
+    Notes
+    -----
+    Topics that are not in the sample were gone by then. O(rows of the group).
+    """
+    table = group_rows(out, group, cluster)
+    if at is not None:
+        moment = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+        first = pc.min(table.column("at")).as_py()
+        table = table.filter(pc.less_equal(table.column("at"), pa.scalar(moment, table.schema.field("at").type)))
+        if not table.num_rows:
+            raise OptionError(
+                f"{out}: nothing is known of group {group} at {moment.isoformat()}; it begins at {first.isoformat()}"
+            )
+    whole = pc.and_(pc.is_valid(table.column("log_end")), pc.not_equal(table.column("quality"), "interpolated"))
+    sampled = table.filter(whole)
+    if sampled.num_rows:
+        table = table.filter(pc.greater_equal(table.column("at"), pc.max(sampled.column("at"))))
+    names = table.column("topic").combine_chunks().dictionary_encode()
+    topic, partition = names.indices.to_numpy(), table.column("partition").to_numpy()
+    lag = pc.fill_null(table.column("lag"), _UNKNOWN).to_numpy()
+    order = np.lexsort((pc.cast(table.column("at"), pa.int64()).to_numpy(), partition, topic))  # the newest of each comes last
+    known = {}
+    for code, name in enumerate(names.dictionary.to_pylist()):
+        rows = order[topic[order] == code]
+        values = np.full(int(partition[rows].max()) + 1, _UNKNOWN, np.int64)
+        values[partition[rows]] = lag[rows]
+        known[name] = values
+    return AuditedLag(pc.max(table.column("at")).as_py().astimezone(UTC), known)
+
+
+def audited_source(
+    out: str | Path, group: str, *, cluster: str | None = None
+) -> Callable[[Mapping[str, int]], Mapping[str, list[int]]]:
+    """A `LagSource` for `LagStickyAssignor` and `LagAssignor`: the end of what is audited, read anew at each rebalance."""
+
+    def read(topics: Mapping[str, int]) -> Mapping[str, list[int]]:
+        return audited_lag(out, group, cluster=cluster).of(topics)
+
+    return read
+
+
+def group_rows(out: str | Path, group: str, cluster: str | None = None) -> pa.Table:
+    """The rows of `partition_lag` of one group.
+
+    Raises
+    ------
+    CaptureError
+        The folder is no audit's output.
+    OptionError
+        No such group, or several of them.
+    """
+    path = folder_of(out, "partition_lag")
+    wanted = pc.field("group_id") == group
+    if cluster is not None:
+        wanted &= pc.field("cluster") == cluster
+    try:
+        table = dataset(path).to_table(filter=wanted)
+    except (pa.ArrowException, OSError) as error:
+        raise CaptureError(
+            f"{path}: no table of an audit ({str(error).splitlines()[0]}); run `counterpoise audit` first"
+        ) from None
+    clusters = pc.unique(table.column("cluster")).to_pylist()
+    if len(clusters) > 1:
+        raise OptionError(f"group {group} is in the clusters {', '.join(sorted(clusters))}; name one with --cluster")
+    if not table.num_rows:
+        raise OptionError(f"{out}: group {group} has no partitions there; the names are in the table group_report")
+    return table
