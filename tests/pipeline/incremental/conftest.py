@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from counterpoise.pipeline.incremental import increment
+from counterpoise.pipeline.incremental import increment, whole
 from counterpoise.pipeline.incremental.folded import fold_replays, fold_steps
 from counterpoise.pipeline.incremental.saved import load
 from counterpoise.pipeline.incremental.update import update
@@ -105,16 +105,20 @@ def watched(monkeypatch: pytest.MonkeyPatch, told: Update) -> None:
 
 @pytest.fixture(scope="session")
 def pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Pieces:
-    """To a moment; then ragged by offsets with samples far ahead, killed while its files are moved; then the rest."""
+    """To a moment; then ragged by offsets with samples far ahead, killed while its files are moved; then the rest.
+
+    Before that a little of it at once, as small captures are: that leaves no states, so what follows makes all groups again.
+    """
     base = tmp_path_factory.mktemp("pieces")
     out, folder = base / "out", base / "capture"
     updates = []
 
-    def go_on(records: Any, ends: Any) -> None:
+    def go_on(records: Any, ends: Any, most: int = 0) -> None:
         cut(folder, records, ends)
         told = Update()
         with pytest.MonkeyPatch.context() as patch:
             watched(patch, told)
+            patch.setattr(whole, "WHOLE", most)
             told.summary = update(spark, {"default": folder}, out).summary
         saved = load(out / ".since" / "state.json")
         assert saved is not None
@@ -122,6 +126,7 @@ def pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempP
         updates.append(told)
 
     with configured(spark, ONE_PARTITION):
+        go_on(until(0.1, "timestamp"), until(0.1, "sampled_at"), whole.WHOLE)
         go_on(until(0.35, "timestamp"), until(0.4, "sampled_at"))
         with pytest.MonkeyPatch.context() as patch:
             killed_while_storing(patch, 9)

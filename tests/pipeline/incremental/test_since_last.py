@@ -43,7 +43,7 @@ def test_tables_in_pieces_are_the_tables_in_one_go(pieces: Pieces, name: str) ->
 
 def test_the_summary_is_that_of_one_audit(pieces: Pieces) -> None:
     whole, last = (json.loads((out / "summary.json").read_text(encoding="utf-8")) for out in (pieces.whole, pieces.out))
-    assert last.pop("since_last") == 3
+    assert last.pop("since_last") == 4
     assert (whole.pop("source"), last.pop("source")) == (str(SHOP), str(pieces.folder))
     assert plain(last) == plain(whole)
 
@@ -53,18 +53,18 @@ def test_only_new_records_are_decoded(pieces: Pieces) -> None:
     ends = records.group_by("partition").aggregate([("offset", "max")]).to_pylist()
     first, last = pieces.updates[0].positions, pieces.updates[-1].positions
     assert last == {str(row["partition"]): row["offset_max"] + 1 for row in ends}
-    files = {number: rows_by_number(pieces.out, "offset_commits", number) for number in (1, 2, 3)}
+    files = {number: rows_by_number(pieces.out, "offset_commits", number) for number in (1, 2, 3, 4)}
     assert all(files.values())
     assert all(row["log_offset"] < first[str(row["log_partition"])] for row in files[1])
-    assert all(row["log_offset"] >= first.get(str(row["log_partition"]), 0) for row in files[2] + files[3])
+    assert all(row["log_offset"] >= first.get(str(row["log_partition"]), 0) for row in files[2] + files[3] + files[4])
     assert sum(map(len, files.values())) == len(rows_of(pieces.whole, "offset_commits"))
     assert 0 < pieces.updates[0].summary["records"]["total"] < records.num_rows
 
 
 def test_only_new_records_are_folded_and_groups_without_news_are_not_replayed(pieces: Pieces) -> None:
     told = pieces.updates[-1]
-    news = count_by_group(rows_by_number(pieces.out, "group_generations", 3))
-    modern = count_by_group(rows_by_number(pieces.out, "modern_group_records", 3))
+    news = count_by_group(rows_by_number(pieces.out, "group_generations", 4))
+    modern = count_by_group(rows_by_number(pieces.out, "modern_group_records", 4))
     whole = count_by_group(rows_of(pieces.whole, "group_generations"))
     folded = {group: n for group, n in told.folded.items() if group not in told.redone and group not in modern}
     assert folded == {group: n for group, n in news.items() if group not in told.redone and group not in modern}
@@ -72,6 +72,14 @@ def test_only_new_records_are_folded_and_groups_without_news_are_not_replayed(pi
     for group, n in told.replayed.items():
         # Before the new ones comes the last one of before.
         assert n <= (whole[group] if group in told.redone else news.get(group, 0) + 1)
+
+
+def test_what_was_made_at_once_leaves_no_states_and_all_groups_are_made_again(pieces: Pieces) -> None:
+    first, second, last = pieces.updates
+    assert first.folded == first.replayed == {}
+    said = [row["group_id"] for number in (1, 2) for row in rows_by_number(pieces.out, "offset_commits", number)]
+    assert second.redone == {*said, *second.folded}
+    assert last.redone < second.redone
 
 
 def test_with_nothing_new_nothing_is_written(spark: SparkSession, pieces: Pieces) -> None:

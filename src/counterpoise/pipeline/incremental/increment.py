@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial, reduce
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
 
-from counterpoise.pipeline import decode
-from counterpoise.pipeline.direct.direct import Direct
-from counterpoise.pipeline.direct.tasks import Stretch
 from counterpoise.pipeline.group_report import finished_report, report_parts
 from counterpoise.pipeline.incremental.folded import REPLAY_STATES, STEP_STATES, fold_replays, fold_steps
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
 from counterpoise.pipeline.incremental.lag_news import lag_news
-from counterpoise.pipeline.incremental.news import last_sample, last_settled, news, reach, topic_marks
+from counterpoise.pipeline.incremental.new_records import Decoded, decode_news
+from counterpoise.pipeline.incremental.news import first_after, last_settled, reach
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, moment, text_of
+from counterpoise.pipeline.incremental.seen import sampled_at, topic_ids, topic_marks
+from counterpoise.pipeline.incremental.touched import (
+    Group,
+    Moments,
+    States,
+    find_touched,
+    groups_of_topics,
+    news_of,
+    topic_names_in,
+)
 from counterpoise.pipeline.incremental.view import View
 from counterpoise.pipeline.ranking import findings
-from counterpoise.pipeline.rebalances import group_records, topic_names
+from counterpoise.pipeline.rebalances import group_records
 from counterpoise.pipeline.replays import replay_inputs
 from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.schemas import METRICS, REBALANCES, REPLAYS, TABLES
@@ -30,13 +39,15 @@ from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.stops import stops
 from counterpoise.pipeline.tables import folder_of
-from counterpoise.pipeline.timelines.timeline import KEY, committed, looks_transactional
+from counterpoise.pipeline.timelines.timeline import KEY, committed
 
 __all__ = ["STAGES", "Increment"]
 
 STAGES = ("new records", "rebalances", "lag", "replays", "report", "findings", "summary", "store")
 _KEY = ["cluster", "group_id"]
 _PLACE = ["log_partition", "log_offset"]
+_GROUPS = pa.schema([(name, pa.string()) for name in _KEY])
+_NAMES = pa.schema([("topic_id", pa.string()), ("topic", pa.string())])
 _STATES = ("steps", "replays", "parts")
 _COUNTED = (*KEY, "log_ts", "log_partition", "log_offset", "deleted")
 """Columns of commits that reports are made from."""
@@ -84,6 +95,8 @@ class Increment:
         self._was = {name: saved.clusters[name] if saved is not None else ClusterState() for name in captures}
         self.number = 1 if saved is None else saved.number + 1
         self.now: dict[str, ClusterState] = {}
+        self.dropped = False
+        self._instants: dict[str, list[datetime]] = {}
         self._kept: list[DataFrame] = []
 
     @property
@@ -101,9 +114,11 @@ class Increment:
         """
         self._begin("new records")
         for name, capture in self._captures.items():
-            positions, stamps = reach(capture.records, self._was[name], name)
-            now = ClusterState(positions, stamps, dict(identities[name]), notes=list(capture.notes))
-            now.sampled_to, now.topics = text_of(last_sample(capture.log_ends)), topic_marks(capture.log_ends, capture.topics)
+            now, dropped = reach(capture, self._was[name], name)
+            self.dropped |= dropped
+            now.identity, now.notes = dict(identities[name]), list(capture.notes)
+            self._instants[name] = sampled_at(capture)
+            now.sampled_to, now.topics = text_of(max(self._instants[name], default=None)), topic_marks(capture)
             self.now[name] = now
         return self._saved is None or not all(one.sees(self._was[name]) for name, one in self.now.items())
 
@@ -115,125 +130,89 @@ class Increment:
         options : mapping
             What `Saved.check` will want to see again.
         summarize : callable
-            ``summarize(increment, counted, rest)`` -> sums to keep; called when all is staged, it stages the summary.
+            ``summarize(increment, counted, kinds)`` -> sums to keep; called when all is staged, it stages the summary.
         """
         try:
-            counted, rest = self._decode()
+            found = self._decode()
             self._steps()
             self._lag()
             self._replays()
             self._report()
             self._begin("summary")
-            sums = summarize(self, counted, rest)
+            sums = summarize(self, found.counted, found.kinds)
             self._begin("store")
             self._commit(Saved(self.number, dict(options), self.now, sums))
         finally:
             for one in self._kept:
                 one.unpersist()
 
-    def _decode(self) -> tuple[dict[str, Any], DataFrame]:
-        direct = self._direct()
-        fresh = {name: news(capture.records, self._was[name].positions) for name, capture in self._captures.items()}
-        if direct is None:
-            rests = {name: self._keep(records.where(~decode.is_commit())) for name, records in fresh.items()}
-        else:
-            rests = direct.rests()
-        generations = _union([decode.group_generations(rest, name) for name, rest in rests.items()])
-        modern = _union([decode.modern_group_records(rest, name) for name, rest in rests.items()])
-        if direct is None:
-            counted, generations, modern = self._decode_commits(fresh, generations, modern)
-            damaged = fresh if counted["errors"] else rests
-        else:
-            counted, self._commits = self._view.stage_by("offset_commits", direct.decode)
-            damaged = direct.suspects(rests)
-        errors = _union([decode.decode_errors(records, name) for name, records in damaged.items()])
-        self.errors = self._view.stage("decode_errors", errors).count()
-        self._generations = self._view.stage("group_generations", generations)
-        self._modern = self._view.stage("modern_group_records", modern)
-        for at, (name, rest) in enumerate(rests.items()):
-            self._set_end(name, counted[f"end{at}"], rest)
+    def _decode(self) -> Decoded:
+        found = decode_news(self._spark, self._captures, self._choice, self._view, self._was, self.now)
+        self._kept += found.kept
+        self.errors, self._generations, self._modern = found.errors, found.generations, found.modern
+        for name, last in found.ends.items():
+            self._set_end(name, last)
         self._find_touched()
-        return counted, _union(list(rests.values()))
+        return found
 
-    def _direct(self) -> Direct | None:
-        """Reader of the new records where they lie in local files and all groups are wanted."""
-        if self._choice != Choice() or any(capture.local is None for capture in self._captures.values()):
-            return None
-        stretches = {
-            name: Stretch(*({int(index): at for index, at in one.positions.items()} for one in (self._was[name], now)))
-            for name, now in self.now.items()
-        }
-        return Direct(self._spark, self._captures, self._journal.staged / "records", stretches)
-
-    def _decode_commits(
-        self, fresh: Mapping[str, DataFrame], generations: DataFrame, modern: DataFrame
-    ) -> tuple[dict[str, Any], DataFrame, DataFrame]:
-        """The new commits by Spark; what was seen on the way, and the chosen groups' other records."""
-        seen = Observation()
-        commits = _union([decode.decoded_commits(records, name) for name, records in fresh.items()]).observe(
-            seen,
-            fn.count(fn.when(fn.col("group_id").isNull(), 1)).alias("errors"),
-            fn.count(fn.when(fn.col("deleted"), 1)).alias("tombstones"),
-            fn.count("group_id").alias("decoded"),
-            fn.count(fn.when(looks_transactional(), 1)).alias("transactional"),
-            fn.min("log_ts").alias("first"),
-            fn.max("log_ts").alias("last"),
-            *(fn.max(fn.when(fn.col("cluster") == name, fn.col("log_ts"))).alias(f"end{at}") for at, name in enumerate(fresh)),
-        )
-        commits, generations, modern = self._choice.of_groups(commits.where("group_id is not null"), generations, modern)
-        self._commits = self._view.stage("offset_commits", commits)
-        return seen.get, generations, modern
-
-    def _set_end(self, name: str, last_commit: datetime | None, rest: DataFrame) -> None:
-        row = rest.agg(fn.max("timestamp")).first()
+    def _set_end(self, name: str, last: datetime | None) -> None:
         was, now = self._was[name], self.now[name]
-        times = (last_commit, None if row is None else row[0], moment(was.end))
-        now.end = text_of(max((one.astimezone(UTC) for one in times if one is not None), default=None))
-        now.final_until = text_of(last_settled(self._captures[name].log_ends, moment(now.end), moment(was.final_until)))
+        now.end = text_of(max((one for one in (last, moment(was.end)) if one is not None), default=None))
+        now.final_until = text_of(last_settled(self._instants[name], moment(now.end), moment(was.final_until)))
 
     def _find_touched(self) -> None:
-        """Groups with new records (`_touched`, with the earliest time), those whose newest replays change (`_replayed`), and
-        those that must be made again from the start (`_redone`; None: no group).
-        """
-        parts = [part.select(*_KEY, "log_ts") for part in (self._commits, self._generations, self._modern)]
-        self._touched = self._view.aside("touched", _union(parts).groupBy(*_KEY).agg(fn.min("log_ts").alias("since")))
-        self._names_known = self._view.aside("names", topic_names(self._view.whole("offset_commits"), self._topics()))
-        replayed, stepped = self._state("replays", REPLAY_STATES), self._state("steps", STEP_STATES)
-        self._replayed = self._generations.select(*_KEY).distinct()
+        """Groups whose steps go on, whose newest replays change, whose report does, and those made again (None: no group)."""
         self._redone: DataFrame | None = None
-        if replayed is None or stepped is None:
+        self._named = self._topic_names()
+        if self._saved is None:
+            self._stepped = self._replayed = self._told = self._generations.select(*_KEY).distinct()
             return
-        sampled = self._by_cluster({name: self._first_new_sample(name) for name in self._captures})
-        settled = self._by_cluster({name: moment(one.final_until) for name, one in self._was.items()})
-        late = self._touched.where(fn.col("since") <= settled).select(*_KEY)
-        known = replayed.drop("state").join(fn.broadcast(self._touched), _KEY, "left")
-        out_of_turn = (fn.col("finished_ts") >= fn.col("since")) | (fn.col("finished_ts") >= sampled)
-        unnamed = stepped.select(*_KEY, fn.explode("unnamed").alias("topic_id"))
-        named = unnamed.join(fn.broadcast(self._names_known), "topic_id", "left_semi")
-        parts = [late, known.where(out_of_turn).select(*_KEY), named.select(*_KEY), *self._of_new_topics()]
-        redone = self._view.aside("redone", _union(parts).distinct())
-        if redone.count():
-            self._redone = redone
-            self._view.redo(redone)
-        moved = known.where((fn.col("last_ts") >= fn.col("since")) | (fn.col("last_ts") >= sampled)).select(*_KEY)
-        self._replayed = self._view.aside("replayed", _union([self._replayed, moved, redone]).distinct())
+        records = ("offset_commits", "group_generations", "modern_group_records")
+        if self._saved.whole:
+            # There are no states to go on from: all groups are made again, from the stored records.
+            since, _ = news_of(folder for name in records for folder in self._view.folders(name))
+            self._stepped = self._replayed = self._told = self._redone = self._groups("redone", since)
+            self._view.redo(self._redone)
+            return
+        since, (_, classic, modern) = news_of(self._view.staged(name) for name in records)
+        root, number = self._journal.root, self._saved.number
+        states = States.read(*(root / f"{kind}-{number:08d}" for kind in ("replays", "steps")))
+        found = find_touched(since, classic, states, self._moments(), self._named, self._of_new_topics())
+        self._stepped = self._groups("stepped", classic | modern | found.redone)
+        self._replayed = self._groups("replayed", found.replayed)
+        self._told = self._groups("told", found.since.keys() | found.replayed)
+        if found.redone:
+            self._redone = self._groups("redone", found.redone)
+            self._view.redo(self._redone)
 
-    def _of_new_topics(self) -> list[DataFrame]:
+    def _moments(self) -> dict[str, Moments]:
+        return {
+            name: Moments(moment(was.final_until), first_after(self._instants[name], moment(was.sampled_to)))
+            for name, was in self._was.items()
+        }
+
+    def _topic_names(self) -> dict[str, str]:
+        """Topic id -> topic; nothing where no record says an id in the place of a name."""
+        if not self._view.has_rows("modern_group_records"):
+            return {}
+        found = topic_names_in(self._view.folders("offset_commits"))
+        for capture in self._captures.values():
+            found |= {one: topic for topic, one in topic_ids(capture).items() if one is not None}
+        return found
+
+    def _of_new_topics(self) -> set[Group]:
         """Groups with commits on topics that were made anew since: which of their commits count is to be told again."""
-        said, found = self._view.before("offset_commits"), []
+        stored, found = folder_of(self._journal.out, "offset_commits"), set[Group]()
         for name, now in self.now.items():
             was = self._was[name].topics
             anew = [topic for topic in {**was, **now.topics} if was.get(topic) != now.topics.get(topic)]
-            if anew:
-                found.append(said.where((fn.col("cluster") == name) & fn.col("topic").isin(anew)).select(*_KEY))
+            found |= groups_of_topics(stored, name, anew) if anew else set()
         return found
 
-    def _first_new_sample(self, name: str) -> datetime | None:
-        ends, last = self._captures[name].log_ends, moment(self._was[name].sampled_to)
-        if ends is None or last is None:
-            return None
-        row = ends.where(fn.col("sampled_at") > fn.lit(last)).agg(fn.min("sampled_at")).first()
-        return None if row is None or row[0] is None else row[0].astimezone(UTC)
+    def _groups(self, name: str, groups: Iterable[Group]) -> DataFrame:
+        return self._view.rows_aside(
+            name, pa.Table.from_pylist([dict(zip(_KEY, one, strict=True)) for one in sorted(groups)], _GROUPS)
+        )
 
     def _steps(self) -> None:
         self._begin("rebalances")
@@ -241,10 +220,11 @@ class Increment:
             self._again_and("group_generations", self._generations),
             self._again_and("modern_group_records", self._modern),
         )
-        groups = self._view.aside("stepped", classic.select(*_KEY).union(modern.select(*_KEY)).distinct())
+        groups = self._stepped
         states = self._state("steps", STEP_STATES)
         told = None if states is None else self._but_redone(_only(states, groups))
-        out = self._keep(fold_steps(group_records(classic, modern, self._names_known), told))
+        names = pa.table({"topic_id": list(self._named), "topic": list(self._named.values())}, _NAMES)
+        out = self._keep(fold_steps(group_records(classic, modern, self._view.rows_aside("names", names)), told))
         rows = out.where("state is null")
         self._view.stage("rebalances", rows.where("not open").select(*REBALANCES.names))
         self._stage_open("rebalances", rows.where("open").select(*REBALANCES.names), groups)
@@ -266,8 +246,7 @@ class Increment:
             unsettled.append(rows.where(~is_final))
         self._view.stage("partition_lag", _union(final))
         self._view.stage_open("partition_lag", _union(unsettled))
-        row = self._view.whole("partition_lag").agg(fn.min("at"), fn.max("at")).first()
-        self.sampled = (None, None) if row is None else (row[0], row[1])
+        self.sampled = self._view.span("partition_lag", "at")
 
     def _replays(self) -> None:
         self._begin("replays")
@@ -295,14 +274,12 @@ class Increment:
         self._begin("report")
         steps, commits = self._view.whole("rebalances"), _union(list(self.valid().values())).select(*_COUNTED)
         tables = [steps, self._view.whole("group_generations"), self._view.whole("metrics"), commits]
-        touched = self._touched.select(*_KEY).union(self._replayed).distinct()
         if self._saved is not None:
-            touched = self._view.aside("told", touched)
             names = ("steps-told", "generations-told", "metrics-told", "commits-told")
-            tables = [self._view.aside(name, _only(table, touched)) for name, table in zip(names, tables, strict=True)]
+            tables = [self._view.aside(name, _only(table, self._told)) for name, table in zip(names, tables, strict=True)]
         mine, generations, figures, said = tables
         parts = report_parts(mine, generations, figures, said, stops(said, mine))
-        self._save("parts", parts, self._state("parts", parts.schema), touched)
+        self._save("parts", parts, self._state("parts", parts.schema), self._told)
         kept = self._spark.read.schema(parts.schema).parquet(str(self._journal.staged / "parts"))
         report = finished_report(kept, self._view.whole("partition_lag"), steps, commits)
         self.report = self._view.stage("group_report", self._as_of(report)).drop("date")
@@ -345,19 +322,8 @@ class Increment:
         commits = self._view.whole("offset_commits")
         return {name: committed(self._of(commits, name), one.aborted) for name, one in self._captures.items()}
 
-    def _topics(self) -> DataFrame | None:
-        found = [capture.topics for capture in self._captures.values() if capture.topics is not None]
-        return _union(found) if found else None
-
     def _of(self, table: DataFrame, cluster: str) -> DataFrame:
         return table if len(self._captures) == 1 else table.where(fn.col("cluster") == cluster)
-
-    def _by_cluster(self, moments: Mapping[str, datetime | None]) -> Column:
-        column = fn.lit(None).cast("timestamp")
-        for name, one in moments.items():
-            if one is not None:
-                column = fn.when(fn.col("cluster") == name, fn.lit(one)).otherwise(column)
-        return column
 
     def _as_of(self, table: DataFrame) -> DataFrame:
         """Dated by the last record of each cluster, as `run.Run` does."""
@@ -369,7 +335,7 @@ class Increment:
         return table.withColumn("date", day)
 
     def _state(self, kind: str, schema: StructType) -> DataFrame | None:
-        if self._saved is None:
+        if self._saved is None or self._saved.whole:
             return None
         return self._spark.read.schema(schema).parquet(str(self._journal.root / f"{kind}-{self._saved.number:08d}"))
 

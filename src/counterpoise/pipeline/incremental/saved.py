@@ -30,6 +30,8 @@ class ClusterState:
         Log partition -> the offset after the last record.
     stamps : dict
         Log partition -> time of the last record, in microseconds since 1970: who it was.
+    firsts : dict
+        Log partition -> the lowest offset that was ever there.
     identity : dict
         What says that a capture is this capture (see `identity_of`).
     sampled_to, final_until, end : str, optional
@@ -42,6 +44,7 @@ class ClusterState:
 
     positions: dict[str, int] = field(default_factory=dict)
     stamps: dict[str, int] = field(default_factory=dict)
+    firsts: dict[str, int] = field(default_factory=dict)
     identity: dict[str, Any] = field(default_factory=dict)
     sampled_to: str | None = None
     final_until: str | None = None
@@ -67,12 +70,15 @@ class Saved:
     clusters : dict of ClusterState
     sums : dict
         ``records, from, to`` of the summary and the number of commits that look transactional, over all audits so far.
+    whole : bool
+        Everything was made anew (`whole.make_whole`): there are no states to go on from.
     """
 
     number: int
     options: dict[str, Any]
     clusters: dict[str, ClusterState]
     sums: dict[str, Any]
+    whole: bool = False
 
     def text(self) -> str:
         """As it is kept."""

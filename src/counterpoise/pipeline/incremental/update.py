@@ -10,7 +10,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline import store
@@ -19,16 +19,17 @@ from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.incremental.increment import Increment
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
 from counterpoise.pipeline.incremental.saved import identity_of, load, moment
+from counterpoise.pipeline.incremental.whole import WHOLE, is_small, make_whole
 from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.sources import check_source, count_records, read_capture, reading
 from counterpoise.pipeline.summary import (
     Counted,
+    Kinds,
     Sums,
     found_of,
     iso,
-    kinds_of,
     lag_note,
     nothing_note,
     summarize,
@@ -36,7 +37,15 @@ from counterpoise.pipeline.summary import (
     transaction_note,
 )
 
-__all__ = ["check_kept_up", "run_update", "update"]
+__all__ = ["check_kept_up", "run_update", "update", "update_session"]
+
+_MANY_PLANS = {
+    # Of many plans over what is new, compiling and planning anew is most of the time.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""What going on needs, whatever the size of the capture: it looks at little of it."""
 
 
 def run_update(
@@ -57,14 +66,23 @@ def run_update(
     for one in sources.values():
         check_source(one)
     _checked(sources, out, strategies, choice or Choice())
-    sizes = [count_records(one) for one in sources.values()]
-    known = [size for size in sizes if size is not None]
-    spark, made = local_session(records=sum(known) if len(known) == len(sizes) else None)
+    spark, made = update_session(sources, out)
     try:
         return update(spark, sources, out, strategies=strategies, choice=choice, progress=progress)
     finally:
         if made:
             spark.stop()
+
+
+def update_session(
+    sources: Mapping[str, str | Path], out: str | Path, settings: Mapping[str, str] | None = None
+) -> tuple[SparkSession, bool]:
+    """A session for `update`, as `local_session` gives it; with further settings."""
+    sizes = [count_records(one) for one in sources.values()]
+    known = [size for size in sizes if size is not None]
+    if (Path(out) / ".since" / "state.json").exists() and sum(known) > WHOLE:
+        return local_session({**_MANY_PLANS, **(settings or {})}, records=0)
+    return local_session(settings, records=sum(known) if len(known) == len(sizes) else None)
 
 
 def update(
@@ -119,11 +137,14 @@ def update(
         if not increment.look(identities) and (Path(out) / "summary.json").exists():
             last = json.loads((Path(out) / "summary.json").read_bytes())
             return replace(result_of(Path(out), last), nothing_new=True)
+        if is_small(captures, chosen) and not increment.dropped:
+            made = make_whole(spark, captures, journal, saved, increment.now, options, where, handover, progress)
+            return result_of(Path(out), made)
         summary: dict[str, Any] = {}
 
-        def total(step: Increment, counted: dict[str, Any], rest: DataFrame) -> dict[str, Any]:
+        def total(step: Increment, counted: dict[str, Any], kinds: Kinds) -> dict[str, Any]:
             told = sums_of(step.view.whole("rebalances"), step.view.whole("metrics"), step.report)
-            about = _summary(step, counted, rest, told, {} if saved is None else saved.sums)
+            about = _summary(step, counted, kinds, told, {} if saved is None else saved.sums)
             notes = [note if len(sources) == 1 else f"{name}: {note}" for name in sources for note in captures[name].notes]
             like = counted["transactional"] + (0 if saved is None else saved.sums["transactional"])
             known = all(capture.aborted is not None for capture in captures.values())
@@ -172,12 +193,12 @@ def _checked(
     return options, identities
 
 
-def _summary(step: Increment, told: Mapping[str, Any], rest: DataFrame, sums: Sums, before: Mapping[str, Any]) -> dict[str, Any]:
+def _summary(step: Increment, told: Mapping[str, Any], kinds: Kinds, sums: Sums, before: Mapping[str, Any]) -> dict[str, Any]:
     errors = step.errors
     counted = Counted(
         told["decoded"] - told["tombstones"], told["tombstones"], told["errors"], told["first"], told["last"], errors
     )
-    about = summarize(counted, sums, found_of(step.findings), kinds_of(rest))
+    about = summarize(counted, sums, found_of(step.findings), kinds)
     if before:
         about["records"] = _added(before["records"], about["records"])
         for name, pick in (("from", min), ("to", max)):

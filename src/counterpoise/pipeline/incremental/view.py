@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -109,11 +111,52 @@ class View:
             self._whole[name] = table.drop("date")
         return self._whole[name]
 
+    def span(self, name: str, column: str) -> tuple[datetime | None, datetime | None]:
+        """The first and the last time in `whole`, by the footers of its files."""
+        folders = [self._final, self._open, self._kept]
+        files = {file for folder in folders for file in (folder.path / name).rglob("*.parquet")}
+        if not self._fresh:
+            files |= set(folder_of(self._journal.out, name).glob("cluster=*/date=*/part-*.parquet")) - set(self._rewritten)
+        firsts, lasts = [], []
+        for about in map(pq.read_metadata, files):
+            at = about.schema.names.index(column) if about.num_rows else 0
+            for number in range(about.num_row_groups):
+                told = about.row_group(number).column(at).statistics
+                firsts.append(_utc(told.min))
+                lasts.append(_utc(told.max))
+        return min(firsts, default=None), max(lasts, default=None)
+
     def aside(self, name: str, table: DataFrame) -> DataFrame:
         """What is read many times from now on, written down for this audit only: a plain scan in the place of its plan."""
         place = str(self._journal.staged / "aside" / name)
         table.write.parquet(place)
         return self._spark.read.schema(table.schema).parquet(place)
+
+    def rows_aside(self, name: str, rows: pa.Table) -> DataFrame:
+        """The same with rows that are known here: no job is needed for them."""
+        place = self._journal.staged / "aside" / name
+        place.mkdir(parents=True)
+        pq.write_table(rows, place / "part-0.parquet")
+        schema = ", ".join(f"{column} string" for column in rows.column_names)
+        return self._spark.read.schema(schema).parquet(str(place))
+
+    @property
+    def records(self) -> Path:
+        """A folder for what tasks on local files leave to one another."""
+        return self._journal.staged / "records"
+
+    def staged(self, name: str) -> Path:
+        """The folder of the new rows that will not change."""
+        return self._final.path / name
+
+    def folders(self, name: str) -> list[Path]:
+        """The folders of a table to which rows are only added: as stored, if it goes on, and as staged."""
+        stored = folder_of(self._journal.out, name)
+        return [self.staged(name)] if self._fresh or not stored.exists() else [stored, self.staged(name)]
+
+    def has_rows(self, name: str) -> bool:
+        """Whether such a table has any."""
+        return any(pq.read_metadata(file).num_rows for folder in self.folders(name) for file in folder.rglob("*.parquet"))
 
     def moves(self, number: int) -> Iterator[tuple[Path, Path]]:
         """Staged files and where they go."""
@@ -152,3 +195,7 @@ class View:
         schema = store.stored(name)
         held = self._spark.read.schema(schema).option("pathGlobFilter", pattern).parquet(str(folder))
         return held.select(*schema.names)
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,158 @@
+"""What a capture holds in short: where each log partition begins and ends, when was sampled, and which topics were made anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+from pyspark.sql.types import TimestampType
+
+from counterpoise.pipeline.direct.lives import read_lives
+from counterpoise.pipeline.source.sources import Capture
+from counterpoise.pipeline.timelines.log_ends import log_lives
+
+__all__ = ["Seen", "sampled_at", "seen_by_spark", "seen_in", "topic_ids", "topic_marks"]
+
+_SAMPLED = ["topic", "partition", "log_start", "log_end", "sampled_at"]
+_AT_ONCE = 1 << 18
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The records of one log partition.
+
+    Attributes
+    ----------
+    partition : int
+    end, us : int, optional
+        The last offset, and the time of that record in microseconds.
+    was : int, optional
+        The time of the record at an offset that was asked for.
+    first, first_us : int, optional
+        The lowest offset, and the earliest time of all.
+    """
+
+    partition: int
+    end: int | None
+    us: int | None
+    was: int | None
+    first: int | None
+    first_us: int | None
+
+
+def seen_by_spark(records: DataFrame, last: Mapping[int, int]) -> list[Seen]:
+    """What records hold; `last` is the offset to look for in each log partition."""
+    asked = records.sparkSession.createDataFrame(list(last.items()), "partition int, last bigint")
+    seen = records.select("partition", "offset", fn.unix_micros("timestamp").alias("us")).where("partition is not null")
+    with_last = seen.join(fn.broadcast(asked), "partition", "left") if last else seen.withColumn("last", fn.lit(None))
+    rows = with_last.groupBy("partition").agg(
+        fn.max("offset").alias("end"),
+        fn.max_by("us", "offset").alias("us"),
+        fn.max(fn.when(fn.col("offset") == fn.col("last"), fn.col("us"))).alias("was"),
+        fn.min("offset").alias("first"),
+        fn.min("us").alias("first_us"),
+    )
+    return [Seen(*row) for row in rows.collect()]
+
+
+def seen_in(files: Iterable[str], last: Mapping[int, int]) -> list[Seen]:
+    """The same of files of plain columns (`plain_files`), by Arrow."""
+    found: dict[int, Seen] = {}
+    for batch in _batches(files):
+        for one in _seen(batch, last):
+            before = found.get(one.partition)
+            found[one.partition] = one if before is None else _both(before, one)
+    return list(found.values())
+
+
+def _batches(files: Iterable[str]) -> Iterator[pa.Table]:
+    """``partition, offset, us`` of records that have a partition."""
+    for file in files:
+        with pq.ParquetFile(file) as opened:
+            for batch in opened.iter_batches(_AT_ONCE, columns=["partition", "offset", "timestamp"], use_threads=False):
+                us = batch.column("timestamp").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+                table = pa.table({"partition": batch.column("partition"), "offset": batch.column("offset"), "us": us})
+                yield table.filter(pc.is_valid(table["partition"])) if table["partition"].null_count else table
+
+
+def _seen(table: pa.Table, last: Mapping[int, int]) -> Iterator[Seen]:
+    figures = [("offset", "max"), ("offset", "min"), ("us", "min")]
+    rows = table.group_by("partition", use_threads=False).aggregate(figures).to_pylist()
+    if not rows:
+        return
+    partition, offset = table["partition"].to_numpy(), table["offset"].fill_null(-1).to_numpy()
+    places = np.zeros((2, max(row["partition"] for row in rows) + 2), np.int64) - 2
+    for row in rows:
+        places[:, row["partition"]] = (-2 if row["offset_max"] is None else row["offset_max"], last.get(row["partition"], -2))
+    times: list[dict[int, int | None]] = []
+    for wanted in places:
+        at = np.flatnonzero(offset == wanted[partition])
+        times.append(dict(zip(partition[at].tolist(), table["us"].take(pa.array(at)).to_pylist(), strict=True)))
+    for row in rows:
+        index = row["partition"]
+        yield Seen(index, row["offset_max"], times[0].get(index), times[1].get(index), row["offset_min"], row["us_min"])
+
+
+def _both(one: Seen, other: Seen) -> Seen:
+    later = other if one.end is None or (other.end is not None and other.end >= one.end) else one
+    firsts = [at for at in (one.first, other.first) if at is not None]
+    times = [at for at in (one.first_us, other.first_us) if at is not None]
+    was = one.was if other.was is None else other.was
+    return Seen(one.partition, later.end, later.us, was, min(firsts, default=None), min(times, default=None))
+
+
+def sampled_at(capture: Capture) -> list[datetime]:
+    """The instants at which log ends were sampled, ascending."""
+    if capture.log_ends is None:
+        return []
+    if capture.local is None or not capture.local.ends:
+        return sorted(row[0].astimezone(UTC) for row in capture.log_ends.select("sampled_at").distinct().collect())
+    found: set[int] = set()
+    for file in capture.local.ends:
+        for batch in pq.ParquetFile(file).iter_batches(columns=_SAMPLED):
+            known = pa.Table.from_batches([batch]).drop_null()["sampled_at"].cast(pa.timestamp("us", tz="UTC"))
+            found.update(known.cast(pa.int64()).unique().to_pylist())
+    internal = TimestampType()
+    return [internal.fromInternal(one).astimezone(UTC) for one in sorted(found)]
+
+
+def topic_ids(capture: Capture) -> dict[str, str | None]:
+    """Topic -> its id at the end, as the capture's metadata has it."""
+    if capture.topics is None:
+        return {}
+    if capture.local is not None and capture.local.topics is not None:
+        about = json.loads(Path(capture.local.topics).read_bytes())
+        return {topic: one.get("topic_id") for topic, one in sorted(about.items())}
+    return {row["topic"]: row["topic_id"] for row in sorted(capture.topics.select("topic", "topic_id").collect())}
+
+
+def topic_marks(capture: Capture) -> dict[str, str]:
+    """Topic -> its id at the end, and how many lives it has in the samples: what says whether older commits still count."""
+    ids = topic_ids(capture)
+    if capture.log_ends is None or not ids:
+        return {topic: str(one) for topic, one in ids.items()}
+    if capture.local is None or not capture.local.ends:
+        rows = log_lives(capture.log_ends).groupBy("topic").agg(fn.max("sample.life").alias("life")).collect()
+        lives = {row["topic"]: int(row["life"]) for row in rows}
+    else:
+        lives = _lives_in(capture.local.ends)
+    return {topic: f"{one} {lives[topic]}" for topic, one in ids.items() if topic in lives}
+
+
+def _lives_in(files: Sequence[str]) -> dict[str, int]:
+    """Topic -> how often one of its logs begins anew."""
+    told = read_lives(files)
+    begins = np.append(0, np.cumsum(told.life_first == np.arange(len(told.life_first))))
+    found: dict[str, int] = {}
+    for (topic, _), (first, after) in told.log.items():
+        found[topic] = max(found.get(topic, 0), int(begins[after] - begins[first]) - 1)
+    return found
