@@ -5,8 +5,8 @@
 Starts a broker, follows it with the command itself, and lets one group rebalance all the while: a member stays, another joins and
 leaves again and again. Every step is looked for in the table every 50 ms, as any reader would see it. Latency is the time of that
 look less the broker's timestamp of the record (one clock: all of it runs on this machine). The audits that follow makes meanwhile
-are part of it; its start is not: what counts are steps after the first that came through the stream, and `start_s` says how long
-that one took.
+are part of it; its start is not: what counts are steps that were recorded when the first one had come through the stream, and
+`start_s` says how long that one took.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class Table:
         self._folder = folder_of(out, "rebalances")
         self._known: dict[Path, int] = {}
         self.latency: dict[int, float] = {}
+        self.recorded: dict[int, float] = {}
 
     def look(self) -> None:
         """Read the files that are new or were replaced."""
@@ -99,10 +100,15 @@ class Table:
                 if row["group_id"] == GROUP:
                     moment: datetime = row["log_ts"]
                     self.latency.setdefault(row["log_offset"], now - moment.timestamp())
+                    self.recorded[row["log_offset"]] = moment.timestamp()
 
-    def wait(self, steps: int, process: subprocess.Popen[bytes]) -> None:
-        """Look until there are so many."""
-        while len(self.latency) < steps:
+    def since(self, moment: float) -> list[float]:
+        """Latency of the steps that were recorded later than that, in the order of the log."""
+        return [value for offset, value in sorted(self.latency.items()) if self.recorded[offset] > moment]
+
+    def wait(self, steps: int, process: subprocess.Popen[bytes], since: float = 0.0) -> None:
+        """Look until there are so many that were recorded later than `since`."""
+        while len(self.since(since)) < steps:
             if process.poll() is not None:
                 raise EOFError
             self.look()
@@ -127,9 +133,8 @@ def measure(folder: Path, rebalances: int, trigger: float, report_every: float) 
         table = Table(folder / "out")
         table.look()
         table.wait(len(table.latency) + 1, process)
-        start = time.monotonic() - started
-        before = set(table.latency)
-        table.wait(len(before) + rebalances, process)
+        start, warm = time.monotonic() - started, time.time()
+        table.wait(rebalances, process, warm)
         load = round(os.getloadavg()[1], 1)
         process.send_signal(signal.SIGTERM)
         asked = time.monotonic()
@@ -142,7 +147,8 @@ def measure(folder: Path, rebalances: int, trigger: float, report_every: float) 
         process.wait()
         group.stop()
         broker.stop()
-    seconds = sorted(value for offset, value in table.latency.items() if offset not in before)
+    in_order = table.since(warm)
+    seconds = sorted(in_order)
     found: dict[str, object] = {"rebalances": len(seconds), "trigger_s": trigger, "report_every_s": report_every}
     found["start_s"] = round(start, 1)
     found |= {
@@ -157,6 +163,7 @@ def measure(folder: Path, rebalances: int, trigger: float, report_every: float) 
         "stopped_within_s": round(stopped, 1),
         "cores": os.cpu_count(),
         "load": load,
+        "seconds": [round(value, 2) for value in in_order],
     }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -62,3 +64,22 @@ def test_the_jvm_is_started_with_its_noise_left_out(monkeypatch: pytest.MonkeyPa
             thread.join(10)
     assert made == [("local[1]", "jvm")]
     assert told.getvalue() == "no room\n"
+
+
+DEAF = """
+import os, signal, subprocess, sys
+from counterpoise.pipeline.gateway import without_sigterm
+
+heard = []
+signal.signal(signal.SIGTERM, lambda *_: heard.append("heard"))
+ask = "from signal import *; print(getsignal(SIGTERM).name, SIGTERM in pthread_sigmask(SIG_BLOCK, ()))"
+with without_sigterm():
+    os.kill(os.getpid(), signal.SIGTERM)
+    print(subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True).stdout.strip(), heard)
+print(subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True).stdout.strip(), heard)
+"""
+
+
+def test_what_is_started_without_sigterm_never_hears_of_it_and_who_starts_it_does_a_little_later() -> None:
+    done = subprocess.run([sys.executable, "-c", DEAF], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["SIG_IGN True []", "SIG_DFL False ['heard']"]

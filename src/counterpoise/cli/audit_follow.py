@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,12 +21,12 @@ from counterpoise.cli.render import console
 from counterpoise.errors import CaptureError, MissingExtraError, OptionError
 
 if TYPE_CHECKING:
-    from counterpoise.pipeline.audit import AuditResult
     from counterpoise.pipeline.capture.settings import Settings
     from counterpoise.pipeline.follow.follower import Status
 
 __all__ = ["Wanted", "check_together", "follow"]
 
+_AUDIT = (sys.executable, "-m", "counterpoise.cli.follow_audit")
 _ALONE = ("--topic", "--from", "--to", "--anonymize", "--into", "--json")
 _FOLLOWING = ("--bootstrap-server", "--command-config", "--metrics-port", "--trigger", "--report-every")
 FLUSH_S, SAMPLE_S = 0.5, 15.0
@@ -82,17 +83,21 @@ def follow(wanted: Wanted) -> None:
         raise OptionError("--follow needs a Spark session of its own: start it without SPARK_REMOTE and spark-submit")
     try:
         from counterpoise.pipeline.follow.follower import Follow, Pace
-        from counterpoise.pipeline.follow.query import follow_settings
+        from counterpoise.pipeline.follow.query import FOLLOW_SETTINGS
     except ImportError:
         raise MissingExtraError("--follow needs pyspark 4.2 or newer: pip install 'counterpoise[follow]'") from None
+    from counterpoise.pipeline.follow.apart import Apart
+    from counterpoise.pipeline.follow.audits import Job
+    from counterpoise.pipeline.gateway import without_sigterm
     from counterpoise.pipeline.session import local_session
-    from counterpoise.pipeline.source.sources import check_source, count_records
+    from counterpoise.pipeline.source.sources import check_source
 
     folder = wanted.out / "capture" if wanted.source is None else Path(wanted.source)
     with _recorded(settings, folder) as watch, _shown() as show:
         check_source(folder)
-        records = count_records(folder)
-        spark, made = local_session(follow_settings(records), records=records)
+        with without_sigterm():
+            spark, made = local_session(FOLLOW_SETTINGS, records=0)
+        job = Job(folder, wanted.out, wanted.cluster, wanted.strategies, wanted.groups)
         try:
             running = Follow(
                 spark,
@@ -103,7 +108,7 @@ def follow(wanted: Wanted) -> None:
                 strategies=wanted.strategies,
                 groups=wanted.groups,
                 report=show,
-                audited=_write_page,
+                audits=Apart(job, _AUDIT),
                 watch=watch,
             )
             with _until_told(running.stop), _served(running.now, wanted.port):
@@ -144,6 +149,7 @@ def _recorded(settings: Settings | None, folder: Path) -> Iterator[Callable[[], 
         yield lambda: None
         return
     from counterpoise.pipeline.capture.recorder import Recorder, Schedule
+    from counterpoise.pipeline.gateway import without_sigterm
 
     schedule = Schedule(flush=FLUSH_S, sample=SAMPLE_S)
     # Up to now first: there must be something to read, and what is wrong with the cluster is said before Spark starts.
@@ -162,7 +168,8 @@ def _recorded(settings: Settings | None, folder: Path) -> Iterator[Callable[[], 
             raise CaptureError(f"{folder}: recording has ended ({failed[0]}); start again, nothing is lost") from failed[0]
 
     thread = threading.Thread(target=record, name="counterpoise-capture")
-    thread.start()
+    with without_sigterm():  # So that the main thread is the one that hears it.
+        thread.start()
     try:
         yield watch
     finally:
@@ -192,13 +199,6 @@ def _shown() -> Iterator[Callable[[Status], None]]:
         yield show
     finally:
         line.stop()
-
-
-def _write_page(result: AuditResult) -> None:
-    from counterpoise.report.render import write_report
-
-    if not (result.nothing_new and (result.out / "report.html").exists()):
-        write_report(result.out)
 
 
 def _settings(wanted: Wanted) -> Settings | None:

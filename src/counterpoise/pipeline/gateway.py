@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Mapping
-from threading import Thread
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Thread, current_thread, main_thread
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
-__all__ = ["NOISE", "READER", "forward", "quiet_context"]
+__all__ = ["NOISE", "READER", "forward", "quiet_context", "without_sigterm"]
 
 READER = "counterpoise-jvm-stderr"
 """Name of the thread that reads what the JVM says."""
@@ -57,6 +59,27 @@ def quiet_context(settings: Mapping[str, str]) -> None:
         raise
     os.close(its)
     SparkContext(conf=conf, gateway=gateway)
+
+
+@contextmanager
+def without_sigterm() -> Iterator[None]:
+    """While within, what this thread starts never hears of SIGTERM: who started it ends it.
+
+    Notes
+    -----
+    A service manager sends it to all processes at once, and a JVM that goes first takes the work of the others with it. What is
+    blocked here is so in threads and processes that are started; a JVM unblocks it again unless it is ignored, which only the
+    main thread can see to. Here it waits meanwhile.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    main = current_thread() is main_thread()
+    handler = signal.signal(signal.SIGTERM, signal.SIG_IGN) if main else None
+    try:
+        yield
+    finally:
+        if main:
+            signal.signal(signal.SIGTERM, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def forward(source: int, target: Any) -> None:

@@ -8,14 +8,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.audit import AuditResult
+from counterpoise.pipeline.follow.audits import Aside, Audits, InSession, Job
 from counterpoise.pipeline.follow.gauges import Now
 from counterpoise.pipeline.follow.query import Steps, reached, start_query
 from counterpoise.pipeline.follow.seed import Samples, begin_with
@@ -23,14 +23,13 @@ from counterpoise.pipeline.follow.tail import HEAVY, Tail
 from counterpoise.pipeline.incremental.folded import STEP_STATES
 from counterpoise.pipeline.incremental.journal import Journal
 from counterpoise.pipeline.incremental.saved import load
-from counterpoise.pipeline.incremental.update import update
-from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.sources import check_source
 
 __all__ = ["Follow", "Pace", "Status"]
 
-_AUDIT = "counterpoise-audit"
 _LOOK_S = 0.5
+_PATIENCE_S = 10.0
+"""For an audit of an earlier run that has just lost its parent, and ends."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Follow:
     Parameters
     ----------
     spark : SparkSession
-        With `query.follow_settings`.
+        With `query.FOLLOW_SETTINGS`, or such.
     source : path
         A capture folder, which something else writes.
     out : path
@@ -68,8 +67,8 @@ class Follow:
         As for `update`.
     report : callable, optional
         ``report(status)``, twice a second.
-    audited : callable, optional
-        ``audited(result)`` after every audit.
+    audits : Audits, optional
+        Who makes the audits, of the same source, `out`, cluster, strategies and groups; default: this session.
     watch : callable, optional
         Called twice a second; what it raises ends following.
 
@@ -101,13 +100,14 @@ class Follow:
         strategies: tuple[str, ...] | None = None,
         groups: tuple[str, ...] = (),
         report: Callable[[Status], None] | None = None,
-        audited: Callable[[AuditResult], None] | None = None,
+        audits: Audits | None = None,
         watch: Callable[[], None] | None = None,
     ) -> None:
         check_source(source)
         self._spark, self._source, self._out, self._cluster = spark, Path(source), Path(out), cluster
-        self._pace, self._strategies, self._groups = pace or Pace(), strategies, groups
-        self._report, self._audited, self._watch = report or _nothing, audited or _nothing, watch or (lambda: None)
+        self._pace, self._groups = pace or Pace(), groups
+        self._audits = audits or InSession(spark, Job(self._source, self._out, cluster, strategies, groups))
+        self._report, self._watch = report or _nothing, watch or (lambda: None)
         self._stopped = threading.Event()
         self._journal = Journal(self._out)
         self._samples = Samples(self._source)
@@ -131,17 +131,23 @@ class Follow:
         SourceError
             The stream has failed.
         """
-        with self._journal.open():
-            self._wait_for(_Aside(self._audit), "auditing what is recorded")
-            if self._stopped.is_set():
-                return
-            self.tail.clear()
-            begin_with(self.now, self._out, self._cluster, self._aborted())
-            query = self.start()
+        with self._journal.open(_PATIENCE_S):
             try:
-                self._follow(query)
-            finally:
-                query.stop()
+                self._wait_for(Aside(partial(self._audit, beside=False)), "auditing what is recorded")
+                if not self._stopped.is_set():
+                    self._stream()
+            except BaseException:
+                self._audits.give_up()
+                raise
+
+    def _stream(self) -> None:
+        self.tail.clear()
+        begin_with(self.now, self._out, self._cluster, self._aborted())
+        query = self.start()
+        try:
+            self._follow(query)
+        finally:
+            query.stop()
 
     def _follow(self, query: Any) -> None:
         due, audit = time.monotonic() + self._pace.report, None
@@ -152,38 +158,26 @@ class Follow:
                 audit.end()
                 audit, due = None, time.monotonic() + self._pace.report
             elif audit is None and (time.monotonic() >= due or self.tail.weight > HEAVY):
-                audit = _Aside(self._audit)
+                audit = Aside(partial(self._audit, beside=True))
         if audit is not None:
             self._wait_for(audit, "stopping")
 
-    def _wait_for(self, work: _Aside, doing: str) -> None:
+    def _wait_for(self, work: Aside, doing: str) -> None:
         while not work.wait(_LOOK_S):
             self._tell(doing)
             self._watch()
             if self._stopped.is_set():
-                self._spark.sparkContext.cancelJobGroup(_AUDIT)
+                self._audits.give_up()
         try:
             work.end()
         except Exception:
             if not self._stopped.is_set():
                 raise
 
-    def _audit(self) -> None:
+    def _audit(self, *, beside: bool) -> None:
         """Bring all tables up to date; the live end of `rebalances` begins behind it."""
-        context = self._spark.sparkContext
-        context.setLocalProperty("spark.scheduler.pool", "audit")
-        context.setJobGroup(_AUDIT, "counterpoise audit --follow", interruptOnCancel=True)
-        result = update(
-            self._spark,
-            {self._cluster: self._source},
-            self._out,
-            strategies=self._strategies,
-            choice=Choice(self._groups),
-            held=self._journal,
-            handover=self.tail.handed_over,
-        )
+        self._audits.run(self._journal, self.tail.handed_over, beside=beside)
         self.status.audits += 1
-        self._audited(result)
 
     def start(self, *, available_now: bool = False) -> Any:
         """Start the stream where the last audit ended (or at the beginning, if there was none); a query of Spark's."""
@@ -233,35 +227,6 @@ class Follow:
     def _aborted(self) -> list[tuple[int, int]]:
         file = self._source / "aborted_offsets.json"
         return [(pair[0], pair[1]) for pair in json.loads(file.read_bytes())] if file.is_file() else []
-
-
-class _Aside:
-    """Work in a thread of its own, so that whoever waits for it can be told to stop."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        self._work = work
-        self._failed: BaseException | None = None
-        self._thread = InheritableThread(target=self._run)
-        self._thread.start()
-
-    @property
-    def done(self) -> bool:
-        return not self._thread.is_alive()
-
-    def wait(self, seconds: float) -> bool:
-        self._thread.join(seconds)
-        return self.done
-
-    def end(self) -> None:
-        self._thread.join()
-        if self._failed is not None:
-            raise self._failed
-
-    def _run(self) -> None:
-        try:
-            self._work()
-        except BaseException as error:  # noqa: BLE001 - raised by `end`, in the thread that waits
-            self._failed = error
 
 
 def _nothing(_: Any) -> None:

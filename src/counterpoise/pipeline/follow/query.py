@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,39 +17,31 @@ from counterpoise.pipeline.follow.events import COMMITS, commits_of, events
 from counterpoise.pipeline.follow.folder_source import CaptureStream
 from counterpoise.pipeline.follow.processor import FINISHED, OPEN, followed
 from counterpoise.pipeline.schemas import REBALANCES
-from counterpoise.pipeline.session import SMALL, configured
+from counterpoise.pipeline.session import configured
 
-__all__ = ["Steps", "Taker", "follow_settings", "reached", "start_query"]
+__all__ = ["FOLLOW_SETTINGS", "Steps", "Taker", "reached", "start_query"]
 
 _QUERY = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     # A micro-batch writes what has changed, not the whole state.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # A group's rebalance must not wait until two hundred tasks have looked into empty states.
-    "spark.sql.shuffle.partitions": "2",
+    # A micro-batch brings few groups; every further task costs a store's commit and a worker, whatever is in it.
+    "spark.sql.shuffle.partitions": "1",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
 }
-_FOLLOW = {
+FOLLOW_SETTINGS = {
     **_QUERY,
-    # The stream's jobs run beside those of an audit, not behind them.
-    "spark.scheduler.mode": "FAIR",
+    # A micro-batch has one task at a time; one more place, so that what Spark does besides never takes it.
+    "spark.master": "local[2]",
     # The plans of a stream with state are deeper than a thread's usual stack.
     "spark.driver.defaultJavaOptions": "-Xss4m",
-}
-_QUICK = {
     # Of many plans over few rows, compiling them is most of the time.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+"""What a session of our own needs for a stream, beside `session.LOCAL_SETTINGS`."""
 Taker: TypeAlias = Callable[[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]], None]
-
-
-def follow_settings(records: int | None) -> dict[str, str]:
-    """What a session of our own needs for following a capture of so many records, beside `session.LOCAL_SETTINGS`."""
-    # Two places more than cores: an audit's tasks, two at a time, would hold all of them, and a micro-batch wait for each to end.
-    master = {"spark.master": f"local[{(os.cpu_count() or 1) + 2}]"}
-    return _FOLLOW | master | (_QUICK if records is not None and records <= SMALL else {})
 
 
 @dataclass(frozen=True)
@@ -117,8 +108,6 @@ def start_query(
         out = followed(found, states, (steps.source / "topics.json").absolute())
         writer = out.writeStream.foreachBatch(batch).option("checkpointLocation", str(checkpoint.absolute()))
         pace = {"availableNow": True} if trigger is None else {"processingTime": f"{round(trigger * 1000)} milliseconds"}
-        # A pool of its own: an audit's jobs would be in front of it otherwise.
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", "stream")
         return writer.trigger(**pace).start()
 
 

@@ -6,10 +6,11 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from counterpoise.errors import CaptureError
 
@@ -32,17 +33,28 @@ class Journal:
     ----------
     out : Path
         An audit's output folder.
+
+    Attributes
+    ----------
+    lock : file, optional
+        While it is open: whoever inherits it keeps others out as well.
     """
 
     def __init__(self, out: Path) -> None:
         self.out = out
         self.root = out / ".since"
+        self.lock: IO[str] | None = None
         self.staged = self.root / "staged"
         self._file = self.root / "journal.json"
 
     @contextmanager
-    def open(self) -> Iterator[None]:
+    def open(self, patience: float = 0.0) -> Iterator[None]:
         """Be the only one who writes here; what a crash has left is finished, or swept away if it was not yet decided.
+
+        Parameters
+        ----------
+        patience : float
+            Seconds to wait for another one to end.
 
         Raises
         ------
@@ -55,12 +67,17 @@ class Journal:
         except OSError as error:
             raise CaptureError(f"{self.out}: {error.strerror}; give a folder that can be written") from None
         with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise CaptureError(f"{self.out}: another audit is writing there; wait for it, or give another --out") from None
+            until = time.monotonic() + patience
+            while not _locked(lock):
+                if time.monotonic() >= until:
+                    raise CaptureError(f"{self.out}: another audit is writing there; wait for it, or give another --out")
+                time.sleep(0.05)
             self.recover()
-            yield
+            self.lock = lock
+            try:
+                yield
+            finally:
+                self.lock = None
 
     def recover(self) -> None:
         """Finish what was decided and not done; forget the rest."""
@@ -109,6 +126,14 @@ class Journal:
                 source.replace(goal)
         self._file.unlink()
         self.sweep()
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def files_in(place: Path) -> list[Path]:

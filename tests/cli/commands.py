@@ -1,0 +1,56 @@
+"""The command line as processes: started, waited for, told to end; and the processes that they have started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["RUN", "command", "family", "started", "wait"]
+
+RUN = (sys.executable, "-c", "from counterpoise.cli import main; main()")
+WITHIN_S = 600.0
+
+
+def command(*options: object) -> subprocess.CompletedProcess[str]:
+    """`counterpoise` with these options, to its end."""
+    return subprocess.run([*RUN, *map(str, options)], capture_output=True, text=True, check=False)
+
+
+@contextmanager
+def started(log: Path, *options: object) -> Iterator[subprocess.Popen[bytes]]:
+    """While within: `counterpoise` with these options; what it says is appended to a file."""
+    with log.open("a") as said:
+        process = subprocess.Popen([*RUN, *map(str, options)], stdout=said, stderr=said)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait(holds: Callable[[], bool], process: subprocess.Popen[bytes], what: str = "nothing came") -> None:
+    """Until it holds; the process must live as long."""
+    deadline = time.monotonic() + WITHIN_S
+    while not holds():
+        assert process.poll() is None, f"it has ended: {what}"
+        assert time.monotonic() < deadline, what
+        time.sleep(0.2)
+
+
+def family(pid: int) -> list[int]:
+    """A process and all that it, and these, have started: what a service manager sends its signal to."""
+    parents = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found
