@@ -312,7 +312,7 @@ class Run:
     def _notes(self, about: Mapping[str, Any], counted: Counted, sums: Sums) -> list[str]:
         clusters = list(self._captures)
         notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
-        known = all(capture.aborted is not None for capture in self._captures.values())
+        known = all(capture.tells_aborted for capture in self._captures.values())
         notes += [*nothing_note(about), *transaction_note(counted.transactional, known), *lag_note(sums.with_lag)]
         if self._salt is not None:
             notes.append("names are hashed; details of steps, metadata of commits, user data and raw bytes are left out")

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CLUSTERS = ("eu/west: 1", "made up")
-LOG_PARTITIONS = (0, 1, 2)
+LOG_PARTITIONS = (0, 1, 4)
+"""With groups of both protocols, and one whose members polled too late."""
+UNFILLED = ["rebalances_per_day", "suggested_strategy", "suggestion", "migration_note"]
+"""Columns of `group_report` that only longer recordings or more strategies fill."""
 ABORTED = 40
 
 
@@ -103,6 +106,8 @@ def test_the_tables_and_the_summary_are_the_same(
     direct = run(spark, captures, tmp_path / "out", direct=True)
     assert differences(direct, by_spark) == []
     assert [name for name in TABLES if not rows(direct.out, name)] == []
+    report = rows_of(direct.out, "group_report")
+    assert [name for name in TABLES["group_report"].names if all(row[name] is None for row in report)] == UNFILLED
     assert direct.summary["records"]["errors"] == 3
     assert sorted(path.name for path in (direct.out / "tables").iterdir()) == sorted(TABLES)
 

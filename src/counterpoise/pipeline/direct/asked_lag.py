@@ -8,6 +8,7 @@ instants these are is known when all buckets are through; a bucket sets aside wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.marked_file import Marked, read_marked
+from counterpoise.pipeline.direct.held import coded
+from counterpoise.pipeline.direct.marked_file import Marked, marked_batches
 
 __all__ = ["ASKED", "AskedLag", "LagKnown", "seen_at"]
 
 ASKED = pa.schema(
     [("group_id", pa.string()), ("at", pa.int64()), ("topic", pa.string()), ("partition", pa.int32()), ("lag", pa.int64())]
 )
+_NAME = pa.dictionary(pa.int32(), pa.string())
+_ENCODED = pa.schema([(field.name, _NAME if pa.types.is_string(field.type) else field.type) for field in ASKED])
 _INTERPOLATED = "interpolated"
 
 
@@ -101,16 +105,19 @@ class LagKnown:
 
     def __init__(self, files: Marked, bucket: int, seen: Int64) -> None:
         self._seen = seen
-        order = [(name, "ascending") for name in ASKED.names[:4]]
-        rows = read_marked(files, bucket, ASKED).sort_by(order).combine_chunks()
-        self._partition, self._lag = rows["partition"].to_numpy(), rows["lag"].to_numpy()
+        # Of a huge group these are many: its name and those of its topics are held once, not in every row.
+        parts = [_encoded(batch) for batch in marked_batches(files, bucket)]
+        rows = pa.Table.from_batches(parts, _ENCODED).unify_dictionaries().combine_chunks()
+        (group, groups), (topic, topics) = coded(rows["group_id"]), coded(rows["topic"])
+        at, partition = rows["at"].to_numpy(), rows["partition"].to_numpy()
+        order = np.lexsort((partition, topic, at, group))
+        self._partition, self._lag = partition[order], rows["lag"].to_numpy()[order]
         self._topics: dict[tuple[str, int], list[tuple[str, int, int]]] = {}
-        if len(rows):
-            codes = [rows[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in ("group_id", "topic")]
-            begins = _changes(codes[0], rows["at"].to_numpy(), codes[1])
-            firsts = rows.select(["group_id", "at", "topic"]).take(pa.array(begins)).to_pylist()
-            for row, begin, end in zip(firsts, begins.tolist(), [*begins[1:].tolist(), len(rows)], strict=True):
-                self._topics.setdefault((row["group_id"], row["at"]), []).append((row["topic"], begin, end))
+        begins = _changes(group[order], at[order], topic[order])
+        for begin, end in pairwise([*begins.tolist(), len(order)]):
+            row = order[begin]
+            place = (groups[group[row]], int(at[row]))
+            self._topics.setdefault(place, []).append((topics[topic[row]], begin, end))
 
     def at(self, group: str, moment: int) -> list[Mapping[str, Any]] | None:
         """``topic, partitions, lags`` of what is known of a group at a time; None: nobody's lag was known by then."""
@@ -121,6 +128,11 @@ class LagKnown:
             {"topic": topic, "partitions": self._partition[begin:end], "lags": self._lag[begin:end]}
             for topic, begin, end in self._topics.get((group, int(self._seen[last])), ())
         ]
+
+
+def _encoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [column.dictionary_encode() if pa.types.is_string(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=_ENCODED)
 
 
 def _changes(*columns: npt.NDArray[Any]) -> Int64:

@@ -121,8 +121,8 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
             stopped, now = stop_rows(bucket), LagNow()
             if of.sampled is not None and lives is not None:
                 once = _Once(bucket, lives, of.sampled.now_ids, lag, now)
-                picked = list(AskedLag(folded.generations, instants).pick(once.rows, seen))
-                asked.write(pa.concat_tables([ASKED.empty_table(), *picked]), number)
+                for picked in AskedLag(folded.generations, instants).pick(once.rows, seen):
+                    asked.write(picked, number)
             if of.aside:
                 counts.write(counted, cluster=of.name)
                 stops.write(stopped, cluster=of.name)

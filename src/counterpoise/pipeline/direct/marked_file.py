@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from counterpoise.pipeline.direct.tasks import scratch
 
-__all__ = ["Marked", "MarkedFile", "read_marked"]
+__all__ = ["Marked", "MarkedFile", "marked_batches"]
 
 Marked = Sequence[tuple[str, Sequence[int]]]
 """Files, and the mark of each of their parts."""
@@ -48,13 +48,12 @@ class MarkedFile:
             self.marks.append(mark)
 
 
-def read_marked(files: Marked, mark: int, schema: pa.Schema) -> pa.Table:
-    """All rows with a mark, in the order of the files."""
-    found: list[pa.RecordBatch] = []
+def marked_batches(files: Marked, mark: int) -> Iterator[pa.RecordBatch]:
+    """All rows with a mark, in the order of the files, as they were written."""
     for file, marks in files:
         mine = [at for at, one in enumerate(marks) if one == mark]
         if mine:
             with pa.OSFile(file) as opened:
                 reader = pa.ipc.open_file(opened)
-                found += [reader.get_batch(at) for at in mine]
-    return pa.Table.from_batches(found, schema)
+                for at in mine:
+                    yield reader.get_batch(at)

@@ -15,9 +15,9 @@ from pyspark.sql.types import StructType
 from counterpoise.pipeline.direct.asked_lag import LagKnown
 from counterpoise.pipeline.direct.day_rows import DayRows
 from counterpoise.pipeline.direct.folding import micros
-from counterpoise.pipeline.direct.marked_file import Marked, read_marked
+from counterpoise.pipeline.direct.marked_file import Marked, marked_batches
 from counterpoise.pipeline.direct.one_file import OneFile
-from counterpoise.pipeline.direct.reporting import PARTS, GroupKinds, found_in, reported
+from counterpoise.pipeline.direct.reporting import GroupKinds, found_in, reported
 from counterpoise.pipeline.direct.rest import in_log_order
 from counterpoise.pipeline.direct.strategy_sums import SLIM, StrategySums, strategies_of_groups
 from counterpoise.pipeline.folds.replay_fold import Replay, replays_of_group
@@ -91,7 +91,7 @@ def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
                 slim.append(pa.table(batch.select(list(SLIM))))
             figures = pa.concat_tables(slim)
             sums.add(figures)
-            known += read_marked(of.groups, number, PARTS).to_pylist()
+            known += [row for batch in marked_batches(of.groups, number) for row in batch.to_pylist()]
             strategies |= strategies_of_groups(figures) if of.groups else {}
             if known and (len(known) >= _GROUPS_AT_ONCE or number == buckets[-1]):
                 groups = reported(known, strategies, of.name, of.until)

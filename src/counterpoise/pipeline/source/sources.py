@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +83,17 @@ class Local:
 
 
 @dataclass(frozen=True)
+class _Later:
+    """A table that is made when it is first asked for: Spark loads for seconds what the first query of a session needs."""
+
+    make: Callable[[], DataFrame]
+
+
+def _later(make: Callable[[], DataFrame]) -> Any:
+    return _Later(make)
+
+
+@dataclass(frozen=True)
 class Capture:
     """One recording, lazily.
 
@@ -109,6 +120,18 @@ class Capture:
     notes: tuple[str, ...] = ()
     local: Local | None = None
 
+    def __getattribute__(self, name: str) -> Any:
+        value = object.__getattribute__(self, name)
+        if isinstance(value, _Later):
+            value = value.make()
+            object.__setattr__(self, name, value)
+        return value
+
+    @property
+    def tells_aborted(self) -> bool:
+        """Whether it says which records never took effect."""
+        return self.aborted is not None if self.local is None else self.local.aborted is not None
+
 
 def read_capture(spark: SparkSession, source: str | Path) -> Capture:
     """Read a capture folder, a Parquet file or folder that holds only records, or the text of ``kafka-dump-log``.
@@ -131,12 +154,14 @@ def read_capture(spark: SparkSession, source: str | Path) -> Capture:
             return _remote(spark, text.rstrip("/"))
     path = folder_of(Path(source))
     records = _checked(path)
-    local = _local(records, _folder(path, records))
-    with reading(str(records)):
+    folder, where = _folder(path, records), str(records.absolute())
+    local = _local(records, folder)
+    if local is not None:
         # With columns that are known already Spark need not look into the files.
-        reader = spark.read if local is None else spark.read.schema(_schema(_WANTED))
-        found = check_columns(reader.parquet(str(records.absolute())), str(records))
-    return Capture(found, *_companions(spark, _folder(path, records), local), local)
+        found = _later(lambda: spark.read.schema(_schema(_WANTED)).parquet(where))
+        return Capture(found, *_companions(spark, folder, local), local)
+    with reading(str(records)):
+        return Capture(check_columns(spark.read.parquet(where), str(records)), *_companions(spark, folder, None))
 
 
 def _schema(columns: Mapping[str, DataType]) -> StructType:
@@ -286,23 +311,30 @@ def _companions(
     spark: SparkSession, folder: Path | None, local: Local | None
 ) -> tuple[DataFrame | None, DataFrame | None, DataFrame | None, tuple[str, ...]]:
     """Log ends, topics, aborted offsets of a folder that was checked, and notes."""
-    ends = topics = aborted = None
+    ends: Any = None
+    topics: Any = None
+    aborted: Any = None
     notes = capture_notes(folder)
     if folder is not None and (folder / _ENDS_FILE).exists():
         where = str(folder / _ENDS_FILE)
-        with reading(where):
-            # As with records: a running capture replaces what the link names.
-            reader = spark.read.schema(_schema(_LOG_WANTED)) if local is not None and local.ends else spark.read
-            ends = _log_ends(reader.parquet(str(Path(where).resolve())), where)
+        # As with records: a running capture replaces what the link names.
+        target = str(Path(where).resolve())
+        if local is not None and local.ends:
+            ends = _later(lambda: spark.read.schema(_schema(_LOG_WANTED)).parquet(target).dropna())
+        else:
+            with reading(where):
+                ends = _log_ends(spark.read.parquet(target), where)
         notes += _null_note(rows_with_nulls(folder / _ENDS_FILE, list(_LOG_WANTED)))
     else:
         notes.append(f"no {_ENDS_FILE}: log ends are unknown, so lag is")
     if folder is not None and (folder / _TOPICS_FILE).exists():
-        topics = _topics(spark, str((folder / _TOPICS_FILE).absolute()))
+        named = str((folder / _TOPICS_FILE).absolute())
+        topics = _later(lambda: _topics(spark, named))
     else:
         notes.append(f"no {_TOPICS_FILE}: topic ids are named by commits only")
     if folder is not None and (folder / _ABORTED_FILE).exists():
-        aborted = _aborted(spark, str((folder / _ABORTED_FILE).absolute()))
+        ended = str((folder / _ABORTED_FILE).absolute())
+        aborted = _later(lambda: _aborted(spark, ended))
     else:
         notes.append(f"no {_ABORTED_FILE}: commits of aborted or open transactions, if any, count as commits")
     return ends, topics, aborted, tuple(notes)
