@@ -66,6 +66,11 @@ class Run:
     into : Catalog, optional
         Where the rows go beside `out`.
     progress : callable, optional
+
+    Attributes
+    ----------
+    transactional : int
+        How many commits look like those of transactions.
     """
 
     def __init__(
@@ -91,6 +96,7 @@ class Run:
         self._into = into
         self._progress = progress
         self._reported = False
+        self.transactional = 0
         self._rows: dict[str, int] = {}
         self._ends: dict[str, datetime | None] = {}
         self._sampled: tuple[datetime | None, datetime | None] = (None, None)
@@ -168,7 +174,7 @@ class Run:
 
     def _counted(self, told: Mapping[str, Any]) -> Counted:
         sound, errors = told["decoded"] - told["tombstones"], self._rows["decode_errors"]
-        transactional = told["transactional"]
+        self.transactional = transactional = told["transactional"]
         return Counted(sound, told["tombstones"], told["errors"], told["first"], told["last"], errors, transactional)
 
     def _decode_commits(self, generations: DataFrame, modern: DataFrame) -> tuple[dict[str, Any], DataFrame, DataFrame]:

@@ -68,7 +68,8 @@ def make_whole(
     """
     names: Sequence[str] = options["--strategies"]
     made, number = journal.staged / "whole", 1 if saved is None else saved.number + 1
-    summary = Run(spark, captures, made, Choice(), None, None, progress).run(where, names)
+    run = Run(spark, captures, made, Choice(), None, None, progress)
+    summary = run.run(where, names)
     _save_steps(spark, captures, made, journal.staged / "steps")
     moves = _moves(made, journal.out, number)
     gone = _gone(made, journal.out, fresh=saved is None)
@@ -76,7 +77,8 @@ def make_whole(
     (journal.staged / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for one in now.values():
         one.end = text_of(_last(one))
-    state = Saved(number, dict(options), dict(now), {}, whole=True)
+    sums = {"transactional": run.transactional, **{name: summary[name] for name in ("records", "from", "to")}}
+    state = Saved(number, dict(options), dict(now), sums, whole=True)
     (journal.staged / "state.json").write_text(state.text(), encoding="utf-8")
     for name in TABLES:
         folder_of(journal.out, name).mkdir(parents=True, exist_ok=True)  # A table without rows is a folder too.
