@@ -40,7 +40,7 @@ def test_small_groups_are_dealt_as_large_ones(seed: int) -> None:
 
 
 def test_where_the_limit_is_out_of_reach_the_same_attempts_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Little tolerance, few partitions each: the first attempt, one near it, or one that keeps nothing, within the limit or not."""
+    """Little tolerance, few partitions each: a first attempt, one near it, one that keeps nothing, within the limit or not."""
     rng, ends = np.random.default_rng(8), set()
     better = lag_small._better
 

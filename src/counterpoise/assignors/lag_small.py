@@ -40,15 +40,17 @@ def plan_small(problem: Problem, lag: Int64, share: Fraction, gain: int) -> Int3
     crowd = _crowding([weight[at] for at in falling], n, size // n)
     over, under = (total, n) if total >= crowd * n else (crowd, 1)  # the bound, as a fraction
     limit = max(-(-over * (bottom + top) // (under * bottom)), -(-over // under) + gain)
-    owner = [member if 0 <= member < n else UNOWNED for member in problem.previous_owner.tolist()]
-    empty = [0] * n
-    fresh = SmallDesk(weight, falling, total // n, limit, [UNOWNED] * size, empty, list(empty))
-    desk = fresh.saved()
-    desk.place([at for at, member in enumerate(owner) if member >= 0], [member for member in owner if member >= 0])
-    quota = small_quotas(desk.count, size)
+    owner, load, count = [UNOWNED] * size, [0] * n, [0] * n
+    for at, member in enumerate(problem.previous_owner.tolist()):
+        if 0 <= member < n:
+            owner[at] = member
+            load[member] += weight[at]
+            count[member] += 1
+    quota = small_quotas(count, size)
+    desk = SmallDesk(weight, falling, total // n, limit, owner, load, count)
     _attempt(desk, quota)
     if desk.excess():
-        desk = _better(desk, fresh, quota, max(Fraction(over, under) * share, Fraction(gain)))
+        desk = _better(desk, quota, max(Fraction(over, under) * share, Fraction(gain)))
     return np.array(desk.owner, np.int32)
 
 
@@ -58,12 +60,13 @@ def _attempt(desk: SmallDesk, quota: list[int]) -> None:
     repair_small(desk)
 
 
-def _better(desk: SmallDesk, fresh: SmallDesk, quota: list[int], slack: Fraction) -> SmallDesk:
+def _better(desk: SmallDesk, quota: list[int], slack: Fraction) -> SmallDesk:
     """What meets the limit near `desk`; else a plan that keeps nothing, if `desk` is worse by `slack`."""
     near = _near(desk)
     if near is not None:
         return near
-    rival = fresh.saved()
+    n, size = len(desk.load), len(desk.owner)
+    rival = SmallDesk(desk.weight, desk.falling, desk.goal, desk.limit, [UNOWNED] * size, [0] * n, [0] * n)
     _attempt(rival, quota)
     if max(rival.load) + slack >= max(desk.load):
         return desk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
@@ -189,7 +190,12 @@ def _checked(tolerance: object, min_lag_gain: object, max_moves: object, counts:
         raise _misfit("max_moves", max_moves, f"{whole}, or None for no cap")
     if counts != "balanced" and not _is_count(counts):
         raise _misfit("counts", counts, f"'balanced' or {whole}")
-    return Fraction(str(tolerance))
+    return _fraction(str(tolerance))
+
+
+@lru_cache
+def _fraction(text: str) -> Fraction:
+    return Fraction(text)
 
 
 def _is_count(value: object) -> bool:

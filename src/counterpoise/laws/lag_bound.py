@@ -17,6 +17,8 @@ Bools = npt.NDArray[np.bool_]
 
 _CLOSURE_NODES = 1500
 """Beyond so many topic classes and load levels the exchanges that counts leave open are not traced: a weaker bound."""
+_FEW = 100
+"""Up to so many partitions lists are quicker than arrays."""
 _FILLED = 8
 """So many of the heaviest partitions are looked at together with what fills up their owners."""
 
@@ -128,6 +130,10 @@ def alike_bound(lag: Int64, n_members: int) -> int:
     """
     if not len(lag):
         return 0
+    if len(lag) <= _FEW:
+        listed: list[int] = sorted(lag.tolist(), reverse=True)
+        crowded = [sum(listed[k * n_members - k : k * n_members + 1]) for k in range((len(listed) - 1) // n_members + 1)]
+        return int(max(-(-sum(listed) // n_members), *crowded))
     weights = np.sort(lag)[::-1]
     total = np.concatenate(([0], np.cumsum(weights)))
     last = np.arange(1, (len(lag) - 1) // n_members + 1) * n_members + 1

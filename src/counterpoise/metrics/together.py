@@ -122,7 +122,7 @@ class _Table:
     def __init__(self, asked: Sequence[Sequence[Asked]], floors: Sequence[int | None]) -> None:
         self.asked, self.floors = asked, floors
         self.groups = [of[0].problem for of in asked]
-        pair_of: dict[tuple[int, int], int] = {}
+        pair_of: dict[int, int] = {}
         owners: list[Int32] = []
         problems: list[Problem] = []
         group_of_plan: list[int] = []
@@ -135,19 +135,23 @@ class _Table:
                 if problem == len(problems):
                     problems.append(one.problem)
                     group_of_problem.append(group)
-                plans = []
-                for owner in (one.owner, one.owner if one.optimal is None else one.optimal):
-                    plan = row_of.setdefault(id(owner), len(owners))
-                    if plan == len(owners):
-                        owners.append(owner)
+                plan = row_of.setdefault(id(one.owner), len(owners))
+                if plan == len(owners):
+                    owners.append(one.owner)
+                    group_of_plan.append(group)
+                mine = best = pair_of.setdefault(problem << 32 | plan, len(pair_of))
+                if one.optimal is not None and one.optimal is not one.owner:
+                    optimal = row_of.setdefault(id(one.optimal), len(owners))
+                    if optimal == len(owners):
+                        owners.append(one.optimal)
                         group_of_plan.append(group)
-                    plans.append(plan)
-                mine, best = (pair_of.setdefault((problem, plan), len(pair_of)) for plan in plans)
-                self.places.append((plans[0], mine, best))
+                    best = pair_of.setdefault(problem << 32 | optimal, len(pair_of))
+                self.places.append((plan, mine, best))
         self.n = np.array([problem.n_members for problem in self.groups])
         self.size = np.array([problem.n_partitions for problem in self.groups])
         self.of_plan, self.of_problem = np.array(group_of_plan), np.array(group_of_problem)
-        self.pairs = np.array(list(pair_of), np.int64)
+        pairs = np.array(list(pair_of), np.int64)
+        self.pair_problem, self.pair_plan = pairs >> 32, pairs & 0xFFFFFFFF
         self.problems = problems
         self.owner = np.concatenate(owners).astype(np.int64)
         self.partitions = _Runs(self.size[self.of_plan])
@@ -261,7 +265,7 @@ class _Table:
         floor, extra = np.divmod(whole.length, n)
         each = cells.each(floor)
         most = cells.sums(np.minimum(claimed, each)) + np.minimum(extra, cells.sums(claimed > each))
-        problem, plan = self.pairs[:, 0], self.pairs[:, 1]
+        problem, plan = self.pair_problem, self.pair_plan
         pairs = _Runs(whole.length[problem])
         at, owner = pairs.places(whole.start[problem]), self.owner[pairs.places(self.partitions.start[plan])]
         mine = claims[at]

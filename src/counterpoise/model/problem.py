@@ -22,6 +22,10 @@ CONTESTED = -2
 MOST_CAPACITY = 2**31 - 1
 """Largest weight of a member: sums over all members stay exact."""
 
+_FEW = 200
+"""Up to so many entries a look at a list is quicker than one at an array."""
+_put = object.__setattr__
+
 __all__ = ["CONTESTED", "MOST_CAPACITY", "UNOWNED", "Int32", "Int64", "Problem", "Racks"]
 
 
@@ -130,7 +134,7 @@ class Problem:
     ) -> None:
         if n_members < 0:
             raise ProblemError(f"n_members: {n_members} is negative")
-        put = object.__setattr__
+        put = _put
         put(self, "n_members", int(n_members))
         put(self, "topic_start", _starts("topic_start", topic_start))
         put(self, "n_topics", len(self.topic_start) - 1)
@@ -142,7 +146,8 @@ class Problem:
         if previous_owner is None:
             previous_owner = np.full(self.n_partitions, UNOWNED, np.int32)
         put(self, "previous_owner", _frozen("previous_owner", _owners(previous_owner), np.int32, self.n_partitions))
-        held = self.previous_owner if holder is None else _frozen("holder", _owners(holder), np.int32, self.n_partitions)
+        alike = holder is None or holder is previous_owner
+        held = self.previous_owner if alike else _frozen("holder", _owners(holder), np.int32, self.n_partitions)  # type: ignore[arg-type]
         put(self, "holder", held)
         weights = np.ones(self.n_members, np.int64) if capacity is None else capacity
         put(self, "capacity", _frozen("capacity", weights, np.int64, self.n_members))
@@ -186,8 +191,11 @@ class Problem:
         return f"Problem({self.n_members} members, {self.n_topics} topics, {self.n_partitions} partitions)"
 
     def _check_subscribers(self) -> None:
-        codes, starts = self.subscriber, self.subscriber_start
+        codes, starts, n = self.subscriber, self.subscriber_start, self.n_members
         if not len(codes):
+            return
+        everybody = len(codes) == n * self.n_topics <= _FEW and starts.tolist() == list(range(0, len(codes) + 1, n))
+        if everybody and codes.tolist() == list(range(n)) * self.n_topics:
             return
         if int(codes.min()) < 0 or int(codes.max()) >= self.n_members:
             raise ProblemError(f"subscriber: codes must lie in 0..{self.n_members - 1}")
@@ -217,7 +225,9 @@ class Problem:
         other = object.__new__(Problem)
         claims = _frozen("previous_owner", _owners(previous_owner), np.int32, self.n_partitions)  # type: ignore[arg-type]
         for name in self.__slots__:
-            object.__setattr__(other, name, claims if name in ("previous_owner", "holder") else getattr(self, name))
+            _put(other, name, getattr(self, name))
+        _put(other, "previous_owner", claims)
+        _put(other, "holder", claims)
         return other
 
 
@@ -259,7 +269,9 @@ def _starts(name: str, values: object) -> npt.NDArray[Any]:
     if given.ndim != 1 or not len(given):
         raise ProblemError(f"{name}: at least the leading 0 is wanted, in a list")
     array = _frozen(name, given, np.int64, len(given))
-    if array[0] != 0 or bool((array[1:] < array[:-1]).any()):
+    if array[0] != 0 or (
+        array.tolist() != sorted(array.tolist()) if len(array) <= _FEW else bool((array[1:] < array[:-1]).any())
+    ):
         raise ProblemError(f"{name}: must start at 0 and never fall")
     return array
 

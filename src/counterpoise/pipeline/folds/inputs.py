@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
 
 from counterpoise.errors import SnapshotError
-from counterpoise.model.assemble import assemble, static_rank
+from counterpoise.model.assemble import assemble_csr, static_rank, subscriber_csr
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.pipeline.timelines.ownership import Owners, owners_of
@@ -102,7 +103,8 @@ class Inputs:
         if not len(before.owner):
             return np.full(len(place), UNOWNED, np.int32)
         result = translate[before.owner[place]]
-        result[new] = UNOWNED
+        if len(new):
+            result[new] = UNOWNED
         return result
 
     def _places(self, before: Planned) -> tuple[Int64, Int64, Int32]:
@@ -163,15 +165,14 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
     group = Names(group.member_ids, java_order(topic for topic in sizes if topic in subscribed))
     _check(row, group, sizes)
     ordered = [by_id[name] for name in group.member_ids]
-    counts = np.array([sizes[topic] for topic in group.topic_names], np.int64)
-    start: Int64 = np.concatenate(([0], np.cumsum(counts)))
+    start: Int64 = np.array([0, *accumulate(sizes[topic] for topic in group.topic_names)], np.int64)
     flat = _flat(group, start, handed)
     same_members = following is not None and code.keys() == {m["member_id"] for m in following["members"]}
     observed = np.where(flat == UNOWNED, _flat(group, start, later), flat) if same_members else flat
     total = sum(len(e["partitions"]) for m in members for e in m["assigned"] if e["topic"] in subscribed and e["topic"] in sizes)
     given_twice = total - int(np.count_nonzero(flat != UNOWNED))
     lag, unknown = _lag(group, start, row.get("lag"))
-    problem = _problem(group, ordered, counts, start, [claimed[name] for name in group.member_ids], lag)
+    problem = _problem(group, ordered, start, [claimed[name] for name in group.member_ids], lag)
     named = tuple(member["client_id"] for member in ordered)
     return Inputs(group, problem, flat, observed, given_twice, named, protocol, unknown)
 
@@ -185,50 +186,62 @@ def _check(row: Row, group: Names, sizes: Mapping[str, int]) -> None:
         raise SnapshotError(f"{where}: more than {MOST_PARTITIONS} partitions; the record is damaged")
 
 
-def _problem(
-    group: Names, members: Sequence[Row], counts: Int64, start: Int64, claimed: Sequence[Claimed], lag: Int64 | None
-) -> Problem:
+def _problem(group: Names, members: Sequence[Row], start: Int64, claimed: Sequence[Claimed], lag: Int64 | None) -> Problem:
     """The group as arrays; claims on what does not exist are dropped."""
     at_topic = {name: at for at, name in enumerate(group.topic_names)}
-    asked = [(at, at_topic[topic]) for at, member in enumerate(members) for topic in member["topics"] if topic in at_topic]
-    pairs = np.array(asked, np.int64).reshape(-1, 2)
-    held = [
-        (at, at_topic[topic], partitions)
-        for at, (owned, _) in enumerate(claimed)
-        for topic, partitions in owned.items()
-        if topic in at_topic
-    ]
-    lengths = [len(partitions) for _, _, partitions in held]
-    index = np.array([one for _, _, partitions in held for one in partitions], np.int64)
-    topic = np.repeat(np.array([at for _, at, _ in held], np.int64), lengths)
-    member = np.repeat(np.array([at for at, _, _ in held], np.int32), lengths)
-    exists = (index >= 0) & (index < counts[topic])
-    return assemble(
+    first = start.tolist()
+    claim_member: list[int] = []
+    claim_partition: list[int] = []
+    for at, (owned, _) in enumerate(claimed):
+        for topic, partitions in owned.items():
+            code = at_topic.get(topic)
+            if code is not None:
+                begin, number = first[code], first[code + 1] - first[code]
+                there = [begin + index for index in partitions if 0 <= index < number]
+                claim_partition += there
+                claim_member += [at] * len(there)
+    instances = [one["group_instance_id"] for one in members]
+    return assemble_csr(
         len(members),
-        counts,
-        pairs[:, 0],
-        pairs[:, 1],
-        member[exists],
-        (start[topic] + index)[exists],
-        np.array([generation for _, generation in claimed], np.int64),
+        start,
+        *_subscriptions(members, at_topic),
+        (
+            np.array(claim_member, np.int32),
+            np.array(claim_partition, np.int64),
+            np.array([generation for _, generation in claimed], np.int64),
+        ),
         lag=lag,
-        rank=static_rank(group.member_ids, [one["group_instance_id"] for one in members]),
+        rank=static_rank(group.member_ids, instances) if any(one is not None for one in instances) else None,
     )
+
+
+def _subscriptions(members: Sequence[Row], at_topic: Mapping[str, int]) -> tuple[Int64, Int32]:
+    """``subscriber_start, subscriber``; nearly always all members name the same topics."""
+    n, topics = len(members), len(at_topic)
+    asked = members[0]["topics"]
+    if all(one["topics"] == asked for one in members) and at_topic.keys() <= set(asked):
+        return np.arange(topics + 1, dtype=np.int64) * n, np.tile(np.arange(n, dtype=np.int32), topics)
+    pairs = [(at, at_topic[topic]) for at, member in enumerate(members) for topic in member["topics"] if topic in at_topic]
+    member, topic = np.array(pairs, np.int64).reshape(-1, 2).T
+    return subscriber_csr(n, topics, member, topic)
 
 
 def _lag(group: Names, start: Int64, told: Sequence[Row] | None) -> tuple[Int64 | None, int | None]:
     """(lag per partition, how many are unknown) from what `lag.lag_at_generations` gives; (None, None) without a sample."""
     if told is None:
         return None, None
-    result = np.full(int(start[-1]), -1, np.int64)
+    first = start.tolist()
+    result = [-1] * first[-1]
     code = {name: at for at, name in enumerate(group.topic_names)}
     for entry in told:
         if entry["topic"] in code:
             at = code[entry["topic"]]
-            index, lags = np.array(entry["partitions"], np.int64), np.array(entry["lags"], np.int64)
-            there = index < int(start[at + 1] - start[at])
-            result[start[at] + index[there]] = lags[there]
-    return np.maximum(result, 0), int(np.count_nonzero(result < 0))
+            begin, number = first[at], first[at + 1] - first[at]
+            for index, lag in zip(*(np.asarray(entry[name]).tolist() for name in ("partitions", "lags")), strict=True):
+                if 0 <= index < number:
+                    result[begin + index] = lag
+    known = np.array(result, np.int64)
+    return np.maximum(known, 0), sum(lag < 0 for lag in result)
 
 
 def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:

@@ -24,32 +24,42 @@ NOBODY = -1
 
 def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owners:
     """Owners from pairs of a member's code and its ``[{topic, partitions}]``; the later of two owners stands."""
-    parts: dict[str, tuple[list[int], list[int], list[int]]] = {}
+    parts: dict[str, list[tuple[int, Sequence[int]]]] = {}
     for code, held in pairs:
         for entry in held:
             partitions = entry["partitions"]
             if len(partitions):
-                indices, codes, lengths = parts.setdefault(entry["topic"], ([], [], []))
-                indices.extend(partitions)
-                codes.append(code)
-                lengths.append(len(partitions))
+                parts.setdefault(entry["topic"], []).append((code, partitions))
     owners: Owners = {}
-    for topic, (indices, codes, lengths) in parts.items():
-        index = np.array(indices, np.int64)
-        code_of = np.repeat(np.array(codes, np.int32), lengths)
-        top = int(index.max())
-        if top >= _MOST or int(index.min()) < 0:
-            there = (index >= 0) & (index < _MOST)
-            index, code_of = index[there], code_of[there]
-            if not len(index):
-                continue
-            top = int(index.max())
-        array = np.full(top + 1, NOBODY, np.int32)
-        array[index] = code_of
-        owners[topic] = array
+    for topic, held_by in parts.items():
+        top = max(max(partitions) for _, partitions in held_by)
+        if top < _FEW and min(min(partitions) for _, partitions in held_by) >= 0:
+            few = [NOBODY] * (top + 1)
+            for code, partitions in held_by:
+                for index in partitions:
+                    few[index] = code
+            owners[topic] = np.array(few, np.int32)
+            continue
+        array = _laid_out(held_by)
+        if array is not None:
+            owners[topic] = array
     return owners
 
 
+def _laid_out(held_by: list[tuple[int, Sequence[int]]]) -> npt.NDArray[np.int32] | None:
+    """The same for one topic of any size."""
+    index = np.array([one for _, partitions in held_by for one in partitions], np.int64)
+    code = np.repeat(np.array([code for code, _ in held_by], np.int32), [len(partitions) for _, partitions in held_by])
+    there = (index >= 0) & (index < _MOST)
+    if not there.any():
+        return None
+    array = np.full(int(index[there].max()) + 1, NOBODY, np.int32)
+    array[index[there]] = code[there]
+    return array
+
+
+_FEW = 256
+"""Below this a list is filled sooner than an array."""
 _MOST = 10_000_000
 """No topic has so many partitions: an index beyond is damage, and must not be allocated for."""
 
@@ -66,6 +76,13 @@ def changes(before: Owners, now: Owners, alive: npt.NDArray[np.bool_]) -> tuple[
         if old is None:
             continue
         n = min(len(old), len(array))
+        if n <= _FEW:
+            for was_one, one in zip(old.tolist(), array.tolist(), strict=False):
+                if was_one == one:
+                    kept += one != NOBODY
+                elif was_one != NOBODY and one != NOBODY:
+                    moved += bool(alive[was_one])
+            continue
         both = (old[:n] != NOBODY) & (array[:n] != NOBODY)
         was, is_now = old[:n][both], array[:n][both]
         same = was == is_now

@@ -149,15 +149,14 @@ def keep_quotas(desk: SmallDesk, quota: list[int]) -> None:
     """Set the counts, and release what they cannot keep: neighbours in weight that weigh as much as is too much."""
     desk.least, desk.most = list(quota), list(quota)
     gone: list[int] = []
-    for member, most in enumerate(quota):
-        number = desk.count[member] - most
+    for member, (have, most) in enumerate(zip(desk.count, quota, strict=True)):
+        number = have - most
         if number > 0:
             items, weights = desk.listed(member)
             share = desk.load[member] * number // len(items)
             gone += _window(weights, items, number, max(share, -desk.room(member)))
     if gone:
         desk.release(gone)
-    desk.held.clear()
 
 
 def _window(weights: list[int], items: list[int], number: int, wanted: int) -> list[int]:
