@@ -8,9 +8,9 @@ from typing import Any
 
 __all__ = ["STAGES", "bars", "scale_chart"]
 
-STAGES = ("commits", "rebalances", "lag", "replays", "report", "other")
+STAGES = ("commits", "groups", "replays", "report", "other")
 """What is told apart; all other stages together are the last one."""
-COLOURS = ("#3b6fb6", "#7b8794", "#2d8659", "#c2702e", "#8e6bbf", "#c5ccd3")
+COLOURS = ("#3b6fb6", "#2d8659", "#c2702e", "#8e6bbf", "#c5ccd3")
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, BAR = 760, 130, 90, 64, 34, 30
 HEAD = 'role="img" aria-labelledby="t d" font-family="Helvetica, Arial, sans-serif"'
 
