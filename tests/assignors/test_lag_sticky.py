@@ -68,6 +68,15 @@ def test_with_free_counts_the_largest_lag_is_within_one_percent_of_the_bound(sub
 
 @pytest.mark.parametrize("shape", ["zipf", "lognormal", "mostly zero", "one giant"])
 @pytest.mark.parametrize("subscriptions", ["equal", "four sets", "random"])
+def test_so_it_is_for_a_hundred_thousand_partitions_and_a_thousand_members(subscriptions: str, shape: str) -> None:
+    rng = np.random.default_rng(13)
+    problem = group(subscriptions, 100, 1000, 1000, rng, lag=lags(shape, 100_000, rng))
+    report = lag_report(problem, lag_sticky(problem, tolerance=0.01, counts=100_000))
+    assert (report.gap <= 0.01, report.bound > 0) == (True, True)
+
+
+@pytest.mark.parametrize("shape", ["zipf", "lognormal", "mostly zero", "one giant"])
+@pytest.mark.parametrize("subscriptions", ["equal", "four sets", "random"])
 def test_with_balanced_counts_it_comes_near_the_bound_of_such_counts(subscriptions: str, shape: str) -> None:
     rng = np.random.default_rng(12)
     problem = group(subscriptions, 20, 500, 100, rng, lag=lags(shape, 10_000, rng))

@@ -61,7 +61,9 @@ def filled_up(desk: Desk, balanced: Int64, bound: Fraction) -> Fraction:
     most = int(desk.weight[lightest].sum())
     heaviest = np.zeros(len(desk.may) + 1, np.int64)
     np.maximum.at(heaviest, desk.class_of, desk.weight)
-    for kind in np.flatnonzero(heaviest[:-1] + most > int(bound * capacity)).tolist():
+    for kind in np.argsort(-heaviest[:-1], kind="stable").tolist():
+        if int(heaviest[kind]) + most <= bound * capacity:
+            break
         members = np.flatnonzero(desk.may[kind])
         filling = lightest[desk.weight[lightest] < heaviest[kind]]
         able = desk.may[desk.class_of[filling]][:, members]

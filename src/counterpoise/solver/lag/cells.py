@@ -15,6 +15,8 @@ from counterpoise.solver.lag.parts import by_class, cut, goals
 
 _PARTS = (600, 900, 990, 999)
 """Thousandths of the waiting lag that the parts end at: the lightest make good what the others left uneven."""
+_PARTS_OF_MANY = (700, 980)
+"""The same for large groups, which have enough of the lightest."""
 _FEW = 20_000
 """So many partitions are dealt longest first, to the letter, wherever somebody gets two of a class at once."""
 _TURNS = 8
@@ -35,7 +37,7 @@ def place_in_cells(desk: Desk, target: Int32, blocks: LagBlocks) -> None:
     lagging = int(np.count_nonzero(desk.weight[waiting]))
     weight, kind, level = desk.weight[waiting], desk.class_of[waiting], desk.load - goal
     taker = np.empty(len(waiting), np.int64)
-    parts = cut(weight[:lagging], goal, _PARTS)
+    parts = cut(weight[:lagging], goal, _PARTS if lagging <= _FEW else _PARTS_OF_MANY)
     for at in range(parts[0]):  # one by one: whose turn it is depends on the one before
         free = np.flatnonzero(slots[kind[at]] > 0)
         one = taker[at] = free[level[free].argmin()]
@@ -56,17 +58,20 @@ def _deal(weights: Int64, level: Int64, slots: Int64, *, turns_at_most: int) -> 
     Where that takes more turns, longest first to the letter.
     """
     taker: Int64 = np.empty(len(weights), np.int64)
-    if len(weights) > turns_at_most * int(np.count_nonzero(slots)):
+    free = slots.nonzero()[0]
+    if len(weights) > turns_at_most * len(free):
         taker[:] = deal_longest_first(weights, level, slots)
         np.add.at(level, taker, weights)
         np.subtract.at(slots, taker, 1)
         return taker
     at = 0
     while at < len(weights):
-        free = np.flatnonzero(slots > 0)
-        lowest = free[level[free].argsort(kind="stable")[: len(weights) - at]]
-        taker[at : at + len(lowest)] = lowest
-        level[lowest] += weights[at : at + len(lowest)]
+        height = level[free]
+        order = height.argsort(kind="stable")[: len(weights) - at]
+        lowest, end = free[order], at + len(order)
+        taker[at:end] = lowest
+        level[lowest] = height[order] + weights[at:end]
         slots[lowest] -= 1
-        at += len(lowest)
+        at = end
+        free = slots.nonzero()[0] if at < len(weights) else free
     return taker

@@ -40,20 +40,23 @@ def deal_longest_first(weights: Int64, level: Int64, slots: Int64) -> npt.NDArra
     level, slots = level.copy(), slots.copy()
     at = 0
     while at < len(weights):
-        is_open = np.flatnonzero(slots > 0)
-        order = is_open[np.argsort(level[is_open], kind="stable")]
+        is_open = slots.nonzero()[0]
+        height = level[is_open]
+        rising = height.argsort(kind="stable")
+        order = is_open[rising]
         left = len(weights) - at
         if len(order) == 1 and int(slots[order[0]]) >= left:
             chosen[at:] = order[0]
             break
-        size = _batch(level[order], weights[at : at + len(order)])
+        height = height[rising]
+        size = _batch(height, weights[at : at + len(order)])
         if size < min(_SMALL_BATCH, left):
             size = min(_HEAP_STEPS, left, int(slots[order].sum()))
             chosen[at : at + size] = _by_heap(weights[at : at + size], level, slots, order)
         else:
             taker = order[:size]
             chosen[at : at + size] = taker
-            level[taker] += weights[at : at + size]
+            level[taker] = height[:size] + weights[at : at + size]
             slots[taker] -= 1
         at += size
     return chosen
@@ -64,7 +67,8 @@ def _batch(level: Int64, weights: Int64) -> int:
     size = min(len(level), len(weights))
     again = np.minimum.accumulate(level[:size] + weights[:size])
     late = level[1:size] > again[: size - 1]
-    return int(np.argmax(late)) + 1 if bool(late.any()) else size
+    first = int(late.argmax()) if size > 1 else 0
+    return first + 1 if size > 1 and late[first] else size
 
 
 def _by_heap(weights: Int64, level: Int64, slots: Int64, order: npt.NDArray[np.intp]) -> list[int]:
