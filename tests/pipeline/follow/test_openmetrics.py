@@ -131,6 +131,12 @@ def test_commits_to_a_topic_that_is_gone_have_no_lag(now: Now, scrape: Callable[
     assert scrape()[f"{P}_sum_lag", ("c", "old")] == 42
 
 
+def test_a_member_of_whose_partitions_nothing_is_known_has_no_lag(now: Now, scrape: Callable[[], Samples]) -> None:
+    now.step(step(11, {"a": [0, 1], "b": [2]}))
+    found = {labels[0]: value for (name, labels), value in scrape().items() if name == f"{P}_member_sum_lag"}
+    assert found == {"client of a": 20}
+
+
 def test_a_group_that_goes_takes_its_series_with_it_and_comes_back_with_its_counts(
     now: Now, scrape: Callable[[], Samples]
 ) -> None:
@@ -153,7 +159,8 @@ def test_more_groups_than_the_limit_are_counted_not_shown(
     monkeypatch.setattr(openmetrics, "MOST_MEMBERS", 2)
     for name in ("h", "i", "j"):
         now.step(step(1, {"m": [0], "n": [1]}, group=name))
-        now.commit("c", commit(0, 0, group=name))
+        for place in (0, 1):
+            now.commit("c", commit(place, 0, group=name))
     found = scrape()
     shown = {labels[1] for name, labels in found if name == f"{P}_spread_partitions"}
     assert shown == {"g", "h"}

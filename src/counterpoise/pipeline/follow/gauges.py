@@ -172,10 +172,11 @@ class Now:
         }
         firsts, lasts = ([self._ends[cluster, place][at] for place in known] for at in (0, 1))
         lags: list[int] = partition_lag(list(known.values()), firsts, lasts).lag.tolist() if known else []
-        owners, of_member = group.owners, dict.fromkeys(group.owners.values(), 0)
+        owners = group.owners
+        of_member: dict[tuple[str, str], int] = {}  # Of whose partitions nothing is known there is no lag, not one of 0.
         for place, lag in zip(known, lags, strict=True):
             if place in owners:
-                of_member[owners[place]] += lag
+                of_member[owners[place]] = of_member.get(owners[place], 0) + lag
         return lags, [MemberLag(*owner, lag) for owner, lag in sorted(of_member.items())]
 
     def _counts(self, cluster: str, topic: str, topic_id: str | None) -> bool:
