@@ -112,7 +112,7 @@ def _line(case: Case, scenario: str, peers: Iterable[str], wanted: argparse.Name
             for peer, done in runs.items():
                 if done[0].at_least_ms is None:
                     done.append(run_peer(PEERS[peer], folder, problem.n_partitions, wanted.seconds, wanted.runs, wanted.cap))
-    line.peers = {peer: figures(yardstick, done) for peer, done in runs.items()}
+    line.peers = {peer: figures(yardstick, done, leads=PEERS[peer].leads) for peer, done in runs.items()}
     return line
 
 

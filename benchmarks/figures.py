@@ -34,6 +34,10 @@ class Figures:
         The very first run of the kernel, cold.
     at_least_ms, pending : float, str
         The peer was stopped in this surface's first run, after this long.
+    stopped : bool
+        It was stopped there or in a later run.
+    leads : bool
+        It can be timed as a leader.
     runs : int
         Of the kernel.
     moves, spread : int
@@ -52,6 +56,8 @@ class Figures:
     first_ms: float | None = None
     at_least_ms: float | None = None
     pending: str | None = None
+    stopped: bool = False
+    leads: bool = True
     runs: int = 0
     moves: int | None = None
     spread: int | None = None
@@ -62,13 +68,17 @@ class Figures:
     def time(self, surface: str, *, cpu: bool = False) -> tuple[float, bool] | None:
         """Milliseconds, and whether they are only a lower bound (wall clock only: of processor time none is known).
 
-        A leader does the work of the kernel and more: what bounds the kernel bounds it too.
+        A leader does the work of the kernel and more: what the kernel took, or what bounds it, bounds it too.
         """
+        if surface == "leader" and not self.leads:
+            return None
         counted: float | None = getattr(self, f"{surface}_cpu_ms" if cpu else f"{surface}_ms")
         if counted is not None:
             return counted, False
         if self.pending in (surface, "kernel") and self.at_least_ms is not None and not cpu:
             return self.at_least_ms, True
+        if surface == "leader" and self.stopped and self.kernel_ms is not None and not cpu:
+            return self.kernel_ms, True
         return None
 
 
@@ -124,9 +134,9 @@ def moves(problem: Problem, owner: Int32) -> int:
     return int(np.count_nonzero((before >= 0) & (owner != before)))
 
 
-def figures(yardstick: Yardstick, runs: list[Run]) -> Figures:
+def figures(yardstick: Yardstick, runs: list[Run], *, leads: bool = True) -> Figures:
     """What the processes of one peer came to; the laps of all rounds count alike."""
-    out = Figures()
+    out = Figures(leads=leads)
     first = runs[0]
     out.runs = sum(len(_warm(run.ms.get("kernel", []))) for run in runs)
     out.kernel_ms, out.kernel_cpu_ms = (_median(runs, clock, "kernel") for clock in ("ms", "cpu_ms"))
@@ -134,6 +144,7 @@ def figures(yardstick: Yardstick, runs: list[Run]) -> Figures:
     out.first_ms = first.ms["kernel"][0] if first.ms.get("kernel") else None
     stopped = [(run.at_least_ms, run.pending) for run in runs if run.at_least_ms is not None]
     out.at_least_ms, out.pending = max(stopped, default=(None, None))
+    out.stopped = any(run.stopped for run in runs)
     out.error = next((run.error for run in runs if run.error), "")
     if "kernel" in first.peak_kb:
         out.peak_mb = first.peak_kb["kernel"] / 1024

@@ -36,6 +36,8 @@ class Peer:
         Partitions of the case to the start of its command line.
     slow : bool
         Only timed where the case allows slow peers: minutes elsewhere.
+    leads : bool
+        It is timed as a leader, too.
     """
 
     key: str
@@ -43,6 +45,7 @@ class Peer:
     dialect: str
     command: Callable[[int], list[str]]
     slow: bool = False
+    leads: bool = True
 
 
 @dataclass
@@ -59,6 +62,8 @@ class Run:
         How long the call had taken when the time was up, if it was.
     pending : str or None
         The surface of that call.
+    stopped : bool
+        Time was up, in a first call or in a later one.
     owner : int32[P] or None
         The target it decided.
     error : str
@@ -70,6 +75,7 @@ class Run:
     peak_kb: dict[str, int] = field(default_factory=dict)
     at_least_ms: float | None = None
     pending: str | None = None
+    stopped: bool = False
     owner: Int32 | None = None
     error: str = ""
 
@@ -92,6 +98,8 @@ def _java_program() -> str:
     return f"{home}/bin/java" if home else "java"
 
 
+START_S = 300.0
+"""A peer may take so long to read the group before its kernel begins."""
 OURS = Peer("counterpoise", "counterpoise sticky", "sticky", _python("counterpoise"))
 PEERS: dict[str, Peer] = {
     peer.key: peer
@@ -99,10 +107,10 @@ PEERS: dict[str, Peer] = {
         OURS,
         Peer("java-sticky", "Java sticky", "sticky", _java("sticky")),
         Peer("java-cooperative", "Java cooperative-sticky", "cooperative-sticky", _java("cooperative-sticky")),
-        Peer("broker-uniform", "broker's uniform", "cooperative-sticky", _java("uniform")),
+        Peer("broker-uniform", "broker's uniform", "cooperative-sticky", _java("uniform"), leads=False),
         Peer("franz-go", "franz-go sticky", "sticky", lambda _: [f"{_GO}/bin/peer", "sticky"]),
-        Peer("kafka-python", "kafka-python sticky", "sticky", _python("kafka-python"), slow=True),
-        Peer("aiokafka", "aiokafka sticky", "sticky", _python("aiokafka"), slow=True),
+        Peer("kafka-python", "kafka-python sticky", "sticky", _python("kafka-python"), slow=True, leads=False),
+        Peer("aiokafka", "aiokafka sticky", "sticky", _python("aiokafka"), slow=True, leads=False),
     )
 }
 
@@ -129,7 +137,7 @@ def _build(command: list[str], folder: Path, remedy: str) -> str:
 
 
 def run_peer(peer: Peer, folder: Path, partitions: int, seconds: float, runs: int, cap: float) -> Run:
-    """Start the peer on the group files in `folder`; stop it `cap` seconds after the start or the begin of a surface."""
+    """Start the peer on the group files in `folder`; stop it `cap` seconds after a surface began."""
     owners_file = folder / "owners"
     owners_file.unlink(missing_ok=True)
     command = [*peer.command(partitions), str(folder / peer.dialect), str(owners_file), str(seconds), str(runs)]
@@ -139,17 +147,17 @@ def run_peer(peer: Peer, folder: Path, partitions: int, seconds: float, runs: in
         tempfile.TemporaryFile("w+") as last_words,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=last_words, text=True) as process,
     ):
-        stop = _Stop(process, cap)
+        stop = _Stop(process, max(cap, START_S))
         for line in process.stdout or ():
             if _note(run, json.loads(line), begun):
-                stop.arm()
+                stop.arm(cap)
         code = process.wait()
         stop.cancel()
         last_words.seek(0)
         words = last_words.read().strip()
     pending = next((surface for surface in begun if surface not in run.ms), None)
     if stop.fired:
-        run.pending = pending
+        run.stopped, run.pending = True, pending
         run.at_least_ms = (time.monotonic() - begun[pending]) * 1e3 if pending else None
     elif code:
         run.error = words.splitlines()[-1] if words else f"exit code {code}"
@@ -159,23 +167,22 @@ def run_peer(peer: Peer, folder: Path, partitions: int, seconds: float, runs: in
 
 
 class _Stop:
-    """Kills a process `cap` seconds after it was armed last."""
+    """Kills a process so many seconds after it was armed last."""
 
-    def __init__(self, process: subprocess.Popen[str], cap: float) -> None:
-        self._process, self._cap, self.fired = process, cap, False
-        self._timer: threading.Timer | None = None
-        self.arm()
+    def __init__(self, process: subprocess.Popen[str], seconds: float) -> None:
+        self._process, self.fired = process, False
+        self._timer = threading.Timer(seconds, self._fire)
+        self._timer.start()
 
-    def arm(self) -> None:
+    def arm(self, seconds: float) -> None:
         """Count anew."""
         self.cancel()
-        self._timer = threading.Timer(self._cap, self._fire)
+        self._timer = threading.Timer(seconds, self._fire)
         self._timer.start()
 
     def cancel(self) -> None:
         """Count no more."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
 
     def _fire(self) -> None:
         self.fired = True

@@ -102,6 +102,9 @@ def test_a_stopped_peer_gives_a_lower_bound_only() -> None:
     assert line.ratio("kernel", "java-sticky") == (2500.0, True)
     assert line.ratio("kernel", "java-sticky", cpu=True) is None
     assert stopped.time("leader") == (5000.0, True)  # it does the kernel's work and more
+    later = figures(Yardstick(problem, SOLVE(problem)), [Run(ms={"kernel": [900.0]}, stopped=True)])
+    assert (later.time("kernel"), later.time("leader")) == ((900.0, False), (900.0, True))
+    assert figures(Yardstick(problem, SOLVE(problem)), runs, leads=False).time("leader") is None
 
 
 def test_of_a_line_measured_twice_the_later_file_counts(tmp_path: Path) -> None:
