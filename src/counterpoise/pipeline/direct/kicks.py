@@ -27,10 +27,12 @@ class Kicks:
         """The members of one generation."""
         known = self._known.setdefault(group, {})
         for member in members:
-            client, interval = known.get(member["member_id"], (None, None))
-            named = [one for one in (client, member["client_id"]) if one is not None]
-            told = [one for one in (interval, member["rebalance_timeout_ms"]) if one is not None]
-            known[member["member_id"]] = max(named, default=None), max(told, default=None)
+            told = (member["client_id"], member["rebalance_timeout_ms"])
+            before = known.setdefault(member["member_id"], told)
+            if before != told:
+                named = [one for one in (before[0], told[0]) if one is not None]
+                waits = [one for one in (before[1], told[1]) if one is not None]
+                known[member["member_id"]] = max(named, default=None), max(waits, default=None)
 
     def step(self, group: str, step: Mapping[str, Any], at: int) -> None:
         """A step of the group, and its time in microseconds."""

@@ -15,7 +15,7 @@ from counterpoise.pipeline.direct.bucket import Bucket
 from counterpoise.pipeline.direct.sums import NEVER, SLOT_US, Marks, Sums, mark_counts, summed
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
-__all__ = ["STOPS", "stop_rows"]
+__all__ = ["COLUMNS", "STOPS", "stop_rows"]
 
 STOPS = StructType(
     [
