@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,7 +30,7 @@ def plan_small(problem: Problem, lag: Int64, share: Fraction, gain: int) -> Int3
     share, gain
         Tolerance and least gain, as `balance_lag` takes them.
     """
-    if not is_small(problem) or not bool((problem.topic_start[1:] > problem.topic_start[:-1]).all()):
+    if not is_small(problem) or any(begin == end for begin, end in pairwise(problem.topic_start.tolist())):
         return None
     weight: list[int] = lag.tolist()
     total, top, bottom = sum(weight), *share.as_integer_ratio()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from counterpoise.laws.verdict import alike
 from counterpoise.metrics.figures import lag_floor
 from counterpoise.metrics.many import Asked, measure_all
-from counterpoise.metrics.measure import Metrics
+from counterpoise.metrics.measure import Metrics, metrics_of
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 
 __all__ = ["Figures", "Together"]
@@ -186,10 +186,11 @@ class _Table:
                     spread, kip54, fair, topic_spread, unassigned, worst, cv, ratio = plans[plan]
                     moved, kept, cooperative, eager, balanced, sticky = pairs[mine]
                     least = moved if sticky else None if one.optimal is None else pairs[best][0]
-                    made[key] = Metrics(
-                        spread, kip54, fair, topic_spread, moved, kept, least, cooperative if one.cooperative else eager,
-                        worst, cv, ratio, one.duplicates, unassigned, balanced, sticky,
-                    )  # fmt: skip
+                    revoked = cooperative if one.cooperative else eager
+                    made[key] = metrics_of((
+                        spread, kip54, fair, topic_spread, moved, kept, least, revoked, worst, cv, ratio, one.duplicates,
+                        unassigned, balanced, sticky,
+                    ))  # fmt: skip
                 found.append(made[key])
             result.append(found)
         return result

@@ -222,13 +222,21 @@ class Problem:
 
     def _claiming(self, previous_owner: object) -> Problem:
         """Other claims on the same arrays, which need no second look."""
-        other = object.__new__(Problem)
-        claims = _frozen("previous_owner", _owners(previous_owner), np.int32, self.n_partitions)  # type: ignore[arg-type]
-        for name in self.__slots__:
+        other, size = object.__new__(Problem), self.n_partitions
+        if isinstance(previous_owner, np.ndarray) and previous_owner.dtype == np.int32 and previous_owner.shape == (size,):
+            claims = previous_owner.copy()
+            claims.flags.writeable = False
+        else:
+            claims = _frozen("previous_owner", _owners(previous_owner), np.int32, size)  # type: ignore[arg-type]
+        for name in _KEPT:
             _put(other, name, getattr(self, name))
         _put(other, "previous_owner", claims)
         _put(other, "holder", claims)
         return other
+
+
+_KEPT = tuple(name for name in Problem.__slots__ if name not in ("previous_owner", "holder"))
+"""What other claims leave as it is."""
 
 
 def _rebuild(n: int, ts: Int64, ss: Int64, s: Int32, prev: Int32, holder: Int32, cap: Int64, lag: Int64 | None,

@@ -137,8 +137,9 @@ class ClassicFold:
     def _rebalanced(self, row: Row) -> dict[str, Any]:
         members = row["members"]
         code = self._code_members(members)
-        now = owners_of((code[identity(member)], member["assigned"] or ()) for member in members)
-        claimed = owners_of((code[identity(member)], member["owned"] or ()) for member in members)
+        number = [code[identity(member)] for member in members]
+        now = owners_of((at, member["assigned"] or ()) for at, member in zip(number, members, strict=True))
+        claimed = owners_of((at, member["owned"] or ()) for at, member in zip(number, members, strict=True))
         subscribed = {topic for member in members for topic in member["topics"] or ()}
         held = self._held(claimed, subscribed)
         sizes = {topic: max(len(now.get(topic, ())), len(held.get(topic, ()))) for topic in held | now}
@@ -157,7 +158,7 @@ class ClassicFold:
             self._logical += 1
             self._cause = why
         step = self._described(row, "cooperative_followup" if followup else "rebalance", why)
-        moved, kept = self._moves(now, members)
+        moved, kept = self._moves(now, number)
         step |= {"n_moved": moved, "n_kept": kept, "missed_generations": self._missed(int(row["generation"]))}
         step["sync_latency_ms"] = _latency(row)
         step["logical_rebalance"] = self._logical
@@ -177,9 +178,9 @@ class ClassicFold:
             self._codes.setdefault(name, len(self._codes))
         return self._codes
 
-    def _moves(self, now: Owners, members: list[Row]) -> tuple[int, int]:
+    def _moves(self, now: Owners, number: list[int]) -> tuple[int, int]:
         alive = np.zeros(len(self._codes), np.bool_)
-        alive[[self._codes[identity(member)] for member in members]] = True
+        alive[number] = True
         return changes(self._owners, now, alive)
 
     def _missed(self, generation: int) -> int | None:

@@ -34,7 +34,7 @@ _Carried = tuple[Sequence[str], Sequence[str], Int64, Int64, Int64, Int32]
 _OPAQUE = ("stream",)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Planned:
     """One plan by itself: names in code order, `topic_start` int64[T+1], `owner` int32[P]."""
 
