@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import Int32, Int64
+from counterpoise.solver.decode import ascending
 
 __all__ = ["NEVER", "SLOT_US", "Marks", "Sums", "joined", "mark_counts", "slots_of", "summed"]
 
@@ -77,7 +78,7 @@ def summed(rows: Sums, cell: Int64) -> tuple[Sums, Int64]:
     low = int(cell.min())
     span = int(cell.max()) - low + 1
     both = rows.key.astype(np.int64) * span + (cell - low)
-    order = np.argsort(both, kind="stable")
+    order = ascending(both)
     sorted_both = both[order]
     starts = np.flatnonzero(np.concatenate(([True], sorted_both[1:] != sorted_both[:-1])))
     offset = rows.offset[order]
