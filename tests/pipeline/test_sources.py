@@ -14,7 +14,7 @@ import pytest
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline import decode
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.source.sources import check_source, count_records, read_capture
+from counterpoise.pipeline.source.sources import check_source, count_records, is_plain, read_capture
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -229,3 +229,18 @@ def test_a_running_capture_may_merge_its_files_while_they_are_read(spark: SparkS
         (tmp_path / name).symlink_to(f"{name}-2")
     assert capture.log_ends is not None
     assert (len(capture.records.collect()), len(capture.log_ends.collect())) == (50, 50)
+
+
+def test_tables_of_a_capture_on_disk_are_made_when_they_are_asked_for(shop: Path) -> None:
+    """An audit by tasks asks for none of them: not even a session is touched."""
+    capture = read_capture(None, shop)  # type: ignore[arg-type]
+    assert capture.local is not None
+    assert capture.tells_aborted
+    with pytest.raises(AttributeError):
+        _ = capture.records
+
+
+def test_which_sources_arrow_reads_is_known_before_there_is_a_session(shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "dump.txt").write_text("Dumping 00000000000000000000.log\n", encoding="utf-8")
+    sources = (shop, shop / "consumer_offsets.parquet", "s3a://bucket/capture", tmp_path / "none", tmp_path / "dump.txt")
+    assert [is_plain(source) for source in sources] == [True, True, False, False, False]
