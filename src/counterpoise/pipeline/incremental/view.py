@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,10 +75,13 @@ class View:
                 continue
             named = held.select(*_KEY, fn.input_file_name().alias("file"))
             places = named.join(fn.broadcast(groups), _KEY, "left_semi").select("file").distinct().collect()
-            files = [Path(unquote(row["file"].removeprefix("file://"))) for row in places]
+            base = folder_of(self._journal.out, name)
+            # Spark tells whole paths, also where the folder was given as one from here; links it leaves as they are.
+            whole = os.path.abspath(base)  # noqa: PTH100
+            told = [Path(unquote(row["file"].removeprefix("file://"))).relative_to(whole) for row in places]
+            files = [base / file for file in told]
             if files:
-                base = str(folder_of(self._journal.out, name))
-                rows = self._spark.read.schema(store.stored(name)).option("basePath", base).parquet(*map(str, files))
+                rows = self._spark.read.schema(store.stored(name)).option("basePath", str(base)).parquet(*map(str, files))
                 store.put(rows.join(fn.broadcast(groups), _KEY, "left_anti"), name, self._kept)
                 self._rewritten += files
 
