@@ -79,7 +79,7 @@ def test_what_was_made_at_once_leaves_no_states_and_all_groups_are_made_again(pi
     assert first.folded == first.replayed == {}
     said = [row["group_id"] for number in (1, 2) for row in rows_by_number(pieces.out, "offset_commits", number)]
     assert second.redone == {*said, *second.folded}
-    assert last.redone < second.redone
+    assert not second.redone <= last.redone
 
 
 def test_with_nothing_new_nothing_is_written(spark: SparkSession, pieces: Pieces) -> None:
