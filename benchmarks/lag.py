@@ -10,7 +10,7 @@ import argparse
 import heapq
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, product
 
@@ -128,6 +128,42 @@ def _timed(one: Contender, problem: Problem) -> tuple[Int32, float]:
     return owner, statistics.median(spent)
 
 
+def times(rounds: int = 9) -> Iterator[str]:
+    """Rows: processor time of 100,000 x 1,000, the best of some rounds and the median; the least and the most over the lags."""
+    yield "| subscriptions | counts | first plan, ms | drift, ms | many over, ms |"
+    yield "|---|---|---|---|---|"
+    n = 100_000
+    for subscriptions, free in product(SUBSCRIPTIONS, (True, False)):
+        plan = assignor("lag-sticky", tolerance=TOLERANCE, **({"counts": n} if free else {}))
+        spent: dict[str, list[tuple[float, float]]] = {"first": [], "drift": [], "many": []}
+        for shape in (*SHAPES, "sigma 1"):
+            rng = np.random.default_rng(1)
+            lag = rng.lognormal(8, 1, n).astype(np.int64) if shape == "sigma 1" else lags(shape, n, rng)
+            problem = group(subscriptions, 100, 1000, 1000, lag, rng)
+            drifted = (np.asarray(problem.lag) * rng.uniform(0.8, 1.2, n)).astype(np.int64)
+            later = problem.replace(previous_owner=plan(problem), lag=drifted)
+            if shape != "sigma 1":
+                spent["first"].append(_processor_ms(plan, problem, rounds))
+            spent["many" if shape == "sigma 1" else "drift"].append(_processor_ms(plan, later, rounds))
+        cells = [f"{_span(best for best, _ in each)} ({_span(median for _, median in each)})" for each in spent.values()]
+        yield f"| {subscriptions} | {'free' if free else 'balanced'} | {' | '.join(cells)} |"
+
+
+def _processor_ms(plan: Callable[[Problem], Int32], problem: Problem, rounds: int) -> tuple[float, float]:
+    """The least and the median."""
+    spent = []
+    for _ in range(rounds):
+        begin = time.process_time()
+        plan(problem)
+        spent.append((time.process_time() - begin) * 1000)
+    return min(spent), statistics.median(spent)
+
+
+def _span(values: Iterable[float]) -> str:
+    some = [f"{value:.0f}" for value in sorted(values)]
+    return some[0] if some[0] == some[-1] else f"{some[0]} to {some[-1]}"
+
+
 def drift(sizes: list[tuple[int, int, int]], rebalances: int = 50) -> Iterator[str]:
     """Rows: moves over many rebalances while every lag changes by up to 20 % each time."""
     yield "| group | strategy | tolerance | moves | proven minimum | ratio | largest gap |"
@@ -173,10 +209,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lag", description="Lag-aware strategies side by side.")
     parser.add_argument("--quick", action="store_true", help="only 10,000 partitions x 100 members")
     parser.add_argument("--drift", action="store_true", help="only moves while lags drift")
+    parser.add_argument("--times", action="store_true", help="only processor time at 100,000 partitions")
     wanted = parser.parse_args()
     sizes = [(20, 500, 100)] if wanted.quick else [(20, 500, 100), (100, 1000, 1000)]
     moves = drift([(20, 1000, 200), (10, 200, 100), (10, 205, 100)])
-    for table in (moves,) if wanted.drift else (gaps(sizes), moves):
+    for table in (moves,) if wanted.drift else (times(),) if wanted.times else (gaps(sizes), moves):
         for row in table:
             print(row, flush=True)
         print()

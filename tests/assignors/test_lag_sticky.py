@@ -320,12 +320,13 @@ def test_lags_beyond_any_log_are_refused() -> None:
 
 @pytest.mark.parametrize("counts", ["balanced", 10**6])
 @pytest.mark.parametrize(("size", "seed", "tolerance"), [(200, 2, 0.02), (200, 2, 0.05), (205, 2, 0.02), (205, 3, 0.02)])
-def test_drift_in_small_groups_never_moves_nearly_everything_and_stays_near_the_tolerance(
+def test_drift_in_small_groups_never_moves_nearly_everything_and_stays_within_the_tolerance(
     counts: str | int, size: int, seed: int, tolerance: float
 ) -> None:
     """About twenty partitions a member, half of the topics each: where keeping misses the limit, only a few are dealt anew.
 
-    At 2 % the owner of a giant finds light partitions only at members without room, who pass on what is too much for them.
+    At 2 % the owner of a giant finds light partitions only at members without room, who pass on what is too much for them; and
+    with 205 a topic and seed 3 it has the lightest it may take, and the giant must go to somebody who may take lighter ones.
     """
     rng = np.random.default_rng(seed)
     n = 10 * size
@@ -337,9 +338,7 @@ def test_drift_in_small_groups_never_moves_nearly_everything_and_stays_near_the_
         owner = lag_sticky(problem, tolerance=tolerance, counts=counts)
         report = lag_report(problem, owner, counts="balanced" if counts == "balanced" else None)
         assert report.moves < 0.2 * n, f"rebalance {number}"
-        # In one of the groups the giant's owner has the lightest it may take, and others could have lighter ones: it stays there.
-        most = 2 * tolerance if (size, seed) == (205, 3) else tolerance + 1e-4
-        assert report.gap <= most, f"rebalance {number}"
+        assert report.gap <= tolerance + 1e-4, f"rebalance {number}"
 
 
 def test_nobody_moves_for_a_limit_that_the_owner_of_a_giant_cannot_meet() -> None:
