@@ -22,7 +22,7 @@ from counterpoise.wire.offsets_topic.keys import RecordType
 __all__ = ["KeyBook", "group_bytes"]
 
 _AFTER_COMMITS = pa.scalar(b"\x00\x02", pa.binary())
-_MOST = 400_000
+_MOST = 200_000
 """Keys that are known at most (some 200 bytes each): memory does not grow with the capture."""
 
 
