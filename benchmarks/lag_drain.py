@@ -1,10 +1,10 @@
-"""A real group with a skewed backlog on a real broker: how long it takes to drain under `cooperative-sticky` and `lag-sticky`.
+"""A real group with a skewed backlog on a real broker: how long it takes to drain under `sticky` and its kin, and `lag-sticky`.
 
-python -m benchmarks.lag_drain        # starts a broker of its own; less than two minutes
+python -m benchmarks.lag_drain        # starts a broker of its own; about three minutes
 
 Three kafka-python members hold a topic; a backlog arrives; a fourth member joins, and the group is planned anew by
 counterpoise's assignor, which reads the lag from the broker. Then all four work, each at most so many records a second.
-Both strategies get the same topics, the same backlogs and as many members, one after the other. Two backlogs: one member
+All strategies get the same topics, the same backlogs and as many members, one after the other. Two backlogs: one member
 had stalled, so that all of it lies on its partitions; and zipf over all partitions in random order, with one giant.
 """
 
@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -26,18 +27,19 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer
 from tests.java import java_home
 from tests.kafka_broker import Broker
 
-from counterpoise.clients.kafka_python import CooperativeStickyAssignor, LagStickyAssignor
+from counterpoise.clients.kafka_python import CooperativeStickyAssignor, LagStickyAssignor, StickyAssignor
 from counterpoise.clients.lag_source import live_lag
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.planning.lead import Lead
 
-__all__ = ["KINDS", "Drained", "backlog", "drain", "main"]
+__all__ = ["KINDS", "Drained", "backlog", "drain", "main", "rebalanced"]
 
 PARTITIONS, MEMBERS = 24, 4
 RECORDS, LIMIT = 8_000, 250
 """Records that wait, and how many a member works off in a second: a perfect split takes eight seconds."""
 WITHIN_S, STEADY_S = 60.0, 1.0
 KINDS = ("one member had stalled", "zipf")
+BY_COUNT = {"sticky": StickyAssignor, "cooperative-sticky": CooperativeStickyAssignor}
 
 
 @dataclass
@@ -115,6 +117,14 @@ def backlog(kind: str, stalled: set[int], seed: int = 4) -> list[int]:
 
 def drain(broker: Broker, strategy: str, kind: str) -> Drained:
     """One run; raises RuntimeError when the group does not get there in a minute."""
+    with rebalanced(broker, strategy, kind) as (members, gate, result):
+        _work(members, gate, result)
+        return result
+
+
+@contextmanager
+def rebalanced(broker: Broker, strategy: str, kind: str) -> Iterator[tuple[list[_Member], threading.Event, Drained]]:
+    """A group with its backlog, after the rebalance and before anybody works: its members, their gate, and how it stands."""
     run = f"{strategy}-{KINDS.index(kind)}"
     topic, group = f"backlog-{run}", f"drain-{run}"
     broker.create_topic(topic, PARTITIONS)
@@ -127,7 +137,7 @@ def drain(broker: Broker, strategy: str, kind: str) -> Drained:
             assignor: Any = LagStickyAssignor(lag=source, lag_within_s=3.0, on_lead=leads.append)
             sources.append(assignor)
         else:
-            assignor = CooperativeStickyAssignor(on_lead=leads.append)
+            assignor = BY_COUNT[strategy](on_lead=leads.append)
         return _Member(f"member-{at}", broker.bootstrap, topic, group, assignor, gate)
 
     members = [member(at) for at in range(MEMBERS - 1)]
@@ -142,8 +152,7 @@ def drain(broker: Broker, strategy: str, kind: str) -> Drained:
         _settled(members)
         result = _report(strategy, kind, sizes, members, before, leads)
         result.read_lag = any(each.lag_reader.outcomes["read"] for each in sources)
-        _work(members, gate, result)
-        return result
+        yield members, gate, result
     finally:
         for each in members:
             each.ending.set()
@@ -225,12 +234,12 @@ def table(runs: list[Drained]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Run both and print the table."""
+    """Run all and print the table."""
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(Path(folder), Path(java_home()) / "bin" / "java")
         try:
             broker.start()
-            runs = [drain(broker, strategy, kind) for kind in KINDS for strategy in ("cooperative-sticky", "lag-sticky")]
+            runs = [drain(broker, strategy, kind) for kind in KINDS for strategy in (*BY_COUNT, "lag-sticky")]
         finally:
             broker.stop()
     if not all(run.read_lag for run in runs if run.strategy == "lag-sticky"):

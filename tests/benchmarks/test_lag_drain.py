@@ -1,4 +1,4 @@
-"""The drained backlog: what it is made of, how a run is measured, and what the table says. (A run needs a broker.)"""
+"""The drained backlog: what it is made of, how a run is measured, what the table says, and who is relieved on a real broker."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import pytest
 from benchmarks import lag_drain
-from benchmarks.lag_drain import KINDS, PARTITIONS, RECORDS, Drained, backlog
+from benchmarks.lag_drain import KINDS, PARTITIONS, RECORDS, Drained, backlog, rebalanced
 
 from counterpoise.model.problem import Problem
+from tests.kafka_broker import Broker
 from tests.strategies import problem_of
 
 
@@ -64,3 +65,19 @@ def test_work_ends_when_every_record_was_read(monkeypatch: pytest.MonkeyPatch) -
 def test_the_table_says_what_was_left_when() -> None:
     run = Drained("lag-sticky", "zipf", 6.25, 2100, 2000, 12, read_lag=True, left=[(0.1, 8000), (2.2, 5000), (6.25, 0)])
     assert list(lag_drain.table([run]))[2] == "| zipf | `lag-sticky` | 12 | 2,100 | 2,000 | 5,000 | 0 | 0 | 0 | 6.2 s |"
+
+
+@pytest.mark.kafka
+def test_after_the_rebalance_lag_sticky_has_relieved_the_member_that_had_stalled_and_sticky_has_not(broker: Broker) -> None:
+    """Everybody still waits for the gate: what is compared is what each member has to work off, not how fast it does."""
+    stood = {}
+    for strategy in ("sticky", "lag-sticky"):
+        with rebalanced(broker, strategy, KINDS[0]) as (members, gate, result):
+            stood[strategy] = result
+            assert not gate.is_set()
+            assert sum(sum(each.done.values()) for each in members) == 0
+            assert sorted(len(each.owned) for each in members) == [6, 6, 6, 6]
+    assert stood["lag-sticky"].read_lag
+    assert stood["lag-sticky"].largest <= 1.1 * stood["lag-sticky"].bound
+    assert stood["sticky"].largest > 2 * stood["sticky"].bound
+    assert stood["sticky"].moves == 6
