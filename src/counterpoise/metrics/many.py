@@ -12,15 +12,21 @@ import numpy.typing as npt
 from counterpoise.laws.exchange_graph import claimant
 from counterpoise.laws.verdict import alike, alike_verdicts, verdict
 from counterpoise.metrics.figures import jains, kip54_scores, lag_floor, member_lags, subscribed, topic_spreads, variation
-from counterpoise.metrics.measure import Metrics, measure
+from counterpoise.metrics.measure import Metrics, measure, metrics_of
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
-__all__ = ["Asked", "measure_all"]
+__all__ = ["Asked", "OfPair", "OfPlan", "measure_all", "told"]
 
 _CELLS = 4_000_000
 """Plans x (partitions + topics x members) that are looked at together (some 100 MB); larger groups go plan by plan."""
 
 Pairs = npt.NDArray[np.intp]
+
+
+OfPlan = tuple[int, int, float, int, int, int | None, float | None, float | None]
+"""What follows from the owners alone: spread, KIP-54 score, fairness, topics' spread, unassigned; largest lag, variation, ratio."""
+OfPair = tuple[int, int, int, int, bool, bool]
+"""What follows from owners and claims: moved, kept, revoked (cooperative, eager), balanced, sticky."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +48,18 @@ class Asked:
     cooperative: bool = False
     optimal: Int32 | None = None
     duplicates: int = 0
+
+
+def told(one: Asked, of_plan: OfPlan, of_pair: OfPair, of_optimal: OfPair) -> Metrics:
+    """The metrics of one plan from what was found of it, and of the optimal plan for the same claims."""
+    spread, kip54, fair, topic_spread, unassigned, worst, cv, ratio = of_plan
+    moved, kept, cooperative, eager, balanced, sticky = of_pair
+    least = moved if sticky else None if one.optimal is None else of_optimal[0]
+    revoked = cooperative if one.cooperative else eager
+    return metrics_of((
+        spread, kip54, fair, topic_spread, moved, kept, least, revoked, worst, cv, ratio, one.duplicates,
+        unassigned, balanced, sticky,
+    ))  # fmt: skip
 
 
 def measure_all(asked: Sequence[Asked], *, floor: int | None = None) -> list[Metrics]:
@@ -117,18 +135,11 @@ class _Table:
         for one, (plan, mine, best) in zip(self.asked, self.places, strict=True):
             key = (mine, best, one.duplicates, one.cooperative)
             if key not in made:
-                spread, kip54, fair, topic_spread, unassigned, worst, cv, ratio = plans[plan]
-                moved, kept, cooperative, eager, balanced, sticky = pairs[mine]
-                least = moved if sticky else None if one.optimal is None else pairs[best][0]
-                revoked = cooperative if one.cooperative else eager
-                made[key] = Metrics(
-                    spread, kip54, fair, topic_spread, moved, kept, least, revoked, worst, cv, ratio, one.duplicates,
-                    unassigned, balanced, sticky,
-                )  # fmt: skip
+                made[key] = told(one, plans[plan], pairs[mine], pairs[best])
             result.append(made[key])
         return result
 
-    def _of_plans(self) -> list[tuple[int, int, float, int, int, int | None, float | None, float | None]]:
+    def _of_plans(self) -> list[OfPlan]:
         """By plan: spread, KIP-54's score, Jain's index, largest spread of a topic, unassigned, and the three of lag."""
         problem, owners = self.problem, self.owners
         unassigned = [0] * len(owners)
@@ -159,7 +170,7 @@ class _Table:
             of_member = of_member[:, subscribed(problem)]
         return worst, [variation(row) for row in of_member.tolist()], [one / floor if floor else 1.0 for one in worst]
 
-    def _of_pairs(self) -> list[tuple[int, int, int, int, bool, bool]]:
+    def _of_pairs(self) -> list[OfPair]:
         """By pair: moved, kept, revoked under the cooperative and the eager protocol, balanced, sticky."""
         owner = self.owners[self.of_plan]
         claimed, now, holder = self._claims()

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from counterpoise.laws.verdict import alike
 from counterpoise.metrics.figures import lag_floor
-from counterpoise.metrics.many import Asked, measure_all
-from counterpoise.metrics.measure import Metrics, metrics_of
+from counterpoise.metrics.many import Asked, OfPair, OfPlan, measure_all, told
+from counterpoise.metrics.measure import Metrics
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 
 __all__ = ["Figures", "Together"]
@@ -183,14 +183,7 @@ class _Table:
             for one, (plan, mine, best) in zip(of, places, strict=False):
                 key = (mine, best, one.duplicates, one.cooperative)
                 if key not in made:
-                    spread, kip54, fair, topic_spread, unassigned, worst, cv, ratio = plans[plan]
-                    moved, kept, cooperative, eager, balanced, sticky = pairs[mine]
-                    least = moved if sticky else None if one.optimal is None else pairs[best][0]
-                    revoked = cooperative if one.cooperative else eager
-                    made[key] = metrics_of((
-                        spread, kip54, fair, topic_spread, moved, kept, least, revoked, worst, cv, ratio, one.duplicates,
-                        unassigned, balanced, sticky,
-                    ))  # fmt: skip
+                    made[key] = told(one, plans[plan], pairs[mine], pairs[best])
                 found.append(made[key])
             result.append(found)
         return result
@@ -200,7 +193,7 @@ class _Table:
         cell = np.where(code < 0, cells.total, code + runs.each(cells.start))
         return np.bincount(cell, weights, cells.total + 1)[:-1].astype(np.int64)
 
-    def _of_plans(self) -> list[tuple[int, int, float, int, int, int | None, float | None, float | None]]:
+    def _of_plans(self) -> list[OfPlan]:
         """By plan: spread, KIP-54's score, Jain's index, largest spread of a topic, unassigned, and the three of lag."""
         members, n = self.members, self.n[self.of_plan]
         load = self.load = self._counted(self.partitions, members, self.owner)
@@ -252,7 +245,7 @@ class _Table:
             [(one / floors[of] if floors[of] else 1.0) if known[of] else None for one, of in zip(worst, of_plan, strict=True)],
         )
 
-    def _of_pairs(self) -> list[tuple[int, int, int, int, bool, bool]]:
+    def _of_pairs(self) -> list[OfPair]:
         """By pair: moved, kept, revoked under the cooperative and the eager protocol, balanced, sticky."""
         whole = _Runs(self.size[self.of_problem])
         n = self.n[self.of_problem]

@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,9 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import TimestampType
 
-from counterpoise.pipeline import decode, store
+from counterpoise.pipeline import store
+from counterpoise.pipeline.clusters import decode_errors, group_records, observed_commits, union
+from counterpoise.pipeline.decode import is_commit
 from counterpoise.pipeline.direct.direct import Direct
 from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.group_report import group_report
@@ -44,7 +45,7 @@ from counterpoise.pipeline.summary import (
     transaction_note,
 )
 from counterpoise.pipeline.tables import STAGED, dataset
-from counterpoise.pipeline.timelines.timeline import committed, looks_transactional
+from counterpoise.pipeline.timelines.timeline import committed
 
 __all__ = ["Progress", "Run"]
 
@@ -109,8 +110,8 @@ class Run:
             if self._direct is not None:
                 counted, kinds = self._by_tasks(self._direct, strategies)
             else:
-                rests = {name: one.records.where(~decode.is_commit()).persist() for name, one in self._captures.items()}
-                counted, kinds = self._decode(rests), kinds_of(_union(list(rests.values())))
+                rests = {name: one.records.where(~is_commit()).persist() for name, one in self._captures.items()}
+                counted, kinds = self._decode(rests), kinds_of(union(list(rests.values())))
                 self._replay(strategies)
             if self._salt is not None:
                 self._hide_names(self._salt)
@@ -134,9 +135,9 @@ class Run:
         self._begin("groups")
         self._reported = direct.sampled and self._salt is None
         self._rows |= {"offset_commits": told["decoded"], **direct.judge(self._at, aside=not self._reported)}
-        damaged = [decode.decode_errors(records, name) for name, records in direct.damaged().items()]
+        damaged = direct.damaged()
         if damaged:
-            self._write("decode_errors", _union(damaged))
+            self._write("decode_errors", decode_errors(damaged))
         else:
             (self._at.path / "decode_errors").mkdir(parents=True, exist_ok=True)
             self._rows["decode_errors"] = 0
@@ -161,12 +162,10 @@ class Run:
 
     def _decode(self, rests: Mapping[str, DataFrame]) -> Counted:
         self._begin("commits")
-        generations = _union([decode.group_generations(rest, name) for name, rest in rests.items()])
-        modern = _union([decode.modern_group_records(rest, name) for name, rest in rests.items()])
-        told, generations, modern = self._decode_commits(generations, modern)
+        told, generations, modern = self._decode_commits(*group_records(rests))
         damaged = rests if not told["errors"] else {name: capture.records for name, capture in self._captures.items()}
         self._ends = {name: _later(told[f"end{at}"], rests[name]) for at, name in enumerate(rests)}
-        self._write("decode_errors", _union([decode.decode_errors(records, name) for name, records in damaged.items()]))
+        self._write("decode_errors", decode_errors(damaged))
         self._begin("groups")
         self._write("group_generations", generations)
         self._write("modern_group_records", modern)
@@ -179,20 +178,7 @@ class Run:
 
     def _decode_commits(self, generations: DataFrame, modern: DataFrame) -> tuple[dict[str, Any], DataFrame, DataFrame]:
         """The table `offset_commits` by Spark; what was seen on the way, and the chosen groups' other records."""
-        seen = Observation()
-        whole = _union([decode.decoded_commits(capture.records, name) for name, capture in self._captures.items()]).observe(
-            seen,
-            fn.count(fn.when(fn.col("group_id").isNull(), 1)).alias("errors"),
-            fn.count(fn.when(fn.col("deleted"), 1)).alias("tombstones"),
-            fn.count("group_id").alias("decoded"),
-            fn.count(fn.when(looks_transactional(), 1)).alias("transactional"),
-            fn.min("log_ts").alias("first"),
-            fn.max("log_ts").alias("last"),
-            *(
-                fn.max(fn.when(fn.col("cluster") == name, fn.col("log_ts"))).alias(f"end{at}")
-                for at, name in enumerate(self._captures)
-            ),
-        )
+        whole, seen = observed_commits({name: capture.records for name, capture in self._captures.items()})
         commits, generations, modern = self._choice.of_groups(whole.where("group_id is not null"), generations, modern)
         self._write("offset_commits", commits)
         return seen.get, generations, modern
@@ -201,7 +187,7 @@ class Run:
         self._begin("rebalances")
         generations, modern = self._read("group_generations"), self._read("modern_group_records")
         metadata = [capture.topics for capture in self._captures.values() if capture.topics is not None]
-        told = topic_names(self._read("offset_commits"), _union(metadata) if metadata else None)
+        told = topic_names(self._read("offset_commits"), union(metadata) if metadata else None)
         steps = self._write("rebalances", rebalances(generations, modern, told))
         self._begin("lag")
         lag = self._spark_lag(steps)
@@ -214,7 +200,7 @@ class Run:
             partition_lag(valid, _of(steps, name, self._captures), one.log_ends, topics=one.topics)
             for (name, valid), one in zip(self._valid().items(), self._captures.values(), strict=True)
         ]
-        return self._write("partition_lag", _union(parts), fn.min("at").alias("first"), fn.max("at").alias("last"))
+        return self._write("partition_lag", union(parts), fn.min("at").alias("first"), fn.max("at").alias("last"))
 
     def _spark_replays(self, generations: DataFrame, strategies: Sequence[str] | None, lag: DataFrame | None) -> None:
         """The tables `replays` and `metrics`."""
@@ -256,7 +242,7 @@ class Run:
         steps, generations = self._read("rebalances"), self._read("group_generations")
         figures, lag = self._read("metrics"), self._read("partition_lag")
         if self._direct is None:
-            valid = _union(list(self._valid().values()))
+            valid = union(list(self._valid().values()))
             report = group_report(steps, generations, figures, valid, lag, stops(valid, steps))
         else:
             counts, stopped = self._named(self._direct.counts()), self._named(self._direct.stops())
@@ -345,10 +331,6 @@ def _later(moment: datetime | None, rest: DataFrame) -> datetime | None:
     row = rest.agg(fn.max("timestamp")).first()
     times = [time for time in (moment, None if row is None else row[0]) if time is not None]
     return max(times, default=None)
-
-
-def _union(parts: Sequence[DataFrame]) -> DataFrame:
-    return reduce(DataFrame.unionByName, parts)
 
 
 def _of(table: DataFrame, cluster: str, captures: Mapping[str, Capture]) -> DataFrame:

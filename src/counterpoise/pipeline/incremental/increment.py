@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
 
+from counterpoise.pipeline.clusters import union
 from counterpoise.pipeline.group_report import finished_report, report_parts
 from counterpoise.pipeline.incremental.folded import REPLAY_STATES, STEP_STATES, fold_replays, fold_steps
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
@@ -244,8 +245,8 @@ class Increment:
             is_final = fn.lit(False) if settled is None or ends is None else fn.col("at") <= fn.lit(settled)
             final.append(rows.where(is_final))
             unsettled.append(rows.where(~is_final))
-        self._view.stage("partition_lag", _union(final))
-        self._view.stage_open("partition_lag", _union(unsettled))
+        self._view.stage("partition_lag", union(final))
+        self._view.stage_open("partition_lag", union(unsettled))
         self.sampled = self._view.span("partition_lag", "at")
 
     def _replays(self) -> None:
@@ -272,7 +273,7 @@ class Increment:
 
     def _report(self) -> None:
         self._begin("report")
-        steps, commits = self._view.whole("rebalances"), _union(list(self.valid().values())).select(*_COUNTED)
+        steps, commits = self._view.whole("rebalances"), union(list(self.valid().values())).select(*_COUNTED)
         tables = [steps, self._view.whole("group_generations"), self._view.whole("metrics"), commits]
         if self._saved is not None:
             names = ("steps-told", "generations-told", "metrics-told", "commits-told")
@@ -351,10 +352,6 @@ class Increment:
     def _begin(self, stage: str) -> None:
         if self._progress is not None:
             self._progress(stage, STAGES.index(stage), len(STAGES))
-
-
-def _union(parts: Sequence[DataFrame]) -> DataFrame:
-    return reduce(DataFrame.unionByName, parts)
 
 
 def _only(table: DataFrame, groups: DataFrame) -> DataFrame:

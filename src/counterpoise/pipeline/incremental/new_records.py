@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import reduce
 from typing import Any
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame, SparkSession
 
-from counterpoise.pipeline import decode
+from counterpoise.pipeline.clusters import decode_errors, group_records, observed_commits
+from counterpoise.pipeline.decode import is_commit
 from counterpoise.pipeline.direct.direct import Direct
 from counterpoise.pipeline.direct.tasks import Stretch
 from counterpoise.pipeline.incremental.news import news
@@ -21,7 +20,6 @@ from counterpoise.pipeline.incremental.view import View
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.summary import Kinds, added_kinds, kinds_of
-from counterpoise.pipeline.timelines.timeline import looks_transactional
 
 __all__ = ["Decoded", "decode_news"]
 
@@ -70,19 +68,19 @@ def decode_news(
         direct = Direct(spark, captures, view.records, _stretches(was, now))
         rests = direct.rests()
         kinds = {name: added_kinds(rows) for name, rows in direct.kinds.items()}
-        generations, modern = _group_records(rests)
+        generations, modern = group_records(rests)
         counted, _ = view.stage_by("offset_commits", direct.decode)
         damaged: Mapping[str, DataFrame] = direct.suspects(rests)
     else:
-        rests = {name: records.where(~decode.is_commit()).persist() for name, records in fresh.items()}
+        rests = {name: records.where(~is_commit()).persist() for name, records in fresh.items()}
         kept += rests.values()
         kinds = {name: kinds_of(rest) for name, rest in rests.items()}
-        commits, seen = _observed(fresh)
-        commits, generations, modern = choice.of_groups(commits.where("group_id is not null"), *_group_records(rests))
+        commits, seen = observed_commits(fresh)
+        commits, generations, modern = choice.of_groups(commits.where("group_id is not null"), *group_records(rests))
         view.stage("offset_commits", commits)
         counted = seen.get
         damaged = fresh if counted["errors"] else rests
-    view.stage("decode_errors", _union([decode.decode_errors(records, name) for name, records in damaged.items()]))
+    view.stage("decode_errors", decode_errors(damaged))
     errors = sum(pq.read_metadata(file).num_rows for file in view.staged("decode_errors").rglob("*.parquet"))
     generations = view.stage("group_generations", generations)
     modern = view.stage("modern_group_records", modern)
@@ -98,34 +96,7 @@ def _stretches(was: Mapping[str, ClusterState], now: Mapping[str, ClusterState])
     }
 
 
-def _group_records(rests: Mapping[str, DataFrame]) -> tuple[DataFrame, DataFrame]:
-    return (
-        _union([decode.group_generations(rest, name) for name, rest in rests.items()]),
-        _union([decode.modern_group_records(rest, name) for name, rest in rests.items()]),
-    )
-
-
-def _observed(fresh: Mapping[str, DataFrame]) -> tuple[DataFrame, Observation]:
-    """The new commits by Spark, and what is seen of them on the way."""
-    seen = Observation()
-    commits = _union([decode.decoded_commits(records, name) for name, records in fresh.items()]).observe(
-        seen,
-        fn.count(fn.when(fn.col("group_id").isNull(), 1)).alias("errors"),
-        fn.count(fn.when(fn.col("deleted"), 1)).alias("tombstones"),
-        fn.count("group_id").alias("decoded"),
-        fn.count(fn.when(looks_transactional(), 1)).alias("transactional"),
-        fn.min("log_ts").alias("first"),
-        fn.max("log_ts").alias("last"),
-        *(fn.max(fn.when(fn.col("cluster") == name, fn.col("log_ts"))).alias(f"end{at}") for at, name in enumerate(fresh)),
-    )
-    return commits, seen
-
-
 def _last(commit: datetime | None, kinds: Kinds) -> datetime | None:
     """The time of the last record: of a commit, or of one that is none."""
     times = (commit, *(last for *_, last in kinds.values()))
     return max((one.astimezone(UTC) for one in times if one is not None), default=None)
-
-
-def _union(parts: Sequence[DataFrame]) -> DataFrame:
-    return reduce(DataFrame.unionByName, parts)
