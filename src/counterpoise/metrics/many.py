@@ -24,7 +24,7 @@ Pairs = npt.NDArray[np.intp]
 
 
 OfPlan = tuple[int, int, float, int, int, int | None, float | None, float | None]
-"""What follows from the owners alone: spread, KIP-54 score, fairness, topics' spread, unassigned; largest lag, variation, ratio."""
+"""What follows from the owners alone: spread, KIP-54 score, fairness, topics' spread, unassigned; then the three of lag."""
 OfPair = tuple[int, int, int, int, bool, bool]
 """What follows from owners and claims: moved, kept, revoked (cooperative, eager), balanced, sticky."""
 

@@ -1,1 +1,1 @@
-"""Commits of a capture that lies in local files: read, decoded, summed up and judged by Arrow and NumPy alone."""
+"""The stages of an audit of captures in local files, by tasks with Arrow and NumPy: `direct` drives them, no row passes Spark."""

@@ -13,15 +13,15 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
-from counterpoise.pipeline.direct.decoding import Wanted, decode_piece
+from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
+from counterpoise.pipeline.direct.files.marked_file import Marked
+from counterpoise.pipeline.direct.groups.rest import split_off
+from counterpoise.pipeline.direct.groups.stop_rows import STOPS
 from counterpoise.pipeline.direct.judging import COUNTS, OfCluster, Sampled, judge_buckets
-from counterpoise.pipeline.direct.marked_file import Marked
-from counterpoise.pipeline.direct.ranks import rank_findings
 from counterpoise.pipeline.direct.replaying import Replayed, replay_buckets
-from counterpoise.pipeline.direct.rest import split_off
-from counterpoise.pipeline.direct.stop_rows import STOPS
+from counterpoise.pipeline.direct.report.ranks import rank_findings
+from counterpoise.pipeline.direct.report.totals import told_sums
 from counterpoise.pipeline.direct.tasks import Stretch, pieces_of, work_on
-from counterpoise.pipeline.direct.totals import told_sums
 from counterpoise.pipeline.schemas import RECORDS
 from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.store import Folder

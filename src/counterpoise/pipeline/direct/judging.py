@@ -13,19 +13,19 @@ import pyarrow.compute as pc
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.asked_lag import ASKED, AskedLag
-from counterpoise.pipeline.direct.bucket import Bucket, bucket_of
-from counterpoise.pipeline.direct.by_day import ByDay
-from counterpoise.pipeline.direct.folding import Folded, Folding
-from counterpoise.pipeline.direct.group_sums import LagNow, stops_of_groups
-from counterpoise.pipeline.direct.lag_rows import LAG_COLUMNS, lag_rows
-from counterpoise.pipeline.direct.lives import Lives, read_lives
-from counterpoise.pipeline.direct.marked_file import Marked, MarkedFile
-from counterpoise.pipeline.direct.one_file import OneFile
-from counterpoise.pipeline.direct.reporting import PARTS
-from counterpoise.pipeline.direct.rest import in_log_order
-from counterpoise.pipeline.direct.stop_rows import STOPS, stop_rows
-from counterpoise.pipeline.direct.sums_file import read_bucket
+from counterpoise.pipeline.direct.commits.sums_file import read_bucket
+from counterpoise.pipeline.direct.files.by_day import ByDay
+from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile
+from counterpoise.pipeline.direct.files.one_file import OneFile
+from counterpoise.pipeline.direct.groups.bucket import Bucket, bucket_of
+from counterpoise.pipeline.direct.groups.folding import Folded, Folding
+from counterpoise.pipeline.direct.groups.group_sums import LagNow, stops_of_groups
+from counterpoise.pipeline.direct.groups.rest import in_log_order
+from counterpoise.pipeline.direct.groups.stop_rows import STOPS, stop_rows
+from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
+from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, lag_rows
+from counterpoise.pipeline.direct.lag.lives import Lives, read_lives
+from counterpoise.pipeline.direct.report.reporting import PARTS
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
 __all__ = ["COUNTS", "OfCluster", "Sampled", "judge_buckets"]

@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from counterpoise.pipeline.direct.asked_lag import LagKnown
-from counterpoise.pipeline.direct.day_rows import DayRows
-from counterpoise.pipeline.direct.folding import micros
-from counterpoise.pipeline.direct.marked_file import Marked, marked_batches
-from counterpoise.pipeline.direct.one_file import OneFile
-from counterpoise.pipeline.direct.reporting import GroupKinds, found_in, reported
-from counterpoise.pipeline.direct.rest import in_log_order
-from counterpoise.pipeline.direct.strategy_sums import SLIM, StrategySums, strategies_of_groups
+from counterpoise.pipeline.direct.files.day_rows import DayRows
+from counterpoise.pipeline.direct.files.marked_file import Marked, marked_batches
+from counterpoise.pipeline.direct.files.one_file import OneFile
+from counterpoise.pipeline.direct.groups.folding import micros
+from counterpoise.pipeline.direct.groups.rest import in_log_order
+from counterpoise.pipeline.direct.lag.asked_lag import LagKnown
+from counterpoise.pipeline.direct.report.reporting import GroupKinds, found_in, reported
+from counterpoise.pipeline.direct.report.strategy_sums import SLIM, StrategySums, strategies_of_groups
 from counterpoise.pipeline.folds.replay_fold import Replay, replays_of_group
 from counterpoise.pipeline.folds.replay_memo import Plans
 from counterpoise.pipeline.records.arrow_types import arrow_schema

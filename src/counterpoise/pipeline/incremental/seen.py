@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import TimestampType
 
-from counterpoise.pipeline.direct.lives import read_lives
+from counterpoise.pipeline.direct.lag.lives import read_lives
 from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.timelines.log_ends import log_lives
 

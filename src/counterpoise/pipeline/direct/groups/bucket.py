@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.held import Steps, coded, handed, steps_of
-from counterpoise.pipeline.direct.sums import Marks, Sums, mark_counts, slots_of, summed
-from counterpoise.pipeline.direct.sums_file import sums_of
+from counterpoise.pipeline.direct.commits.sums import Marks, Sums, mark_counts, slots_of, summed
+from counterpoise.pipeline.direct.commits.sums_file import sums_of
+from counterpoise.pipeline.direct.groups.held import Steps, coded, handed, steps_of
 
 __all__ = ["Bucket", "bucket_of"]
 

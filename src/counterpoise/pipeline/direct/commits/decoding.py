@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int32, Int64
-from counterpoise.pipeline.direct.by_day import ByDay
-from counterpoise.pipeline.direct.key_book import KeyBook, group_bytes
-from counterpoise.pipeline.direct.reading import RAW, RAW_SCHEMA, plain, raw_batches
-from counterpoise.pipeline.direct.sums import NEVER, Marks, Sums, mark_counts, slots_of
-from counterpoise.pipeline.direct.sums_file import SumsWriter
+from counterpoise.pipeline.direct.commits.key_book import KeyBook, group_bytes
+from counterpoise.pipeline.direct.commits.sums import NEVER, Marks, Sums, mark_counts, slots_of
+from counterpoise.pipeline.direct.commits.sums_file import SumsWriter
+from counterpoise.pipeline.direct.files.by_day import ByDay
+from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, plain, raw_batches
 from counterpoise.pipeline.direct.tasks import Piece, scratch
 from counterpoise.pipeline.records.commits import CODED_COLUMNS, coded_commits
 from counterpoise.wire.offsets_topic.batch import CommitBatch

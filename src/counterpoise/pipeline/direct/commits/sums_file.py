@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int32, Int64
-from counterpoise.pipeline.direct.footers import opened
-from counterpoise.pipeline.direct.key_book import KeyBook
-from counterpoise.pipeline.direct.sums import Sums, joined, summed
+from counterpoise.pipeline.direct.commits.key_book import KeyBook
+from counterpoise.pipeline.direct.commits.sums import Sums, joined, summed
+from counterpoise.pipeline.direct.files.footers import opened
 from counterpoise.pipeline.direct.tasks import scratch
 
 __all__ = ["BUCKETS", "SumsWriter", "read_bucket", "sums_of"]

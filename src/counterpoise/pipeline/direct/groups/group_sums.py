@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.held import coded
+from counterpoise.pipeline.direct.groups.held import coded
 
 __all__ = ["LagNow", "stops_of_groups"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.by_day import ByDay
+from counterpoise.pipeline.direct.files.by_day import ByDay
 
 __all__ = ["DayRows"]
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.bucket import Bucket
-from counterpoise.pipeline.direct.lives import Lives, last_at
-from counterpoise.pipeline.direct.sums import NEVER
+from counterpoise.pipeline.direct.commits.sums import NEVER
+from counterpoise.pipeline.direct.groups.bucket import Bucket
+from counterpoise.pipeline.direct.lag.lives import Lives, last_at
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import PARTITION_LAG
 

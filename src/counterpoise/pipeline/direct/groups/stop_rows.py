@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.bucket import Bucket
-from counterpoise.pipeline.direct.sums import NEVER, SLOT_US, Marks, Sums, mark_counts, summed
+from counterpoise.pipeline.direct.commits.sums import NEVER, SLOT_US, Marks, Sums, mark_counts, summed
+from counterpoise.pipeline.direct.groups.bucket import Bucket
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
 __all__ = ["COLUMNS", "STOPS", "stop_rows"]

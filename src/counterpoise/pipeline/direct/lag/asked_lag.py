@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.held import coded
-from counterpoise.pipeline.direct.marked_file import Marked, marked_batches
+from counterpoise.pipeline.direct.files.marked_file import Marked, marked_batches
+from counterpoise.pipeline.direct.groups.held import coded
 
 __all__ = ["ASKED", "AskedLag", "LagKnown", "seen_at"]
 

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
-from counterpoise.pipeline.direct.day_rows import DayRows
-from counterpoise.pipeline.direct.folding import micros
+from counterpoise.pipeline.direct.files.day_rows import DayRows
+from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import FINDINGS
 from counterpoise.pipeline.summary import MOST_FINDINGS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from counterpoise.pipeline.direct.strategy_sums import added, mean_of
+from counterpoise.pipeline.direct.report.strategy_sums import added, mean_of
 from counterpoise.pipeline.summary import Sums
 
 __all__ = ["told_sums"]

@@ -16,11 +16,11 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.decode import error_rows
-from counterpoise.pipeline.direct.day_rows import DayRows
-from counterpoise.pipeline.direct.held import STEP_COLUMNS
-from counterpoise.pipeline.direct.kicks import Kicks
-from counterpoise.pipeline.direct.one_file import OneFile
-from counterpoise.pipeline.direct.reading import RAW_SCHEMA
+from counterpoise.pipeline.direct.files.day_rows import DayRows
+from counterpoise.pipeline.direct.files.one_file import OneFile
+from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA
+from counterpoise.pipeline.direct.groups.held import STEP_COLUMNS
+from counterpoise.pipeline.direct.groups.kicks import Kicks
 from counterpoise.pipeline.folds.history import History
 from counterpoise.pipeline.folds.modern_fold import NAMES
 from counterpoise.pipeline.rebalances import StepsFold

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.sums import NEVER
+from counterpoise.pipeline.direct.commits.sums import NEVER
 
 __all__ = ["STEP_COLUMNS", "Handed", "Steps", "coded", "handed", "steps_of"]
 

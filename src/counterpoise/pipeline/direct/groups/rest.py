@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.footers import opened
-from counterpoise.pipeline.direct.reading import RAW, RAW_SCHEMA, are_commits, plain, raw_batches
-from counterpoise.pipeline.direct.sums_file import BUCKETS
+from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
+from counterpoise.pipeline.direct.files.footers import opened
+from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, are_commits, plain, raw_batches
 from counterpoise.pipeline.direct.tasks import Piece, scratch
 
 __all__ = ["REST_SCHEMA", "Kind", "group_of", "in_log_order", "split_off"]

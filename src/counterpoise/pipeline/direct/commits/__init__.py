@@ -1,0 +1,1 @@
+"""The commits of a piece: decoded, each key once, and summed up."""

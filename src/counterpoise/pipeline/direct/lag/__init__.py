@@ -1,0 +1,1 @@
+"""Lag of the groups of a bucket, in arrays."""
