@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.direct import direct
-from counterpoise.pipeline.direct.decoding import Wanted, decode_piece
-from counterpoise.pipeline.direct.reading import RAW_SCHEMA, raw_batches
-from counterpoise.pipeline.direct.rest import split_off
+from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
+from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA, raw_batches
+from counterpoise.pipeline.direct.groups.rest import split_off
 from counterpoise.pipeline.direct.tasks import Piece, Stretch, pieces_of
 from counterpoise.pipeline.source.plain_files import RAW, plain_files
 from counterpoise.pipeline.source.sources import Capture, Local

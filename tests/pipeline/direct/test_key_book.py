@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.direct import key_book
-from counterpoise.pipeline.direct.decoding import Wanted, decode_piece
-from counterpoise.pipeline.direct.key_book import KeyBook, group_bytes
-from counterpoise.pipeline.direct.sums_file import BUCKETS, read_bucket
+from counterpoise.pipeline.direct.commits import key_book
+from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
+from counterpoise.pipeline.direct.commits.key_book import KeyBook, group_bytes
+from counterpoise.pipeline.direct.commits.sums_file import BUCKETS, read_bucket
 from counterpoise.pipeline.direct.tasks import Piece
 from counterpoise.wire.offsets_topic import GroupKey, OffsetKey, RecordType
 from counterpoise.wire.offsets_topic.keys import Key, encode_key
@@ -63,7 +63,7 @@ def test_many_keys_are_forgotten_and_nothing_is_lost(shop: Path, tmp_path: Path,
     wanted = Wanted(str(tmp_path), (str(tmp_path / "others.parquet"),))
     whole = decode_piece(piece, wanted)
     monkeypatch.setattr(key_book, "_MOST", 0)
-    monkeypatch.setattr("counterpoise.pipeline.direct.reading._AT_ONCE", 1000)
+    monkeypatch.setattr("counterpoise.pipeline.direct.files.reading._AT_ONCE", 1000)
     parts = decode_piece(piece, wanted)
     for name in ("errors", "tombstones", "decoded", "transactional", "first", "last", "names"):
         assert parts[name] == whole[name]

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.direct.kicks import Kicks
-from counterpoise.pipeline.direct.stop_rows import COLUMNS
+from counterpoise.pipeline.direct.groups.kicks import Kicks
+from counterpoise.pipeline.direct.groups.stop_rows import COLUMNS
 
 SECOND = 1_000_000
 

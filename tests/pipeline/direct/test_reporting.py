@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from counterpoise.pipeline.direct.folding import micros
-from counterpoise.pipeline.direct.reporting import PARTS, GroupKinds, found_in, reported
+from counterpoise.pipeline.direct.groups.folding import micros
+from counterpoise.pipeline.direct.report.reporting import PARTS, GroupKinds, found_in, reported
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.direct import rest
-from counterpoise.pipeline.direct.asked_lag import ASKED, AskedLag, LagKnown, seen_at
-from counterpoise.pipeline.direct.lag_rows import LAG_COLUMNS
-from counterpoise.pipeline.direct.marked_file import MarkedFile
-from counterpoise.pipeline.direct.reading import RAW_SCHEMA
-from counterpoise.pipeline.direct.sums_file import BUCKETS
+from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
+from counterpoise.pipeline.direct.files.marked_file import MarkedFile
+from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA
+from counterpoise.pipeline.direct.groups import rest
+from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag, LagKnown, seen_at
+from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS
 from counterpoise.pipeline.direct.tasks import Piece
 
 RECORDS = "consumer_offsets.parquet"

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from counterpoise.pipeline.direct.key_book import KeyBook
-from counterpoise.pipeline.direct.lives import last_at
-from counterpoise.pipeline.direct.sums import NEVER, Marks, Sums, joined, mark_counts, summed
-from counterpoise.pipeline.direct.sums_file import BUCKETS, SumsWriter, read_bucket
+from counterpoise.pipeline.direct.commits.key_book import KeyBook
+from counterpoise.pipeline.direct.commits.sums import NEVER, Marks, Sums, joined, mark_counts, summed
+from counterpoise.pipeline.direct.commits.sums_file import BUCKETS, SumsWriter, read_bucket
+from counterpoise.pipeline.direct.lag.lives import last_at
 from counterpoise.wire.offsets_topic import OffsetKey, RecordType
 from counterpoise.wire.offsets_topic.keys import encode_key
 
