@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["RUN", "command", "family", "started", "wait"]
+__all__ = ["RUN", "command", "family", "started", "wait", "wait_for_the_end"]
 
 RUN = (sys.executable, "-c", "from counterpoise.cli import main; main()")
 WITHIN_S = 600.0
@@ -39,6 +39,21 @@ def wait(holds: Callable[[], bool], process: subprocess.Popen[bytes], what: str 
         assert process.poll() is None, f"it has ended: {what}"
         assert time.monotonic() < deadline, what
         time.sleep(0.2)
+
+
+def wait_for_the_end(pids: list[int]) -> None:
+    """Until none of these processes runs any more; one that nobody has asked how it ended does not."""
+    deadline = time.monotonic() + WITHIN_S
+    while left := [pid for pid in pids if _runs(pid)]:
+        assert time.monotonic() < deadline, f"they live on: {left}"
+        time.sleep(0.1)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def family(pid: int) -> list[int]:

@@ -28,6 +28,8 @@ pytestmark = pytest.mark.kafka
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
 SEED = 20_260_721
 WITHIN_S = 180.0
+Fill = Callable[[int, bool], None]
+"""Fills the disk of a process, or frees it."""
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +89,16 @@ def grows(out: Path, process: subprocess.Popen[str]) -> None:
     eventually(lambda: len(recorded(out)) > size, "nothing more was recorded", process)
 
 
+def fill_up(process: subprocess.Popen[str], fill: Fill) -> None:
+    """Fill the disk of a capture that follows with ``--json`` until it says that it cannot write; what it gives back too."""
+    line = ""
+    while "cannot write" not in line:
+        fill(process.pid, True)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, "it ended"
+
+
 def assert_exact(broker: Broker, out: Path) -> None:
     """What is recorded is what the topic shows: nothing missing, nothing twice."""
     there = recorded(out)
@@ -95,10 +107,11 @@ def assert_exact(broker: Broker, out: Path) -> None:
 
 
 @contextmanager
-def small_disk(folder: Path) -> Iterator[tuple[Path, Callable[[int, bool], None]]]:
+def small_disk(folder: Path, megabytes: int = 3) -> Iterator[tuple[Path, Fill]]:
     """A folder and a way to fill its disk for a process and to free it: a small tmpfs, or a file size limit of 0 without root."""
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], capture_output=True, check=False)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
+    mounted = subprocess.run(mount, capture_output=True, check=False)
 
     def limit(pid: int, full: bool) -> None:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (0 if full else resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -107,7 +120,7 @@ def small_disk(folder: Path) -> Iterator[tuple[Path, Callable[[int, bool], None]
         if not full:
             (folder / "ballast").unlink()
             return
-        with (folder / "ballast").open("wb", buffering=0) as file:
+        with (folder / "ballast").open("ab", buffering=0) as file:
             try:
                 while True:
                     file.write(bytes(4096))
@@ -129,17 +142,19 @@ def test_a_full_disk_is_waited_for(broker: Broker, topic: str, tmp_path: Path) -
         fill(process.pid, True)
         before = recorded(out)
         commit(broker, "steady-0", topic, [4, 5, 6])
-        line = ""
-        while "cannot write" not in line:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert line, "it ended"
+        fill_up(process, fill)
         assert recorded(out) == before
         fill(process.pid, False)
         eventually(lambda: set(recorded(out)) == held(broker), "it never went on", process)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=WITHIN_S)
         assert process.returncode == 0
+        assert_exact(broker, out)
+        with following(broker, out) as process:
+            fill(process.pid, True)
+            _, err = process.communicate(timeout=WITHIN_S)
+        assert (process.returncode, err.count("\n")) == (2, 1), err
+        assert re.match(r"counterpoise: .*/out: (No space left on device|File too large); make room", err)
         assert_exact(broker, out)
 
 

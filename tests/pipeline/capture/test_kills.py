@@ -6,6 +6,7 @@ import json
 import os
 import random
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,17 @@ from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.source.sources import check_source
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.live_groups import LiveGroup
-from tests.pipeline.capture.test_capture import assert_exact, eventually, following, grows, once, recorded
+from tests.pipeline.capture.test_capture import (
+    Fill,
+    assert_exact,
+    eventually,
+    fill_up,
+    following,
+    grows,
+    once,
+    recorded,
+    small_disk,
+)
 from tests.pipeline.capture.traffic import Busy
 
 if TYPE_CHECKING:
@@ -26,6 +37,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
 KILLS = 20 if LONG else 3
 SEED = 20_260_721
+Disk = tuple[Path, Fill]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    """A folder on a disk of 64 MB; and what fills it."""
+    with small_disk(tmp_path / "disk", 64) as found:
+        yield found
 
 
 def given(tables: Path, group: str) -> dict[tuple[str, int], set[frozenset[str]]]:
@@ -54,14 +73,14 @@ def disturb(broker: Broker, number: int) -> None:
 
 
 def test_killed_at_random_moments_nothing_is_lost_or_doubled_and_the_audit_is_true(
-    broker: Broker, tmp_path: Path, spark: SparkSession
+    broker: Broker, disk: Disk, tmp_path: Path, spark: SparkSession
 ) -> None:
     """At any time no double, at the end no gap; small files were merged; every assignment that a member saw is in the tables.
 
-    A capture made in one go, of the same topic, gives the same tables.
+    One of the kills comes while the disk is full. A capture made in one go, of the same topic, gives the same tables.
     """
     broker.create_topic("restless", 6)
-    out, rng = tmp_path / "out", random.Random(SEED)
+    (out, fill), rng = disk, random.Random(SEED)
     live = LiveGroup(broker, tmp_path / "live", "restless", "live", SEED)
     busy = Busy(broker, "restless", SEED)
     moments = []
@@ -69,12 +88,16 @@ def test_killed_at_random_moments_nothing_is_lost_or_doubled_and_the_audit_is_tr
         for number in range(KILLS):
             disturb(broker, number)
             with following(broker, out) as process:
-                if rng.random() < 0.7:
+                if number == KILLS // 2 or rng.random() < 0.7:
                     grows(out, process)
+                if number == KILLS // 2:
+                    fill_up(process, fill)
                 moments.append(rng.uniform(0, 1.5))
                 time.sleep(moments[-1])
                 process.kill()
                 process.wait()
+            if number == KILLS // 2:
+                fill(process.pid, False)
             there = recorded(out)
             assert len(there) == len(set(there))
         with following(broker, out) as process:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,23 @@ class CaptureFolder:
         except BaseException:
             self._lock.close()
             raise
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While within, nobody else writes here.
+
+        Raises
+        ------
+        CaptureError
+            The disk is full, say, where nobody could wait for it.
+        """
+        try:
+            yield
+        except OSError as error:
+            words = "make room and start again, nothing of what was written is lost"
+            raise CaptureError(f"{self.out}: {error.strerror}; {words}") from None
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Let the next writer in."""

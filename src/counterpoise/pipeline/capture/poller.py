@@ -76,7 +76,7 @@ class Poller:
             The folder cannot be written, or holds something else.
         """
         folder = CaptureFolder(self._out)
-        try:
+        with folder.held():
             self._begin(folder)
             flushed = sampled = time.monotonic()
             while True:
@@ -94,8 +94,6 @@ class Poller:
                     break
             self._write(folder, patient=False)
             self._tidy(folder)
-        finally:
-            folder.close()
         return self.status
 
     def _begin(self, folder: CaptureFolder) -> None:

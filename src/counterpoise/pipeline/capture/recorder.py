@@ -111,7 +111,7 @@ class Recorder:
         """
         # The folder is looked at first: a second writer must not even ask the cluster.
         folder = CaptureFolder(self._out)
-        try:
+        with folder.held():
             first = self._begin(folder)
             sampler = Sampler(self._cluster, self._schedule.sample) if follow else None
             consumer: Any = open_consumer(self._settings)
@@ -123,8 +123,6 @@ class Recorder:
                 if sampler is not None:
                     sampler.stop()
             self._finish(folder)
-        finally:
-            folder.close()
         return self.status
 
     def _begin(self, folder: CaptureFolder) -> Sample:
