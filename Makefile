@@ -10,6 +10,8 @@ READY := $(VENV)/.ready
 KAFKA := .kafka/.ready
 OLDEST := .oldest/.ready
 PYTEST := $(BIN)/pytest
+SOAK := long
+RECORDS := 1000000 5000000 20000000
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,8 +26,8 @@ test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import 
 test-long: $(READY) $(KAFKA) $(OLDEST) ## the same tests with a hundred times the generated cases, and a Spark cluster (hours; the seed of a failure is printed)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)
 
-soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, everything done to each of them (half an hour)
-	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST) tests/clients -m kafka -n 2
+soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, everything done to each of them (half an hour; SOAK=dev: a part of it)
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=$(SOAK) $(PYTEST) tests/clients -m kafka -n 2
 
 lint: $(READY) ## style, types, import contracts, and the file map in ARCHITECTURE.md
 	@$(BIN)/ruff check .
@@ -43,8 +45,8 @@ bench: $(READY) ## time the decoder, and the assignors beside their peers on sma
 bench-full: $(READY) ## the whole grid of assignors beside all peers, into docs/benchmarks.md (hours)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.assignors --json out/bench.json --page docs/benchmarks.md
 
-bench-scale: $(READY) $(KAFKA) ## the whole audit on made-up fleets of 1, 5 and 20 million records: time, processor time, memory (docs/scale.md)
-	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.audit_scale --json out/scale.json
+bench-scale: $(READY) $(KAFKA) ## the whole audit on made-up fleets of 1, 5 and 20 million records (RECORDS="100000 200000": of other sizes): time, processor time, memory (docs/scale.md)
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.audit_scale --records $(RECORDS) --json out/scale.json
 
 kafka: $(KAFKA) ## fetch the jars of the Kafka broker that tests start
 

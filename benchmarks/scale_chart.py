@@ -23,7 +23,7 @@ def bars(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[float]]]:
         for stage in run["stages"]:
             seconds = stage["java"] + stage["worker"] + stage["driver"]
             costs[stage["stage"] if stage["stage"] in STAGES else STAGES[-1]] += 1e6 * seconds / run["records"]
-        found.append((f"{run['records'] / 1e6:,.0f} million", list(costs.values())))
+        found.append((f"{run['records'] / 1e6:.3g} million", list(costs.values())))
     return found
 
 
