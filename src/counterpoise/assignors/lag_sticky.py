@@ -15,7 +15,7 @@ from counterpoise.errors import OptionError, ProblemError
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.engine import solve
 from counterpoise.solver.lag.blocks import LagBlocks
-from counterpoise.solver.lag.bound import bound_of, filled_up, levels_of
+from counterpoise.solver.lag.bound import bound_of, levels_of
 from counterpoise.solver.lag.cells import place_in_cells
 from counterpoise.solver.lag.counts import demand_counts, fill_up, shed_lag
 from counterpoise.solver.lag.desk import Desk, open_desk
@@ -152,14 +152,14 @@ class _Planner:
 
     def _limit(self, desk: Desk) -> None:
         """Lag limits: the bound and what may be added to it, per capacity, rounded up to records."""
-        bound = bound_of(desk, self.blocks, np.maximum(self.balanced - self.band, 0))
-        if self.trade:
-            bound = filled_up(desk, self.balanced, bound)
+        least = np.maximum(self.balanced - self.band, 0)
+        bound = bound_of(desk, self.blocks, least, self.balanced if self.trade else None)
         self.slack = max(bound * self.share, Fraction(self.gain))
         top, bottom = (bound * (1 + self.share)).as_integer_ratio()
         low, high = bound.as_integer_ratio()
-        limits = [max(-(-top * c // bottom), -(-low * c // high) + self.gain) for c in desk.capacity.tolist()]
-        desk.limit = np.array([min(limit, _UNLIMITED) for limit in limits], np.int64)
+        capacity, which = np.unique(desk.capacity, return_inverse=True)
+        limits = [max(-(-top * c // bottom), -(-low * c // high) + self.gain) for c in capacity.tolist()]
+        desk.limit = np.array([min(limit, _UNLIMITED) for limit in limits], np.int64)[which]
 
     def _along_target(self, desk: Desk, blocks: LagBlocks, *, keep: bool) -> None:
         """Counts per member and topic class as in the balanced target; what it keeps is kept.

@@ -37,13 +37,15 @@ def exchangeable(may: Bools, camp: Int64, kind: Int32, owner: Int32, capacity: I
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    owned = np.flatnonzero(owner >= 0)
-    cell = camp[owner[owned]] * kinds + kind[owned]
-    holds = np.bincount(cell, minlength=kinds * camps).reshape(camps, kinds) > 0
+    if int(owner.min(initial=0)) < 0:
+        owned = np.flatnonzero(owner >= 0)
+        owner, kind = owner[owned], kind[owned]
+    holds = np.zeros((camps, kinds), np.bool_)
+    holds[camp[owner], kind] = True
     if _all_together(may, holds):
         return may
     holding, held = np.nonzero(holds)
-    load = np.bincount(owner[owned], minlength=len(camp)).astype(np.int64)
+    load = np.bincount(owner, minlength=len(camp)).astype(np.int64)
     # A member gives its last partition at one price and takes another at the next: equal prices may change places.
     level, place = np.unique(np.concatenate([_price(load, -1, capacity), _price(load, 1, capacity)]), return_inverse=True)
     high, low = place[: len(camp)], place[len(camp) :]

@@ -8,69 +8,101 @@ import numpy as np
 
 from counterpoise.model.problem import Int64
 from counterpoise.solver.lag.blocks import LagBlocks, lag_blocks
-from counterpoise.solver.lag.desk import Desk
+from counterpoise.solver.lag.desk import Desk, Index
 
 _LOOK = 4
 """Among so many times the least count of the lightest partitions is looked for what fills up a member; beyond is left out."""
 
-__all__ = ["bound_of", "filled_up", "levels_of"]
+__all__ = ["bound_of", "levels_of"]
 
 
 def levels_of(desk: Desk) -> LagBlocks:
     """Lag levels of the group's classes (see `lag.blocks`); O(P), and a few max flows for unequal subscriptions."""
     kinds, camps = desk.may_camp.shape
-    lag, capacity = np.zeros(kinds, np.int64), np.zeros(camps, np.int64)
-    owned = np.flatnonzero(desk.class_of >= 0)
-    np.add.at(lag, desk.class_of[owned], desk.weight[owned])
+    lag, capacity = np.zeros(kinds + 1, np.int64), np.zeros(camps, np.int64)
+    np.add.at(lag, desk.class_of, desk.weight)  # the last is for partitions of no class
     np.add.at(capacity, desk.camp, desk.capacity)
-    return lag_blocks(lag, capacity, desk.may_camp)
+    return lag_blocks(lag[:-1], capacity, desk.may_camp)
 
 
-def bound_of(desk: Desk, blocks: LagBlocks, least: Int64) -> Fraction:
+def bound_of(desk: Desk, blocks: LagBlocks, least: Int64, balanced: Int64 | None = None) -> Fraction:
     """The larger of the densest level, what single partitions demand, and what pairs and more must share a member.
 
     Among the partitions of a block's topics only its members can own, the k*M + 1 heaviest put k + 1 on some member
     (M members; capacities count at their largest). Where all subscribe alike, each owner of heavy partitions also
-    fills up to its `least` count, with nothing lighter than the lightest of the group.
+    fills up to its `least` count, with nothing lighter than the lightest of the group. With `balanced`, the counts of one
+    balanced plan, it fills up to what it has in any such plan, with the lightest it may own.
     """
     bound = blocks.level[0] if blocks.level else Fraction(0)
+    if not len(desk.may):
+        return bound
     densest = blocks.block_of_member_class[desk.camp] == 0
+    kinds = desk.class_of[desk.by_weight]
     heaviest = np.zeros(len(desk.may) + 1, np.int64)
-    np.maximum.at(heaviest, desk.class_of, desk.weight)
-    strongest = np.where(desk.may, desk.capacity, 0).max(axis=1, initial=1)
-    if len(strongest):
-        bound = max(bound, _largest_ratio(heaviest[:-1], strongest))
+    heaviest[kinds[::-1]] = desk.falling[::-1]  # of the same class the last one stays
+    bound = max(bound, _largest_ratio(heaviest[:-1], _strongest(desk)))
     light = least[densest] if len(desk.may) == 1 else np.zeros(int(densest.sum()), np.int64)
     counted = np.append(blocks.block_of_topic_class == 0, False)  # the last is for partitions of no class
-    items = desk.by_weight[counted[desk.class_of[desk.by_weight]]]
-    return max(bound, _crowding(desk.weight[items], desk.capacity[densest], light))
+    all_of_them = bool(counted[:-1].all()) and int(kinds.min(initial=0)) >= 0
+    falling = desk.falling if all_of_them else desk.falling[counted[kinds]]
+    bound = max(bound, _crowding(falling, desk.capacity[densest], light))
+    return bound if balanced is None else _filled_up(desk, balanced, heaviest[:-1], bound)
 
 
-def filled_up(desk: Desk, balanced: Int64, bound: Fraction) -> Fraction:
+def _strongest(desk: Desk) -> Int64:
+    """The largest capacity that may take each topic class."""
+    capacity = desk.capacity
+    if int(capacity.min()) == int(capacity.max()):
+        return np.where(desk.may.any(axis=1), capacity[0], 1)
+    strongest: Int64 = np.where(desk.may, capacity, 0).max(axis=1, initial=1)
+    return strongest
+
+
+def _filled_up(desk: Desk, balanced: Int64, heaviest: Int64, bound: Fraction) -> Fraction:
     """`bound`, or what the owner of a heavy partition bears in any balanced plan: it fills up with the lightest it may own.
 
     `balanced` are the counts of one such plan; the others have the same in another order, with nobody off by more than one.
     Nothing is claimed where capacities differ.
     """
     capacity = int(desk.capacity.max(initial=1))
-    if int(desk.capacity.min(initial=1)) != capacity or not len(desk.may):
+    if int(desk.capacity.min(initial=1)) != capacity:
         return bound
     others = np.maximum(balanced - np.isin(balanced - 1, balanced) - 1, 0)
-    lightest = desk.by_weight[::-1]
-    lightest = lightest[desk.class_of[lightest] >= 0][: _LOOK * (int(others.max(initial=0)) + 1) + 16]
-    most = int(desk.weight[lightest].sum())
-    heaviest = np.zeros(len(desk.may) + 1, np.int64)
-    np.maximum.at(heaviest, desk.class_of, desk.weight)
-    for kind in np.argsort(-heaviest[:-1], kind="stable").tolist():
+    wanted = _LOOK * (int(others.max(initial=0)) + 1) + 16
+    lightest = _lightest(desk, wanted)
+    weight = desk.weight[lightest]
+    most = int(weight.sum())
+    for kind in np.argsort(-heaviest, kind="stable").tolist():
         if int(heaviest[kind]) + most <= bound * capacity:
             break
-        members = np.flatnonzero(desk.may[kind])
-        filling = lightest[desk.weight[lightest] < heaviest[kind]]
-        able = desk.may[desk.class_of[filling]][:, members]
-        taken = able & (able.cumsum(axis=0) <= others[members])
-        least = int((taken * desk.weight[filling][:, None]).sum(axis=0).min(initial=most))
-        bound = max(bound, Fraction(int(heaviest[kind]) + least, capacity))
+        members = np.flatnonzero(desk.may[kind])  # somebody has it in any balanced plan
+        lighter = int((weight < heaviest[kind]).sum())
+        for few in (members[:1], members):  # where the first bears no more than the bound, the least does not either
+            least = int(heaviest[kind]) + _least_filling(desk, lightest[:lighter], others[few], few)
+            if least <= bound * capacity:
+                break
+        bound = max(bound, Fraction(least, capacity))
     return bound
+
+
+def _lightest(desk: Desk, wanted: int) -> Index:
+    """So many of the lightest partitions of any class, lightest first."""
+    lightest = desk.by_weight[::-1]
+    if int(desk.class_of.min()) < 0:
+        lightest = lightest[desk.class_of[lightest] >= 0]
+    return lightest[:wanted]
+
+
+def _least_filling(desk: Desk, lightest: Index, others: Int64, members: Index) -> int:
+    """The least that any of `members` bears with so many `others` of the `lightest` as it may own."""
+    for number in (2 * int(others.max(initial=0)) + 16, len(lightest)):  # mostly the first of them suffice
+        some = lightest[:number]
+        able = desk.may[desk.class_of[some]][:, members]
+        place = able.cumsum(axis=0, dtype=np.int32)
+        if number >= len(lightest) or (place[-1:] >= others).all():
+            break
+    able &= place <= others
+    return int(np.where(able, desk.weight[some, None], 0).sum(axis=0).min())
 
 
 def _crowding(falling: Int64, capacity: Int64, least: Int64) -> Fraction:
@@ -84,8 +116,8 @@ def _crowding(falling: Int64, capacity: Int64, least: Int64) -> Fraction:
     if not most:
         return Fraction(0)
     bound = _largest_ratio(np.cumsum(falling[:most]), np.cumsum(strongest[:most]))
-    total = np.concatenate(([0], np.cumsum(falling)))
-    filling = np.concatenate(([0], np.cumsum(falling[::-1])))
+    total = _sums_from_0(falling)
+    filling = _sums_from_0(falling[::-1][: int(least.max(initial=0))])
     alone = falling[0] + filling[np.maximum(least - 1, 0)]
     bound = max(bound, -_largest_ratio(-alone, capacity))
     k = np.arange(1, (len(falling) - 1) // len(strongest) + 1)
@@ -94,6 +126,13 @@ def _crowding(falling: Int64, capacity: Int64, least: Int64) -> Fraction:
         crowd = total[last] - total[last - k - 1] + filling[np.maximum(int(least.min()) - k - 1, 0)]
         bound = max(bound, Fraction(int(crowd.max()), int(strongest[0])))
     return bound
+
+
+def _sums_from_0(values: Int64) -> Int64:
+    """0, the first, the first two, .."""
+    total = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=total[1:])
+    return total
 
 
 def _largest_ratio(numerator: Int64, denominator: Int64) -> Fraction:

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 
 from counterpoise.model.problem import Int32, Int64
-from counterpoise.solver.decode import slots as turns
+from counterpoise.solver.decode import ascending, ranks_in_runs
 from counterpoise.solver.lag.blocks import LagBlocks
-from counterpoise.solver.lag.desk import Desk
+from counterpoise.solver.lag.desk import Desk, Index
 from counterpoise.solver.lag.longest_first import deal_longest_first
 from counterpoise.solver.lag.parts import by_class, cut, goals
 
@@ -21,6 +21,7 @@ _FEW = 20_000
 """So many partitions are dealt longest first, to the letter, wherever somebody gets two of a class at once."""
 _TURNS = 8
 """Beyond, so many turns are taken before it pays."""
+_WORD = 63
 
 __all__ = ["place_in_cells"]
 
@@ -30,48 +31,87 @@ def place_in_cells(desk: Desk, target: Int32, blocks: LagBlocks) -> None:
 
     What `target` keeps must have been kept on the desk, all else must wait.
     """
-    goal, waiting = goals(desk, blocks), desk.waiting()
-    kinds, n = len(desk.may), len(desk.load)
-    cell = desk.class_of[waiting].astype(np.int64) * n + target[waiting]
-    slots = np.bincount(cell, minlength=kinds * n).reshape(kinds, n)
-    lagging = int(np.count_nonzero(desk.weight[waiting]))
-    weight, kind, level = desk.weight[waiting], desk.class_of[waiting], desk.load - goal
+    waiting = desk.waiting()
+    if not len(waiting):
+        return
+    goal, (kinds, n) = goals(desk, blocks), desk.may.shape
+    weight, kind = desk.weight[waiting], desk.class_of[waiting]
+    lagging = int(np.count_nonzero(weight))
+    slots = np.bincount(kind.astype(np.int64) * n + target[waiting], minlength=kinds * n).reshape(kinds, n)
+    deal = _Deal(desk.load - goal, weight[:lagging], slots)
     taker = np.empty(len(waiting), np.int64)
     parts = cut(weight[:lagging], goal, _PARTS if lagging <= _FEW else _PARTS_OF_MANY)
-    for at in range(parts[0]):  # one by one: whose turn it is depends on the one before
-        free = np.flatnonzero(slots[kind[at]] > 0)
-        one = taker[at] = free[level[free].argmin()]
-        slots[kind[at], one] -= 1
-        level[one] += weight[at]
+    for at, number in enumerate(kind[: parts[0]].tolist()):  # one by one: whose turn it is depends on the one before
+        taker[at] = deal.lowest(number, at)
     for begin, end in pairwise(parts):
         at_most = 1 if min(lagging, 2 * end) <= _FEW else _TURNS
         for number, where in by_class(kind[begin:end], kinds):
-            taker[begin + where] = _deal(weight[begin + where], level, slots[number], turns_at_most=at_most)
-    for number, where in by_class(kind[lagging:], kinds):
-        taker[lagging + where] = turns(slots[number], np.zeros(n, np.int64))
+            where += begin
+            taker[where] = deal.of_class(number, where, turns_at_most=at_most)
+    idle = kind[lagging:]
+    taker[lagging + ascending(idle.astype(np.int64))] = _in_turns(slots)
     desk.place(waiting, taker)
 
 
-def _deal(weights: Int64, level: Int64, slots: Int64, *, turns_at_most: int) -> Int64:
-    """Deal `weights` (falling): one each to the lowest that have a slot, and again. Changes `level` and `slots`.
+class _Deal:
+    """What is being dealt, to the lowest that have a slot for it, ties by member; changes `slots`.
 
-    Where that takes more turns, longest first to the letter.
+    How far a member is above its goal and the member are one number each: sorted, they tell who is lowest several times faster
+    than an argsort does. Where they do not fit into 64 bits they are integers of Python.
     """
-    taker: Int64 = np.empty(len(weights), np.int64)
-    free = slots.nonzero()[0]
-    if len(weights) > turns_at_most * len(free):
-        taker[:] = deal_longest_first(weights, level, slots)
-        np.add.at(level, taker, weights)
+
+    def __init__(self, level: Int64, weight: Int64, slots: Int64) -> None:
+        lowest = int(level.min(initial=0))
+        highest = int(level.max(initial=0)) - lowest + int(weight.sum())
+        self.bits = len(level).bit_length()
+        kind = object if highest.bit_length() + self.bits > _WORD else np.int64
+        self.key = ((level - lowest).astype(kind) << self.bits) | np.arange(len(level))
+        self.weight = weight.astype(kind) << self.bits
+        self.slots = slots
+
+    def lowest(self, number: int, item: int) -> int:
+        """Who takes one item of a topic class."""
+        key = self.key[self.slots[number] > 0].min()
+        member = int(key) & ((1 << self.bits) - 1)
+        self.key[member] = key + self.weight[item]
+        self.slots[number, member] -= 1
+        return member
+
+    def of_class(self, number: int, items: Index, *, turns_at_most: int) -> Index:
+        """Who takes items of a topic class (weights fall): one each to those that have a slot, and again.
+
+        Where that takes more turns, longest first to the letter.
+        """
+        slots, key, weight = self.slots[number], self.key, self.weight[items]
+        free = (slots > 0).nonzero()[0]
+        if len(items) > turns_at_most * len(free):
+            return self._longest_first(slots, weight)
+        taker, mask, at = np.empty(len(items), np.intp), (1 << self.bits) - 1, 0
+        while True:
+            rising = key[free]
+            rising.sort()
+            rising = rising[: len(items) - at]
+            lowest = (rising & mask).astype(np.intp, copy=False)
+            key[lowest] = rising + weight[at : at + len(lowest)]
+            slots[lowest] -= 1
+            taker[at : at + len(lowest)] = lowest
+            at += len(lowest)
+            if at == len(items):
+                return taker
+            free = (slots > 0).nonzero()[0]
+
+    def _longest_first(self, slots: Int64, weight: Int64) -> Index:
+        level = (self.key >> self.bits).astype(np.int64)
+        taker = deal_longest_first((weight >> self.bits).astype(np.int64), level, slots)
+        np.add.at(self.key, taker, weight)
         np.subtract.at(slots, taker, 1)
         return taker
-    at = 0
-    while at < len(weights):
-        height = level[free]
-        order = height.argsort(kind="stable")[: len(weights) - at]
-        lowest, end = free[order], at + len(order)
-        taker[at:end] = lowest
-        level[lowest] = height[order] + weights[at:end]
-        slots[lowest] -= 1
-        at = end
-        free = slots.nonzero()[0] if at < len(weights) else free
-    return taker
+
+
+def _in_turns(slots: Int64) -> Int64:
+    """Members, class by class: in each everybody with slots in turns."""
+    kind, member = np.nonzero(slots > 0)
+    count = slots[kind, member]
+    turn = ranks_in_runs(count)
+    round_of = np.repeat(kind, count) * (int(turn.max(initial=0)) + 1) + turn
+    return np.repeat(member, count)[ascending(round_of)]

@@ -30,6 +30,8 @@ class Desk:
         Lag.
     by_weight : intp[P]
         All partitions, heaviest first, ties by partition: sorted once, for everybody who needs them in order.
+    falling : int64[P]
+        Their lag in this order.
     class_of : int32[P]
         Topic class of each partition, -1 where nobody subscribes.
     camp : int64[M]
@@ -59,6 +61,7 @@ class Desk:
 
     weight: Int64
     by_weight: Index
+    falling: Int64
     class_of: Int32
     camp: Int64
     may_camp: Bools
@@ -201,23 +204,22 @@ def open_desk(problem: Problem, weight: Int64, max_moves: int, balanced: Int32 |
     on anything else are released.
     """
     classes, n = classify(problem), problem.n_members
-    camp, may_camp = _table(classes)
+    camp, subscribed = _table(classes)
+    kind, may_camp = classes.kind, subscribed
     if balanced is not None:
-        may_camp = exchangeable(may_camp, camp, classes.kind, balanced, problem.capacity)
-    may, kind = may_camp[:, camp], classes.kind
-    previous = problem.previous_owner.copy()
-    previous[(previous < 0) | (previous >= n) | (kind < 0)] = UNOWNED
-    claimed = np.flatnonzero(previous != UNOWNED)
-    subscribed = np.zeros((classes.n_kinds, n), np.bool_)
-    subscribed[classes.edge_kind(), classes.edge_member] = True
-    previous[claimed[~subscribed[kind[claimed], previous[claimed]]]] = UNOWNED
-    owner = previous.copy()
-    claimed = np.flatnonzero(previous != UNOWNED)
-    across = claimed[~may[kind[claimed], previous[claimed]]]
-    owner[across] = UNOWNED
+        may_camp = exchangeable(subscribed, camp, kind, balanced, problem.capacity)
+    may = may_camp[:, camp]
+    previous = _valid_claims(problem, kind, may if may_camp is subscribed else subscribed[:, camp])
+    owner, across = previous.copy(), np.empty(0, np.intp)
+    if may_camp is not subscribed:
+        claimed = np.flatnonzero(previous != UNOWNED)
+        across = claimed[~may[kind[claimed], previous[claimed]]]
+        owner[across] = UNOWNED
+    by_weight, falling = _heaviest_first(weight)
     return Desk(
         weight=weight,
-        by_weight=_heaviest_first(weight),
+        by_weight=by_weight,
+        falling=falling,
         class_of=kind,
         camp=camp,
         may_camp=may_camp,
@@ -235,15 +237,36 @@ def open_desk(problem: Problem, weight: Int64, max_moves: int, balanced: Int32 |
     )
 
 
-def _heaviest_first(weight: Int64) -> Index:
-    """Partitions by falling weight, ties by partition: weight and partition in one number each, which sort much faster."""
+def _valid_claims(problem: Problem, kind: Int32, subscribed: Bools) -> Int32:
+    """A copy of the previous owners, UNOWNED where there is none who still subscribes."""
+    previous, n = problem.previous_owner.copy(), problem.n_members
+    if int(previous.max(initial=UNOWNED)) < 0:
+        previous[:] = UNOWNED
+        return previous
+    if int(previous.max()) >= n or int(previous.min()) < UNOWNED:
+        previous[(previous < 0) | (previous >= n)] = UNOWNED
+    if int(kind.min()) < 0:
+        previous[kind < 0] = UNOWNED
+    if not subscribed.all():
+        claimed = np.flatnonzero(previous != UNOWNED)
+        previous[claimed[~subscribed[kind[claimed], previous[claimed]]]] = UNOWNED
+    return previous
+
+
+def _heaviest_first(weight: Int64) -> tuple[Index, Int64]:
+    """Partitions by falling weight, ties by partition, and the weights in this order.
+
+    Weight and partition are packed into one number each, which sort much faster.
+    """
     top, bits = int(weight.max(initial=0)), len(weight).bit_length()
     if top.bit_length() + bits > _WORD:
-        return np.argsort(-weight, kind="stable")
+        order = np.argsort(-weight, kind="stable")
+        return order, weight[order]
     packed: Index = ((top - weight) << bits) | np.arange(len(weight))
     packed.sort()
+    falling: Int64 = top - (packed >> bits)
     packed &= (1 << bits) - 1
-    return packed
+    return packed, falling
 
 
 def _table(classes: Classes) -> tuple[Int64, Bools]:
