@@ -19,8 +19,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, id_text
 from counterpoise.pipeline.capture.notes import capture_notes
+from counterpoise.pipeline.records.commits import commit_batch
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.traffic import Busy, Where, commit, held, open_transaction, transact
 
@@ -210,6 +211,20 @@ def test_log_ends_and_topics_are_sampled(broker: Broker, topic: str, tmp_path: P
     topics = json.loads((tmp_path / "topics.json").read_text())
     assert topics[topic]["partitions"] == 2
     assert topics[OFFSETS_TOPIC]["internal"]
+
+
+def test_ids_of_topics_are_written_as_commits_have_them(broker: Broker, tmp_path: Path) -> None:
+    """One topic in two has a sign in its id that librdkafka writes another way than Kafka."""
+    names = [f"named-{at}" for at in range(8)]
+    for name in names:
+        broker.create_topic(name)
+        commit(broker, "steady-0", name, [1])
+    once(broker, tmp_path)
+    topics = json.loads((tmp_path / "topics.json").read_text())
+    records = pq.read_table(tmp_path / "consumer_offsets.parquet").combine_chunks().to_batches()[0]
+    ids = {row["topic"]: row["topic_id"] for row in commit_batch(records, damaged=False).to_pylist()}
+    assert {name: topics[name]["topic_id"] for name in names} == {name: ids[name] for name in names}
+    assert id_text("2y982t+TS6/rR86ysMbVdg") == "2y982t-TS6_rR86ysMbVdg"
 
 
 def test_retention_and_what_is_said_on_a_terminal(broker: Broker, topic: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.settings import Settings
 
-__all__ = ["OFFSETS_TOPIC", "Cluster", "Ends", "Place", "Tail", "hidden_tails", "source_error"]
+__all__ = ["OFFSETS_TOPIC", "Cluster", "Ends", "Place", "Tail", "hidden_tails", "id_text", "source_error"]
 
 TIMEOUT_S = 30.0
 Place = tuple[str, int]
@@ -34,6 +34,11 @@ _AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_
 _POLL = "; a cluster that hides it can be recorded with --poll, which sees less"
 _QUIET = logging.Logger("counterpoise.librdkafka", logging.CRITICAL)  # noqa: LOG001
 """What librdkafka would print on stderr comes as errors anyway, and may hold what nobody should read."""
+
+
+def id_text(told: str) -> str:
+    """A topic id as Kafka writes it, and as commits have it here: librdkafka's base64 has two other signs."""
+    return told.replace("+", "-").replace("/", "_")
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,8 @@ class Cluster:
                 told = future.result(TIMEOUT_S)
             except KafkaException:  # deleted since, or not to be described: it is simply not in the list
                 continue
-            about[name] = {"partitions": len(told.partitions), "topic_id": str(told.topic_id), "internal": bool(told.is_internal)}
+            topic_id = id_text(str(told.topic_id))
+            about[name] = {"partitions": len(told.partitions), "topic_id": topic_id, "internal": bool(told.is_internal)}
             racks = [sorted({str(node.rack) for node in each.replicas if node.rack}) for each in told.partitions]
             about[name] |= {"racks": racks} if any(racks) else {}
         return about

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError, TopicPartition
 
 from counterpoise.errors import CaptureError, SourceError
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Place, source_error
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Place, id_text, source_error
 from counterpoise.pipeline.capture.fetch import PASSING, PATIENCE_S, open_consumer, sorted_out, to_batch
 from counterpoise.pipeline.capture.folder import CaptureFolder
 from counterpoise.pipeline.capture.positions import from_json, to_json
@@ -132,7 +132,7 @@ class Recorder:
             raise CaptureError(f"{self._out}: holds a history from {_MADE[folder.about['source']]}; give another folder")
         topic_id = now.topics.get(OFFSETS_TOPIC, {}).get("topic_id")
         known = folder.about.get("topic_id")
-        if known is not None and known != topic_id:
+        if known is not None and id_text(known) != topic_id:
             raise CaptureError(
                 f"{self._out}: holds the history of another cluster's offsets topic (or of one before it was made anew); "
                 "give another folder"
