@@ -34,16 +34,22 @@ _SETTINGS = {
     "spark.driver.extraJavaOptions": _QUICK,
     "spark.executor.extraJavaOptions": _QUICK,
     "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "4",
+    "spark.log.level": "WARN",
+    "spark.sql.shuffle.partitions": "2",
+    # As in the session of the tests: of plans over few rows, compiling them and planning them anew is most of the time.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 
 @dataclass
 class Cluster:
-    """What runs, in `folder`, where every process leaves its log."""
+    """What runs, in `folder`, where every process leaves its log; `address` is what ``SPARK_REMOTE`` may be."""
 
     folder: Path
     master: str = ""
+    address: str = ""
     ports: list[int] = field(default_factory=list)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     stopped: set[str] = field(default_factory=set)
@@ -77,14 +83,15 @@ class Cluster:
         return [str(SPARK / "bin" / "spark-submit"), "--master", self.master, *conf, *words]
 
     @contextmanager
-    def connect(self) -> Iterator[str]:
-        """A server of Spark Connect that runs on this cluster: its address for ``SPARK_REMOTE``."""
+    def connect(self) -> Iterator[None]:
+        """While within: a server of Spark Connect that runs on this cluster, at `address`."""
         port = _free_port()
         server = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-        self.start("connect", self.submit(*server, spark_connect_grpc_binding_port=str(port)))
+        self.start("connect", self.submit(*server, spark_connect_grpc_binding_port=str(port), spark_log_level="INFO"))
         self.ports.append(port)
         self.said("connect", r"(Spark Connect server started at)")
-        yield f"sc://127.0.0.1:{port}"
+        self.address = f"sc://127.0.0.1:{port}"
+        yield
         self.stop("connect")
 
     def said(self, name: str, pattern: str) -> str:

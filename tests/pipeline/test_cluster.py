@@ -1,14 +1,15 @@
 """The same audit on a standalone cluster of two workers, submitted and through Spark Connect: the same tables, row by row.
 
-The commands as users run them, in processes of their own: a process has its own JVM or is the client of a server, never both.
+A whole capture goes by tasks that read and write files themselves, chosen groups through Spark's DataFrames. The commands are as
+users run them, in processes of their own: a process has its own JVM or is the client of a server, never both.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,49 +21,46 @@ from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.choice import Choice
 from tests.pipeline.conftest import rows_of
+from tests.pipeline.incremental.pieces import cut, until
 from tests.pipeline.spark_cluster import Cluster, standalone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+SHARE = 0.5
+"""So much of the recording is audited."""
 GROUPS = ("order-*", "recommendations", "route-optimizer")
 """Range, cooperative, KIP-848 and transactional: every stage has something to do."""
 STRATEGIES = ("sticky",)
+Way = Callable[[Cluster, list[str], str], int]
 PROGRAM = "from counterpoise.cli import main\n\nmain()\n"
 
 
 @pytest.fixture
-def capture(shop: Path, tmp_path: Path) -> Path:
-    """The shop's, with one more record, which cannot be read: no table is empty."""
-    folder = tmp_path / "capture"
-    folder.mkdir()
-    for name in ("log_offsets.parquet", "topics.json", "aborted_offsets.json"):
-        shutil.copy(shop / name, folder)
-    records = pq.read_table(shop / "consumer_offsets.parquet")
+def capture(tmp_path: Path) -> Path:
+    """The beginning of the shop's, with one more record, which cannot be read: no table is empty."""
+    folder = cut(tmp_path / "capture", until(SHARE, "timestamp"), until(SHARE, "sampled_at"))
+    file = folder / "consumer_offsets.parquet"
+    records = pq.read_table(file)
     damaged = {**records.slice(0, 1).to_pylist()[0], "key": b"\x00\x01\x00", "partition": 0, "offset": 10_000_000}
-    pq.write_table(
-        pa.concat_tables([records, pa.Table.from_pylist([damaged], records.schema)]), folder / "consumer_offsets.parquet"
-    )
+    pq.write_table(pa.concat_tables([records, pa.Table.from_pylist([damaged], records.schema)]), file)
     return folder
 
 
-def command(capture: Path, out: str) -> list[str]:
+def command(capture: Path, out: str, groups: Sequence[str]) -> list[str]:
     """What follows the program's name; `out` is relative: it is the driver's folder that counts."""
-    chosen = [word for pattern in GROUPS for word in ("--group", pattern)]
+    chosen = [word for pattern in groups for word in ("--group", pattern)]
     return ["audit", str(capture), "--out", out, "--strategies", ",".join(STRATEGIES), *chosen]
 
 
-def submitted(cluster: Cluster, capture: Path) -> int:
+def submitted(cluster: Cluster, words: list[str], name: str) -> int:
     (cluster.folder / "audit.py").write_text(PROGRAM, encoding="utf-8")
-    return cluster.run("submitted", cluster.submit("audit.py", *command(capture, "submitted")))
+    return cluster.run(name, cluster.submit("audit.py", *words))
 
 
-def connected(cluster: Cluster, capture: Path) -> int:
-    with cluster.connect() as address:
-        return cluster.run(
-            "connected", [sys.executable, "-c", PROGRAM, *command(capture, "connected")], {"SPARK_REMOTE": address}
-        )
+def connected(cluster: Cluster, words: list[str], name: str) -> int:
+    return cluster.run(name, [sys.executable, "-c", PROGRAM, *words], {"SPARK_REMOTE": cluster.address})
 
 
 def rows(out: Path, name: str) -> list[str]:
@@ -79,14 +77,30 @@ def differences(out: Path, expected: Path) -> list[str]:
 
 def test_a_cluster_gives_the_tables_of_a_local_session(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
     """Each way has its own executors on both workers; afterwards nothing of the cluster runs."""
-    here = audit(spark, capture, tmp_path / "here", strategies=STRATEGIES, choice=Choice(groups=GROUPS)).out
-    assert all(rows(here, name) for name in TABLES)
+    here = {}
+    for groups in ((), GROUPS):
+        out = tmp_path / f"here-{len(groups)}"
+        here[groups] = audit(spark, capture, out, strategies=STRATEGIES, choice=Choice(groups=groups)).out
+        assert all(rows(out, name) for name in TABLES)
     with standalone(tmp_path) as cluster:
-        for number, (out, way) in enumerate({"submitted": submitted, "connected": connected}.items(), 1):
-            assert way(cluster, capture) == 1, cluster.text(out)[-5000:]
-            assert differences(tmp_path / out, here) == [], out
-            assert len(list(tmp_path.glob("work-*/app-*"))) == 2 * number, f"{out}: an executor on each of two workers"
-    assert cluster.stopped == {"master", "worker-0", "worker-1", "submitted", "connect", "connected"}
+        assert_same(cluster, submitted, capture, here[()], ())
+        assert executors(tmp_path) == 2, "one on each of two workers"
+        with cluster.connect():
+            assert_same(cluster, connected, capture, here[()], ())
+            assert_same(cluster, connected, capture, here[GROUPS], GROUPS)
+        assert executors(tmp_path) == 4
+    assert cluster.stopped >= {"master", "worker-0", "worker-1", "connect"}
     for port in cluster.ports:
         with socket.socket() as one:
             assert one.connect_ex(("127.0.0.1", port)), f"something listens on {port}"
+
+
+def assert_same(cluster: Cluster, way: Way, capture: Path, here: Path, groups: tuple[str, ...]) -> None:
+    """An audit on the cluster, and its tables beside those of a local session."""
+    out = f"{way.__name__}-{len(groups)}"
+    assert way(cluster, command(capture, out, groups), out) == 1, cluster.text(out)[-5000:]
+    assert differences(cluster.folder / out, here) == [], out
+
+
+def executors(folder: Path) -> int:
+    return len(list(folder.glob("work-*/app-*")))
