@@ -15,18 +15,29 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from counterpoise.pipeline.follow import openmetrics
 from counterpoise.pipeline.follow.gauges import Now
+from counterpoise.pipeline.follow.query import cause_of
 from counterpoise.pipeline.follow.seed import begin_with
 from counterpoise.pipeline.incremental.saved import load
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.sources import read_capture
 from tests.pipeline.conftest import SHOP, rows_of
-from tests.pipeline.follow.conftest import Followed, live_files
+from tests.pipeline.follow.conftest import LONG, Followed, live_files
 from tests.pipeline.follow.growing import Growing
 from tests.pipeline.incremental.pieces import comparable_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+FAILED = """[STREAM_FAILED] An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "clientserver.py", line 621, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+pyspark.errors.exceptions.captured.PythonException:
+  File "tail.py", line 150, in _put
+    pq.write_table(table, scratch)
+OSError: [Errno 28] No space left on device: 'live-000001.parquet'
+
+SQLSTATE: XXKST
+"""
 Series = dict[tuple[str, ...], float]
 
 
@@ -45,6 +56,7 @@ def test_a_restart_resumes_and_takes_the_live_rows_over(followed: Followed) -> N
     assert saved is not None
     assert saved.number == 2
     assert saved.clusters["default"].positions == followed.positions
+    assert (followed.out / ".since" / "replays-00000002").is_dir() == LONG
     assert live_files(followed.out) == []
 
 
@@ -100,6 +112,21 @@ def test_a_capture_that_merges_its_files_while_it_is_read_is_read_to_the_end(spa
     growing.merge()
     assert capture.log_ends is not None
     assert (capture.records.count() > 0, capture.log_ends.count() > 0) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("told", "cause"),
+    [
+        (FAILED, "OSError: [Errno 28] No space left on device: 'live-000001.parquet'"),
+        (
+            "[STREAM_FAILED] Query terminated: Job aborted\norg.apache.spark.SparkException: x",
+            "[STREAM_FAILED] Query terminated: Job aborted",
+        ),
+        ("\n", "no words"),
+    ],
+)
+def test_of_a_stream_that_failed_the_cause_is_said(told: str, cause: str) -> None:
+    assert cause_of(told) == cause
 
 
 def scraped(now: Now) -> dict[str, Series]:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.follow.audits import Aside, Audits, InSession, Job
 from counterpoise.pipeline.follow.gauges import Now
-from counterpoise.pipeline.follow.query import Steps, reached, start_query
+from counterpoise.pipeline.follow.query import Steps, cause_of, reached, start_query
 from counterpoise.pipeline.follow.seed import Samples, begin_with
 from counterpoise.pipeline.follow.tail import HEAVY, Tail
 from counterpoise.pipeline.incremental.folded import STEP_STATES
@@ -209,8 +209,8 @@ class Follow:
         self.sample()
         failure = query.exception()
         if failure is not None or not query.isActive:
-            words = next((line for line in str(failure).splitlines() if line.strip()), "it ended")
-            raise SourceError(f"{self._source}: the stream has failed ({words[:300]}); start again, nothing is lost") from failure
+            words = "it ended" if failure is None else cause_of(str(failure))
+            raise SourceError(f"{self._source}: the stream has failed ({words}); start again, nothing is lost") from failure
         self.reached = reached(query) or self.reached
 
     def _tell(self, doing: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from counterpoise.pipeline.follow.processor import FINISHED, OPEN, followed
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.pipeline.session import configured
 
-__all__ = ["FOLLOW_SETTINGS", "Steps", "Taker", "reached", "start_query"]
+__all__ = ["FOLLOW_SETTINGS", "Steps", "Taker", "cause_of", "reached", "start_query"]
 
 _QUERY = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
@@ -41,6 +42,8 @@ FOLLOW_SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """What a session of our own needs for a stream, beside `session.LOCAL_SETTINGS`."""
+_ERROR = re.compile(r"(?!java\.|org\.|py4j\.|pyspark\.)[\w.]+(Error|Exception)\b")
+"""How a line begins that ends a traceback; what only hands one on is none."""
 Taker: TypeAlias = Callable[[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]], None]
 
 
@@ -117,6 +120,13 @@ def reached(query: Any) -> dict[str, int]:
     told = None if progress is None else progress["sources"][0]["endOffset"]
     found: dict[str, int] = (json.loads(told) if isinstance(told, str) else told or {}).get(OFFSETS_TOPIC, {})
     return found
+
+
+def cause_of(told: str) -> str:
+    """What went wrong, of all that Spark says: the last error of Python's tracebacks, or else the first line."""
+    lines = [line.strip() for line in told.splitlines() if line.strip()] or ["no words"]
+    errors = [line for line in lines if _ERROR.match(line)]
+    return (errors[-1] if errors else lines[0])[:300]
 
 
 def _step(row: dict[str, Any]) -> dict[str, Any]:
