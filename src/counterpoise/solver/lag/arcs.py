@@ -9,6 +9,9 @@ import numpy as np
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.solver.lag.blocks import Bools
 
+_FEW = 64
+"""Among so few nodes ways are found sooner by squaring a table than by building a graph."""
+
 __all__ = ["exchangeable"]
 
 
@@ -34,9 +37,6 @@ def exchangeable(may: Bools, camp: Int64, kind: Int32, owner: Int32, capacity: I
     kinds, camps = may.shape
     if kinds < 2:
         return may
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
     if int(owner.min(initial=0)) < 0:
         owned = np.flatnonzero(owner >= 0)
         owner, kind = owner[owned], kind[owned]
@@ -53,12 +53,25 @@ def exchangeable(may: Bools, camp: Int64, kind: Int32, owner: Int32, capacity: I
     takes = np.nonzero(may)
     tail = np.concatenate([takes[0], kinds + holding, kinds + camp, hub + high])
     head = np.concatenate([kinds + takes[1], held, hub + low, kinds + camp])
-    size = hub + len(level)
-    sparse: Any = csr_array  # its stub knows no (data, (row, column))
-    graph = sparse((np.ones(len(tail), np.int8), (tail, head)), shape=(size, size))
-    component = connected_components(graph, directed=True, connection="strong")[1]
+    component = _strong_components(tail, head, hub + len(level))
     together: Bools = may & (component[:kinds, None] == component[None, kinds:hub])
     return together
+
+
+def _strong_components(tail: Int64, head: Int64, size: int) -> Int64:
+    """A number for each node, the same for those from each of which a way leads to the other."""
+    if size > _FEW:
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        sparse: Any = csr_array  # its stub knows no (data, (row, column))
+        graph = sparse((np.ones(len(tail), np.int8), (tail, head)), shape=(size, size))
+        return np.asarray(connected_components(graph, directed=True, connection="strong")[1], np.int64)
+    reached = np.eye(size, dtype=np.float32)
+    reached[tail, head] = 1
+    for _ in range(size.bit_length()):  # ways of twice as many steps each time
+        reached = np.minimum(reached @ reached, 1)
+    return np.asarray((reached * reached.T).argmax(axis=1), np.int64)  # the first of them stands for all
 
 
 def _all_together(may: Bools, holds: Bools) -> bool:

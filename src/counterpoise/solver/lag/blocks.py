@@ -23,6 +23,9 @@ _BLOCKS = 64
 """After this many blocks the rest is one: deep nests gain nothing from finer levels."""
 _SMALL = 4096
 """A table of so few cells takes a max flow less time than even shares."""
+_WORD = 62
+_TRIED = 2**14
+"""So many cells, sets of topic classes times member classes, are looked at one by one: that takes less time than one flow."""
 _EVEN = 1e-6
 """What even shares may miss of an equal level: so much, of itself, the bound may be too low."""
 
@@ -72,6 +75,8 @@ def _density(lag: Int64, capacity: Int64, may: Bools, chosen: Bools) -> Fraction
 
 def _densest(lag: Int64, capacity: Int64, may: Bools, topics: Bools) -> Bools:
     """The set S with the largest lag(S) / capacity(reached by S): each round either proves it or finds a denser one."""
+    if may.shape[1] << min(int(topics.sum()), _WORD) <= _TRIED:
+        return _densest_of_all(lag, capacity, may, topics)
     best, proven = _guess(lag, capacity, may, topics) if may.size > _SMALL else (topics, False)
     if proven:
         return best
@@ -88,6 +93,20 @@ def _densest(lag: Int64, capacity: Int64, may: Bools, topics: Bools) -> Bools:
         if found <= level:
             return _closed(may, topics, best)
         best, level = denser, found
+
+
+def _densest_of_all(lag: Int64, capacity: Int64, may: Bools, topics: Bools) -> Bools:
+    """The densest set of a few topic classes, every one tried; of equals the largest."""
+    rows = np.flatnonzero(topics)
+    sets = (np.arange(1, 1 << len(rows))[:, None] >> np.arange(len(rows)) & 1).astype(np.bool_)
+    reached = (sets[:, :, None] & may[rows]).any(axis=1)
+    top, bottom = sets @ lag[rows], np.maximum(np.where(reached, capacity, 0).sum(axis=1), 1)
+    ratio = top / bottom
+    near = np.flatnonzero(ratio >= ratio.max() * (1 - 1e-12)).tolist()  # floats choose candidates, fractions decide
+    best = max(near, key=lambda one: (Fraction(int(top[one]), int(bottom[one])), int(sets[one].sum())))
+    densest = np.zeros(len(lag), np.bool_)
+    densest[rows[sets[best]]] = True
+    return densest
 
 
 def _guess(lag: Int64, capacity: Int64, may: Bools, topics: Bools) -> tuple[Bools, bool]:

@@ -10,7 +10,7 @@ from counterpoise.model.problem import Int32, Int64
 from counterpoise.solver.decode import ascending, ranks_in_runs
 from counterpoise.solver.lag.blocks import LagBlocks
 from counterpoise.solver.lag.desk import Desk, Index
-from counterpoise.solver.lag.longest_first import deal_longest_first
+from counterpoise.solver.lag.longest_first import deal_packed, packed
 from counterpoise.solver.lag.parts import by_class, cut, goals
 
 _PARTS = (600, 900, 990, 999)
@@ -21,7 +21,6 @@ _FEW = 20_000
 """So many partitions are dealt longest first, to the letter, wherever somebody gets two of a class at once."""
 _TURNS = 8
 """Beyond, so many turns are taken before it pays."""
-_WORD = 63
 
 __all__ = ["place_in_cells"]
 
@@ -54,24 +53,15 @@ def place_in_cells(desk: Desk, target: Int32, blocks: LagBlocks) -> None:
 
 
 class _Deal:
-    """What is being dealt, to the lowest that have a slot for it, ties by member; changes `slots`.
-
-    How far a member is above its goal and the member are one number each: sorted, they tell who is lowest several times faster
-    than an argsort does. Where they do not fit into 64 bits they are integers of Python.
-    """
+    """What is being dealt, to the lowest that have a slot for it, ties by member; `longest_first.packed`. Changes `slots`."""
 
     def __init__(self, level: Int64, weight: Int64, slots: Int64) -> None:
-        lowest = int(level.min(initial=0))
-        highest = int(level.max(initial=0)) - lowest + int(weight.sum())
-        self.bits = len(level).bit_length()
-        kind = object if highest.bit_length() + self.bits > _WORD else np.int64
-        self.key = ((level - lowest).astype(kind) << self.bits) | np.arange(len(level))
-        self.weight = weight.astype(kind) << self.bits
+        self.key, self.weight, self.bits = packed(level, weight)
         self.slots = slots
 
     def lowest(self, number: int, item: int) -> int:
         """Who takes one item of a topic class."""
-        key = self.key[self.slots[number] > 0].min()
+        key = self.key[(self.slots[number] > 0).nonzero()[0]].min()
         member = int(key) & ((1 << self.bits) - 1)
         self.key[member] = key + self.weight[item]
         self.slots[number, member] -= 1
@@ -85,7 +75,9 @@ class _Deal:
         slots, key, weight = self.slots[number], self.key, self.weight[items]
         free = (slots > 0).nonzero()[0]
         if len(items) > turns_at_most * len(free):
-            return self._longest_first(slots, weight)
+            taker = deal_packed(weight, key, slots, self.bits)
+            np.add.at(key, taker, weight)
+            return taker
         taker, mask, at = np.empty(len(items), np.intp), (1 << self.bits) - 1, 0
         while True:
             rising = key[free]
@@ -99,13 +91,6 @@ class _Deal:
             if at == len(items):
                 return taker
             free = (slots > 0).nonzero()[0]
-
-    def _longest_first(self, slots: Int64, weight: Int64) -> Index:
-        level = (self.key >> self.bits).astype(np.int64)
-        taker = deal_longest_first((weight >> self.bits).astype(np.int64), level, slots)
-        np.add.at(self.key, taker, weight)
-        np.subtract.at(slots, taker, 1)
-        return taker
 
 
 def _in_turns(slots: Int64) -> Int64:

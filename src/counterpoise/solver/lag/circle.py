@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-from typing import Protocol
+from operator import itemgetter
+from typing import Any, Protocol
 
 _LIGHTS = 3
 """So many topic classes are tried for the light partition: what others may take of it differs by class."""
@@ -26,13 +27,24 @@ _NEXT = 24
 _MANY, _NEXT_OF_MANY = 100, 12
 """Where more than so many wait, so many are: what that costs in moves is little, and half of the time."""
 
+_WASTE = itemgetter(0)
+
 __all__ = ["Circles", "Holdings"]
 
 
-_Chain = tuple[int, int, tuple[int, ...], int, int]
-"""What was wasted, the weight of the last partition, the partitions, who is relieved (a bit each), who trades (-1: nobody)."""
-_Seeker = tuple[int, list[int], list[int], int, bool]
-"""A member to relieve: its number, partitions, their weights, its excess, whether its counts may change places."""
+_Chain = tuple[int, int, int, int, int, Any]
+"""What was wasted, the weight of the last partition, this partition (-1: none yet), who is relieved (a bit each), who trades (-1:
+nobody), and the chain before it."""
+_Seeker = tuple[int, int, list[int], list[int], int, bool, int, int]
+"""A member to relieve: its bit, its number, partitions, their weights, its excess, whether its counts may change places; and for
+one that no single partition within the room can relieve the position of the heaviest in it, and the least relief (else -1, 0).
+
+Such a member gives as many of these as it takes, one per circle; each must bring its share of the relief.
+"""
+
+_Found = tuple[int, int, _Chain]
+"""How much of the room is filled, by how many partitions, and the chain."""
+_NO_CHAIN: _Chain = (0, 0, -1, 0, -1, None)
 
 
 class Holdings(Protocol):
@@ -56,8 +68,8 @@ class Holdings(Protocol):
     def listed(self, member: int) -> tuple[list[int], list[int]]:
         """The member's partitions and their weights, lightest first."""
 
-    def able(self, kind: int, members: list[int]) -> list[bool]:
-        """Which of `members` may take partitions of a class."""
+    def takers(self, kind: int) -> bytes:
+        """For each member, whether it may take partitions of a class."""
 
     def may_trade(self, giver: int, taker: int) -> bool:
         """Whether their counts only change places when the giver hands over one partition."""
@@ -65,19 +77,14 @@ class Holdings(Protocol):
 
 @dataclass(slots=True)
 class Circles:
-    """Finds circles on a desk; `forget` the members whose partitions have changed."""
+    """Finds circles on a desk."""
 
     desk: Holdings
-    held: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
     kind: list[int] = field(init=False)
+    rows: dict[int, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.kind = self.desk.kinds()
-
-    def forget(self, members: list[int]) -> None:
-        """Their partitions have changed."""
-        for member in members:
-            self.held.pop(member, None)
 
     def find(self, roomy: int, waiting: list[int], *, trading: bool) -> tuple[list[int], int]:
         """The best chain into the room of `roomy`; `trading`: one that takes nothing from it.
@@ -90,133 +97,133 @@ class Circles:
             The first one's owner where it takes nothing: it has a partition more than `roomy`, and their counts change
             places. -1 otherwise.
         """
-        desk, best = self.desk, (0, 0)
-        room = desk.room(roomy)
+        desk, room = self.desk, self.desk.room(roomy)
         tried = waiting[: _NEXT if len(waiting) <= _MANY else _NEXT_OF_MANY]
-        seekers = [self._seeker(member, roomy, trading=trading) for member in tried]
-        takes = _Takers(desk, [*tried, roomy])
-        width = max(1, min(_CHAINS_AT_MOST, _EFFORT // len(waiting)))
-        found: tuple[list[int], int] = ([], -1)
-        lights = min(_LIGHTS if width > 1 else 1, desk.n_classes)
-        for start in self._starts(roomy, seekers, lights, trading=trading):
-            chains, base = [start], start[1]
-            hard = self._hard(seekers, base, base + room)
-            while chains and len(chains[0][2]) < desk.moves_left:
-                longer = self._longer(chains, seekers, hard, base + room, takes)
-                chains = sorted(longer, key=_by_waste)[:width]
-                for waste, level, links, _relieved, trades in longer:
-                    value = (level - base - waste, -len(links))
-                    if value > best and takes.back(self.kind[links[-1]]):
-                        best, found = value, (list(links), trades)
-            if len(found[0]) - (found[1] < 0) == len(waiting) or best[0] * _FULL >= room * (_FULL - 1):
+        trades = [trading and desk.may_trade(member, roomy) for member in tried]
+        best: _Found = (0, 0, _NO_CHAIN)
+        lights = min(_LIGHTS if len(waiting) <= _NEXT else 1, desk.n_classes)
+        for start in self._starts(roomy, lights, any(trades), trading=trading):
+            base = start[1]
+            seekers = [self._seeker(at, member, trades[at], base, base + room) for at, member in enumerate(tried)]
+            width = max(1, min(_CHAINS_AT_MOST, _EFFORT // len(waiting)))
+            if width > 1 and sum(seeker[4] for seeker in seekers) <= room:  # all of them may fit: then the first chain will do
+                best = self._longest(start, seekers, roomy, 1, best)
+            if not _complete(best, tried):
+                best = self._longest(start, seekers, roomy, width, best)
+            if _complete(best, tried) or best[0] * _FULL >= room * (_FULL - 1):
                 break
-        return found
+        return _partitions(best[2]), best[2][4]
 
-    def _seeker(self, member: int, roomy: int, *, trading: bool) -> _Seeker:
-        desk = self.desk
-        return (member, *self.holding(member), -desk.room(member), trading and desk.may_trade(member, roomy))
+    def _longest(self, start: _Chain, seekers: list[_Seeker], roomy: int, width: int, best: _Found) -> _Found:
+        """What fills most of the room, of `best` and all that grows from one start with so many chains kept."""
+        base, most, steps = start[1], start[1] + self.desk.room(roomy), int(start[2] >= 0)
+        chains, moves_left = [start], self.desk.moves_left
+        while chains and steps < moves_left:
+            longer, steps = self._longer(chains, seekers, most), steps + 1
+            filled = base + best[0]
+            for chain in longer:
+                if chain[1] - chain[0] >= filled:
+                    relief = chain[1] - base - chain[0]
+                    if (relief > best[0] or steps < best[1]) and self._may(roomy, chain[2]):
+                        best = (relief, steps, chain)
+                        filled = base + relief
+            chains = [min(longer, key=_WASTE)] if longer and width == 1 else sorted(longer, key=_WASTE)[:width]
+        return best
 
-    def _starts(self, roomy: int, seekers: list[_Seeker], lights: int, *, trading: bool) -> list[_Chain]:
+    def _may(self, member: int, partition: int) -> bool:
+        """Whether a member may take a partition."""
+        return bool(self._takers(self.kind[partition])[member])
+
+    def _takers(self, kind: int) -> bytes:
+        row = self.rows.get(kind)
+        if row is None:
+            row = self.rows[kind] = self.desk.takers(kind)
+        return row
+
+    def _seeker(self, at: int, member: int, trades: bool, base: int, most: int) -> _Seeker:
+        items, weights = self.desk.listed(member)
+        needed = -self.desk.room(member)
+        top = bisect_right(weights, most)
+        easy = top and weights[top - 1] >= base + needed
+        pieces = 0 if easy else _pieces(weights, top, needed, base)
+        steep = (top - 1, -(-needed // pieces)) if pieces else (-1, 0)
+        return (1 << at, member, items, weights, needed, trades, *steep)
+
+    def _starts(self, roomy: int, lights: int, may_trade: bool, *, trading: bool) -> list[_Chain]:
         """Nothing, where counts may change places with a member to relieve; else the lightest of a few topic classes."""
         if trading:
-            return [(0, 0, (), 0, -1)] if any(seeker[4] for seeker in seekers) else []
+            return [_NO_CHAIN] if may_trade else []
         starts: list[_Chain] = []
         classes = set()
-        for partition, weight in zip(*self.holding(roomy), strict=True):
+        for partition, weight in zip(*self.desk.listed(roomy), strict=True):
             kind = self.kind[partition]
             if kind not in classes:
                 classes.add(kind)
-                starts.append((0, weight, (partition,), 0, -1))
+                starts.append((0, weight, partition, 0, -1, _NO_CHAIN))
             if len(classes) == lights:
                 break
         return starts
 
-    def pieces(self, member: int, needed: int, base: int, most: int) -> int:
-        """How many partitions up to `most` it takes to relieve a member that is given as many of weight `base`; 0: all do not."""
-        weights = self.holding(member)[1]
-        number = bisect_right(weights, most)
-        relief, top = 0, number
-        while relief < needed and number:
-            number -= 1
-            relief += max(weights[number] - base, 0)
-        return top - number if relief >= needed else 0
+    def pieces(self, member: int, needed: int, most: int) -> int:
+        """How many partitions up to `most` it takes to relieve a member; 0: all do not."""
+        weights = self.desk.listed(member)[1]
+        return _pieces(weights, bisect_right(weights, most), needed, 0)
 
-    def _hard(self, seekers: list[_Seeker], base: int, most: int) -> list[tuple[int, int] | None]:
-        """Members that no single partition within the room can relieve: (position of the heaviest in it, least relief).
-
-        They give as many of these as it takes, one per circle; each must bring its share of the relief.
-        """
-        result: list[tuple[int, int] | None] = []
-        for member, _items, weights, needed, _trades in seekers:
-            top = bisect_right(weights, most)
-            easy = top and weights[top - 1] >= base + needed
-            pieces = 0 if easy else self.pieces(member, needed, base, most)
-            result.append((top - 1, -(-needed // pieces)) if pieces else None)
-        return result
-
-    def _longer(
-        self,
-        chains: list[_Chain],
-        seekers: list[_Seeker],
-        hard: list[tuple[int, int] | None],
-        most: int,
-        takes: _Takers,
-    ) -> list[_Chain]:
+    def _longer(self, chains: list[_Chain], seekers: list[_Seeker], most: int) -> list[_Chain]:
         """Every chain with one more link; of those that relieve the same members and end in the same class the lightest."""
-        class_of = self.kind
-        one_class = self.desk.n_classes == 1
-        followers = 1 if one_class else _FOLLOWERS
-        longer: dict[tuple[int, int], _Chain] = {}
-        for wasted, level, links, done, trading in chains:
-            takers = takes.of(class_of[links[-1]]) if links else None
-            for at, (member, items, weights, excess, may_trade) in enumerate(seekers):
-                if done >> at & 1 or not (may_trade if takers is None else takers[at]):
+        class_of, classes = self.kind, self.desk.n_classes
+        followers = 1 if classes == 1 else _FOLLOWERS
+        longer: dict[int, _Chain] = {}
+        for chain in chains:
+            wasted, level, last, done, trading, _ = chain
+            takers = self._takers(class_of[last]) if last >= 0 else None
+            for bit, member, items, weights, excess, may_trade, steep, least in seekers:
+                if done & bit or not (may_trade if takers is None else takers[member]):
                     continue
-                steep = hard[at]
-                if steep is None:
+                if steep < 0:
                     needed = level + excess
                     if needed > most:
                         continue
                     first = bisect_left(weights, needed)
                 else:
-                    first, needed = steep[0], weights[steep[0]]
-                    if needed - level < steep[1]:
+                    first, needed = steep, weights[steep]
+                    if needed - level < least:
                         continue
-                relieved = done | 1 << at
+                relieved = done | bit
+                trades = member if takers is None else trading
                 for place in range(first, min(first + followers, len(weights))):
                     weight = weights[place]
                     if weight > most:
                         break
-                    key = (relieved, 0 if one_class else class_of[items[place]])
+                    item = items[place]
+                    key = relieved * classes + class_of[item]
                     waste = wasted + weight - needed
-                    if key not in longer or longer[key][0] > waste:
-                        longer[key] = (waste, weight, (*links, items[place]), relieved, member if takers is None else trading)
+                    known = longer.get(key)
+                    if known is None or known[0] > waste:
+                        longer[key] = (waste, weight, item, relieved, trades, chain)
         return list(longer.values())
 
-    def holding(self, member: int) -> tuple[list[int], list[int]]:
-        """The member's partitions and their weights, lightest first; kept until forgotten."""
-        if member not in self.held:
-            self.held[member] = self.desk.listed(member)
-        return self.held[member]
+
+def _pieces(weights: list[int], top: int, needed: int, base: int) -> int:
+    """How many of the first `top` it takes for a relief, the heaviest first, each for one of weight `base`; 0: all do not."""
+    at, relief = top, 0
+    while at and relief < needed:
+        at -= 1
+        if weights[at] <= base:
+            return 0
+        relief += weights[at] - base
+    return top - at if relief >= needed else 0
 
 
-class _Takers:
-    """Who of the members tried may take a topic class, and whether the member with room may; asked once for each class."""
-
-    def __init__(self, desk: Holdings, members: list[int]) -> None:
-        self._desk, self._members = desk, members
-        self._known: dict[int, list[bool]] = {}
-
-    def of(self, kind: int) -> list[bool]:
-        """One for each member tried, and the last for the member with room."""
-        if kind not in self._known:
-            self._known[kind] = self._desk.able(kind, self._members)
-        return self._known[kind]
-
-    def back(self, kind: int) -> bool:
-        """Whether the member with room may take it."""
-        return self.of(kind)[-1]
+def _complete(best: _Found, tried: list[int]) -> bool:
+    """Whether everybody tried is relieved."""
+    return best[1] - (best[2][4] < 0) == len(tried)
 
 
-def _by_waste(chain: _Chain) -> int:
-    return chain[0]
+def _partitions(chain: _Chain) -> list[int]:
+    """All of a chain, the first one first."""
+    links: list[int] = []
+    while chain[2] >= 0:
+        links.append(chain[2])
+        chain = chain[5]
+    return links[::-1]

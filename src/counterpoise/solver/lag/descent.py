@@ -7,7 +7,6 @@ owner to take in return. Breadth first: the fewest hands, and of these the way t
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
 
 from counterpoise.solver.lag.circle import Holdings
 
@@ -19,20 +18,17 @@ _WAYS = 16
 
 __all__ = ["descend"]
 
-Held = Callable[[int], tuple[list[int], list[int]]]
 _Way = tuple[int, tuple[int, ...], tuple[int, ...]]
 """Weight of the last partition, the partitions so far, and through whose hands they went."""
 
 
-def descend(desk: Holdings, owner: int, roomy: list[int], held: Held, hands: int) -> list[int]:
+def descend(desk: Holdings, owner: int, roomy: list[int], hands: int) -> list[int]:
     """The partitions of a shortest way down over at most so many hands; the last one goes back to `owner`.
 
     Parameters
     ----------
     roomy : list of int
         Members with room, through whose hands it may go.
-    held : callable
-        Partitions of a member and their weights, lightest first.
 
     Returns
     -------
@@ -41,7 +37,7 @@ def descend(desk: Holdings, owner: int, roomy: list[int], held: Held, hands: int
     """
     excess, kind = -desk.room(owner), desk.kind_of
     room = [(member, desk.room(member)) for member in roomy]
-    items, weights = held(owner)
+    items, weights = desk.listed(owner)
     tried = [(item, weight) for item, weight in zip(items, weights, strict=True) if weight > excess][-_HEAVIEST:]
     ways: dict[tuple[int, int], _Way] = {(item, kind(item)): (weight, (item,), ()) for item, weight in tried}
     top = dict(tried)
@@ -49,12 +45,13 @@ def descend(desk: Holdings, owner: int, roomy: list[int], held: Held, hands: int
         further: dict[tuple[int, int], _Way] = {}
         best: tuple[int, _Way] | None = None
         for way in ways.values():
-            takers = [one for one, able in zip(room, desk.able(kind(way[1][-1]), roomy), strict=True) if able]
-            for step in _steps(way, takers, held):
+            able = desk.takers(kind(way[1][-1]))
+            takers = [one for one in room if able[one[0]]]
+            for step in _steps(desk, way, takers):
                 level, links, _used = step
                 first, last = links[0], links[-1]
                 relief = top[first] - level
-                if relief >= excess and desk.able(kind(last), [owner])[0]:
+                if relief >= excess and desk.takers(kind(last))[owner]:
                     best = min(best, (relief, step)) if best else (relief, step)
                 key = (first, kind(last) if desk.n_classes > 1 else 0)
                 if key not in further or step < further[key]:
@@ -65,14 +62,14 @@ def descend(desk: Holdings, owner: int, roomy: list[int], held: Held, hands: int
     return []
 
 
-def _steps(way: _Way, room: list[tuple[int, int]], held: Held) -> list[_Way]:
+def _steps(desk: Holdings, way: _Way, room: list[tuple[int, int]]) -> list[_Way]:
     """Every way that is one pair of hands longer and ends with something lighter."""
     level, links, used = way
     steps: list[_Way] = []
     for member, spare in room:
         if member in used:
             continue
-        items, weights = held(member)
+        items, weights = desk.listed(member)
         first = bisect_left(weights, level - spare)
         near = range(first, min(first + _FOLLOWERS, bisect_left(weights, level)))
         steps += [(weights[place], (*links, items[place]), (*used, member)) for place in near]

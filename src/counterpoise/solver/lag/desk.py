@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -57,6 +58,8 @@ class Desk:
         Moves that may still be made for the sake of lag.
     held : dict of member to intp[..]
         What `items_of` has found so far.
+    lists : dict of member to (partitions, their weights)
+        What `listed` has found so far; kept up to date step by step, where `held` is made anew.
     """
 
     weight: Int64
@@ -77,13 +80,19 @@ class Desk:
     trade_counts: bool
     moves_left: int
     held: dict[int, Index] = field(default_factory=dict)
+    lists: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
 
     def items_of(self, member: int) -> Index:
         """The member's partitions, lightest first; O(P) the first time, then kept up to date."""
-        if member not in self.held:
-            mine = np.flatnonzero(self.owner == member)
-            self.held[member] = mine[np.argsort(-self.weight[mine], kind="stable")][::-1]
-        return self.held[member]
+        known = self.held.get(member)
+        if known is None:
+            if member in self.lists:
+                known = np.array(self.lists[member][0], np.intp)
+            else:
+                mine = np.flatnonzero(self.owner == member)
+                known = mine[np.argsort(-self.weight[mine], kind="stable")][::-1]
+            self.held[member] = known
+        return known
 
     @property
     def n_classes(self) -> int:
@@ -105,13 +114,16 @@ class Desk:
 
     def listed(self, member: int) -> tuple[list[int], list[int]]:
         """`items_of` and their weights, in lists."""
-        mine = self.items_of(member)
-        return mine.tolist(), self.weight[mine].tolist()
+        known = self.lists.get(member)
+        if known is None:
+            mine = self.items_of(member)
+            known = self.lists[member] = mine.tolist(), self.weight[mine].tolist()
+        return known
 
-    def able(self, kind: int, members: list[int]) -> list[bool]:
-        """Which of `members` may take partitions of a class."""
-        found: list[bool] = self.may[kind, members].tolist()
-        return found
+    def takers(self, kind: int) -> bytes:
+        """For each member, whether it may take partitions of a class."""
+        row: bytes = self.may[kind].tobytes()
+        return row
 
     def may_trade(self, giver: int, taker: int) -> bool:
         """The giver has one partition more, at the same capacity: with one moved, their counts have changed places."""
@@ -120,6 +132,7 @@ class Desk:
     def hold_all(self) -> None:
         """What `items_of` would find for every member, by one sort; for when many will be asked."""
         self.held = dict(self.holdings(np.arange(len(self.load))))
+        self.lists.clear()
 
     def holdings(self, members: Index) -> list[tuple[int, Index]]:
         """Each of `members` with its partitions, lightest first."""
@@ -150,18 +163,22 @@ class Desk:
         self.load[member] += weight
         self.count[giver] -= 1
         self.count[member] += 1
-        if giver in self.held:
-            left = self.held[giver]
-            self.held[giver] = left[left != partition]
-        if member in self.held:
-            more = self.held[member]
-            at = int(self.weight[more].searchsorted(weight))
-            self.held[member] = np.concatenate((more[:at], [partition], more[at:]))
+        if giver in self.lists or giver in self.held:
+            items, weights = self.listed(giver)
+            at = items.index(partition)
+            del items[at], weights[at]
+            self.held.pop(giver, None)
+        if member in self.lists or member in self.held:
+            items, weights = self.listed(member)
+            at = bisect_left(weights, weight)
+            items.insert(at, partition)
+            weights.insert(at, weight)
+            self.held.pop(member, None)
 
     def place(self, partitions: Index, members: npt.NDArray[np.integer]) -> None:
         """Hand waiting partitions to members, all at once; those that come home are no moves after all."""
         self.moves_left += int(np.count_nonzero(self.previous[partitions] == members))
-        self.held.clear()
+        self._forget()
         self.owner[partitions] = members
         np.add.at(self.load, members, self.weight[partitions])
         np.add.at(self.count, members, 1)
@@ -169,7 +186,7 @@ class Desk:
     def release(self, partitions: Index) -> None:
         """Take partitions back from their owners; they wait to be placed. Those at home count as moves."""
         members = self.owner[partitions]
-        self.held.clear()
+        self._forget()
         self.moves_left -= int(np.count_nonzero(self.previous[partitions] == members))
         np.subtract.at(self.load, members, self.weight[partitions])
         np.subtract.at(self.count, members, 1)
@@ -182,13 +199,17 @@ class Desk:
     def saved(self) -> Desk:
         """A copy to come back to."""
         arrays = {name: getattr(self, name).copy() for name in _CHANGING}
-        return replace(self, held={}, **arrays)
+        return replace(self, held={}, lists={}, **arrays)
+
+    def _forget(self) -> None:
+        self.held.clear()
+        self.lists.clear()
 
     def restore(self, saved: Desk) -> None:
         """Back to what `saved` was made of."""
         for name in (*_CHANGING, "moves_left"):
             setattr(self, name, getattr(saved, name))
-        self.held.clear()
+        self._forget()
 
     def waiting(self) -> Index:
         """Partitions without an owner that somebody may have, heaviest first, ties by partition."""

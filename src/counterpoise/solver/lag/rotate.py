@@ -45,19 +45,21 @@ def rotate(desk: Desk) -> None:
     waiting = _down(desk, circles, waiting)
     for trading, least in ((True, 1), (False, 2), (False, 1)):
         room, misses = desk.limit - desk.load, 0
+        counts = set(desk.count[waiting].tolist()) if trading else set()
         for roomy in np.argsort(-room, kind="stable").tolist():
             if not waiting or room[roomy] <= 0 or desk.moves_left < 2 or misses == patience:
                 break
             misses += 1
-            if trading and not (desk.count[waiting] == desk.count[roomy] + 1).any():
+            if trading and int(desk.count[roomy]) + 1 not in counts:
                 continue
             links, trades = circles.find(roomy, waiting, trading=trading)
             if len(links) - (trades < 0) >= min(least, len(waiting)):
                 misses = 0
-                changed = _turn(desk, roomy, links, trades)
-                circles.forget(changed)
-                relieved = {member for member in changed if desk.load[member] <= desk.limit[member]}
-                waiting = [member for member in waiting if member not in relieved]
+                for member in _turn(desk, roomy, links, trades):
+                    if member != roomy and desk.room(member) >= 0:
+                        waiting.remove(member)
+                if trading:
+                    counts = set(desk.count[waiting].tolist())
 
 
 def _down(desk: Desk, circles: Circles, waiting: list[int]) -> list[int]:
@@ -65,16 +67,16 @@ def _down(desk: Desk, circles: Circles, waiting: list[int]) -> list[int]:
     room = desk.limit - desk.load
     widest = int(room.max())
     for member in list(waiting):
-        pieces = circles.pieces(member, -int(room[member]), 0, widest)
+        pieces = circles.pieces(member, -int(room[member]), widest)
         if pieces == 1 or desk.moves_left < 2:
             continue
         hands = np.argsort(desk.load - desk.limit, kind="stable")[:HANDS]
         heavy = desk.owner[desk.by_weight[:HANDS]]
         hands = np.concatenate((hands, np.unique(heavy[(heavy >= 0) & ~np.isin(heavy, hands)])))
         roomy = hands[desk.load[hands] < desk.limit[hands]]
-        links = descend(desk, member, roomy.tolist(), circles.holding, min(pieces or LONGEST, LONGEST))
+        links = descend(desk, member, roomy.tolist(), min(pieces or LONGEST, LONGEST))
         if links:
-            circles.forget(_turn(desk, member, links, -1))
+            _turn(desk, member, links, -1)
             waiting.remove(member)
     return waiting
 

@@ -82,9 +82,9 @@ class SmallDesk:
         """One of them."""
         return 0
 
-    def able(self, _kind: int, members: list[int]) -> list[bool]:
-        """Which of `members` may take partitions of a class."""
-        return [True] * len(members)
+    def takers(self, _kind: int) -> bytes:
+        """For each member, whether it may take partitions of a class."""
+        return b"\1" * len(self.load)
 
     def may_trade(self, giver: int, taker: int) -> bool:
         """Whether their counts only change places when the giver hands over one partition."""

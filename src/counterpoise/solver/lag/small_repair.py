@@ -43,7 +43,6 @@ def _rotate(desk: SmallDesk, waiting: list[int]) -> None:
             if len(links) - (trades < 0) >= min(least, len(waiting)):
                 misses = 0
                 changed = _turn(desk, roomy, links, trades)
-                circles.forget(changed)
                 waiting = [member for member in waiting if member not in changed or desk.load[member] > desk.limit]
 
 
@@ -51,16 +50,16 @@ def _down(desk: SmallDesk, circles: Circles, waiting: list[int]) -> list[int]:
     room = [desk.limit - load for load in desk.load]
     widest, left = max(room), list(waiting)
     for member in waiting:
-        pieces = circles.pieces(member, -room[member], 0, widest)
+        pieces = circles.pieces(member, -room[member], widest)
         if pieces == 1:
             continue
         now = [desk.limit - load for load in desk.load]
         hands = _falling(now)[:HANDS]
         hands += sorted({desk.owner[at] for at in desk.falling[:HANDS]}.difference(hands))
         roomy = [one for one in hands if now[one] > 0]
-        links = descend(desk, member, roomy, circles.holding, min(pieces or LONGEST, LONGEST))
+        links = descend(desk, member, roomy, min(pieces or LONGEST, LONGEST))
         if links:
-            circles.forget(_turn(desk, member, links, -1))
+            _turn(desk, member, links, -1)
             left.remove(member)
     return left
 
