@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from counterpoise.pipeline import gateway, session
 from counterpoise.pipeline.gateway import forward
+from tests.pipeline.conftest import SHOP
 
 
 def test_only_noise_is_left_out() -> None:
@@ -64,6 +66,25 @@ def test_the_jvm_is_started_with_its_noise_left_out(monkeypatch: pytest.MonkeyPa
             thread.join(10)
     assert made == [("local[1]", "jvm")]
     assert told.getvalue() == "no room\n"
+
+
+def test_where_there_is_no_java_one_line_says_what_to_do(tmp_path: Path) -> None:
+    words = [
+        sys.executable,
+        "-c",
+        "from counterpoise.cli import main; main()",
+        "audit",
+        str(SHOP),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    env = {name: value for name, value in os.environ.items() if name != "PYSPARK_GATEWAY_PORT"}
+    done = subprocess.run(words, env=env | {"JAVA_HOME": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith(
+        "counterpoise: Spark's JVM did not start, and says why above; it needs Java 17"
+    )
 
 
 DEAF = """

@@ -11,7 +11,10 @@ from threading import Thread, current_thread, main_thread
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
+
+from counterpoise.errors import OptionError
 
 __all__ = ["NOISE", "READER", "forward", "quiet_context", "without_sigterm"]
 
@@ -44,6 +47,11 @@ def quiet_context(settings: Mapping[str, str]) -> None:
     -----
     All else that it writes there comes through, line by line, as long as this process runs. A JVM that does not start says
     why, as it does without this.
+
+    Raises
+    ------
+    OptionError
+        The JVM does not start.
     """
     if getattr(SparkContext, "_gateway", None) is not None:
         return
@@ -53,9 +61,12 @@ def quiet_context(settings: Mapping[str, str]) -> None:
     reader.start()
     try:
         gateway = launch_gateway(conf, popen_kwargs={"stderr": its})  # type: ignore[no-untyped-call]
-    except BaseException:
+    except BaseException as error:
         os.close(its)
         reader.join(5)
+        if isinstance(error, PySparkRuntimeError):
+            words = "Spark's JVM did not start, and says why above; it needs Java 17 or newer: install it, or set JAVA_HOME"
+            raise OptionError(words) from None
         raise
     os.close(its)
     SparkContext(conf=conf, gateway=gateway)
