@@ -97,12 +97,12 @@ def _least_filling(desk: Desk, lightest: Index, others: Int64, members: Index) -
     """The least that any of `members` bears with so many `others` of the `lightest` as it may own."""
     for number in (2 * int(others.max(initial=0)) + 16, len(lightest)):  # mostly the first of them suffice
         some = lightest[:number]
-        able = desk.may[desk.class_of[some]][:, members]
-        place = able.cumsum(axis=0, dtype=np.int32)
+        able = desk.may[np.ix_(desk.class_of[some], members)]
+        place = able.cumsum(axis=0, dtype=np.int16 if number < 2**15 else np.int64)
         if number >= len(lightest) or (place[-1:] >= others).all():
             break
-    able &= place <= others
-    return int(np.where(able, desk.weight[some, None], 0).sum(axis=0).min())
+    able &= place <= others.astype(place.dtype)
+    return int((desk.weight[some] @ able).min())
 
 
 def _crowding(falling: Int64, capacity: Int64, least: Int64) -> Fraction:

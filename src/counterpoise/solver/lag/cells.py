@@ -7,11 +7,11 @@ from itertools import pairwise
 import numpy as np
 
 from counterpoise.model.problem import Int32, Int64
-from counterpoise.solver.decode import ascending, ranks_in_runs
+from counterpoise.solver.decode import ascending
 from counterpoise.solver.lag.blocks import LagBlocks
 from counterpoise.solver.lag.desk import Desk, Index
-from counterpoise.solver.lag.longest_first import deal_packed, packed
-from counterpoise.solver.lag.parts import by_class, cut, goals
+from counterpoise.solver.lag.longest_first import bins, deal_packed, packed
+from counterpoise.solver.lag.parts import by_class, cut, goals, in_turns
 
 _PARTS = (600, 900, 990, 999)
 """Thousandths of the waiting lag that the parts end at: the lightest make good what the others left uneven."""
@@ -44,11 +44,13 @@ def place_in_cells(desk: Desk, target: Int32, blocks: LagBlocks) -> None:
         taker[at] = deal.lowest(number, at)
     for begin, end in pairwise(parts):
         at_most = 1 if min(lagging, 2 * end) <= _FEW else _TURNS
-        for number, where in by_class(kind[begin:end], kinds):
-            where += begin
-            taker[where] = deal.of_class(number, where, turns_at_most=at_most)
+        order, runs = by_class(kind[begin:end], kinds)
+        heavy, takers = deal.weight[begin:end][order], np.empty(end - begin, np.intp)
+        for number, first, last in runs:
+            deal.of_class(number, heavy[first:last], takers[first:last], turns_at_most=at_most)
+        taker[begin + order] = takers
     idle = kind[lagging:]
-    taker[lagging + ascending(idle.astype(np.int64))] = _in_turns(slots)
+    taker[lagging + ascending(idle.astype(np.int64))] = in_turns(slots)
     desk.place(waiting, taker)
 
 
@@ -67,36 +69,29 @@ class _Deal:
         self.slots[number, member] -= 1
         return member
 
-    def of_class(self, number: int, items: Index, *, turns_at_most: int) -> Index:
-        """Who takes items of a topic class (weights fall): one each to those that have a slot, and again.
+    def of_class(self, number: int, weight: Int64, taker: Index, *, turns_at_most: int) -> None:
+        """Fill in who takes items of a topic class (weights fall): one each to those that have a slot, and again.
 
         Where that takes more turns, longest first to the letter.
         """
-        slots, key, weight = self.slots[number], self.key, self.weight[items]
+        slots, key, mask, at = self.slots[number], self.key, (1 << self.bits) - 1, 0
         free = (slots > 0).nonzero()[0]
-        if len(items) > turns_at_most * len(free):
-            taker = deal_packed(weight, key, slots, self.bits)
+        if len(weight) > turns_at_most * len(free):
+            taker[:] = deal_packed(weight, key, slots, self.bits)
             np.add.at(key, taker, weight)
-            return taker
-        taker, mask, at = np.empty(len(items), np.intp), (1 << self.bits) - 1, 0
+            return
         while True:
             rising = key[free]
             rising.sort()
-            rising = rising[: len(items) - at]
-            lowest = (rising & mask).astype(np.intp, copy=False)
-            key[lowest] = rising + weight[at : at + len(lowest)]
-            slots[lowest] -= 1
-            taker[at : at + len(lowest)] = lowest
-            at += len(lowest)
-            if at == len(items):
-                return taker
+            rising = rising[: len(weight) - at]
+            lowest = bins(rising, mask)
+            end = at + len(lowest)
+            taker[at:end] = lowest
+            rising += weight[at:end]
+            key[lowest] = rising
+            if end == len(weight):
+                slots[lowest] -= 1
+                return
+            at = end
+            slots[free] -= 1
             free = (slots > 0).nonzero()[0]
-
-
-def _in_turns(slots: Int64) -> Int64:
-    """Members, class by class: in each everybody with slots in turns."""
-    kind, member = np.nonzero(slots > 0)
-    count = slots[kind, member]
-    turn = ranks_in_runs(count)
-    round_of = np.repeat(kind, count) * (int(turn.max(initial=0)) + 1) + turn
-    return np.repeat(member, count)[ascending(round_of)]

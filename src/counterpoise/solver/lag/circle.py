@@ -101,7 +101,7 @@ class Circles:
         tried = waiting[: _NEXT if len(waiting) <= _MANY else _NEXT_OF_MANY]
         trades = [trading and desk.may_trade(member, roomy) for member in tried]
         best: _Found = (0, 0, _NO_CHAIN)
-        lights = min(_LIGHTS if len(waiting) <= _NEXT else 1, desk.n_classes)
+        lights = min(_LIGHTS if len(waiting) <= _MANY else 1, desk.n_classes)
         for start in self._starts(roomy, lights, any(trades), trading=trading):
             base = start[1]
             seekers = [self._seeker(at, member, trades[at], base, base + room) for at, member in enumerate(tried)]

@@ -18,7 +18,7 @@ _SMALL_BATCH = 24
 _HEAP_STEPS = 1024
 _WORD = 63
 
-__all__ = ["deal_longest_first", "deal_packed", "packed", "spread_by_count"]
+__all__ = ["bins", "deal_longest_first", "deal_packed", "packed", "spread_by_count"]
 
 
 def deal_longest_first(weights: Int64, level: Int64, slots: Int64) -> npt.NDArray[np.intp]:
@@ -69,10 +69,10 @@ def deal_packed(weights: Int64, key: Int64, slots: Int64, bits: int) -> npt.NDAr
         raised = key[:left] + weights[at : at + len(key)]
         size = _batch(key, raised, mask)
         if size < min(_SMALL_BATCH, left):
-            size = min(_HEAP_STEPS, left, int(slots[_bins(key, mask)].sum()))
+            size = min(_HEAP_STEPS, left, int(slots[bins(key, mask)].sum()))
             chosen[at : at + size], key = _by_heap(weights[at : at + size], key, slots, mask)
         else:
-            takers = _bins(key[:size], mask)
+            takers = bins(key[:size], mask)
             chosen[at : at + size] = takers
             rest = slots[takers] - 1
             slots[takers] = rest
@@ -84,8 +84,10 @@ def deal_packed(weights: Int64, key: Int64, slots: Int64, bits: int) -> npt.NDAr
     return chosen
 
 
-def _bins(key: Int64, mask: int) -> npt.NDArray[np.intp]:
-    return (key & mask).astype(np.intp, copy=False)
+def bins(key: Int64, mask: int) -> npt.NDArray[np.intp]:
+    """The bins of such numbers."""
+    low = key & mask
+    return low.astype(np.intp) if low.dtype.hasobject else low
 
 
 def _batch(key: Int64, raised: Int64, mask: int) -> int:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
 from counterpoise.model.problem import Int32, Int64
-from counterpoise.solver.decode import ascending
+from counterpoise.solver.decode import ascending, ranks_in_runs
 from counterpoise.solver.lag.blocks import LagBlocks
-from counterpoise.solver.lag.desk import Desk, Index
+from counterpoise.solver.lag.desk import Desk
 
 _PER_GOAL = 2
 """A partition that weighs more than this part of a member's goal goes by itself: its place in the order matters."""
 
-__all__ = ["by_class", "cut", "goals"]
+__all__ = ["by_class", "cut", "goals", "in_turns"]
 
 
 def goals(desk: Desk, blocks: LagBlocks) -> Int64:
@@ -39,8 +40,17 @@ def cut(weights: Int64, goal: Int64, shares: tuple[int, ...]) -> list[int]:
     return [heavy, *(cut for cut in cuts if heavy < cut < len(weights)), len(weights)]
 
 
-def by_class(kinds: Int32, n_kinds: int) -> list[tuple[int, Index]]:
-    """Topic classes among `kinds`, each with its positions in rising order."""
-    order = ascending(kinds.astype(np.int64))
-    start = np.concatenate(([0], np.bincount(kinds, minlength=n_kinds).cumsum()))
-    return [(number, order[start[number] : start[number + 1]]) for number in np.flatnonzero(np.diff(start)).tolist()]
+def by_class(kinds: Int32, n_kinds: int) -> tuple[Int64, list[tuple[int, int, int]]]:
+    """The stable order by topic class, and for each class among `kinds` its number and where in this order it begins and ends."""
+    ends = np.bincount(kinds, minlength=n_kinds).cumsum().tolist()
+    runs = [(number, begin, end) for number, (begin, end) in enumerate(pairwise([0, *ends])) if begin < end]
+    return ascending(kinds.astype(np.int64)), runs
+
+
+def in_turns(slots: Int64) -> Int64:
+    """Members, class by class (`slots` are [topic classes, M]): in each everybody with slots in turns."""
+    kind, member = np.nonzero(slots > 0)
+    count = slots[kind, member]
+    turn = ranks_in_runs(count)
+    round_of = np.repeat(kind, count) * (int(turn.max(initial=0)) + 1) + turn
+    return np.repeat(member, count)[ascending(round_of)]

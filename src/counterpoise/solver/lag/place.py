@@ -8,11 +8,10 @@ from itertools import pairwise
 import numpy as np
 
 from counterpoise.model.problem import Int32, Int64
-from counterpoise.solver.decode import slots as turns
 from counterpoise.solver.lag.blocks import LagBlocks
 from counterpoise.solver.lag.desk import Desk, Index
 from counterpoise.solver.lag.longest_first import deal_longest_first, spread_by_count
-from counterpoise.solver.lag.parts import by_class, cut, goals
+from counterpoise.solver.lag.parts import by_class, cut, goals, in_turns
 from counterpoise.solver.lag.share import Bools, Floats, even_shares
 
 _PARTS = (600, 950)
@@ -91,17 +90,20 @@ def _one_by_one(table: _Table, number: int, may: Bools) -> None:
     """The first so many, each to the lowest it may go to: whose turn it is depends on the one before."""
     if not number:
         return
-    liked = _liked(table.supply, -table.level, table.homes)
-    for at in range(number):
-        kind, weight = table.kind[at], table.weight[at]
-        able = np.flatnonzero(liked[kind] & (table.slots > 0))
-        able = able if len(able) else np.flatnonzero(may[kind] & (table.slots > 0))
-        able = able if len(able) else np.flatnonzero(may[kind])
+    liked, likely = _liked(table.supply, -table.level, table.homes), dict[int, Index]()
+    for at, (kind, weight) in enumerate(zip(table.kind[:number].tolist(), table.weight[:number].tolist(), strict=True)):
+        if kind not in likely:
+            able = np.flatnonzero(liked[kind] & (table.slots > 0))
+            able = able if len(able) else np.flatnonzero(may[kind] & (table.slots > 0))
+            likely[kind] = able if len(able) else np.flatnonzero(may[kind])
+        able = likely[kind]
         one = able[table.level[able].argmin()]
         table.taker[at] = one
         table.level[one] += weight
         table.slots[one] -= 1
         table.supply[kind] -= weight
+        if table.slots[one] <= 0:
+            likely.clear()
 
 
 def _part(table: _Table, begin: int, end: int, *, exactly: bool) -> None:
@@ -109,20 +111,24 @@ def _part(table: _Table, begin: int, end: int, *, exactly: bool) -> None:
     shares = even_shares(table.supply, -table.level, table.homes, near=_NEAR)
     over = np.minimum(-table.level, 0).astype(np.float64)
     scale = int(table.supply.sum()) * shares.row / np.maximum(table.supply, 1)
-    for number, at in by_class(table.kind[begin:end], len(table.homes)):
-        column, lags = np.flatnonzero(table.homes[number]), table.weight[begin + at]
-        sums = lags.cumsum()
-        wanted = shares.column[column] * (scale[number] * int(sums[-1])) + over[column]
+    order, runs = by_class(table.kind[begin:end], len(table.homes))
+    lags, takers = table.weight[begin:end][order], np.empty(end - begin, np.intp)
+    total, half = lags.cumsum(), lags / 2
+    for number, first, last in runs:
+        mine, column = lags[first:last], np.flatnonzero(table.homes[number])
+        before = int(total[first] - lags[first])
+        whole = int(total[last - 1]) - before
+        wanted = shares.column[column] * (scale[number] * whole) + over[column]
         if exactly:
             free = table.slots[column]
-            free = free if int(free.sum()) >= len(at) else np.full(len(column), len(at))
-            takers = column[deal_longest_first(lags, np.rint(-wanted).astype(np.int64), free)]
-            np.subtract.at(table.slots, takers, 1)
+            free = free if int(free.sum()) >= last - first else np.full(len(column), last - first)
+            place = deal_longest_first(mine, np.rint(-wanted).astype(np.int64), free)
+            np.subtract.at(table.slots, column[place], 1)
         else:
-            takers = column[_along(sums - lags / 2, int(sums[-1]), wanted)]
-        over[column] = wanted
-        over -= np.bincount(takers, weights=lags, minlength=len(over))
-        table.taker[begin + at] = takers
+            place = _along(total[first:last] - before - half[first:last], whole, wanted)
+        over[column] = wanted - np.bincount(place, weights=mine, minlength=len(column))
+        takers[first:last] = column[place]
+    table.taker[begin + order] = takers
     np.add.at(table.level, table.taker[begin:end], table.weight[begin:end])
     np.subtract.at(table.supply, table.kind[begin:end], table.weight[begin:end])
 
@@ -150,18 +156,19 @@ def _along(middle: Floats, total: int, wanted: Floats) -> Index:
 
 def _spread_idle(desk: Desk, items: Index) -> None:
     """Partitions without lag: the classes with fewest subscribers first, to the members with the fewest partitions."""
-    classes = by_class(desk.class_of[items], len(desk.may))
-    classes.sort(key=lambda pair: int(desk.may[pair[0]].sum()))
-    held, taker = desk.count.copy(), np.empty(len(items), np.int64)
-    for kind, at in classes:
+    order, runs = by_class(desk.class_of[items], len(desk.may))
+    held, given = desk.count.copy(), np.zeros(desk.may.shape, np.int64)
+    for kind, begin, end in sorted(runs, key=lambda run: int(desk.may[run[0]].sum())):
         members = np.flatnonzero(desk.may[kind])
         count = held[members]
         lacking = np.maximum(desk.least[members] - count, 0)
-        taken = lacking if 0 < int(lacking.sum()) <= len(at) else np.zeros_like(lacking)
+        taken = lacking if 0 < int(lacking.sum()) <= end - begin else np.zeros_like(lacking)
         slots = np.maximum(desk.most[members] - count - taken, 0)
-        rest = len(at) - int(taken.sum())
+        rest = end - begin - int(taken.sum())
         slots = slots if int(slots.sum()) >= rest else np.full(len(members), rest)
         taken = taken + spread_by_count(rest, count + taken, slots, desk.capacity[members])
-        taker[at] = members[turns(taken, np.zeros_like(taken))]
+        given[kind, members] = taken
         held[members] += taken
+    taker = np.empty(len(items), np.int64)
+    taker[order] = in_turns(given)
     desk.place(items, taker)
