@@ -22,6 +22,8 @@ _EFFORT = 200
 _CHAINS_AT_MOST = 16
 _FULL = 20
 """A chain that leaves no more than this part of the room empty is good enough: no other start is tried."""
+_FEW = 48
+"""Where more wait, the lightest partition of all starts every chain: enough of them fit."""
 _NEXT = 24
 """So many of the members most over their limit are tried as the next link."""
 _MANY, _NEXT_OF_MANY = 100, 12
@@ -31,6 +33,7 @@ _WASTE = itemgetter(0)
 
 __all__ = ["Circles", "Holdings"]
 
+_NEVER = 2**62
 
 _Chain = tuple[int, int, int, int, int, Any]
 """What was wasted, the weight of the last partition, this partition (-1: none yet), who is relieved (a bit each), who trades (-1:
@@ -101,21 +104,25 @@ class Circles:
         tried = waiting[: _NEXT if len(waiting) <= _MANY else _NEXT_OF_MANY]
         trades = [trading and desk.may_trade(member, roomy) for member in tried]
         best: _Found = (0, 0, _NO_CHAIN)
-        lights = min(_LIGHTS if len(waiting) <= _MANY else 1, desk.n_classes)
+        width = max(1, min(_CHAINS_AT_MOST, _EFFORT // len(waiting)))
+        lights = min(_LIGHTS if len(waiting) <= _FEW else 1, desk.n_classes)
         for start in self._starts(roomy, lights, any(trades), trading=trading):
             base = start[1]
             seekers = [self._seeker(at, member, trades[at], base, base + room) for at, member in enumerate(tried)]
-            width = max(1, min(_CHAINS_AT_MOST, _EFFORT // len(waiting)))
             if width > 1 and sum(seeker[4] for seeker in seekers) <= room:  # all of them may fit: then the first chain will do
-                best = self._longest(start, seekers, roomy, 1, best)
+                best = self._greedy(start, seekers, roomy, best)
             if not _complete(best, tried):
-                best = self._longest(start, seekers, roomy, width, best)
+                best = (
+                    self._longest(start, seekers, roomy, width, best) if width > 1 else self._greedy(start, seekers, roomy, best)
+                )
             if _complete(best, tried) or best[0] * _FULL >= room * (_FULL - 1):
                 break
         return _partitions(best[2]), best[2][4]
 
     def _longest(self, start: _Chain, seekers: list[_Seeker], roomy: int, width: int, best: _Found) -> _Found:
         """What fills most of the room, of `best` and all that grows from one start with so many chains kept."""
+        if width == 1:
+            return self._greedy(start, seekers, roomy, best)
         base, most, steps = start[1], start[1] + self.desk.room(roomy), int(start[2] >= 0)
         chains, moves_left = [start], self.desk.moves_left
         while chains and steps < moves_left:
@@ -127,7 +134,34 @@ class Circles:
                     if (relief > best[0] or steps < best[1]) and self._may(roomy, chain[2]):
                         best = (relief, steps, chain)
                         filled = base + relief
-            chains = [min(longer, key=_WASTE)] if longer and width == 1 else sorted(longer, key=_WASTE)[:width]
+            chains = sorted(longer, key=_WASTE)[:width]
+        return best
+
+    def _greedy(self, start: _Chain, seekers: list[_Seeker], roomy: int, best: _Found) -> _Found:
+        """As `_longest` with one chain kept, the one with least waste: no other is built."""
+        base, most, steps = start[1], start[1] + self.desk.room(roomy), int(start[2] >= 0)
+        followers = 1 if self.desk.n_classes == 1 else _FOLLOWERS
+        chain: _Chain | None = start
+        while chain is not None and steps < self.desk.moves_left:
+            (wasted, level, last, done, trading, _), before = chain, chain
+            takers = self._takers(self.kind[last]) if last >= 0 else None
+            chain, least, steps = None, _NEVER, steps + 1
+            for bit, member, items, weights, excess, may_trade, steep, relief in seekers:
+                if done & bit or not (may_trade if takers is None else takers[member]):
+                    continue
+                needed = level + excess if steep < 0 else weights[steep]
+                if needed > most or (steep >= 0 and needed - level < relief):
+                    continue
+                first = bisect_left(weights, needed) if steep < 0 else steep
+                for item, weight in zip(items[first : first + followers], weights[first : first + followers], strict=True):
+                    waste, filled = wasted + weight - needed, needed - wasted - base
+                    if weight > most or (waste >= least and filled < best[0]):
+                        continue
+                    longer = (waste, weight, item, done | bit, member if takers is None else trading, before)
+                    if waste < least:
+                        chain, least = longer, waste
+                    if (filled > best[0] or (filled == best[0] and steps < best[1])) and self._may(roomy, item):
+                        best = (filled, steps, longer)
         return best
 
     def _may(self, member: int, partition: int) -> bool:

@@ -139,9 +139,11 @@ class Desk:
         asked = np.zeros(len(self.load) + 1, np.bool_)
         asked[members] = True
         asked[UNOWNED] = False
-        lightest = self.by_weight[::-1]
-        held = lightest[asked[self.owner[lightest]]]
+        held = self.by_weight[::-1]
         owner = self.owner[held]
+        some = asked[owner]
+        if not some.all():
+            held, owner = held[some], owner[some]
         order = held[ascending(owner.astype(np.int64))]
         start = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(self.load))))).tolist()
         return [(member, order[start[member] : start[member + 1]]) for member in members.tolist()]
@@ -233,8 +235,7 @@ def open_desk(problem: Problem, weight: Int64, max_moves: int, balanced: Int32 |
     previous = _valid_claims(problem, kind, may if may_camp is subscribed else subscribed[:, camp])
     owner, across = previous.copy(), np.empty(0, np.intp)
     if may_camp is not subscribed:
-        claimed = np.flatnonzero(previous != UNOWNED)
-        across = claimed[~may[kind[claimed], previous[claimed]]]
+        across = _elsewhere(previous, kind, may)
         owner[across] = UNOWNED
     by_weight, falling = _heaviest_first(weight)
     return Desk(
@@ -269,9 +270,16 @@ def _valid_claims(problem: Problem, kind: Int32, subscribed: Bools) -> Int32:
     if int(kind.min()) < 0:
         previous[kind < 0] = UNOWNED
     if not subscribed.all():
-        claimed = np.flatnonzero(previous != UNOWNED)
-        previous[claimed[~subscribed[kind[claimed], previous[claimed]]]] = UNOWNED
+        previous[_elsewhere(previous, kind, subscribed)] = UNOWNED
     return previous
+
+
+def _elsewhere(owner: Int32, kind: Int32, may: Bools) -> Index:
+    """Owned partitions whose owner may not have them."""
+    if int(owner.min(initial=0)) >= 0:
+        return np.flatnonzero(~may[kind, owner])
+    owned = np.flatnonzero(owner != UNOWNED)
+    return owned[~may[kind[owned], owner[owned]]]
 
 
 def _heaviest_first(weight: Int64) -> tuple[Index, Int64]:
