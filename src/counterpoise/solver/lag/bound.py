@@ -68,20 +68,17 @@ def _filled_up(desk: Desk, balanced: Int64, heaviest: Int64, bound: Fraction) ->
     if int(desk.capacity.min(initial=1)) != capacity:
         return bound
     others = np.maximum(balanced - np.isin(balanced - 1, balanced) - 1, 0)
-    wanted = _LOOK * (int(others.max(initial=0)) + 1) + 16
-    lightest = _lightest(desk, wanted)
+    lightest = _lightest(desk, _LOOK * (int(others.max(initial=0)) + 1) + 16)
     weight = desk.weight[lightest]
-    most = int(weight.sum())
+    most, filling, filled_with = int(weight.sum()), np.empty(0, np.int64), -1
     for kind in np.argsort(-heaviest, kind="stable").tolist():
         if int(heaviest[kind]) + most <= bound * capacity:
             break
-        members = np.flatnonzero(desk.may[kind])  # somebody has it in any balanced plan
         lighter = int((weight < heaviest[kind]).sum())
-        for few in (members[:1], members):  # where the first bears no more than the bound, the least does not either
-            least = int(heaviest[kind]) + _least_filling(desk, lightest[:lighter], others[few], few)
-            if least <= bound * capacity:
-                break
-        bound = max(bound, Fraction(least, capacity))
+        if lighter != filled_with:  # mostly all of them are, for every class
+            filling, filled_with = _filling(desk, lightest[:lighter], others), lighter
+        least = int(filling[desk.may[kind]].min())  # somebody has it in any balanced plan
+        bound = max(bound, Fraction(int(heaviest[kind]) + least, capacity))
     return bound
 
 
@@ -93,16 +90,16 @@ def _lightest(desk: Desk, wanted: int) -> Index:
     return lightest[:wanted]
 
 
-def _least_filling(desk: Desk, lightest: Index, others: Int64, members: Index) -> int:
-    """The least that any of `members` bears with so many `others` of the `lightest` as it may own."""
+def _filling(desk: Desk, lightest: Index, others: Int64) -> Int64:
+    """The least that each member bears with so many `others` of the `lightest`, of those that it may own."""
     for number in (2 * int(others.max(initial=0)) + 16, len(lightest)):  # mostly the first of them suffice
-        some = lightest[:number]
-        able = desk.may[np.ix_(desk.class_of[some], members)]
+        able = desk.may[desk.class_of[lightest[:number]]]
         place = able.cumsum(axis=0, dtype=np.int16 if number < 2**15 else np.int64)
         if number >= len(lightest) or (place[-1:] >= others).all():
             break
     able &= place <= others.astype(place.dtype)
-    return int((desk.weight[some] @ able).min())
+    filling: Int64 = desk.weight[lightest[: len(able)]] @ able
+    return filling
 
 
 def _crowding(falling: Int64, capacity: Int64, least: Int64) -> Fraction:
