@@ -109,12 +109,11 @@ class Circles:
         for start in self._starts(roomy, lights, any(trades), trading=trading):
             base = start[1]
             seekers = [self._seeker(at, member, trades[at], base, base + room) for at, member in enumerate(tried)]
-            if width > 1 and sum(seeker[4] for seeker in seekers) <= room:  # all of them may fit: then the first chain will do
+            # Where more wait than are tried, and all of these may fit, any chain will do.
+            if width > 1 and len(tried) < len(waiting) and sum(seeker[4] for seeker in seekers) <= room:
                 best = self._greedy(start, seekers, roomy, best)
             if not _complete(best, tried):
-                best = (
-                    self._longest(start, seekers, roomy, width, best) if width > 1 else self._greedy(start, seekers, roomy, best)
-                )
+                best = self._longest(start, seekers, roomy, width, best)
             if _complete(best, tried) or best[0] * _FULL >= room * (_FULL - 1):
                 break
         return _partitions(best[2]), best[2][4]
