@@ -27,7 +27,8 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.solver.lag.desk import Desk, open_desk
+from counterpoise.solver.lag.desk import Desk
+from counterpoise.solver.lag.opening import open_desk
 
 __all__ = ["least_moves"]
 

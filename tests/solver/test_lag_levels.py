@@ -27,10 +27,13 @@ def densest(lag: Int64, capacity: Int64, may: Bools) -> Fraction:
     return max(Fraction(int(lag[one].sum()), int(capacity[may[one].any(axis=0)].sum())) for one in sets)
 
 
-@pytest.mark.parametrize("small", [0, 4096])
-def test_the_first_level_is_that_of_the_densest_set_of_300_groups(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
-    """By even shares first (no table counts as small), and by flows alone."""
+@pytest.mark.parametrize(("small", "tried"), [(0, 0), (4096, 0), (4096, 2**14)])
+def test_the_first_level_is_that_of_the_densest_set_of_300_groups(
+    monkeypatch: pytest.MonkeyPatch, small: int, tried: int
+) -> None:
+    """By even shares first (no table counts as small), by flows alone, and by trying every set."""
     monkeypatch.setattr(lag_blocks, "_SMALL", small)
+    monkeypatch.setattr(lag_blocks, "_TRIED", tried)
     rng = np.random.default_rng(8)
     for number in range(300):
         kinds, members = int(rng.integers(1, 6)), int(rng.integers(1, 6))
@@ -99,8 +102,26 @@ def test_what_no_balanced_plan_uses_is_the_same_by_walks_and_by_strong_component
     assert together > 20
 
 
-def test_sets_that_are_equally_dense_are_one_level(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strong_components_are_the_same_by_squaring_a_table_and_by_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(9)
+    several = 0
+    for number in range(200):
+        size = int(rng.integers(2, 40))
+        tail, head = rng.integers(0, size, (2, int(rng.integers(1, 3 * size))))
+        found = []
+        for few in (64, 0):
+            monkeypatch.setattr(lag_arcs, "_FEW", few)
+            component = lag_arcs._strong_components(tail, head, size)
+            found.append(component[:, None] == component[None, :])
+        assert np.array_equal(*found), f"graph {number}"
+        several += size < found[0].sum() < size * size
+    assert several > 100
+
+
+@pytest.mark.parametrize("tried", [0, 2**14])
+def test_sets_that_are_equally_dense_are_one_level(monkeypatch: pytest.MonkeyPatch, tried: int) -> None:
     monkeypatch.setattr(lag_blocks, "_SMALL", 0)
+    monkeypatch.setattr(lag_blocks, "_TRIED", tried)
     blocks = lag_blocks.lag_blocks(np.array([5, 5, 1]), np.ones(3, np.int64), np.eye(3, dtype=np.bool_))
     assert blocks.level == (Fraction(5), Fraction(1))
     assert blocks.block_of_topic_class.tolist() == [0, 0, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.solver.lag.longest_first import deal_longest_first, spread_by_count
+from counterpoise.solver.lag.longest_first import deal_longest_first, packed, spread_by_count
 
 
 def one_by_one(weights: list[int], level: list[int], slots: list[int]) -> list[int]:
@@ -29,6 +29,18 @@ def test_batches_end_at_the_levels_of_the_plain_rule() -> None:
         end = level.copy()
         np.add.at(end, taker, weights)
         assert end.max() <= max(one_by_one(weights.tolist(), level.tolist(), slots.tolist())), f"case {number}"
+
+
+def test_lags_too_large_to_be_packed_with_a_bin_into_64_bits_go_the_same_way() -> None:
+    rng = np.random.default_rng(2)
+    for number in range(40):
+        bins, n = int(rng.integers(2, 80)), int(rng.integers(1, 400))
+        weights, level = -np.sort(-rng.integers(0, 2000, n)), rng.integers(-50, 1000, bins)
+        slots = np.full(bins, -(-n // bins) + int(rng.integers(0, 9)))
+        large = 2**61 // (int(weights.sum()) + 1050)
+        assert packed(level * large, weights * large)[0].dtype == object
+        taker = deal_longest_first(weights * large, level * large, slots)
+        assert taker.tolist() == deal_longest_first(weights, level, slots).tolist(), f"case {number}"
 
 
 def test_equal_partitions_level_the_counts_per_capacity() -> None:

@@ -10,7 +10,8 @@ from counterpoise.model.problem import Int64, Problem
 from counterpoise.solver.equal import member_quotas
 from counterpoise.solver.lag.blocks import LagBlocks
 from counterpoise.solver.lag.counts import demand_counts
-from counterpoise.solver.lag.desk import Desk, open_desk
+from counterpoise.solver.lag.desk import Desk
+from counterpoise.solver.lag.opening import open_desk
 from counterpoise.solver.lag.place import place_waiting
 from counterpoise.solver.lag.repair import repair
 

@@ -18,8 +18,9 @@ from counterpoise.solver.lag.blocks import LagBlocks
 from counterpoise.solver.lag.bound import bound_of, levels_of
 from counterpoise.solver.lag.cells import place_in_cells
 from counterpoise.solver.lag.counts import demand_counts, fill_up, shed_lag
-from counterpoise.solver.lag.desk import Desk, open_desk
+from counterpoise.solver.lag.desk import Desk
 from counterpoise.solver.lag.near import settle_near
+from counterpoise.solver.lag.opening import open_desk
 from counterpoise.solver.lag.place import place_waiting
 from counterpoise.solver.lag.repair import repair
 
