@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tests.cli.commands import family, started, wait
 from tests.kafka_broker import Broker
+from tests.pipeline.capture.traffic import commit
 from tests.pipeline.conftest import rows_of
 
 from counterpoise.pipeline.follow.openmetrics import PREFIX
@@ -26,6 +27,7 @@ from counterpoise.pipeline.follow.openmetrics import PREFIX
 def test_a_cluster_is_followed_scraped_and_left_in_good_order(broker: Broker, tmp_path: Path) -> None:
     """It ends quietly when all its processes are told to at once, as a service manager does."""
     broker.create_topic("followed", 4)
+    commit(broker, "earlier", "followed", [0])  # Before its first group a broker has no offsets topic.
     out, log, port = tmp_path / "out", tmp_path / "log", _free_port()
     options = ["--strategies", "sticky", "--bootstrap-server", broker.bootstrap, "--out", out, "--metrics-port", port]
     member = Consumer(

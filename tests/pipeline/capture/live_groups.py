@@ -16,17 +16,14 @@ __all__ = ["LiveGroup", "Told"]
 Told = tuple[str, int, frozenset[str]]
 """Client id, generation, partitions."""
 CALM_S = (1.0, 3.0)
-"""Seconds between two changes: so few and so many."""
 
 
 class LiveGroup:
     """One group by a seeded plan: a Java and a kafka-python member stay, another of each joins and leaves again and again."""
 
-    def __init__(
-        self, broker: Broker, folder: Path, topic: str, group: str, seed: int, calm: tuple[float, float] = CALM_S
-    ) -> None:
+    def __init__(self, broker: Broker, folder: Path, topic: str, group: str, seed: int) -> None:
         folder.mkdir()
-        self.group, self._calm = group, calm
+        self.group = group
         self._fleet = Fleet(broker, folder, group)
         self._topic, self._rng = topic, random.Random(seed)
         self._done = threading.Event()
@@ -64,7 +61,7 @@ class LiveGroup:
         try:
             for name in ("java-1", "kafka_python-1"):
                 self._start(name)
-            while not self._done.wait(self._rng.uniform(*self._calm)):
+            while not self._done.wait(self._rng.uniform(*CALM_S)):
                 name = self._rng.choice(["java-2", "kafka_python-2"])
                 self._fleet.stop(name) if name in self._fleet.processes else self._start(name)
         except BaseException as error:  # noqa: BLE001

@@ -76,14 +76,17 @@ def held(broker: Broker, isolation: str = "read_committed") -> set[Where]:
 
 
 class Busy:
-    """Groups that commit, rebalance and transact on a broker until `stop`, by a seeded plan; an absent broker is waited for."""
+    """Groups that commit, rebalance and transact on a broker until `stop`, by a seeded plan; an absent broker is waited for.
 
-    def __init__(self, broker: Broker, topic: str, seed: int) -> None:
+    With `calm` they only rebalance, which takes hardly any processor time.
+    """
+
+    def __init__(self, broker: Broker, topic: str, seed: int, *, calm: bool = False) -> None:
         self._broker, self._topic = broker, topic
         self._done = threading.Event()
         self.failed: list[BaseException] = []
         self.commits = 0
-        makers = [self._committer, self._joiner, self._transactor]
+        makers = [self._joiner] if calm else [self._committer, self._joiner, self._transactor]
         self._threads = [
             threading.Thread(target=self._run, args=(make, random.Random(seed + n))) for n, make in enumerate(makers)
         ]
