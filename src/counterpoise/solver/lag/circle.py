@@ -22,16 +22,14 @@ _EFFORT = 200
 _CHAINS_AT_MOST = 16
 _FULL = 20
 """A chain that leaves no more than this part of the room empty is good enough: no other start is tried."""
-_FEW = 48
-"""Where more wait, the lightest partition of all starts every chain: enough of them fit."""
 _NEXT = 24
 """So many of the members most over their limit are tried as the next link."""
-_MANY, _NEXT_OF_MANY = 100, 12
+MANY, _NEXT_OF_MANY = 100, 12
 """Where more than so many wait, so many are: what that costs in moves is little, and half of the time."""
 
 _WASTE = itemgetter(0)
 
-__all__ = ["Circles", "Holdings"]
+__all__ = ["MANY", "Circles", "Holdings"]
 
 _NEVER = 2**62
 
@@ -80,9 +78,10 @@ class Holdings(Protocol):
 
 @dataclass(slots=True)
 class Circles:
-    """Finds circles on a desk."""
+    """Finds circles on a desk; among a `crowd`, more than `MANY`, in haste as long as more wait than are tried at once."""
 
     desk: Holdings
+    crowd: bool
     kind: list[int] = field(init=False)
     rows: dict[int, bytes] = field(default_factory=dict)
 
@@ -101,16 +100,16 @@ class Circles:
             places. -1 otherwise.
         """
         desk, room = self.desk, self.desk.room(roomy)
-        tried = waiting[: _NEXT if len(waiting) <= _MANY else _NEXT_OF_MANY]
+        tried = waiting[: _NEXT if len(waiting) <= MANY else _NEXT_OF_MANY]
         trades = [trading and desk.may_trade(member, roomy) for member in tried]
         best: _Found = (0, 0, _NO_CHAIN)
         width = max(1, min(_CHAINS_AT_MOST, _EFFORT // len(waiting)))
-        lights = min(_LIGHTS if len(waiting) <= _FEW else 1, desk.n_classes)
+        haste = self.crowd and len(tried) < len(waiting)
+        lights = min(_LIGHTS if width > 1 and not haste else 1, desk.n_classes)
         for start in self._starts(roomy, lights, any(trades), trading=trading):
             base = start[1]
             seekers = [self._seeker(at, member, trades[at], base, base + room) for at, member in enumerate(tried)]
-            # Where more wait than are tried, and all of these may fit, any chain will do.
-            if width > 1 and len(tried) < len(waiting) and sum(seeker[4] for seeker in seekers) <= room:
+            if width > 1 and haste and sum(seeker[4] for seeker in seekers) <= room:  # all of them may fit: then any chain does
                 best = self._greedy(start, seekers, roomy, best)
             if not _complete(best, tried):
                 best = self._longest(start, seekers, roomy, width, best)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.solver.lag.circle import Circles
+from counterpoise.solver.lag.circle import MANY, Circles
 from counterpoise.solver.lag.descent import descend
 from counterpoise.solver.lag.desk import Desk
 
@@ -40,7 +40,7 @@ def rotate(desk: Desk) -> None:
     waiting = over[np.argsort(-(desk.load[over] - desk.limit[over]), kind="stable")].tolist()
     if len(waiting) > 1:
         desk.hold_all()
-    circles = Circles(desk)
+    circles = Circles(desk, len(waiting) > MANY)
     patience = MISSES if len(desk.may) == 1 else _MISSES_APART
     waiting = _down(desk, circles, waiting)
     for trading, least in ((True, 1), (False, 2), (False, 1)):

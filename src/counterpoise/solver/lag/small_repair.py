@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from counterpoise.solver.lag.circle import Circles
+from counterpoise.solver.lag.circle import MANY, Circles
 from counterpoise.solver.lag.descent import descend
 from counterpoise.solver.lag.repair import PARTNERS, PARTNERS_AT_MOST, STEPS_PER_MEMBER, WORTH_WHILE
 from counterpoise.solver.lag.rotate import HANDS, LONGEST, MISSES
@@ -28,7 +28,7 @@ def repair_small(desk: SmallDesk) -> None:
 
 
 def _rotate(desk: SmallDesk, waiting: list[int]) -> None:
-    circles = Circles(desk)
+    circles = Circles(desk, len(waiting) > MANY)
     waiting = _down(desk, circles, waiting)
     for trading, least in ((True, 1), (False, 2), (False, 1)):
         room = [desk.limit - load for load in desk.load]
