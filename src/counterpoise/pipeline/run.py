@@ -130,7 +130,6 @@ class Run:
     def _by_tasks(self, direct: Direct, strategies: Sequence[str] | None) -> tuple[Counted, Kinds]:
         """All tables before the report from local files; what was counted."""
         self._begin("commits")
-        direct.split()
         told = direct.decode(self._at)
         self._begin("groups")
         self._reported = direct.sampled and self._salt is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
 from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
 from counterpoise.pipeline.direct.files.marked_file import MarkedFile
 from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA
@@ -24,9 +26,10 @@ RECORDS = "consumer_offsets.parquet"
 
 
 def pieces_of_shop(shop: Path, out: Path) -> list[Piece]:
-    """The records of the shop in two files, the later ones first; with a key that is too short and one that is null."""
+    """The records of the shop in two files, the later ones first; a key is too short, one is null, a commit damaged."""
     whole = pq.read_table(shop / RECORDS).select(RAW_SCHEMA.names).cast(RAW_SCHEMA)
-    odd = [{**row, "key": key} for row, key in zip(whole.slice(0, 2).to_pylist(), (b"\x00\x03\x00", None), strict=True)]
+    keys = (b"\x00\x03\x00", None, b"\x00\x01\x00")
+    odd = [{**row, "key": key} for row, key in zip(whole.slice(0, 3).to_pylist(), keys, strict=True)]
     half = len(whole) // 2
     pq.write_table(whole.slice(half), out / "first.parquet", row_group_size=4_000)
     pq.write_table(
@@ -100,3 +103,18 @@ def test_a_generation_is_given_the_last_sample_that_any_group_of_the_cluster_has
     assert known("g", 35, 10, 20, 30) == []
     assert known("h", 12, 10) == []
     assert known("g", 5, 10) is None
+
+
+def test_records_split_off_while_commits_are_decoded_are_those_split_off_before(shop: Path, tmp_path: Path) -> None:
+    """Sums know where to end by the other records' keys alone."""
+    for piece in pieces_of_shop(shop, tmp_path):
+        before, marks = rest.split_off(piece, str(tmp_path)), rest.mark_others(piece, str(tmp_path))["marks"]
+        wanted = Wanted(str(tmp_path), (before["rest"],), samples=(0,), width=60e6)
+        later, uncut = (decode_piece(piece, replace(wanted, rest=files)) for files in (wanted.rest, ()))
+        at_once = decode_piece(piece, replace(wanted, rest=(marks,), split=True))
+        assert pq.read_table(at_once["rest"]).equals(pq.read_table(before["rest"]))
+        assert (at_once["buckets"], at_once["kinds"]) == (before["buckets"], before["kinds"])
+        assert (later["rest"], later["kinds"]) == (None, [])
+        sums = [pq.read_table(next(iter(told["sums"]))) for told in (at_once, later, uncut)]
+        assert sums[0].equals(sums[1])
+        assert len(sums[0]) > len(sums[2])

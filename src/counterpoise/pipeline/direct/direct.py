@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType, TimestampType
 
 from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
 from counterpoise.pipeline.direct.files.marked_file import Marked
-from counterpoise.pipeline.direct.groups.rest import split_off
+from counterpoise.pipeline.direct.groups.rest import mark_others, split_off
 from counterpoise.pipeline.direct.groups.stop_rows import STOPS
 from counterpoise.pipeline.direct.judging import COUNTS, OfCluster, Sampled, judge_buckets
 from counterpoise.pipeline.direct.replaying import Replayed, replay_buckets
@@ -90,10 +90,12 @@ class Direct:
     def split(self) -> None:
         """Put the records that are no commits into files of their own."""
         pieces, folder = self._pieces, str(self._folder)
-        told = work_on(self._spark, len(pieces), lambda number: split_off(pieces[number], folder))
+        self._keep_rests(work_on(self._spark, len(pieces), lambda number: split_off(pieces[number], folder)))
+
+    def _keep_rests(self, told: Iterable[Mapping[str, Any]]) -> None:
         self._rests = {name: [] for name in self._captures}
         self.kinds = {name: [] for name in self._captures}
-        for piece, about in zip(pieces, told, strict=True):
+        for piece, about in zip(self._pieces, told, strict=True):
             self.kinds[piece.cluster] += [(kind, n, gone, *map(_spark_time, at)) for kind, n, gone, *at in about["kinds"]]
             if about["rest"] is not None:
                 self._rests[piece.cluster].append((about["rest"], tuple(about["buckets"])))
@@ -104,9 +106,23 @@ class Direct:
         return {name: self._records([file for file, _ in files]) for name, files in self._rests.items()}
 
     def decode(self, target: Folder) -> dict[str, Any]:
-        """Write the table `offset_commits`; what `run.Run` observes of commits (times as Spark gives them), and its rows."""
-        pieces, wanted = self._pieces, {name: self._wanted(name) for name in self._captures}
+        """Write the table `offset_commits`, and split off what is no commit if that was not done before.
+
+        Returns
+        -------
+        dict
+            What `run.Run` observes of commits (times as Spark gives them), and its rows.
+        """
+        pieces, folder, split = self._pieces, str(self._folder), not self._rests
+        if split:
+            found = work_on(self._spark, len(pieces), lambda number: mark_others(pieces[number], folder))
+            marked = self._by_cluster(found, "marks")
+        else:
+            marked = {name: [file for file, _ in files] for name, files in self._rests.items()}
+        wanted = {name: self._wanted(name, marked[name], split=split) for name in self._captures}
         told = work_on(self._spark, len(pieces), lambda number: decode_piece(pieces[number], wanted[pieces[number].cluster]))
+        if split:
+            self._keep_rests(told)
         for piece, about in zip(pieces, told, strict=True):
             self._sums[piece.cluster] += [(file, tuple(buckets)) for file, buckets in about["sums"].items()]
             self._names |= {(one, other) for one, other in about["names"]}
@@ -177,10 +193,10 @@ class Direct:
         folder, seen = str(self._folder), self._seen()
         of = {
             name: Replayed(
-                *(name, folder, rest, tuple(strategies), self._marked(name, "asked"), seen[name]),
+                *(name, folder, self._marked(name, "handed"), tuple(strategies), self._marked(name, "asked"), seen[name]),
                 *(self._marked(name, "groups"), self._until(name), ends[name]),
             )
-            for name, rest in self._rests.items()
+            for name in self._rests
         }
         shares = self._shares(_REPLAYED_AT_ONCE)
         told = work_on(self._spark, len(shares), lambda number: replay_buckets(of[shares[number][0]], shares[number][1]))
@@ -268,12 +284,11 @@ class Direct:
         """As `group_report.commit_counts`, and `log_ts`: when the group's last commit or deletion was."""
         return self._read("counts", COUNTS)
 
-    def _wanted(self, name: str) -> Wanted:
+    def _wanted(self, name: str, rest: Sequence[str], *, split: bool) -> Wanted:
         sampled, local = self._sampled[name], self._captures[name].local
-        aborted, rest = None if local is None else local.aborted, tuple(file for file, _ in self._rests[name])
-        if sampled is None:
-            return Wanted(str(self._folder), rest, aborted=aborted)
-        return Wanted(str(self._folder), rest, sampled.instants, sampled.width, aborted)
+        aborted = None if local is None else local.aborted
+        instants, width = ((), None) if sampled is None else (sampled.instants, sampled.width)
+        return Wanted(str(self._folder), tuple(rest), instants, width, aborted, split)
 
     def _by_cluster(self, told: Iterable[Mapping[str, Any]], kind: str) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {name: [] for name in self._captures}

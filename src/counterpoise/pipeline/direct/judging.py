@@ -20,6 +20,7 @@ from counterpoise.pipeline.direct.files.one_file import OneFile
 from counterpoise.pipeline.direct.groups.bucket import Bucket, bucket_of
 from counterpoise.pipeline.direct.groups.folding import Folded, Folding
 from counterpoise.pipeline.direct.groups.group_sums import LagNow, stops_of_groups
+from counterpoise.pipeline.direct.groups.handed_on import HandedOn
 from counterpoise.pipeline.direct.groups.rest import in_log_order
 from counterpoise.pipeline.direct.groups.stop_rows import STOPS, stop_rows
 from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
@@ -111,9 +112,11 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
         OneFile(of.folder, "stops", arrow_schema(STOPS)) as stops,
         OneFile(of.folder, "counts", arrow_schema(COUNTS)) as counts,
         MarkedFile(of.folder, "groups", PARTS) as groups,
+        HandedOn(of.folder) as handed,
     ):
         for number in buckets:
-            folded = folding.fold(in_log_order(of.rest, number))
+            folded = folding.fold(in_log_order(of.rest, number), handed.of_bucket(number))
+            handed.settle(number)
             told = read_bucket(of.sums, number)
             counted = _counts(told)
             instants = np.array(of.sampled.instants if of.sampled is not None else (), np.int64)
@@ -133,6 +136,7 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
     about: dict[str, Any] = {"lag": {"days": lag.files, "rows": lag.rows}, "seen": sorted(seen)}
     about |= {"first": lag.first, "last": lag.last}
     about |= {"asked": [asked.file, asked.marks], "groups": [groups.file, groups.marks], "last_commit": until}
+    about["handed"] = handed.told
     return {**folding.told, **about, "stops": stops.file, "counts": counts.file}
 
 

@@ -16,23 +16,20 @@ from counterpoise.pipeline.direct.files.day_rows import DayRows
 from counterpoise.pipeline.direct.files.marked_file import Marked, marked_batches
 from counterpoise.pipeline.direct.files.one_file import OneFile
 from counterpoise.pipeline.direct.groups.folding import micros
-from counterpoise.pipeline.direct.groups.rest import in_log_order
+from counterpoise.pipeline.direct.groups.handed_on import handed_on
 from counterpoise.pipeline.direct.lag.asked_lag import LagKnown
 from counterpoise.pipeline.direct.report.reporting import GroupKinds, found_in, reported
 from counterpoise.pipeline.direct.report.strategy_sums import SLIM, StrategySums, strategies_of_groups
 from counterpoise.pipeline.folds.replay_fold import Replay, replays_of_group
 from counterpoise.pipeline.folds.replay_memo import Plans
 from counterpoise.pipeline.records.arrow_types import arrow_schema
-from counterpoise.pipeline.records.generations import generation_row
 from counterpoise.pipeline.replays import in_batches
 from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT, METRICS, REPLAYS
-from counterpoise.wire.offsets_topic import decode_record
 
 __all__ = ["Replayed", "replay_buckets"]
 
 _REPLAYS, _METRICS, _REPORT = (arrow_schema(StructType(table.fields[1:])) for table in (REPLAYS, METRICS, GROUP_REPORT))
 _SLIM = pa.schema([_METRICS.field(name) for name in SLIM])
-_GENERATION = b"\x00\x02"
 _GROUPS_AT_ONCE = 500
 
 
@@ -43,8 +40,8 @@ class Replayed:
     Attributes
     ----------
     name, folder : str
-    rest : Marked
-        As `rest.split_off` told.
+    handed : Marked
+        The generations, as decoded.
     strategies : tuple of str
     asked : Marked
         The lag that was set aside.
@@ -58,7 +55,7 @@ class Replayed:
 
     name: str
     folder: str
-    rest: Marked
+    handed: Marked
     strategies: tuple[str, ...]
     asked: Marked
     seen: tuple[int, ...] | None
@@ -68,12 +65,7 @@ class Replayed:
 
 
 def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
-    """Write the files; what the task tells.
-
-    Notes
-    -----
-    Records are decoded once more: to hand on a whole bucket's generations from the task that folded them would cost more.
-    """
+    """Write the files; what the task tells."""
     sums, kinds = StrategySums(), GroupKinds()
     known: list[Mapping[str, Any]] = []
     strategies: dict[str, Mapping[str, Any]] = {}
@@ -110,15 +102,10 @@ def _of_bucket(of: Replayed, number: int) -> Iterator[Replay]:
 
 
 def _generations(of: Replayed, number: int, known: LagKnown | None) -> Iterator[Mapping[str, Any]]:
-    for batch in in_log_order(of.rest, number):
-        for raw in batch.to_pylist():
-            if raw["key"] is None or raw["key"][:2] != _GENERATION:
-                continue
-            row = generation_row(raw, decode_record(raw["key"], raw["value"]))
-            if row is not None:
-                if known is not None and row["members"]:
-                    row["lag"] = known.at(row["group_id"], micros(row["log_ts"]))
-                yield row
+    for row in handed_on(of.handed, number):
+        if known is not None and row["members"]:
+            row["lag"] = known.at(row["group_id"], micros(row["log_ts"]))
+        yield row
 
 
 @cache

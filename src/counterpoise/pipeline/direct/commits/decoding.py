@@ -19,6 +19,7 @@ from counterpoise.pipeline.direct.commits.sums import NEVER, Marks, Sums, mark_c
 from counterpoise.pipeline.direct.commits.sums_file import SumsWriter
 from counterpoise.pipeline.direct.files.by_day import ByDay
 from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, plain, raw_batches
+from counterpoise.pipeline.direct.groups.rest import Split
 from counterpoise.pipeline.direct.tasks import Piece, scratch
 from counterpoise.pipeline.records.commits import CODED_COLUMNS, coded_commits
 from counterpoise.wire.offsets_topic.batch import CommitBatch
@@ -28,6 +29,7 @@ __all__ = ["Wanted", "decode_piece", "marks_of"]
 _TABLE = 4_000_000
 """Up to so many different numbers are told apart by a table."""
 _RISING = ("log_offset", "log_ts", "committed_offset", "commit_ts")
+_SPANNED = ("log_partition", "log_offset", "log_ts")
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,16 @@ class Wanted:
     folder : str
         Where it writes.
     rest : tuple of str
-        Files of the cluster's other records (`reading.split_off`): no sum reaches across a record of the same group.
+        Files of the cluster's other records (`rest.split_off`), or of their keys, offsets and times (`rest.mark_others`): no sum
+        reaches across a record of the same group.
     samples : tuple of int
         Instants at which log ends were sampled, in microseconds, ascending.
     width : float, optional
         Of the slots between them.
     aborted : str, optional
         The capture's file of records that never took effect; they are in the table and in no sum.
+    split : bool
+        Whether the other records are split off on the way.
     """
 
     folder: str
@@ -53,6 +58,7 @@ class Wanted:
     samples: tuple[int, ...] = ()
     width: float | None = None
     aborted: str | None = None
+    split: bool = False
 
 
 def marks_of(files: Sequence[str]) -> tuple[dict[bytes, int], Marks]:
@@ -61,11 +67,13 @@ def marks_of(files: Sequence[str]) -> tuple[dict[bytes, int], Marks]:
     groups, times, offsets = [], [], []
     for file in files:
         read = pq.read_table(file, columns=["key", "offset", "timestamp"], use_threads=False).drop_null().combine_chunks()
-        groups += [codes.setdefault(group_bytes(raw), len(codes)) for raw in read["key"].to_pylist()]
+        keys = read["key"].combine_chunks().dictionary_encode()
+        of_key = [codes.setdefault(group_bytes(raw), len(codes)) for raw in keys.dictionary.to_pylist()]
+        groups.append(np.array(of_key, np.int64)[keys.indices.to_numpy()])
         times.append(read["timestamp"].cast(pa.int64()).to_numpy())
         offsets.append(read["offset"].to_numpy())
     nothing = [np.zeros(0, np.int64)]
-    return codes, Marks.of(np.array(groups, np.int64), np.concatenate(nothing + times), np.concatenate(nothing + offsets))
+    return codes, Marks.of(*(np.concatenate(nothing + columns) for columns in (groups, times, offsets)))
 
 
 @dataclass
@@ -92,14 +100,15 @@ class _Told:
 
 
 def decode_piece(piece: Piece, wanted: Wanted) -> dict[str, Any]:
-    """Decode and write; tell counts, files by day, files of what cannot be decoded, and of sums."""
+    """Decode and write; tell counts, files by day, files of what cannot be decoded, of sums, and what `rest.Split` tells."""
     told = _Told()
     groups, marks = marks_of(wanted.rest)
     book = KeyBook(groups)
     with (
-        ByDay(wanted.folder, "commits", CODED_COLUMNS, _RISING) as days,
+        ByDay(wanted.folder, "commits", CODED_COLUMNS, _RISING, spanned=_SPANNED) as days,
         _Suspects(wanted.folder) as suspects,
         SumsWriter(wanted.folder, book) as sums,
+        Split(wanted.folder) as split,
     ):
         summing = _Summing(wanted, marks, book, sums)
         for batch in raw_batches(piece, RAW):
@@ -109,12 +118,16 @@ def decode_piece(piece: Piece, wanted: Wanted) -> dict[str, Any]:
             codes = book.codes(batch.column("key"))
             good, decoded = coded_commits(batch, book.columns, codes, lambda found: _names(book, found.key))
             time = good.column("log_ts").cast(pa.int64()).to_numpy()
-            lost = decoded.rest[np.append(book.commit, False)[codes[decoded.rest]]]
+            damaged = np.append(book.commit, False)[codes[decoded.rest]]
+            lost = decoded.rest[damaged]
+            if wanted.split:
+                split.add(batch, decoded.rest[~damaged])
             told.count(decoded, time, len(lost), suspects.write(batch, lost))
             if good.num_rows:
                 days.write(good, time)
                 summing.add(good, decoded, time)
-    return {**asdict(told), "names": sorted(summing.names), "days": days.files, "suspects": suspects.file, "sums": sums.files}
+    files = {"days": days.files, "suspects": suspects.file, "sums": sums.files}
+    return {**asdict(told), "names": sorted(summing.names), **files, **split.told}
 
 
 def _names(book: KeyBook, key: Int32) -> list[pa.Array]:

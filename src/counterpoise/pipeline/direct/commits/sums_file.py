@@ -31,7 +31,7 @@ _SCHEMA = pa.schema(
         *((name, pa.int64()) for name in _NUMBERS),
     ]
 )
-_HELD = 400_000
+_HELD = 150_000
 """So many rows a task holds before it writes them: memory does not grow with the capture."""
 
 

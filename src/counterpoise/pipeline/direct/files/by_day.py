@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,13 +29,25 @@ class ByDay:
         Integers and times that rise by a little from row to row: kept as differences, a third of the size, and faster.
     single : sequence of str
         Columns in which hardly any value comes twice.
+    spanned : sequence of str, optional
+        Columns of which each row group says the smallest and the largest value; default: all. To find them takes a fifth of the
+        time of writing, and where every row group has all groups nobody can leave one out by their names.
     """
 
-    def __init__(self, folder: str, kind: str, schema: pa.Schema, rising: Sequence[str] = (), single: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: str,
+        kind: str,
+        schema: pa.Schema,
+        rising: Sequence[str] = (),
+        single: Sequence[str] = (),
+        spanned: Sequence[str] | None = None,
+    ) -> None:
         self._folder, self._kind, self._schema = folder, kind, schema
         self._writers: dict[int, pq.ParquetWriter] = {}
         often = [one for field in schema if field.name not in (*rising, *single) for one in _leaves(field.name, field.type)]
-        self._options = {"use_dictionary": often, "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED")}
+        self._options: dict[str, Any] = {"use_dictionary": often, "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED")}
+        self._options["write_statistics"] = True if spanned is None else list(spanned)
         self.files: dict[str, str] = {}
         self.rows = 0
         self.first: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -115,10 +115,10 @@ class Folding:
             "last_step": self._last,
         }
 
-    def fold(self, records: Iterable[pa.RecordBatch]) -> Folded:
-        """The records of one bucket, as `rest.in_log_order` gives them."""
+    def fold(self, records: Iterable[pa.RecordBatch], hand: Callable[[Row], None] | None = None) -> Folded:
+        """The records of one bucket, as `rest.in_log_order` gives them; `hand` is called with every generation."""
         found, parts = Folded(_SLIM.empty_table()), []
-        for group, rows in groupby(self._decoded(records, found), key=lambda row: str(row["group_id"])):
+        for group, rows in groupby(self._decoded(records, found, hand), key=lambda row: str(row["group_id"])):
             history = History()
             for step in _in_order(self._named(rows)):
                 row = {**_NOTHING, **step, "group_id": group}
@@ -142,7 +142,7 @@ class Folding:
         self._last = at if self._last is None else max(at, self._last)
         return at
 
-    def _decoded(self, records: Iterable[pa.RecordBatch], found: Folded) -> Iterator[Row]:
+    def _decoded(self, records: Iterable[pa.RecordBatch], found: Folded, hand: Callable[[Row], None] | None) -> Iterator[Row]:
         """Rows of both tables, written on their way; what cannot be decoded is set aside."""
         for batch in records:
             for number, raw in enumerate(batch.to_pylist()):
@@ -153,6 +153,8 @@ class Folding:
                 row = generation_row(raw, record)
                 if row is not None:
                     self._generations.add(row, size)
+                    if hand is not None:
+                        hand(row)
                     if row["members"]:
                         found.generation(row)
                     yield {**row, "record_type": None}

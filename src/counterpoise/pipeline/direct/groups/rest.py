@@ -1,4 +1,4 @@
-"""Records that are no commits: split off into files, a row group per bucket of groups; read back in the order of the log."""
+"""Records that are no commits: found, split off into files, a row group per bucket of groups; read back in the log's order."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ import pyarrow.parquet as pq
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
 from counterpoise.pipeline.direct.files.footers import opened
+from counterpoise.pipeline.direct.files.one_file import OneFile
 from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, are_commits, plain, raw_batches
 from counterpoise.pipeline.direct.tasks import Piece, scratch
 
-__all__ = ["REST_SCHEMA", "Kind", "group_of", "in_log_order", "split_off"]
+__all__ = ["REST_SCHEMA", "Kind", "Split", "group_of", "in_log_order", "mark_others", "split_off"]
 
 REST_SCHEMA = RAW_SCHEMA.append(pa.field("size", pa.int32()))
 """`RAW_SCHEMA`, and the bytes of a record: how many of them may be held at once is known before they are read."""
+_MARKS = pa.schema([RAW_SCHEMA.field(name) for name in ("key", "offset", "timestamp")])
 _PLACES = ["key", "partition", "offset", "size"]
 _HELD = 16 << 20
 _AT_ONCE = 8 << 20
@@ -46,17 +48,28 @@ def split_off(piece: Piece, folder: str) -> dict[str, Any]:
     Keys are read first; the other columns only of row groups that have such records.
     """
     single = [replace(piece, groups=((file, (group,)),)) for file, groups in piece.groups for group in groups]
-    kinds: dict[int | None, Kind] = {}
-    with _RestFile(folder) as out:
+    with Split(folder) as out:
         for one in single:
             if _has_others(one):
                 for batch in raw_batches(one, RAW):
-                    others = pa.array(np.flatnonzero(~are_commits(batch.column("key"))))
-                    if len(others):
-                        rows = plain(batch.take(others))
-                        _count(kinds, rows)
-                        out.add(rows)
-    return {"rest": out.file, "buckets": out.buckets, "kinds": list(kinds.values())}
+                    out.add(batch, np.flatnonzero(~are_commits(batch.column("key"))))
+    return out.told
+
+
+def mark_others(piece: Piece, folder: str) -> dict[str, Any]:
+    """Write keys, offsets and times of the records of a piece that are no commits to a file, if there are any; tell its name.
+
+    Notes
+    -----
+    Values, which are most of what there is to read, are left alone.
+    """
+    with OneFile(folder, "marks", _MARKS) as out:
+        for batch in raw_batches(piece, _MARKS.names):
+            others = np.flatnonzero(~are_commits(batch.column("key")))
+            if len(others):
+                found = batch.take(pa.array(others))
+                out.write(pa.table([found.column(field.name).cast(field.type) for field in _MARKS], schema=_MARKS))
+    return {"marks": out.file}
 
 
 def _has_others(piece: Piece) -> bool:
@@ -75,6 +88,32 @@ def _count(kinds: dict[int | None, Kind], rows: pa.RecordBatch) -> None:
         kinds[row["t"]] = (row["t"], n + row["gone_count"], gone + row["gone_sum"], first, last)
 
 
+class Split:
+    """Where a task puts the records that are no commits, and counts them by type."""
+
+    def __init__(self, folder: str) -> None:
+        self._out = _RestFile(folder)
+        self._kinds: dict[int | None, Kind] = {}
+
+    def __enter__(self) -> Split:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._out.close(whole=kind is None)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The file's name (if there are any), the bucket of each of its row groups, and the kinds of records; when closed."""
+        return {"rest": self._out.file, "buckets": self._out.buckets, "kinds": list(self._kinds.values())}
+
+    def add(self, batch: pa.RecordBatch, others: Int64) -> None:
+        """The rows of a raw batch that are no commits."""
+        if len(others):
+            rows = plain(batch.take(pa.array(others)))
+            _count(self._kinds, rows)
+            self._out.add(rows)
+
+
 class _RestFile:
     """The file of one task, made when there is a record; some megabytes are held before a row group per bucket is written."""
 
@@ -86,11 +125,8 @@ class _RestFile:
         self.file: str | None = None
         self.buckets: list[int] = []
 
-    def __enter__(self) -> _RestFile:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
+    def close(self, *, whole: bool) -> None:
+        if whole:
             self._flush()
         if self._writer is not None:
             self._writer.close()
