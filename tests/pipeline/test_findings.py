@@ -125,6 +125,13 @@ def test_a_rule_finds_its_case(kind: str) -> None:
     assert finding.numbers
 
 
+def test_a_stop_that_nobody_saw_the_end_of_is_no_stop_of_0_seconds() -> None:
+    unknown = {"stopped_partition_seconds": None, "longest_stop_seconds": None, "longest_stop_generation": None}
+    (finding,) = (one for one in findings_of(healthy(**EAGER, **unknown)) if one.kind == "eager_stops")
+    assert finding.cost.startswith("how long they stood still is unknown")
+    assert finding.numbers == {"rebalances": 5, "revoked": 60, "moved": 4}
+
+
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [

@@ -15,7 +15,7 @@ from pyspark.sql import functions as fn
 
 from counterpoise.model import lag as model_lag
 from counterpoise.pipeline.lag import partition_lag
-from counterpoise.pipeline.stops import stops
+from counterpoise.pipeline.stops import stops, stops_by_group
 from tests.pipeline.conftest import Audited
 from tests.pipeline.rows import START
 
@@ -245,6 +245,22 @@ def test_a_stop_is_the_silence_between_two_owners_less_the_usual_gap(spark: Spar
     assert [(rows[p, 2]["owner_before"], rows[p, 2]["owner"]) for p in (0, 1)] == [("a", "a"), ("a", "b")]
     assert rows[0, 1]["stop_s"] is None
     assert sum(row["commits_by_nobody"] for row in rows.values()) == 1
+
+
+def test_a_stop_without_a_commit_before_or_after_it_is_unknown_and_not_0(spark: SparkSession) -> None:
+    """Partition 1 of the first step was never committed; after the last step nobody commits anything."""
+    told = commits(spark, *((0, s, 1) for s in (2, 4, 8, 10)))
+    life = steps(
+        spark,
+        (1, "eager", "rebalance", {"a": [0], "b": [1]}),
+        (6, "eager", "rebalance", {"a": [0, 1]}),
+        (12, "eager", "rebalance", {"b": [0, 1]}),
+    )
+    found = stops(told, life)
+    seen = {(row["partition"], row["generation"]): row["stop_s"] for row in found.collect()}
+    assert seen == {(0, 1): None, (1, 1): None, (0, 2): 2.0, (1, 2): None, (0, 3): None, (1, 3): None}
+    row = stops_by_group(found.where("generation = 3")).collect()[0]
+    assert (row["stopped_partition_seconds"], row["longest_stop_seconds"], row["longest_stop_generation"]) == (None, None, None)
 
 
 def test_a_cooperative_member_does_not_stop_what_it_keeps(spark: SparkSession) -> None:

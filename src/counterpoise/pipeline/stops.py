@@ -26,8 +26,8 @@ def stops(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
     DataFrame
         ``cluster, group_id, topic, partition, generation, log_ts, owner, owner_before, eager, last_before, first_after,
         usual_gap_s, stop_s, commits, commits_by_nobody``; `stop_s` is null where the partition did not stop (its owner
-        stayed, and the protocol is not eager) or one of the two commits is missing. Interval 0, before the first step, has
-        a null generation.
+        stayed, and the protocol is not eager) or one of the two commits is missing: how long it stood still is unknown then.
+        Interval 0, before the first step, has a null generation.
 
     Notes
     -----
@@ -62,7 +62,7 @@ def stops(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
         "last_before",
         fn.col("owner_first").alias("first_after"),
         usual.alias("usual_gap_s"),
-        fn.when(stopped, fn.greatest(silence - usual, fn.lit(0.0))).alias("stop_s"),
+        fn.when(stopped & silence.isNotNull(), fn.greatest(silence - usual, fn.lit(0.0))).alias("stop_s"),
         "commits",
         "commits_by_nobody",
     )
@@ -108,7 +108,7 @@ def _spans(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
 
 
 def stops_by_group(stops: DataFrame) -> DataFrame:
-    """Per group: partition-seconds stopped, the longest stop and its generation, commits by nobody."""
+    """Per group: partition-seconds stopped, the longest stop and its generation (null where none is known), commits by nobody."""
     longest = fn.when(fn.col("stop_s").isNotNull(), fn.struct(-fn.col("stop_s"), "generation"))
     return stops.groupBy("cluster", "group_id").agg(
         # Whole microseconds: a sum of fractions would depend on the order in which rows come.

@@ -38,21 +38,29 @@ def eager_stops(row: Row) -> Finding | None:
     wanted = wanted_strategy(row)
     if row["protocol_kind"] != "eager" or n < 3 or revoked - moved < 10:
         return None
-    stopped = row["stopped_partition_seconds"] or 0.0
+    told = row["stopped_partition_seconds"]
+    stopped = told or 0.0
     return Finding(
         "eager_stops",
         WARNING,
         f"{revoked} partitions were stopped to move {moved}",
         f"{n} eager rebalances ({row['protocol']}) revoked {revoked} partitions; {moved} of them went to another living member",
-        f"{stopped:.0f} partition-seconds without a commit beyond the usual gap"
-        + (
-            f", the longest {row['longest_stop_seconds']:.1f} s in generation {row['longest_stop_generation']}" if stopped else ""
-        ),
+        _silence(row),
         migration_note(row["protocol"], wanted, row["libraries"] or ()) if wanted != row["protocol"] else _FEWER,
         (revoked - moved) / 10 + stopped / 10,
-        {"rebalances": n, "revoked": revoked, "moved": moved, "stopped_partition_seconds": stopped},
+        {"rebalances": n, "revoked": revoked, "moved": moved} | ({} if told is None else {"stopped_partition_seconds": told}),
         row["longest_stop_generation"],
     )
+
+
+def _silence(row: Row) -> str:
+    stopped = row["stopped_partition_seconds"]
+    if stopped is None:
+        return "how long they stood still is unknown: a commit before or after each stop is missing"
+    longest = (
+        f", the longest {row['longest_stop_seconds']:.1f} s in generation {row['longest_stop_generation']}" if stopped else ""
+    )
+    return f"{stopped:.0f} partition-seconds without a commit beyond the usual gap{longest}"
 
 
 def failed_generations(row: Row) -> Finding | None:

@@ -71,9 +71,8 @@ def stop_rows(bucket: Bucket) -> pa.RecordBatch:
     silence = np.where(both, first / 1e6 - last_before / 1e6, np.nan)
     step = _pick(bucket.held_step, spans.held)
     eager = _pick(bucket.steps.eager, step)
-    stopped = (spans.held >= 0) & (owner_before >= 0) & (eager | (owner != owner_before))
-    # As `greatest` in SQL: of an unknown silence and 0 it is 0.
-    stop = np.fmax(silence - usual, 0.0)
+    stopped = both & (spans.held >= 0) & (owner_before >= 0) & (eager | (owner != owner_before))
+    stop = np.maximum(silence - usual, 0.0)
     generation = np.where(spans.held >= 0, _pick(bucket.steps.generation, step), -1)
     at = np.where(spans.held >= 0, _pick(bucket.steps.time, step), 0)
     members = pa.array([*bucket.members, None], pa.string())
