@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from counterpoise.pipeline.follow.follower import Follow, Pace
-from counterpoise.pipeline.incremental import whole
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.tables import folder_of
 from tests.pipeline.conftest import Audited
@@ -24,8 +22,7 @@ from tests.pipeline.incremental.pieces import comparable_rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
-WITHIN_S = 600.0 if LONG else 300.0
+WITHIN_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -58,15 +55,12 @@ class Followed:
 def followed(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Followed:
     """Started on a third of the records, followed in three pieces of which the last comes in many files that are merged,
     stopped without a further audit, and started again.
-
-    In the long profile audits go on from states, as those of a large capture do; otherwise all is made anew, as of a small one.
     """
     base = tmp_path_factory.mktemp("follow")
     out = base / "out"
     capture = Growing(base / "capture")
     capture.grow(0.35)
-    with configured(spark, ONE_PARTITION), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(whole, "WHOLE", 0 if LONG else whole.WHOLE)
+    with configured(spark, ONE_PARTITION):
         first = Follow(spark, capture.folder, out, pace=Pace(report=1e9))
         with running(first):
             wait(lambda: first.status.doing == "following")

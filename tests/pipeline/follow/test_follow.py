@@ -21,7 +21,7 @@ from counterpoise.pipeline.incremental.saved import load
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.sources import read_capture
 from tests.pipeline.conftest import SHOP, rows_of
-from tests.pipeline.follow.conftest import LONG, Followed, live_files
+from tests.pipeline.follow.conftest import Followed, live_files
 from tests.pipeline.follow.growing import Growing
 from tests.pipeline.incremental.pieces import comparable_rows
 
@@ -56,7 +56,7 @@ def test_a_restart_resumes_and_takes_the_live_rows_over(followed: Followed) -> N
     assert saved is not None
     assert saved.number == 2
     assert saved.clusters["default"].positions == followed.positions
-    assert (followed.out / ".since" / "replays-00000002").is_dir() == LONG
+    assert (followed.out / ".since" / "kept-00000002").is_dir()
     assert live_files(followed.out) == []
 
 

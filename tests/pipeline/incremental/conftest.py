@@ -1,16 +1,20 @@
-"""The shop capture, audited at once, and in pieces: three times by `--since last`."""
+"""The shop capture, audited at once, and in pieces: four times by `--since last`, by tasks and by Spark."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from counterpoise.pipeline.incremental import increment, whole
+from counterpoise.pipeline.incremental import increment
+from counterpoise.pipeline.incremental import update as updating
+from counterpoise.pipeline.incremental.by_tasks import ByTasks
 from counterpoise.pipeline.incremental.folded import fold_replays, fold_steps
 from counterpoise.pipeline.incremental.saved import load
+from counterpoise.pipeline.incremental.touched import Group
 from counterpoise.pipeline.incremental.update import update
 from counterpoise.pipeline.incremental.view import View
 from counterpoise.pipeline.schemas import TABLES
@@ -35,7 +39,9 @@ class Update:
     positions : dict
         Log partition -> the offset after the last record read.
     folded, replayed : dict
-        Group -> how many records, and how many generations, went through the folds.
+        By Spark: group -> how many records, and how many generations, went through the folds.
+    work : dict, optional
+        By tasks: how many records of commits were decoded, records of groups folded and generations replayed.
     redone : set
         Groups that were made again from their beginning.
     """
@@ -44,6 +50,7 @@ class Update:
     positions: dict[str, int] = field(default_factory=dict)
     folded: dict[str, int] = field(default_factory=dict)
     replayed: dict[str, int] = field(default_factory=dict)
+    work: dict[str, int] | None = None
     redone: set[str] = field(default_factory=set)
 
 
@@ -93,48 +100,70 @@ def watched(monkeypatch: pytest.MonkeyPatch, told: Update) -> None:
 
         return call
 
-    def redo(self: View, groups: DataFrame) -> None:
-        told.redone.update(row["group_id"] for row in groups.collect())
+    def redo(self: View, groups: Collection[Group]) -> None:
+        told.redone.update(group for _, group in groups)
         real_redo(self, groups)
 
-    real_redo = View.redo
+    def leave(self: ByTasks) -> Any:
+        told.work = self.work()
+        return real_leave(self)
+
+    real_redo, real_leave = View.redo, ByTasks.leave
     monkeypatch.setattr(View, "redo", redo)
+    monkeypatch.setattr(ByTasks, "leave", leave)
     monkeypatch.setattr(increment, "fold_steps", counting(fold_steps, told.folded))
     monkeypatch.setattr(increment, "fold_replays", counting(fold_replays, told.replayed))
 
 
-@pytest.fixture(scope="session")
-def pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Pieces:
-    """To a moment; then ragged by offsets with samples far ahead, killed while its files are moved; then the rest.
+def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the capture were none that tasks can read."""
+    monkeypatch.setattr(updating, "can_go_by_tasks", lambda *_, **__: False)
 
-    Before that a little of it at once, as small captures are: that leaves no states, so what follows makes all groups again.
+
+def in_pieces(spark: SparkSession, base: Path, ways: str) -> tuple[Path, Path, list[Update]]:
+    """To a moment, twice; then ragged by offsets with samples far ahead, killed while its files are moved; then the rest.
+
+    `ways` tells of each whether tasks (t) or Spark (s) make it.
     """
-    base = tmp_path_factory.mktemp("pieces")
     out, folder = base / "out", base / "capture"
     updates = []
 
-    def go_on(records: Any, ends: Any, most: int = 0) -> None:
+    def go_on(records: Any, ends: Any, way: str, moves: int | None = None) -> None:
         cut(folder, records, ends)
         told = Update()
         with pytest.MonkeyPatch.context() as patch:
             watched(patch, told)
-            patch.setattr(whole, "WHOLE", most)
+            if way == "s":
+                by_spark(patch)
+            if moves is not None:
+                killed_while_storing(patch, moves)
             told.summary = update(spark, {"default": folder}, out).summary
+        assert (told.work is None) == (way == "s")
         saved = load(out / ".since" / "state.json")
         assert saved is not None
         told.positions = saved.clusters["default"].positions
         updates.append(told)
 
     with configured(spark, ONE_PARTITION):
-        go_on(until(0.1, "timestamp"), until(0.1, "sampled_at"), whole.WHOLE)
-        go_on(until(0.35, "timestamp"), until(0.4, "sampled_at"))
-        with pytest.MonkeyPatch.context() as patch:
-            killed_while_storing(patch, 9)
-            with pytest.raises(KilledError):
-                go_on(ragged, until(0.9, "sampled_at"))
+        go_on(until(0.1, "timestamp"), until(0.1, "sampled_at"), ways[0])
+        go_on(until(0.35, "timestamp"), until(0.4, "sampled_at"), ways[1])
+        with pytest.raises(KilledError):
+            go_on(ragged, until(0.9, "sampled_at"), ways[2], 9)
         assert (out / ".since" / "journal.json").exists()
-        go_on(until(2.0, "timestamp"), until(2.0, "sampled_at"))
-    return Pieces(audited.result.out, out, folder, updates)
+        go_on(until(2.0, "timestamp"), until(2.0, "sampled_at"), ways[3])
+    return out, folder, updates
+
+
+@pytest.fixture(scope="session")
+def pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Pieces:
+    """Made by tasks, as what a capture leaves always is."""
+    return Pieces(audited.result.out, *in_pieces(spark, tmp_path_factory.mktemp("pieces"), "tttt"))
+
+
+@pytest.fixture(scope="session")
+def spark_pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Pieces:
+    """Begun by tasks, and gone on with by Spark, which cannot read what tasks leave: it makes all groups again once."""
+    return Pieces(audited.result.out, *in_pieces(spark, tmp_path_factory.mktemp("spark-pieces"), "tsss"))
 
 
 @pytest.fixture(params=list(TABLES))

@@ -41,10 +41,16 @@ def test_tables_in_pieces_are_the_tables_in_one_go(pieces: Pieces, name: str) ->
     assert comparable_rows(pieces.out, name) == comparable_rows(pieces.whole, name)
 
 
-def test_the_summary_is_that_of_one_audit(pieces: Pieces) -> None:
-    whole, last = (json.loads((out / "summary.json").read_text(encoding="utf-8")) for out in (pieces.whole, pieces.out))
+def test_so_they_are_where_spark_goes_on(spark_pieces: Pieces, name: str) -> None:
+    assert comparable_rows(spark_pieces.out, name) == comparable_rows(spark_pieces.whole, name)
+
+
+@pytest.mark.parametrize("way", ["pieces", "spark_pieces"])
+def test_the_summary_is_that_of_one_audit(request: pytest.FixtureRequest, way: str) -> None:
+    found: Pieces = request.getfixturevalue(way)
+    whole, last = (json.loads((out / "summary.json").read_text(encoding="utf-8")) for out in (found.whole, found.out))
     assert last.pop("since_last") == 4
-    assert (whole.pop("source"), last.pop("source")) == (str(SHOP), str(pieces.folder))
+    assert (whole.pop("source"), last.pop("source")) == (str(SHOP), str(found.folder))
     assert plain(last) == plain(whole)
 
 
@@ -61,11 +67,29 @@ def test_only_new_records_are_decoded(pieces: Pieces) -> None:
     assert 0 < pieces.updates[0].summary["records"]["total"] < records.num_rows
 
 
-def test_only_new_records_are_folded_and_groups_without_news_are_not_replayed(pieces: Pieces) -> None:
-    told = pieces.updates[-1]
-    news = count_by_group(rows_by_number(pieces.out, "group_generations", 4))
-    modern = count_by_group(rows_by_number(pieces.out, "modern_group_records", 4))
-    whole = count_by_group(rows_of(pieces.whole, "group_generations"))
+def test_what_is_worked_on_is_new_or_of_a_group_that_is_made_again(pieces: Pieces) -> None:
+    """Nothing that an earlier audit has seen is decoded; of other groups no record is folded twice."""
+    told, whole = pieces.updates[-1], pieces.whole
+    assert told.work is not None
+    assert told.work["decoded"] == len(rows_by_number(pieces.out, "offset_commits", 4))
+    tables = ("group_generations", "modern_group_records")
+    news = sum((count_by_group(rows_by_number(pieces.out, name, 4)) for name in tables), Counter[str]())
+    of_all = sum((count_by_group(rows_of(whole, name, "group_id")) for name in tables), Counter[str]())
+    assert told.redone < set(of_all)
+    assert told.work["folded"] == sum((of_all if group in told.redone else news)[group] for group in of_all)
+    generations = count_by_group(rows_of(whole, "group_generations", "group_id"))
+    new = count_by_group(rows_by_number(pieces.out, "group_generations", 4))
+    again = sum(n for group, n in generations.items() if group in told.redone)
+    # Before the new ones come those whose lag was not settled, and the last one.
+    assert told.work["replayed"] <= again + sum(n for group, n in new.items() if group not in told.redone) + 2 * len(generations)
+    assert told.work["replayed"] < again + sum(n for group, n in generations.items() if group not in told.redone)
+
+
+def test_spark_folds_only_new_records_and_replays_no_groups_without_news(spark_pieces: Pieces) -> None:
+    told = spark_pieces.updates[-1]
+    news = count_by_group(rows_by_number(spark_pieces.out, "group_generations", 4))
+    modern = count_by_group(rows_by_number(spark_pieces.out, "modern_group_records", 4))
+    whole = count_by_group(rows_of(spark_pieces.whole, "group_generations"))
     folded = {group: n for group, n in told.folded.items() if group not in told.redone and group not in modern}
     assert folded == {group: n for group, n in news.items() if group not in told.redone and group not in modern}
     assert set(told.replayed) < set(whole)
@@ -74,12 +98,18 @@ def test_only_new_records_are_folded_and_groups_without_news_are_not_replayed(pi
         assert n <= (whole[group] if group in told.redone else news.get(group, 0) + 1)
 
 
-def test_what_was_made_at_once_leaves_no_states_and_all_groups_are_made_again(pieces: Pieces) -> None:
-    first, second, last = pieces.updates
+def test_spark_makes_all_groups_again_once_where_tasks_left_their_states(spark_pieces: Pieces) -> None:
+    first, second, last = spark_pieces.updates
     assert first.folded == first.replayed == {}
-    said = [row["group_id"] for number in (1, 2) for row in rows_by_number(pieces.out, "offset_commits", number)]
+    said = [row["group_id"] for number in (1, 2) for row in rows_by_number(spark_pieces.out, "offset_commits", number)]
     assert second.redone == {*said, *second.folded}
     assert not second.redone <= last.redone
+
+
+def test_a_stream_can_begin_with_the_states_of_all_groups(pieces: Pieces) -> None:
+    held = pq.read_table(pieces.out / ".since" / "steps-00000004", columns=["group_id", "state"]).to_pylist()
+    assert {row["group_id"] for row in held} == {row["group_id"] for row in rows_of(pieces.whole, "rebalances", "group_id")}
+    assert all(json.loads(row["state"]) for row in held)
 
 
 def test_with_nothing_new_nothing_is_written(spark: SparkSession, pieces: Pieces) -> None:

@@ -118,8 +118,8 @@ def test_what_comes_late_makes_a_group_again(changes: dict[str, Any], replayed: 
 def test_tables_tell_what_is_new(tmp_path: Path) -> None:
     stamp = pa.timestamp("us", tz="UTC")
     rows: dict[str, list[tuple[str, int, str, str | None]]] = {
-        "one": [("g", 5, "t", "id"), ("g", 3, "t", "id"), ("h", 4, "u", None)],
-        "two": [("h", 2, "u", "di")],
+        "one": [("g", 5, "t", "id"), ("g", 3, "t", "id"), ("h", 2, "u", None)],
+        "two": [("h", 4, "u", "di")],
         "none": [],
     }
     for name, told in rows.items():

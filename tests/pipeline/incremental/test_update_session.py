@@ -1,4 +1,4 @@
-"""Which session an update is given: one that goes on looks at little, however large the capture is."""
+"""Which session an update is given: one for tasks where these may do it, else one for many small plans where Spark goes on."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ import pytest
 
 from counterpoise.pipeline.incremental import update
 from counterpoise.pipeline.incremental.saved import Saved
+from counterpoise.pipeline.source.choice import Choice
 from tests.pipeline.conftest import SHOP
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_going_on_has_a_session_for_many_small_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes_on: bool) -> None:
-    asked: list[tuple[dict[str, str], int]] = []
+@pytest.mark.parametrize("groups", [(), ("orders*",)])
+def test_a_session_is_for_tasks_or_for_many_small_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes_on: bool, groups: tuple[str, ...]
+) -> None:
+    asked: list[tuple[dict[str, str], int, bool]] = []
 
-    def session(settings: dict[str, str] | None = None, *, records: int) -> tuple[Any, bool]:
-        asked.append((dict(settings or {}), records))
+    def session(settings: dict[str, str] | None = None, *, records: int, by_tasks: bool = False) -> tuple[Any, bool]:
+        asked.append((dict(settings or {}), records, by_tasks))
         return None, True
 
     monkeypatch.setattr(update, "local_session", session)
-    monkeypatch.setattr(update, "WHOLE", 24_173)
     if goes_on:
         (tmp_path / ".since").mkdir()
         (tmp_path / ".since" / "state.json").write_text(Saved(1, {}, {}, {}).text())
-    update.update_session({"default": SHOP}, tmp_path, {"spark.local.dir": "x"})
-    ((settings, records),) = asked
+    update.update_session({"default": SHOP}, tmp_path, {"spark.local.dir": "x"}, Choice(groups))
+    ((settings, records, by_tasks),) = asked
     assert settings.pop("spark.local.dir") == "x"
-    assert ("spark.sql.adaptive.enabled" in settings, records) == (goes_on, 0 if goes_on else 24_174)
+    many_plans = goes_on and bool(groups)
+    assert ("spark.sql.adaptive.enabled" in settings, records) == (many_plans, 0 if many_plans else 24_174)
+    assert by_tasks == (not groups)

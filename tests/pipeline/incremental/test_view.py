@@ -28,7 +28,7 @@ def test_rows_of_groups_that_are_made_again_go(spark: SparkSession, tmp_path: Pa
     pq.write_table(pa.table({"group_id": ["g", "h"], "log_ts": stamps}), stored / "part-1.parquet")
     with journal.open():
         view = View(spark, journal, fresh=False)
-        view.redo(spark.createDataFrame([("c", "g")], "cluster string, group_id string"))
+        view.redo({("c", "g")})
         assert [row["group_id"] for row in view.before("rebalances").collect()] == ["h"]
         assert list(view.gone()) == [stored / "part-1.parquet"]
         journal.commit(list(view.moves(2)), view.gone())

@@ -28,7 +28,7 @@ from counterpoise.pipeline.store import Folder
 from counterpoise.pipeline.summary import Found, Sums
 from counterpoise.pipeline.tables import day_folder
 
-__all__ = ["Direct"]
+__all__ = ["Direct", "sampled_in"]
 
 _RAW = StructType([RECORDS[name] for name in ("key", "value", "partition", "offset", "timestamp")])
 _MOST_SAMPLES = 2_000_000
@@ -75,7 +75,7 @@ class Direct:
     ) -> None:
         self._spark, self._captures, self._folder = spark, captures, folder.absolute()
         self._tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        self._sampled = {name: _sampled(capture) for name, capture in captures.items()}
+        self._sampled = {name: sampled_in(capture) for name, capture in captures.items()}
         self._pieces = pieces_of(captures, self._tasks, stretches)
         self._rests: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
         self.kinds: dict[str, list[Kind]] = {}
@@ -325,7 +325,7 @@ def _moment(told: Iterable[Mapping[str, Any]], name: str, pick: Any) -> Any:
     return _spark_time(pick(known) if known else None)
 
 
-def _sampled(capture: Capture) -> Sampled | None:
+def sampled_in(capture: Capture) -> Sampled | None:
     """The samples of a capture that has any, and not too many."""
     local = capture.local
     if local is None or not local.ends or sum(pq.read_metadata(file).num_rows for file in local.ends) > _MOST_SAMPLES:

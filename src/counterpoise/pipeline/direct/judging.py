@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
-from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.commits.sums_file import read_bucket
 from counterpoise.pipeline.direct.files.by_day import ByDay
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile
@@ -29,7 +28,7 @@ from counterpoise.pipeline.direct.lag.lives import Lives, read_lives
 from counterpoise.pipeline.direct.report.reporting import PARTS
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
-__all__ = ["COUNTS", "OfCluster", "Sampled", "judge_buckets"]
+__all__ = ["COUNTS", "OfCluster", "Sampled", "counts_of", "judge_buckets", "parts_of"]
 
 COUNTS = StructType(
     [
@@ -118,7 +117,7 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
             folded = folding.fold(in_log_order(of.rest, number), handed.of_bucket(number))
             handed.settle(number)
             told = read_bucket(of.sums, number)
-            counted = _counts(told)
+            counted = counts_of(told)
             instants = np.array(of.sampled.instants if of.sampled is not None else (), np.int64)
             bucket = bucket_of(told, folded.steps, instants, None if of.sampled is None else of.sampled.width)
             stopped, now = stop_rows(bucket), LagNow()
@@ -130,7 +129,7 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
                 counts.write(counted, cluster=of.name)
                 stops.write(stopped, cluster=of.name)
             else:
-                groups.write(_parts(folded, counted, stopped, now), number)
+                groups.write(parts_of(folded, counted, stopped, now), number)
             last = pc.max(counted["log_ts"].cast(pa.int64())).as_py()
             until = max((at for at in (until, last) if at is not None), default=None)
     about: dict[str, Any] = {"lag": {"days": lag.files, "rows": lag.rows}, "seen": sorted(seen)}
@@ -140,7 +139,7 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
     return {**folding.told, **about, "stops": stops.file, "counts": counts.file}
 
 
-def _parts(folded: Folded, counted: pa.Table, stopped: pa.RecordBatch, now: LagNow) -> pa.Table:
+def parts_of(folded: Folded, counted: pa.Table, stopped: pa.RecordBatch, now: LagNow) -> pa.Table:
     """A row per group with all that is known of it before strategies are asked."""
     rows: dict[str, dict[str, Any]] = {}
     parts = [folded.figures.items(), ((row["group_id"], row) for row in counted.to_pylist())]
@@ -161,15 +160,14 @@ class _Once:
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         first, self._written = not self._written, True
-        for batch, newest in lag_rows(*self._about):
+        for found in lag_rows(*self._about):
             if first:
-                self._now.add(batch.take(pa.array(newest)))
-                time: Int64 = batch.column("at").cast(pa.int64()).to_numpy()
-                self._out.write(batch, time)
-            yield batch
+                self._now.add(found.newest())
+                self._out.write(found.rows, found.time)
+            yield found.rows
 
 
-def _counts(told: pa.Table) -> pa.Table:
+def counts_of(told: pa.Table) -> pa.Table:
     """Per group: commits, deletions, first and last time; whether the last of all deletes."""
     in_order = told.sort_by("offset").group_by("group_id", use_threads=False)
     figures = [

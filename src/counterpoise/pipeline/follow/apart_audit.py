@@ -17,6 +17,6 @@ __all__ = ["audit_for"]
 def audit_for(task: Mapping[str, Any], handover: HandOver) -> AuditResult:
     """`update` as the parent has asked for it, with a session of its own."""
     sources, out = {task["cluster"]: Path(task["source"])}, Path(task["out"])
-    spark, _ = update_session(sources, out, {"spark.local.dir": task["scratch"]})
     strategies, choice = None if task["strategies"] is None else tuple(task["strategies"]), Choice(tuple(task["groups"]))
+    spark, _ = update_session(sources, out, {"spark.local.dir": task["scratch"]}, choice)
     return update(spark, sources, out, strategies=strategies, choice=choice, held=Journal(out), handover=handover)

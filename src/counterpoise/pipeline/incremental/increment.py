@@ -18,9 +18,9 @@ from counterpoise.pipeline.incremental.folded import REPLAY_STATES, STEP_STATES,
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
 from counterpoise.pipeline.incremental.lag_news import lag_news
 from counterpoise.pipeline.incremental.new_records import Decoded, decode_news
-from counterpoise.pipeline.incremental.news import first_after, last_settled, reach
+from counterpoise.pipeline.incremental.news import Looked, first_after, last_settled
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, moment, text_of
-from counterpoise.pipeline.incremental.seen import sampled_at, topic_ids, topic_marks
+from counterpoise.pipeline.incremental.seen import topic_ids
 from counterpoise.pipeline.incremental.touched import (
     Group,
     Moments,
@@ -65,6 +65,8 @@ class Increment:
         Of the output folder, open.
     saved : Saved, optional
         What the last audit left; None: everything is new, and what is in the folder is replaced.
+    looked : Looked
+        What the captures hold.
     choice : Choice
         Patterns of groups only.
     names : sequence of str
@@ -84,6 +86,7 @@ class Increment:
         captures: Mapping[str, Capture],
         journal: Journal,
         saved: Saved | None,
+        looked: Looked,
         choice: Choice,
         names: Sequence[str],
         progress: Progress | None = None,
@@ -95,33 +98,13 @@ class Increment:
         self._view = View(spark, journal, fresh=saved is None)
         self._was = {name: saved.clusters[name] if saved is not None else ClusterState() for name in captures}
         self.number = 1 if saved is None else saved.number + 1
-        self.now: dict[str, ClusterState] = {}
-        self.dropped = False
-        self._instants: dict[str, list[datetime]] = {}
+        self.now, self._instants = looked.now, looked.instants
         self._kept: list[DataFrame] = []
 
     @property
     def view(self) -> View:
         """The tables."""
         return self._view
-
-    def look(self, identities: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Whether any capture has something that the last audit did not see; nothing is decoded for that.
-
-        Raises
-        ------
-        CaptureError
-            A capture is not the one of the last audit, or has lost records that were not read yet.
-        """
-        self._begin("new records")
-        for name, capture in self._captures.items():
-            now, dropped = reach(capture, self._was[name], name)
-            self.dropped |= dropped
-            now.identity, now.notes = dict(identities[name]), list(capture.notes)
-            self._instants[name] = sampled_at(capture)
-            now.sampled_to, now.topics = text_of(max(self._instants[name], default=None)), topic_marks(capture)
-            self.now[name] = now
-        return self._saved is None or not all(one.sees(self._was[name]) for name, one in self.now.items())
 
     def run(self, options: Mapping[str, Any], summarize: Any) -> None:
         """All stages, and the commit.
@@ -131,7 +114,7 @@ class Increment:
         options : mapping
             What `Saved.check` will want to see again.
         summarize : callable
-            ``summarize(increment, counted, kinds)`` -> sums to keep; called when all is staged, it stages the summary.
+            ``summarize(increment, decoded)`` -> sums to keep; called when all is staged, it stages the summary.
         """
         try:
             found = self._decode()
@@ -140,7 +123,7 @@ class Increment:
             self._replays()
             self._report()
             self._begin("summary")
-            sums = summarize(self, found.counted, found.kinds)
+            sums = summarize(self, found)
             self._begin("store")
             self._commit(Saved(self.number, dict(options), self.now, sums))
         finally:
@@ -169,11 +152,11 @@ class Increment:
             self._stepped = self._replayed = self._told = self._generations.select(*_KEY).distinct()
             return
         records = ("offset_commits", "group_generations", "modern_group_records")
-        if self._saved.whole:
+        if self._saved.tasks:
             # There are no states to go on from: all groups are made again, from the stored records.
             since, _ = news_of(folder for name in records for folder in self._view.folders(name))
             self._stepped = self._replayed = self._told = self._redone = self._groups("redone", since)
-            self._view.redo(self._redone)
+            self._view.redo(since)
             return
         since, (_, classic, modern) = news_of(self._view.staged(name) for name in records)
         root, number = self._journal.root, self._saved.number
@@ -184,7 +167,7 @@ class Increment:
         self._told = self._groups("told", found.since.keys() | found.replayed)
         if found.redone:
             self._redone = self._groups("redone", found.redone)
-            self._view.redo(self._redone)
+            self._view.redo(found.redone)
 
     def _moments(self) -> dict[str, Moments]:
         return {
@@ -336,7 +319,7 @@ class Increment:
         return table.withColumn("date", day)
 
     def _state(self, kind: str, schema: StructType) -> DataFrame | None:
-        if self._saved is None or self._saved.whole:
+        if self._saved is None or self._saved.tasks:
             return None
         return self._spark.read.schema(schema).parquet(str(self._journal.root / f"{kind}-{self._saved.number:08d}"))
 

@@ -4,22 +4,63 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.incremental.saved import ClusterState, moment
-from counterpoise.pipeline.incremental.seen import Seen, seen_by_spark, seen_in
+from counterpoise.pipeline.incremental.saved import ClusterState, moment, text_of
+from counterpoise.pipeline.incremental.seen import Seen, sampled_at, seen_by_spark, seen_in, topic_marks
 from counterpoise.pipeline.source.sources import Capture
 
-__all__ = ["SETTLED", "first_after", "last_settled", "news", "reach"]
+__all__ = ["SETTLED", "Looked", "first_after", "last_settled", "look", "news", "reach"]
 
 SETTLED = timedelta(seconds=60)
 """A sample of log ends this much older than the newest record has all its commits: records are written within seconds."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What captures hold, before anything of it is decoded.
+
+    Attributes
+    ----------
+    now : dict
+        Cluster name -> how far its capture is.
+    instants : dict
+        Cluster name -> when log ends were sampled, ascending.
+    dropped : bool
+        Records that an earlier audit read are not there any more.
+    """
+
+    now: dict[str, ClusterState]
+    instants: dict[str, list[datetime]]
+    dropped: bool
+
+
+def look(captures: Mapping[str, Capture], was: Mapping[str, ClusterState], identities: Mapping[str, Mapping[str, Any]]) -> Looked:
+    """What the captures hold.
+
+    Raises
+    ------
+    CaptureError
+        A capture is not the one of the last audit, or has lost records that were not read yet.
+    """
+    found = Looked({}, {}, dropped=False)
+    dropped = False
+    for name, capture in captures.items():
+        now, gone = reach(capture, was[name], name)
+        dropped |= gone
+        now.identity, now.notes = dict(identities[name]), list(capture.notes)
+        found.instants[name] = sampled_at(capture)
+        now.sampled_to, now.topics = text_of(max(found.instants[name], default=None)), topic_marks(capture)
+        found.now[name] = now
+    return replace(found, dropped=dropped)
 
 
 def news(records: DataFrame, positions: Mapping[str, int]) -> DataFrame:

@@ -16,7 +16,7 @@ from counterpoise.pipeline.folds.fold_state import FOLD_VERSION
 
 __all__ = ["ClusterState", "Saved", "identity_of", "load", "moment", "text_of"]
 
-_FORMAT = 1
+_FORMAT = 2
 _ANEW = "to audit anew, delete .since in the output folder, or give another --out"
 
 
@@ -40,6 +40,12 @@ class ClusterState:
         Topic -> its id, and how often its logs were made anew (see `news.topic_marks`): commits under an older id count by these.
     notes : list of str
         What the capture says it misses.
+    looked : int, optional
+        The last sample up to `final_until` at which any group has a row of `partition_lag`, in microseconds.
+    names : list
+        Pairs of a topic id and its topic, by commits.
+    kept : dict
+        Files that tasks left for the next audit (`by_tasks`), by kind: the name, and the bucket of each of its parts.
     """
 
     positions: dict[str, int] = field(default_factory=dict)
@@ -51,6 +57,9 @@ class ClusterState:
     end: str | None = None
     topics: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    looked: int | None = None
+    names: list[list[str]] = field(default_factory=list)
+    kept: dict[str, list[Any]] = field(default_factory=dict)
 
     def sees(self, other: ClusterState) -> bool:
         """Whether the capture tells `other` what it told this one: the same records, samples, topics and notes."""
@@ -70,15 +79,15 @@ class Saved:
     clusters : dict of ClusterState
     sums : dict
         ``records, from, to`` of the summary and the number of commits that look transactional, over all audits so far.
-    whole : bool
-        Everything was made anew (`whole.make_whole`): there are no states to go on from.
+    tasks : bool
+        The audit was made by tasks (`by_tasks`), which leave states that only they can go on from.
     """
 
     number: int
     options: dict[str, Any]
     clusters: dict[str, ClusterState]
     sums: dict[str, Any]
-    whole: bool = False
+    tasks: bool = False
 
     def text(self) -> str:
         """As it is kept."""

@@ -112,9 +112,9 @@ def _both(one: Seen, other: Seen) -> Seen:
 
 def sampled_at(capture: Capture) -> list[datetime]:
     """The instants at which log ends were sampled, ascending."""
-    if capture.log_ends is None:
-        return []
     if capture.local is None or not capture.local.ends:
+        if capture.log_ends is None:
+            return []
         return sorted(row[0].astimezone(UTC) for row in capture.log_ends.select("sampled_at").distinct().collect())
     found: set[int] = set()
     for file in capture.local.ends:
@@ -127,24 +127,24 @@ def sampled_at(capture: Capture) -> list[datetime]:
 
 def topic_ids(capture: Capture) -> dict[str, str | None]:
     """Topic -> its id at the end, as the capture's metadata has it."""
-    if capture.topics is None:
-        return {}
     if capture.local is not None and capture.local.topics is not None:
         about = json.loads(Path(capture.local.topics).read_bytes())
         return {topic: one.get("topic_id") for topic, one in sorted(about.items())}
+    if capture.topics is None:
+        return {}
     return {row["topic"]: row["topic_id"] for row in sorted(capture.topics.select("topic", "topic_id").collect())}
 
 
 def topic_marks(capture: Capture) -> dict[str, str]:
     """Topic -> its id at the end, and how many lives it has in the samples: what says whether older commits still count."""
     ids = topic_ids(capture)
-    if capture.log_ends is None or not ids:
+    if ids and capture.local is not None and capture.local.ends:
+        lives = _lives_in(capture.local.ends)
+    elif not ids or capture.log_ends is None:
         return {topic: str(one) for topic, one in ids.items()}
-    if capture.local is None or not capture.local.ends:
+    else:
         rows = log_lives(capture.log_ends).groupBy("topic").agg(fn.max("sample.life").alias("life")).collect()
         lives = {row["topic"]: int(row["life"]) for row in rows}
-    else:
-        lives = _lives_in(capture.local.ends)
     return {topic: f"{one} {lives[topic]}" for topic, one in ids.items() if topic in lives}
 
 

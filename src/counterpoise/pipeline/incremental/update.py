@@ -6,36 +6,26 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from counterpoise.errors import OptionError
-from counterpoise.pipeline import store
 from counterpoise.pipeline.audit import AuditResult, check_out, result_of
 from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.incremental.increment import Increment
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
-from counterpoise.pipeline.incremental.saved import identity_of, load, moment
-from counterpoise.pipeline.incremental.whole import WHOLE, is_small, make_whole
+from counterpoise.pipeline.incremental.new_records import Decoded
+from counterpoise.pipeline.incremental.news import look
+from counterpoise.pipeline.incremental.saved import ClusterState, identity_of, load
+from counterpoise.pipeline.incremental.summing import counted_of, told_in_full, write_summary
+from counterpoise.pipeline.incremental.task_update import can_go_by_tasks, update_by_tasks
 from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.source.sources import check_source, count_records, read_capture, reading
-from counterpoise.pipeline.summary import (
-    Counted,
-    Kinds,
-    Sums,
-    found_of,
-    iso,
-    lag_note,
-    nothing_note,
-    summarize,
-    sums_of,
-    transaction_note,
-)
+from counterpoise.pipeline.source.sources import check_source, count_records, is_plain, read_capture, reading
+from counterpoise.pipeline.summary import found_of, sums_of
 
 __all__ = ["check_kept_up", "run_update", "update", "update_session"]
 
@@ -66,7 +56,7 @@ def run_update(
     for one in sources.values():
         check_source(one)
     _checked(sources, out, strategies, choice or Choice())
-    spark, made = update_session(sources, out)
+    spark, made = update_session(sources, out, choice=choice)
     try:
         return update(spark, sources, out, strategies=strategies, choice=choice, progress=progress)
     finally:
@@ -75,14 +65,17 @@ def run_update(
 
 
 def update_session(
-    sources: Mapping[str, str | Path], out: str | Path, settings: Mapping[str, str] | None = None
+    sources: Mapping[str, str | Path], out: str | Path, settings: Mapping[str, str] | None = None, choice: Choice | None = None
 ) -> tuple[SparkSession, bool]:
     """A session for `update`, as `local_session` gives it; with further settings."""
     sizes = [count_records(one) for one in sources.values()]
     known = [size for size in sizes if size is not None]
-    if (Path(out) / ".since" / "state.json").exists() and sum(known) > WHOLE:
+    records = sum(known) if len(known) == len(sizes) else None
+    if (choice or Choice()) == Choice() and all(map(is_plain, sources.values())):
+        return local_session(settings, records=records, by_tasks=True)
+    if (Path(out) / ".since" / "state.json").exists():
         return local_session({**_MANY_PLANS, **(settings or {})}, records=0)
-    return local_session(settings, records=sum(known) if len(known) == len(sizes) else None)
+    return local_session(settings, records=records)
 
 
 def update(
@@ -126,37 +119,36 @@ def update(
     """
     chosen = choice or Choice()
     options, identities = _checked(sources, out, strategies, chosen)
-    names = options["--strategies"]
     journal = held or Journal(Path(out))
     where = ", ".join(map(str, sources.values()))
     with journal.open() if held is None else nullcontext(), reading(where):
         journal.recover()
         saved = load(journal.root / "state.json")
         captures = {name: read_capture(spark, source) for name, source in sources.items()}
-        increment = Increment(spark, captures, journal, saved, chosen, names, progress, handover)
-        if not increment.look(identities) and (Path(out) / "summary.json").exists():
+        if progress is not None:
+            progress("new records", 0, 1)
+        was = {name: ClusterState() if saved is None else saved.clusters[name] for name in captures}
+        looked = look(captures, was, identities)
+        known = saved is not None and all(one.sees(was[name]) for name, one in looked.now.items())
+        if known and (Path(out) / "summary.json").exists():
             last = json.loads((Path(out) / "summary.json").read_bytes())
             return replace(result_of(Path(out), last), nothing_new=True)
-        if is_small(captures, chosen) and not increment.dropped:
-            made = make_whole(spark, captures, journal, saved, increment.now, options, where, handover, progress)
+        if can_go_by_tasks(captures, chosen, saved, dropped=looked.dropped):
+            made = update_by_tasks(spark, captures, journal, saved, looked, options, where, handover, progress)
             return result_of(Path(out), made)
         summary: dict[str, Any] = {}
 
-        def total(step: Increment, counted: dict[str, Any], kinds: Kinds) -> dict[str, Any]:
+        def total(step: Increment, found: Decoded) -> dict[str, Any]:
             told = sums_of(step.view.whole("rebalances"), step.view.whole("metrics"), step.report)
-            about = _summary(step, counted, kinds, told, {} if saved is None else saved.sums)
-            notes = [note if len(sources) == 1 else f"{name}: {note}" for name in sources for note in captures[name].notes]
-            like = counted["transactional"] + (0 if saved is None else saved.sums["transactional"])
-            known = all(capture.aborted is not None for capture in captures.values())
-            notes += [*nothing_note(about), *transaction_note(like, known), *lag_note(told.with_lag)]
-            about["notes"] = notes
-            sums = {"transactional": like, **{name: about[name] for name in ("records", "from", "to")}}
-            summary.update(_framed(where, step, about))
-            text = json.dumps(summary, indent=1, ensure_ascii=False) + "\n"
-            (journal.staged / "summary.json").write_text(text, encoding="utf-8")
+            counted = counted_of(found.counted, step.errors)
+            about, sums = told_in_full(captures, saved, counted, found.kinds, told, found_of(step.findings))
+            file, rows = journal.staged / "summary.json", step.view.rows(step.number)
+            summary.update(write_summary(file, where, step.now, step.number, step.sampled, rows, about))
             return sums
 
-        increment.run(options, total)
+        Increment(spark, captures, journal, saved, looked, chosen, options["--strategies"], progress, handover).run(
+            options, total
+        )
     return result_of(Path(out), summary)
 
 
@@ -191,41 +183,3 @@ def _checked(
     if saved is not None:
         saved.check(options, identities)
     return options, identities
-
-
-def _summary(step: Increment, told: Mapping[str, Any], kinds: Kinds, sums: Sums, before: Mapping[str, Any]) -> dict[str, Any]:
-    errors = step.errors
-    counted = Counted(
-        told["decoded"] - told["tombstones"], told["tombstones"], told["errors"], told["first"], told["last"], errors
-    )
-    about = summarize(counted, sums, found_of(step.findings), kinds)
-    if before:
-        about["records"] = _added(before["records"], about["records"])
-        for name, pick in (("from", min), ("to", max)):
-            # All of one form (UTC, milliseconds): texts are ordered as times are.
-            about[name] = pick((one for one in (before[name], about[name]) if one is not None), default=None)
-    return about
-
-
-def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in [*one, *(name for name in other if name not in one)]:
-        left, right = one.get(name, 0), other.get(name, 0)
-        found[name] = _added(left or {}, right or {}) if isinstance(left or right, Mapping) else left + right
-    return found
-
-
-def _framed(source: str, step: Increment, about: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole summary, in the order of that of any audit."""
-    clusters = list(step.now)
-    ends = {name: moment(one.end) for name, one in step.now.items()}
-    days = {name: None if end is None else end.astimezone(UTC).date().isoformat() for name, end in ends.items()}
-    head: dict[str, Any] = {"format": 2, "source": source, "cluster": ", ".join(clusters), "clusters": clusters}
-    head |= {"days": days, "hashed": None, "since_last": step.number}
-    head |= {"sampled_from": iso(step.sampled[0]), "sampled_to": iso(step.sampled[1])}
-    tables = {
-        name: {"path": f"tables/{name}", "rows": rows, "stored": rows, "columns": store.stored(name).names}
-        for name, rows in step.view.rows(step.number).items()
-    }
-    rest = {name: value for name, value in about.items() if name != "notes"}
-    return {**head, **rest, "tables": tables, "notes": about["notes"]}

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
 
 from counterpoise.pipeline import store
+from counterpoise.pipeline.direct.tasks import work_on
 from counterpoise.pipeline.incremental.journal import Journal, files_in
+from counterpoise.pipeline.incremental.stored_rows import but_groups
+from counterpoise.pipeline.incremental.touched import Group
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.store import Folder
-from counterpoise.pipeline.tables import folder_of
+from counterpoise.pipeline.tables import day_folder, folder_of
 
 __all__ = ["REVISED", "View"]
 
 REVISED = ("rebalances", "partition_lag", "replays", "metrics")
 """Tables whose newest rows later records may still change: such rows are in files of their own, ``open-*``."""
 _REPLACED = ("group_report", "findings")
-_KEY = ["cluster", "group_id"]
 
 T = TypeVar("T")
 
@@ -39,13 +38,15 @@ class View:
     journal : Journal
     fresh : bool
         Whether what is in the folder is replaced as a whole.
+    anew : bool
+        Whether what is in the folder is replaced, but for what was said of earlier days.
     """
 
-    def __init__(self, spark: SparkSession, journal: Journal, *, fresh: bool) -> None:
-        self._spark, self._journal, self._fresh = spark, journal, fresh
+    def __init__(self, spark: SparkSession, journal: Journal, *, fresh: bool, anew: bool = False) -> None:
+        self._spark, self._journal, self._fresh, self._anew = spark, journal, fresh or anew, anew
         self._final = Folder(journal.staged / "final")
         self._open = Folder(journal.staged / "open")
-        self._kept = Folder(journal.staged / "kept")
+        self._redone = Folder(journal.staged / "redone")
         self._rewritten: list[Path] = []
         self._whole: dict[str, DataFrame] = {}
 
@@ -66,31 +67,29 @@ class View:
         store.put(table, name, self._open)
         self._whole.pop(name, None)
 
-    def redo(self, groups: DataFrame) -> None:
+    def redo(self, groups: Collection[Group]) -> None:
         """Rows of `REVISED` of these groups are made again from the start: those that were final are left out from now on."""
         self._whole.clear()
-        for name in REVISED:
-            held = self._stored(name, "part-*")
-            if held is None:
-                continue
-            named = held.select(*_KEY, fn.input_file_name().alias("file"))
-            places = named.join(fn.broadcast(groups), _KEY, "left_semi").select("file").distinct().collect()
+        of: dict[str, list[str]] = {}
+        for cluster, group in sorted(groups):
+            of.setdefault(day_folder(cluster, "").partition("/")[0], []).append(group)
+        files: list[tuple[Path, Path, list[str]]] = []
+        for name in () if self._fresh else REVISED:
             base = folder_of(self._journal.out, name)
-            # Spark tells whole paths, also where the folder was given as one from here; links it leaves as they are.
-            whole = os.path.abspath(base)  # noqa: PTH100
-            told = [Path(unquote(row["file"].removeprefix("file://"))).relative_to(whole) for row in places]
-            files = [base / file for file in told]
-            if files:
-                rows = self._spark.read.schema(store.stored(name)).option("basePath", str(base)).parquet(*map(str, files))
-                store.put(rows.join(fn.broadcast(groups), _KEY, "left_anti"), name, self._kept)
-                self._rewritten += files
+            (self._redone.path / name).mkdir(parents=True, exist_ok=True)
+            for cluster, mine in of.items():
+                found = sorted(base.glob(f"{cluster}/date=*/part-*.parquet"))
+                files += [(file, self._redone.path / name / file.relative_to(base), mine) for file in found]
+        whole = [(file.absolute(), goal.absolute(), mine) for file, goal, mine in files]
+        told = work_on(self._spark, len(whole), lambda number: {"has": but_groups(*whole[number])})
+        self._rewritten += [file for (file, *_), one in zip(files, told, strict=True) if one["has"]]
 
     def before(self, name: str) -> DataFrame:
         """Rows that were final when the last audit ended, but for those of groups that are made again."""
         if not any(file.is_relative_to(folder_of(self._journal.out, name)) for file in self._rewritten):
             held = self._stored(name, "part-*")
             return self._spark.createDataFrame([], store.stored(name)) if held is None else held
-        kept = store.read(self._spark, name, self._kept)
+        kept = store.read(self._spark, name, self._redone)
         base = folder_of(self._journal.out, name)
         rest = sorted(set(base.glob("cluster=*/date=*/part-*.parquet")) - set(self._rewritten))
         if not rest:
@@ -117,7 +116,7 @@ class View:
 
     def span(self, name: str, column: str) -> tuple[datetime | None, datetime | None]:
         """The first and the last time in `whole`, by the footers of its files."""
-        folders = [self._final, self._open, self._kept]
+        folders = [self._final, self._open, self._redone]
         files = {file for folder in folders for file in (folder.path / name).rglob("*.parquet")}
         if not self._fresh:
             files |= set(folder_of(self._journal.out, name).glob("cluster=*/date=*/part-*.parquet")) - set(self._rewritten)
@@ -145,6 +144,16 @@ class View:
         return self._spark.read.schema(schema).parquet(str(place))
 
     @property
+    def final(self) -> Folder:
+        """Where new rows go that will not change."""
+        return self._final
+
+    @property
+    def open(self) -> Folder:
+        """Where rows go that may still change."""
+        return self._open
+
+    @property
     def records(self) -> Path:
         """A folder for what tasks on local files leave to one another."""
         return self._journal.staged / "records"
@@ -164,7 +173,7 @@ class View:
 
     def moves(self, number: int) -> Iterator[tuple[Path, Path]]:
         """Staged files and where they go."""
-        for kind, folder in (("part", self._final), ("part", self._kept), ("open", self._open)):
+        for kind, folder in (("part", self._final), ("part", self._redone), ("open", self._open)):
             for name in TABLES:
                 for file in sorted((folder.path / name).glob("cluster=*/date=*/*.parquet")):
                     place = folder_of(self._journal.out, name) / file.parent.parent.name / file.parent.name
@@ -172,14 +181,19 @@ class View:
 
     def gone(self) -> Iterable[Path]:
         """Files that go when the staged ones come."""
-        if self._fresh:
+        if self._fresh and not self._anew:
             return [place for name in TABLES for place in folder_of(self._journal.out, name).glob("*")]
+        if self._anew:
+            made = [place for name in TABLES if name not in _REPLACED for place in folder_of(self._journal.out, name).glob("*")]
+            return [*made, *self._replaced_days()]
         old = [file for name in REVISED for file in folder_of(self._journal.out, name).glob("cluster=*/date=*/open-*.parquet")]
         old += folder_of(self._journal.out, "rebalances").glob("cluster=*/date=*/live-*.parquet")
+        return [*old, *self._replaced_days(), *self._rewritten]
+
+    def _replaced_days(self) -> Iterator[Path]:
         for name in _REPLACED:
             for day in (self._final.path / name).glob("cluster=*/date=*"):
-                old += (folder_of(self._journal.out, name) / day.parent.name / day.name).glob("*.parquet")
-        return [*old, *self._rewritten]
+                yield from (folder_of(self._journal.out, name) / day.parent.name / day.name).glob("*.parquet")
 
     def rows(self, number: int) -> dict[str, int]:
         """How many rows each table will have, by the footers of its files."""

@@ -23,6 +23,19 @@ class Kicks:
         self._left: dict[str, list[_Left]] = {}
         self._joined: dict[str, list[tuple[int, str]]] = {}
 
+    def state(self, group: str) -> dict[str, Any]:
+        """What is known of a group so far, as `fold_state` takes it."""
+        found = {"known": self._known.get(group, {}), "left": self._left.get(group, []), "joined": self._joined.get(group, [])}
+        return found if any(found.values()) else {}
+
+    def go_on(self, group: str, state: Mapping[str, Any]) -> None:
+        """Begin with what `state` gave."""
+        if state:
+            self._known[group] = {member: (told[0], told[1]) for member, told in state["known"].items()}
+            for mine, rows in ((self._left, state["left"]), (self._joined, state["joined"])):
+                if rows:
+                    mine[group] = [tuple(row) for row in rows]
+
     def generation(self, group: str, members: list[Mapping[str, Any]]) -> None:
         """The members of one generation."""
         known = self._known.setdefault(group, {})

@@ -17,16 +17,42 @@ from counterpoise.pipeline.direct.lag.lives import Lives, last_at
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import PARTITION_LAG
 
-__all__ = ["LAG_COLUMNS", "lag_rows"]
+__all__ = ["LAG_COLUMNS", "Found", "lag_rows"]
 
 LAG_COLUMNS = arrow_schema(StructType(PARTITION_LAG.fields[1:]))
 _ROWS = 300_000
 Bool = npt.NDArray[np.bool_]
 
 
-def lag_rows(bucket: Bucket, lives: Lives, now_ids: Mapping[str, str] | None) -> Iterator[tuple[pa.RecordBatch, Int64]]:
-    """Batches of `LAG_COLUMNS`, with the rows that are the newest of their partition: at every sample of a partition's log, and
-    between samples at every step of its group.
+@dataclass(frozen=True)
+class Found:
+    """Rows of some partitions, all there are of each.
+
+    Attributes
+    ----------
+    rows : RecordBatch
+        Of `LAG_COLUMNS`.
+    key, time : int64
+        The partition's code in the bucket, and `at` in microseconds.
+    known_at : int64
+        From when on a row can be told: the time of its sample; between samples, that of the next one.
+    """
+
+    rows: pa.RecordBatch
+    key: Int64
+    time: Int64
+    known_at: Int64
+
+    def newest(self, among: Bool | None = None) -> pa.RecordBatch:
+        """The newest row of each partition, perhaps only among some of the rows."""
+        some = np.ones(len(self.key), np.bool_) if among is None else among
+        last = np.full(int(self.key.max(initial=-1)) + 1, -NEVER)
+        np.maximum.at(last, self.key[some], self.time[some])
+        return self.rows.take(pa.array(np.flatnonzero(some & (self.time == last[self.key]))))
+
+
+def lag_rows(bucket: Bucket, lives: Lives, now_ids: Mapping[str, str] | None, since: Int64 | None = None) -> Iterator[Found]:
+    """At every sample of a partition's log, and between samples at every step of its group.
 
     Parameters
     ----------
@@ -34,13 +60,18 @@ def lag_rows(bucket: Bucket, lives: Lives, now_ids: Mapping[str, str] | None) ->
     lives : Lives
     now_ids : mapping, optional
         Topic -> its id at the end of the recording.
+    since : int64, optional
+        Per group: rows that were known before that time are left out, and the newest of a partition is that of the others.
     """
     names = [bucket.topics[at] for at in bucket.key_topic.tolist()]
     logs = [lives.log.get(pair, (0, 0)) for pair in zip(names, bucket.key_partition.tolist(), strict=True)]
     log = np.array(logs, np.int64).reshape(-1, 2)
     steps, step_time = _step_times(bucket)
-    asked = np.where(log[:, 1] > log[:, 0], steps[bucket.key_group + 1] - steps[bucket.key_group], 0)
-    sizes = log[:, 1] - log[:, 0] + asked
+    first_sample, first_step = log[:, 0], steps[bucket.key_group]
+    if since is not None:
+        first_sample, first_step = _firsts(bucket, lives, log, steps, step_time, since[bucket.key_group])
+    asked = np.where(log[:, 1] > log[:, 0], steps[bucket.key_group + 1] - first_step, 0)
+    sizes = log[:, 1] - first_sample + asked
     gone = _gone(bucket, now_ids)
     first = 0
     while first < len(sizes):
@@ -49,13 +80,24 @@ def lag_rows(bucket: Bucket, lives: Lives, now_ids: Mapping[str, str] | None) ->
         keys = keys[sizes[keys] > 0]
         first = after
         if len(keys):
-            key_s, at_s = _each(keys, log[keys, 0], log[keys, 1])
-            begin = steps[bucket.key_group[keys]]
+            key_s, at_s = _each(keys, first_sample[keys], log[keys, 1])
+            begin = first_step[keys]
             key_a, at_a = _each(keys, begin, begin + asked[keys])
             key = np.concatenate((key_s, key_a))
             time = np.concatenate((lives.time[at_s], step_time[at_a]))
             before = last_at(lives.time, log[key_a, 0], log[key_a, 1], step_time[at_a])
             yield from _rows(bucket, lives, key, time, np.concatenate((at_s, before)), len(key_s), gone)
+
+
+def _firsts(bucket: Bucket, lives: Lives, log: Int64, steps: Int64, step_time: Int64, since: Int64) -> tuple[Int64, Int64]:
+    """For each key the first sample that is not before `since`, and the first step that is not before the sample before it."""
+    before = last_at(lives.time, log[:, 0], log[:, 1], since - 1)
+    sample = np.where(before >= 0, before + 1, log[:, 0])
+    bounds = steps[bucket.key_group], steps[bucket.key_group + 1]
+    if not len(lives.time):
+        return sample, bounds[0]
+    passed = last_at(step_time, *bounds, lives.time[before] - 1)
+    return sample, np.where((before >= 0) & (passed >= 0), passed + 1, bounds[0])
 
 
 def _step_times(bucket: Bucket) -> tuple[Int64, Int64]:
@@ -105,9 +147,7 @@ class _Asked:
         return _Asked(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
-def _rows(
-    bucket: Bucket, lives: Lives, key: Int64, time: Int64, sample: Int64, samples: int, gone: Bool
-) -> Iterator[tuple[pa.RecordBatch, Int64]]:
+def _rows(bucket: Bucket, lives: Lives, key: Int64, time: Int64, sample: Int64, samples: int, gone: Bool) -> Iterator[Found]:
     """The rows of some keys: the first `samples` are at samples, the others at steps."""
     between = np.arange(len(key)) >= samples
     passed = time - lives.time[sample]
@@ -121,9 +161,8 @@ def _rows(
     keep = np.flatnonzero(known | (owned & ~between))
     if len(keep):
         asked = _Asked(key, time, sample, between, offset, known, owner, owned).take(keep)
-        newest = np.full(len(bucket.key_group), -NEVER)
-        np.maximum.at(newest, asked.key, asked.time)
-        yield _batch(bucket, lives, asked), np.flatnonzero(asked.time == newest[asked.key])
+        known_at = np.where(asked.between, lives.next_time[asked.sample], asked.time)
+        yield Found(_batch(bucket, lives, asked), asked.key, asked.time, known_at)
 
 
 def _commits(bucket: Bucket, key: Int64, time: Int64) -> tuple[Int64, Int64]:

@@ -1,0 +1,266 @@
+"""The stages of an update by tasks on local files: `direct`, gone on with from what the last audit left of every bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from counterpoise.pipeline.direct.commits.decoding import Wanted
+from counterpoise.pipeline.direct.direct import Direct, sampled_in
+from counterpoise.pipeline.direct.groups.folding import micros
+from counterpoise.pipeline.direct.tasks import Stretch, scratch, work_on
+from counterpoise.pipeline.incremental.judging_on import News, judge_on
+from counterpoise.pipeline.incremental.kept_file import Kept
+from counterpoise.pipeline.incremental.kept_sums import tail_of
+from counterpoise.pipeline.incremental.replaying_on import ToReplay, replay_on
+from counterpoise.pipeline.incremental.saved import ClusterState, moment
+from counterpoise.pipeline.incremental.stored_rows import stored_instants
+from counterpoise.pipeline.incremental.touched import Group
+from counterpoise.pipeline.source.sources import Capture
+from counterpoise.pipeline.store import Folder
+from counterpoise.pipeline.tables import day_folder
+
+__all__ = ["ByTasks", "Places"]
+
+_MARKS = pa.schema([("key", pa.binary()), ("offset", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC"))])
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where an update by tasks reads and writes.
+
+    Attributes
+    ----------
+    out, kept, steps : Path
+        The tables so far, and what the last audit left: states of steps, and all else.
+    base : Path
+        What is left for the next one.
+    final, open : Folder
+        New rows that will not change, and rows that may.
+    scratch : Path
+        For files of this audit alone.
+    """
+
+    out: Path
+    kept: Path
+    steps: Path
+    base: Path
+    final: Folder
+    open: Folder
+    scratch: Path
+
+
+class ByTasks(Direct):
+    """The stages, in the order `decode`, `tails`, `judge_news`, `replay_news`, `rank`.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    captures : mapping
+        Cluster name -> capture, in local files that hold samples of log ends.
+    places : Places
+    was, now : mapping
+        Cluster name -> how far the last audit came, and how far the capture is.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        captures: Mapping[str, Capture],
+        places: Places,
+        was: Mapping[str, ClusterState],
+        now: Mapping[str, ClusterState],
+    ) -> None:
+        new = {name: Stretch(_positions(one), _positions(now[name])) for name, one in was.items()}
+        super().__init__(spark, captures, places.scratch, {name: stretch for name, stretch in new.items() if stretch.begin})
+        self._places, self._was, self._now = places, was, now
+        self._left: dict[str, Kept] = {name: _kept(places, one) for name, one in was.items()}
+        self._news: dict[str, News] = {}
+        self._decoded = 0
+        self._tails: dict[str, list[tuple[str, Sequence[int]]]] = {name: [] for name in captures}
+
+    @staticmethod
+    def fits(capture: Capture) -> bool:
+        """Whether a capture lies in local files that hold samples, and not too many."""
+        return sampled_in(capture) is not None
+
+    def tails(self) -> None:
+        """Set the commits apart that are later than what is settled, after `decode`."""
+        listed = [
+            (name, str(file.absolute()))
+            for name in self._captures
+            for file in sorted((self._places.final.path / "offset_commits").glob(f"{_folder(name)}/date=*/*.parquet"))
+        ]
+        after = {name: _micros(one.final_until) for name, one in self._now.items()}
+        aborted = {name: None if one.local is None else one.local.aborted for name, one in self._captures.items()}
+        folder = str(self._folder)
+        told = work_on(
+            self._spark, len(listed), lambda at: tail_of(listed[at][1], after[listed[at][0]], aborted[listed[at][0]], folder)
+        )
+        for (name, _), about in zip(listed, told, strict=True):
+            self._tails[name] += [(file, tuple(marks)) for file, marks in about["tail"]]
+
+    def judge_news(self) -> set[Group]:
+        """Write the tables that no strategy is asked for; the groups that were made again from their stored records."""
+        self._aside, names = False, self.names()
+        of = self._news = {name: self._news_of(name, names) for name in self._captures}
+        shares = self._shares()
+        self._judged = work_on(self._spark, len(shares), lambda number: judge_on(of[shares[number][0]], shares[number][1]))
+        for (name, _), about in zip(shares, self._judged, strict=True):
+            about["cluster"] = name
+            about["tables"]["partition_lag"] = about["lag"]
+        self._keep(self._judged, self._places.final, ("group_generations", "modern_group_records", "rebalances", "partition_lag"))
+        self._keep_open(self._judged, ("rebalances", "partition_lag"))
+        return {(about["cluster"], group) for about in self._judged for groups in about["again"].values() for group in groups}
+
+    def replay_news(self, strategies: Sequence[str], ends: Mapping[str, int]) -> None:
+        """Write `replays`, `metrics` and `group_report`."""
+        seen = self._instants()
+        of = {
+            name: ToReplay(
+                news,
+                strategies=tuple(strategies),
+                asked=self._marked(name, "asked"),
+                seen=seen[name],
+                groups=self._marked(name, "groups"),
+                again=self._again(name),
+                until=self._until(name),
+                end=ends[name],
+            )
+            for name, news in self._news.items()
+        }
+        shares = self._shares()
+        told = work_on(self._spark, len(shares), lambda number: replay_on(of[shares[number][0]], shares[number][1]))
+        for (name, _), about in zip(shares, told, strict=True):
+            about["cluster"] = name
+        self._replayed = told
+        self._keep(told, self._places.final, ("replays", "metrics", "group_report"))
+        self._keep_open(told, ("replays", "metrics"))
+
+    def leave(self) -> dict[str, list[Path]]:
+        """Put into `now` what the next audit goes on from; the files of it, by the folder they belong into."""
+        found: dict[str, list[Path]] = {"kept": [], "steps": []}
+        for name, now in self._now.items():
+            now.names = [list(pair) for pair in sorted(self._names)]
+            kept: dict[str, list[Any]] = {"marks": [[str(file), []] for file in self._marks(name)]}
+            for about in (*self._judged, *self._replayed):
+                for kind, files in about["kept"].items() if about["cluster"] == name else ():
+                    kept.setdefault(kind, []).extend(files)
+            for kind, files in kept.items():
+                found["steps" if kind == "states" else "kept"] += [Path(file) for file, _ in files]
+            now.kept = {kind: [[Path(file).name, marks] for file, marks in files] for kind, files in kept.items()}
+        return found
+
+    def names(self) -> dict[str, str]:
+        """Topic id -> name, by commits of all audits and by metadata."""
+        self._names |= {(one, topic) for was in self._was.values() for one, topic in was.names}
+        return self._topic_names()
+
+    def decode(self, target: Folder) -> dict[str, Any]:
+        """As `Direct.decode`."""
+        told = super().decode(target)
+        self._decoded = int(told["decoded"])
+        return told
+
+    def work(self) -> dict[str, int]:
+        """How many commits were decoded, records of groups folded, and generations replayed."""
+        of = {"folded": self._judged, "replayed": self._replayed}
+        return {"decoded": self._decoded, **{kind: sum(one[kind] for one in told) for kind, told in of.items()}}
+
+    def _news_of(self, name: str, names: Mapping[str, str]) -> News:
+        was, now, local, sampled = self._was[name], self._now[name], self._captures[name].local, self._sampled[name]
+        assert local is not None
+        assert sampled is not None
+        return News(
+            name=name,
+            folder=str(self._folder),
+            base=str(self._places.base.absolute()),
+            out=str(self._places.out.absolute()),
+            rest=self._rests[name],
+            sums=self._sums[name],
+            tail=self._tails[name],
+            kept=self._left[name],
+            sampled=sampled,
+            names=names,
+            was_settled=_micros(was.final_until),
+            settled=_micros(now.final_until),
+            looked=was.looked,
+            aborted=local.aborted,
+            anew=frozenset(one for one in {**was.topics, **now.topics} if was.topics.get(one) != now.topics.get(one)),
+        )
+
+    def _instants(self) -> dict[str, tuple[int, ...]]:
+        """Per cluster the samples at which any group has a row; and into `now` which of them was the last one that is settled."""
+        found = {name: set(one or ()) for name, one in self._seen().items()}
+        for name, seen in found.items():
+            looked = self._was[name].looked
+            seen |= set() if looked is None else {looked}
+            if self._again(name):
+                seen |= stored_instants(str(self._places.out), name)
+            settled = _micros(self._now[name].final_until)
+            self._now[name].looked = max((at for at in seen if settled is not None and at <= settled), default=looked)
+        return {name: tuple(sorted(seen)) for name, seen in found.items()}
+
+    def _again(self, name: str) -> dict[int, list[str]]:
+        mine = [about["again"] for about in self._judged if about["cluster"] == name]
+        return {int(bucket): groups for again in mine for bucket, groups in again.items()}
+
+    def _keep_open(self, told: Sequence[Mapping[str, Any]], tables: Sequence[str]) -> None:
+        self._keep([{"tables": about["open"], "cluster": about["cluster"]} for about in told], self._places.open, tables)
+
+    def _shares(self, at_once: int | None = None) -> list[tuple[str, tuple[int, ...]]]:
+        """Which buckets a task does, of which cluster: all that have something new, or that the last audit left something of."""
+        shares = []
+        for name, left in self._left.items():
+            told = [*self._rests[name], *self._sums[name], *(one for files in left.values() for one in files)]
+            filled = sorted({number for _, buckets in told for number in buckets})
+            tasks = self._tasks if at_once is None else max(self._tasks, -(-len(filled) // at_once))
+            shares += [(name, part) for part in (tuple(filled[first::tasks]) for first in range(tasks)) if part]
+        return shares
+
+    def _wanted(self, name: str, rest: Sequence[str], *, split: bool) -> Wanted:
+        """No sum reaches across a record that the last audit read either, if it is so late that a commit may come before it."""
+        return super()._wanted(name, [*rest, *(file for file, _ in self._left[name].get("marks", ()))], split=split)
+
+    def _marks(self, name: str) -> list[Path]:
+        """A file of the records that the next commits may come before."""
+        settled = _micros(self._now[name].final_until)
+        files = [file for file, _ in (*self._left[name].get("marks", ()), *self._rests[name])]
+        parts = [pq.read_table(file, columns=_MARKS.names).cast(_MARKS) for file in files]
+        rows = pa.concat_tables([_MARKS.empty_table(), *parts])
+        if settled is not None:
+            rows = rows.filter(pc.greater(rows["timestamp"].cast(pa.int64()), settled))
+        if not len(rows):
+            return []
+        place = scratch(str(self._places.base.absolute()), "kept")
+        pq.write_table(rows, place)
+        return [place]
+
+
+def _kept(places: Places, was: ClusterState) -> Kept:
+    return {
+        kind: tuple(
+            (str(((places.steps if kind == "states" else places.kept) / file).absolute()), tuple(marks)) for file, marks in files
+        )
+        for kind, files in was.kept.items()
+    }
+
+
+def _positions(state: ClusterState) -> dict[int, int]:
+    return {int(index): at for index, at in state.positions.items()}
+
+
+def _folder(cluster: str) -> str:
+    return day_folder(cluster, "").partition("/")[0]
+
+
+def _micros(text: str | None) -> int | None:
+    at = moment(text)
+    return None if at is None else micros(at)

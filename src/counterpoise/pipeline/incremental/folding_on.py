@@ -1,0 +1,207 @@
+"""The groups of a bucket, gone on with: new records decoded and folded to steps, from where the last audit left each group."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import merge
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from counterpoise.pipeline.direct.files.day_rows import DayRows
+from counterpoise.pipeline.direct.groups.folding import Folded, Folding
+from counterpoise.pipeline.direct.groups.held import STEP_COLUMNS
+from counterpoise.pipeline.incremental.folded import STEP_STATES
+from counterpoise.pipeline.incremental.group_state import GroupState, Kind, counted_kinds, first_unsettled
+from counterpoise.pipeline.incremental.kept_file import Kept, KeptFile, StatesFile, kept_rows, kept_states
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.schemas import REBALANCES
+
+__all__ = ["Before", "FoldingOn"]
+
+_STEPS = arrow_schema(StructType(REBALANCES.fields[1:]))
+_SLIM = pa.schema([_STEPS.field(name) for name in STEP_COLUMNS])
+_GROUPS = pa.schema([("group_id", pa.string()), ("rest", pa.string()), ("settled", pa.int64())])
+_STATES = arrow_schema(STEP_STATES)
+_NOTHING: Mapping[str, Any] = dict.fromkeys(_STEPS.names)
+Row = dict[str, Any]
+
+
+@dataclass
+class Before:
+    """What the last audit left of a bucket's groups.
+
+    Attributes
+    ----------
+    steps : pyarrow.Table
+        `held.STEP_COLUMNS` of those that are finished.
+    states : dict
+        Group -> state of its fold, all else that is known of it (see `GroupState.texts`), topic ids that nobody had named.
+    settled : dict
+        Group -> up to when its rows of `partition_lag` are final, where that is not the same as for all others.
+    """
+
+    steps: pa.Table
+    states: dict[str, tuple[str, str, Sequence[str]]] = field(default_factory=dict)
+    settled: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, kept: Kept, bucket: int) -> Before:
+        """From the files."""
+        rests = {row["group_id"]: row for row in kept_rows(kept, "groups", _GROUPS, bucket).to_pylist()}
+        states = {
+            row["group_id"]: (row["state"], rests[row["group_id"]]["rest"], row["unnamed"])
+            for row in kept_states(kept, "states", _STATES, bucket).to_pylist()
+        }
+        settled = {group: row["settled"] for group, row in rests.items() if row["settled"] is not None}
+        return cls(kept_rows(kept, "steps", _SLIM, bucket), states, settled)
+
+    def without(self, groups: Iterable[str]) -> Before:
+        """The same but for some groups."""
+        gone = set(groups)
+        if not gone:
+            return self
+        rows = [at for at, group in enumerate(self.steps["group_id"].to_pylist()) if group not in gone]
+        states = {group: state for group, state in self.states.items() if group not in gone}
+        return Before(self.steps.take(pa.array(rows, pa.int64())), states, self.settled)
+
+
+class FoldingOn(Folding):
+    """As `Folding`, with the states of groups; steps that may still change go to files of their own.
+
+    Parameters
+    ----------
+    folder, base : str
+        For files of this audit alone, and for what is left for the next one.
+    cluster : str
+    names : mapping
+        Topic id -> name.
+    until : int, optional
+        Up to when rows of `partition_lag` are final, in microseconds.
+    """
+
+    def __init__(self, folder: str, base: str, cluster: str, names: Mapping[str, str], until: int | None) -> None:
+        super().__init__(folder, names)
+        self._cluster, self._until = cluster, until
+        self._unfinished = DayRows(folder, "open-steps", _STEPS)
+        self._groups, self._slim = KeptFile(base, "kept", _GROUPS), KeptFile(base, "kept", _SLIM)
+        self._states = StatesFile(base, "steps", _STATES)
+        self._of_all: Counter[Kind] = Counter()
+        self._last_of_all: int | None = None
+        self._folded = 0
+
+    def __enter__(self) -> FoldingOn:
+        super().__enter__()
+        for one in (self._unfinished, self._groups, self._slim, self._states):
+            self._open.enter_context(one)
+        return self
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """As `Folding.told`, of all groups; files of unfinished steps, what is kept, and how many records were folded."""
+        found = super().told
+        found |= {"kinds": counted_kinds(self._of_all), "last_step": self._last_of_all, "folded": self._folded}
+        found["open"] = {"rebalances": self._unfinished.told}
+        found["kept"] = {"groups": self._groups.told, "steps": self._slim.told, "states": self._states.told}
+        return found
+
+    def go_on(
+        self, bucket: int, records: Iterable[pa.RecordBatch], before: Before, again: Mapping[str, Sequence[Row]]
+    ) -> tuple[Folded, dict[str, int]]:
+        """The new records of a bucket, as `rest.in_log_order` gives them, after what is known of its groups.
+
+        Parameters
+        ----------
+        bucket : int
+        records : iterable of RecordBatch
+        before : Before
+            Without the groups that are made again.
+        again : mapping
+            Group that is made again -> its rows that are stored, in the order of the log.
+
+        Returns
+        -------
+        Folded
+            Its `generations` are those of `records` and `again`.
+        dict
+            Group -> up to when its rows of `partition_lag` are final, where that is before all others'.
+        """
+        folded, settled = Folded(before.steps), dict[str, int]()
+        known = {group: GroupState(group, folded.kicks, *texts[:2]) for group, texts in before.states.items()}
+        finished: list[pa.RecordBatch | None] = []
+        unfinished: list[pa.RecordBatch | None] = []
+        rows_: list[dict[str, Any]] = []
+        decoded = groupby(self._decoded(records, folded, None), key=lambda row: str(row["group_id"]))
+        for group, rows in _each(decoded, {*known, *again}):
+            state = known.get(group) or GroupState(group, folded.kicks)
+            for step in state.feed(self._named(self._counted(_with(rows, again.get(group, ()), folded)))):
+                row = {**_NOTHING, **step, "group_id": group}
+                state.add(row)
+                finished.append(self._steps.add(row, _size(row)))
+            if rows is None and group in before.states:
+                fold, rest, unnamed = before.states[group]
+            else:
+                state.libraries |= folded.libraries.get(group, set())
+                (fold, rest), unnamed = state.texts(), state.fold.unnamed
+            rows_.append({"cluster": self._cluster, "group_id": group, "state": fold, "rest": rest, "unnamed": unnamed})
+            still = state.unfinished()
+            for step in still:
+                row = {**_NOTHING, **step, "group_id": group}
+                state.add(row)
+                unfinished.append(self._unfinished.add(row, _size(row)))
+            first = first_unsettled(still)
+            if first is not None and self._until is not None and first <= self._until:
+                rows_[-1]["settled"] = settled[group] = first - 1
+            self._tell(folded, group, state)
+        made = [before.steps, _slim([*finished, self._steps.settle()])]
+        self._slim.write(pa.concat_tables(made), bucket)
+        self._groups.write(pa.Table.from_pylist(rows_, _GROUPS), bucket)
+        self._states.write(pa.Table.from_pylist(rows_, _STATES), bucket)
+        whole = pa.concat_tables([*made, _slim([*unfinished, self._unfinished.settle()])])
+        order = [(name, "ascending") for name in ("group_id", "log_partition", "log_offset")]
+        folded.steps = whole.sort_by(order).combine_chunks()
+        return folded, settled
+
+    def _counted(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            self._folded += 1
+            yield row
+
+    def _tell(self, folded: Folded, group: str, state: GroupState) -> None:
+        """What is known of a group when its unfinished steps are added too."""
+        self._of_all.update(state.kinds)
+        self._last_of_all = max((at for at in (self._last_of_all, state.last_step) if at is not None), default=None)
+        figures = state.history.summary()
+        if figures:
+            libraries = state.libraries or folded.libraries.get(group)
+            more = {"causes": list(figures["causes"].items()), "libraries": libraries and sorted(libraries)}
+            folded.figures[group] = {**figures, **more}
+
+
+def _each(new: Iterable[tuple[str, Iterator[Row]]], known: set[str]) -> Iterator[tuple[str, Iterator[Row] | None]]:
+    """Groups with their new records, then those that have none."""
+    for group, rows in new:
+        known.discard(group)
+        yield group, rows
+    for group in sorted(known):
+        yield group, None
+
+
+def _with(rows: Iterator[Row] | None, again: Sequence[Row], folded: Folded) -> Iterator[Row]:
+    """Stored records and new ones in the order of the log."""
+    for row in again:
+        if row["record_type"] is None and row["members"]:
+            folded.generation(row)
+    return merge(again, rows or (), key=lambda row: (row["log_partition"], row["log_offset"]))
+
+
+def _size(row: Row) -> int:
+    return 500 + 64 * (row["n_members"] or 0) + 8 * (row["n_partitions"] or 0)
+
+
+def _slim(batches: Iterable[pa.RecordBatch | None]) -> pa.Table:
+    return pa.Table.from_batches([batch.select(_SLIM.names) for batch in batches if batch is not None], _SLIM)

@@ -1,0 +1,207 @@
+"""What `judging` finds out about a bucket's groups, gone on with: from what the last audit left, and new records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.direct.commits.sums import NEVER
+from counterpoise.pipeline.direct.commits.sums_file import read_bucket
+from counterpoise.pipeline.direct.files.by_day import ByDay
+from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile
+from counterpoise.pipeline.direct.groups.bucket import Bucket, bucket_of
+from counterpoise.pipeline.direct.groups.group_sums import LagNow
+from counterpoise.pipeline.direct.groups.rest import group_of, in_log_order
+from counterpoise.pipeline.direct.groups.stop_rows import stop_rows
+from counterpoise.pipeline.direct.judging import Sampled, counts_of, parts_of
+from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
+from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, Found, lag_rows
+from counterpoise.pipeline.direct.lag.lives import Lives, read_lives
+from counterpoise.pipeline.direct.report.reporting import PARTS
+from counterpoise.pipeline.incremental.folding_on import Before, FoldingOn
+from counterpoise.pipeline.incremental.kept_file import Kept, KeptFile, kept_rows
+from counterpoise.pipeline.incremental.kept_replays import asked_again
+from counterpoise.pipeline.incremental.kept_sums import SUMS, compacted, single_sums
+from counterpoise.pipeline.incremental.newest_lag import NEWEST, newest_of
+from counterpoise.pipeline.incremental.stored_rows import stored_commits, stored_records
+
+__all__ = ["News", "judge_on"]
+
+
+@dataclass(frozen=True)
+class News:
+    """What a task needs of one cluster.
+
+    Attributes
+    ----------
+    name, folder, base, out : str
+        Whose, where files of this audit alone go, where those go that are left for the next one, and where the tables are.
+    rest, sums, tail : Marked
+        Of the new records: as `rest.split_off` and `decoding.decode_piece` told, and `kept_sums.tail_of`.
+    kept : Kept
+        What the last audit left.
+    sampled : Sampled
+    names : mapping
+        Topic id -> name.
+    was_settled, settled : int, optional
+        Up to when rows of `partition_lag` were final after the last audit, and will be after this one; times in microseconds.
+    looked : int, optional
+        The last instant up to `was_settled` at which any group has a row.
+    aborted : str, optional
+        As `decoding.Wanted`.
+    anew : frozenset of str
+        Topics that were made anew since: which of their commits count is to be told again.
+    """
+
+    name: str
+    folder: str
+    base: str
+    out: str
+    rest: Marked
+    sums: Marked
+    tail: Marked
+    kept: Kept
+    sampled: Sampled
+    names: Mapping[str, str]
+    was_settled: int | None
+    settled: int | None
+    looked: int | None
+    aborted: str | None
+    anew: frozenset[str]
+
+
+def judge_on(of: News, buckets: Sequence[int]) -> dict[str, Any]:
+    """Write files of the tables up to `partition_lag`, what is left for the next audit, and the lag that replays may ask for.
+
+    Returns
+    -------
+    dict
+        What the task tells; `again` are the groups of a bucket that were made again from their stored records.
+    """
+    lives = read_lives(of.sampled.files)
+    seen: set[int] = set()
+    until: int | None = None
+    made_again: dict[str, list[str]] = {}
+    with (
+        FoldingOn(of.folder, of.base, of.name, of.names, of.settled) as folding,
+        ByDay(of.folder, "lag", LAG_COLUMNS, ("at",), ("committed",)) as lag,
+        ByDay(of.folder, "open-lag", LAG_COLUMNS, ("at",), ("committed",)) as open_lag,
+        MarkedFile(of.folder, "asked", ASKED) as asked,
+        MarkedFile(of.folder, "groups", PARTS) as groups,
+        KeptFile(of.base, "kept", SUMS) as sums,
+        KeptFile(of.base, "kept", NEWEST) as newest,
+    ):
+        for number in buckets:
+            before, told = Before.read(of.kept, number), kept_rows(of.kept, "sums", SUMS, number)
+            new = _new_sums(of, number)
+            again = _again(of, number, before, told, new)
+            before, records = before.without(again), stored_records(of.out, of.name, again)
+            told = pa.concat_tables([_but(told, again), single_sums(stored_commits(of.out, of.name, again), of.aborted), new])
+            folded, unsettled = folding.go_on(number, in_log_order(of.rest, number), before, records)
+            bucket = bucket_of(told.combine_chunks(), folded.steps, _instants(of), of.sampled.width)
+            last, now = kept_rows(of.kept, "newest", NEWEST, number), LagNow()
+            once = _Lag(of, bucket, lives, _Finals(of, bucket, before.settled, unsettled, again), lag, open_lag)
+            times = [*folded.generations, *asked_again(of.kept, number, of.was_settled, again)]
+            # Of groups that are made again any instant may count; of others none before the last at which anybody looked.
+            instants = np.array(of.sampled.instants, np.int64)
+            first = 0 if again or of.looked is None else int(np.searchsorted(instants, of.looked))
+            for picked in AskedLag(times, instants[first:]).pick(once.rows, seen):
+                asked.write(picked, number)
+            now.add(newest_of([_but(last, again), *once.newest]).select(["group_id", "owner", "lag", "quality"]))
+            newest.write(newest_of([_but(last, again), *once.newest_final]), number)
+            sums.write(compacted(bucket, told, of.looked, set(unsettled)), number)
+            counted, stopped = counts_of(told), stop_rows(bucket)
+            groups.write(parts_of(folded, counted, stopped, now), number)
+            at = pc.max(counted["log_ts"].cast(pa.int64())).as_py()
+            until = max((one for one in (until, at) if one is not None), default=None)
+            if again:
+                made_again[str(number)] = sorted(again)
+    about: dict[str, Any] = {"lag": {"days": lag.files, "rows": lag.rows}, "seen": sorted(seen), "again": made_again}
+    about |= {"asked": [asked.file, asked.marks], "groups": [groups.file, groups.marks], "last_commit": until}
+    found = folding.told
+    found["open"]["partition_lag"] = {"days": open_lag.files, "rows": open_lag.rows}
+    found["kept"] |= {"sums": sums.told, "newest": newest.told}
+    return {**found, **about}
+
+
+class _Finals:
+    """From when on each group's rows of lag are to be made, and which of them are final then; times per group of a bucket."""
+
+    def __init__(self, of: News, bucket: Bucket, before: Mapping[str, int], now: Mapping[str, int], again: Iterable[str]) -> None:
+        was = {**before, **dict.fromkeys(again, -NEVER)}
+        usual, will = [-NEVER if one is None else one for one in (of.was_settled, of.settled)]
+        self.after: Int64 = np.array([was.get(group, usual) for group in bucket.groups], np.int64)
+        self.until: Int64 = np.array([now.get(group, will) for group in bucket.groups], np.int64)
+        # What replays may ask for begins where anybody looked last.
+        self.since: Int64 = self.after if of.looked is None else np.minimum(self.after, of.looked)
+
+
+class _Lag:
+    """A bucket's rows of `partition_lag`, as often as they are asked for; written the first time."""
+
+    def __init__(self, of: News, bucket: Bucket, lives: Lives, finals: _Finals, out: ByDay, open_: ByDay) -> None:
+        self._about, self._finals, self._out, self._open = (bucket, lives, of.sampled.now_ids), finals, out, open_
+        self._written = False
+        self.newest: list[pa.RecordBatch] = []
+        self.newest_final: list[pa.RecordBatch] = []
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        first, self._written = not self._written, True
+        for found in lag_rows(*self._about, self._finals.since):
+            if first:
+                self._write(found)
+            yield found.rows
+
+    def _write(self, found: Found) -> None:
+        group = self._about[0].key_group[found.key]
+        new = found.known_at > self._finals.after[group]
+        final = found.known_at <= self._finals.until[group]
+        self.newest.append(found.newest())
+        self.newest_final.append(found.newest(final))
+        for rows, out in ((new & final, self._out), (new & ~final, self._open)):
+            out.write(found.rows.take(pa.array(np.flatnonzero(rows))), found.time[rows])
+
+
+def _instants(of: News) -> Int64:
+    """Where sums are cut: at samples, and at what was a sample when the last audit ended."""
+    known = {one for one in (of.was_settled, of.settled, of.looked) if one is not None}
+    return np.array(sorted({*of.sampled.instants, *known}), np.int64)
+
+
+def _new_sums(of: News, bucket: int) -> pa.Table:
+    """The new commits: summed up between samples that are settled, and one by one after them."""
+    rows = read_bucket(of.sums, bucket)
+    summed = rows.slice(0, 0) if of.settled is None else rows.filter(pc.less_equal(rows["max_ts"], of.settled))
+    return pa.concat_tables([summed, kept_rows({"tail": of.tail}, "tail", SUMS, bucket)])
+
+
+def _again(of: News, bucket: int, before: Before, told: pa.Table, new: pa.Table) -> set[str]:
+    """The groups of a bucket that are made again from their beginning: something older than what is final came in, or what
+    their steps or lag were made with has changed.
+    """
+    found = {group for group, (*_, unnamed) in before.states.items() if any(one in of.names for one in unnamed)}
+    if of.anew:
+        known = told.filter(pc.is_in(told["topic"], pa.array(sorted(of.anew), pa.string())))
+        found.update(known["group_id"].unique().to_pylist())
+    if of.was_settled is None:
+        return found
+    first = pc.min_element_wise(new["ts"], new["live_ts"])
+    firsts = pa.table({"g": new["group_id"], "at": first}).group_by("g", use_threads=False).aggregate([("at", "min")])
+    times = [(row["g"], row["at_min"]) for row in firsts.to_pylist()]
+    for batch in in_log_order(of.rest, bucket):
+        stamps = batch.column("timestamp").cast(pa.int64()).to_pylist()
+        keys = batch.column("key").to_pylist()
+        times += [(group_of(key).decode(errors="replace"), at) for key, at in zip(keys, stamps, strict=True) if at is not None]
+    found.update(group for group, at in times if at <= before.settled.get(group, of.was_settled))
+    return found
+
+
+def _but(rows: pa.Table, groups: Iterable[str]) -> pa.Table:
+    gone = sorted(groups)
+    return rows.filter(pc.invert(pc.is_in(rows["group_id"], pa.array(gone, pa.string())))) if gone else rows

@@ -1,0 +1,235 @@
+"""What `replaying` does for a bucket's groups, gone on with: only what is new is replayed, and what may still change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from heapq import merge
+from itertools import chain, groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from counterpoise.pipeline.direct.files.day_rows import DayRows
+from counterpoise.pipeline.direct.files.marked_file import Marked, marked_batches
+from counterpoise.pipeline.direct.files.one_file import OneFile
+from counterpoise.pipeline.direct.groups.folding import micros
+from counterpoise.pipeline.direct.groups.rest import in_log_order
+from counterpoise.pipeline.direct.lag.asked_lag import LagKnown
+from counterpoise.pipeline.direct.report.reporting import GroupKinds, found_in, reported
+from counterpoise.pipeline.direct.report.strategy_sums import SLIM, StrategySums, strategies_of_groups
+from counterpoise.pipeline.folds.replay_fold import Replay
+from counterpoise.pipeline.folds.replay_memo import Plans
+from counterpoise.pipeline.incremental.judging_on import News
+from counterpoise.pipeline.incremental.kept_file import KeptFile, kept_rows
+from counterpoise.pipeline.incremental.kept_replays import REPLAYS_KEPT, Again, read_again, replays_on
+from counterpoise.pipeline.incremental.stored_rows import stored_records
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.generations import generation_row
+from counterpoise.pipeline.replays import COLUMNS, replay_batch
+from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT, METRICS, REPLAYS
+from counterpoise.wire.offsets_topic import decode_record
+
+__all__ = ["ToReplay", "replay_on"]
+
+_REPLAYS, _METRICS, _REPORT = (arrow_schema(StructType(table.fields[1:])) for table in (REPLAYS, METRICS, GROUP_REPORT))
+_SLIM = pa.schema([_METRICS.field(name) for name in SLIM])
+_GENERATION = b"\x00\x02"
+_AT_ONCE = 512
+_GROUPS_AT_ONCE = 500
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ToReplay:
+    """What a task needs of one cluster.
+
+    Attributes
+    ----------
+    news : News
+    strategies : tuple of str
+    asked : Marked
+        The lag that was set aside.
+    seen : tuple of int
+        The instants that count for it, ascending.
+    groups : Marked
+        What is known of groups.
+    again : mapping
+        Bucket -> groups that are made again from their stored records.
+    until, end : int
+        When the last step or commit of the cluster was, and its last record of any kind, in microseconds.
+    """
+
+    news: News
+    strategies: tuple[str, ...]
+    asked: Marked
+    seen: tuple[int, ...]
+    groups: Marked
+    again: Mapping[int, Sequence[str]]
+    until: int
+    end: int
+
+
+def replay_on(of: ToReplay, buckets: Sequence[int]) -> dict[str, Any]:
+    """Write files of tables from `replays` on, and of what is left for the next audit; what the task tells."""
+    sums, kinds = StrategySums(), GroupKinds()
+    replayed = 0
+    with (
+        _Measured(of.news.folder, "final", _SLIM) as final,
+        _Measured(of.news.folder, "open", COLUMNS) as unsettled,
+        DayRows(of.news.folder, "report", _REPORT, of.end) as report,
+        OneFile(of.news.folder, "findings", arrow_schema(FINDINGS)) as findings,
+        KeptFile(of.news.base, "kept", REPLAYS_KEPT) as standing,
+        KeptFile(of.news.base, "kept", COLUMNS) as open_rows,
+        KeptFile(of.news.base, "kept", _SLIM) as figures,
+    ):
+        known: list[Row] = []
+        told = [_SLIM.empty_table()]
+        for number in buckets:
+            replayed += _replay(of, number, final, unsettled, standing)
+            made, may_change = final.take(), unsettled.take()
+            old = kept_rows(of.news.kept, "figures", _SLIM, number)
+            gone = pa.array(of.again.get(number, ()), pa.string())
+            whole = pa.concat_tables([old.filter(pc.invert(pc.is_in(old["group_id"], gone))), made])
+            figures.write(whole, number)
+            open_rows.write(may_change, number)
+            told += [whole, may_change.select(_SLIM.names)]
+            known += [row for batch in marked_batches(of.groups, number) for row in batch.to_pylist()]
+            if len(known) >= _GROUPS_AT_ONCE or number == buckets[-1]:
+                whole = pa.concat_tables(told)
+                sums.add(whole)
+                if known:
+                    groups = reported(known, dict(strategies_of_groups(whole)), of.news.name, of.until)
+                    kinds.add(groups)
+                    report.write(groups.select(_REPORT.names))
+                    findings.write(found_in(groups))
+                known, told = [], [_SLIM.empty_table()]
+    tables = {**final.told, "group_report": report.told}
+    kept = {"replays": standing.told, "open": open_rows.told, "figures": figures.told}
+    about = {"tables": tables, "open": unsettled.told, "kept": kept, "replayed": replayed}
+    return {**about, "findings": findings.file, "groups": kinds.told, **sums.told}
+
+
+def _replay(of: ToReplay, number: int, final: _Measured, unsettled: _Measured, standing: KeptFile) -> int:
+    """The replays of a bucket; how many generations were looked at."""
+    known = LagKnown(of.asked, number, np.array(of.seen, np.int64))
+    stored = stored_records(of.news.out, of.news.name, of.again.get(number, ()), classic=True)
+    before = read_again(of.news.kept, number, stored)
+    kept: list[Mapping[str, Any]] = []
+    count = 0
+
+    def tell(replay: Replay, is_final: bool) -> None:
+        (final if is_final else unsettled).add(of.news.name, replay)
+
+    def asked(row: Row) -> Row:
+        return {**row, "lag": known.at(row["group_id"], micros(row["log_ts"]))} if row["members"] else row
+
+    def counted(rows: Iterable[Row]) -> Iterator[Row]:
+        nonlocal count
+        for row in rows:
+            count += 1
+            yield row
+
+    def go_on(group: str, new: Iterator[Row]) -> None:
+        again = Again.of(before[group]) if group in before else Again()
+        was = of.news.was_settled
+        old = (row if was is not None and micros(row["log_ts"]) <= was else asked(row) for row in again.rows)
+        rows = counted(chain(old, map(asked, merge(stored.get(group, ()), new, key=_place))))
+        kept.append(replays_on(again, rows, of.strategies, _plans(), of.news.settled, tell).kept(group))
+
+    new = set()
+    for group, rows in groupby(_generations(of.news.rest, number), key=lambda row: str(row["group_id"])):
+        new.add(group)
+        go_on(group, rows)
+    idle = []
+    for group in sorted({*before, *stored} - new):
+        if group in before and _is_settled(before[group]["times"], of.news.was_settled):
+            idle.append(group)
+            kept.append(before[group])
+        else:
+            go_on(group, iter(()))
+    final.settle()
+    unsettled.settle()
+    old = kept_rows(of.news.kept, "open", COLUMNS, number)
+    unsettled.write(old.filter(pc.is_in(old["group_id"], pa.array(idle, pa.string()))))
+    standing.write(pa.Table.from_pylist(kept, REPLAYS_KEPT), number)
+    return count
+
+
+def _is_settled(times: Sequence[int], was_settled: int | None) -> bool:
+    return was_settled is not None and all(at <= was_settled for at in times)
+
+
+def _place(row: Row) -> tuple[int, int]:
+    return row["log_partition"], row["log_offset"]
+
+
+def _generations(rest: Marked, number: int) -> Iterator[Row]:
+    for batch in in_log_order(rest, number):
+        for raw in batch.to_pylist():
+            if raw["key"] is not None and raw["key"][:2] == _GENERATION:
+                row = generation_row(raw, decode_record(raw["key"], raw["value"]))
+                if row is not None:
+                    yield row
+
+
+class _Measured:
+    """Replays to files of `replays` and `metrics`, some hundreds at a time; of `columns` they are held until they are taken."""
+
+    def __init__(self, folder: str, kind: str, columns: pa.Schema) -> None:
+        self._columns = columns
+        schemas = {"replays": _REPLAYS, "metrics": _METRICS}
+        self._tables = {name: DayRows(folder, f"{kind}-{name}", schema) for name, schema in schemas.items()}
+        self._open = ExitStack()
+        self._pending: list[tuple[str, Replay]] = []
+        self._weight = 0
+        self._made: list[pa.RecordBatch] = []
+
+    def __enter__(self) -> _Measured:
+        for one in self._tables.values():
+            self._open.enter_context(one)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Files by table, complete when this is closed."""
+        return {name: rows.told for name, rows in self._tables.items()}
+
+    def add(self, cluster: str, replay: Replay) -> None:
+        """One replay."""
+        self._pending.append((cluster, replay))
+        self._weight += 1 + len(replay.owner) // 64
+        if self._weight >= _AT_ONCE:
+            self.settle()
+
+    def settle(self) -> None:
+        """Write all that was added."""
+        if self._pending:
+            self.write(pa.Table.from_batches([replay_batch(self._pending)]))
+            self._pending, self._weight = [], 0
+
+    def write(self, rows: pa.Table) -> None:
+        """Rows of `MEASURED_REPLAYS`."""
+        for batch in rows.to_batches():
+            for name, schema in (("replays", _REPLAYS), ("metrics", _METRICS)):
+                self._tables[name].write(batch.select(schema.names))
+            self._made.append(batch.select(self._columns.names))
+
+    def take(self) -> pa.Table:
+        """All rows since this was asked last."""
+        made, self._made = self._made, []
+        return pa.Table.from_batches(made, self._columns)
+
+
+@cache
+def _plans() -> Plans:
+    """One for all tasks of a worker: what was asked in one bucket need not be asked in another one. It changes no result."""
+    return Plans()
