@@ -31,7 +31,7 @@ from benchmarks.process_watch import Watch
 from benchmarks.scale_chart import scale_chart
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.session import local_session
-from counterpoise.pipeline.source.sources import count_records, is_plain
+from counterpoise.pipeline.source.layout import count_records, is_plain
 from counterpoise.pipeline.synthetic.capture import synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
 

@@ -14,7 +14,8 @@ import pytest
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline import decode
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.source.sources import check_source, count_records, is_plain, read_capture
+from counterpoise.pipeline.source.layout import check_source, count_records, is_plain
+from counterpoise.pipeline.source.sources import read_capture
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

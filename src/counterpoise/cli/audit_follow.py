@@ -90,7 +90,7 @@ def follow(wanted: Wanted) -> None:
     from counterpoise.pipeline.follow.audits import Job
     from counterpoise.pipeline.gateway import without_sigterm
     from counterpoise.pipeline.session import local_session
-    from counterpoise.pipeline.source.sources import check_source
+    from counterpoise.pipeline.source.layout import check_source
 
     folder = wanted.out / "capture" if wanted.source is None else Path(wanted.source)
     with _recorded(settings, folder) as watch, _shown() as show:

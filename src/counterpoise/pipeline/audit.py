@@ -17,17 +17,10 @@ from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.run import Progress, Run
 from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.anonymous import fingerprint
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.source.sources import (
-    ONLY_RECORDS,
-    Capture,
-    check_columns,
-    check_source,
-    count_records,
-    is_plain,
-    read_capture,
-    reading,
-)
+from counterpoise.pipeline.source.layout import check_source, count_records, is_plain
+from counterpoise.pipeline.source.sources import ONLY_RECORDS, check_columns, read_capture, reading
 from counterpoise.pipeline.store import Catalog, check_target
 
 __all__ = ["AuditResult", "Source", "audit", "check_kept", "check_out", "result_of", "run_audit"]

@@ -25,8 +25,8 @@ from counterpoise.pipeline.rebalances import rebalances, topic_names
 from counterpoise.pipeline.replays import measured_replays, metrics, replays
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.anonymous import anonymous, fingerprint
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice, within
-from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.stops import stops
 from counterpoise.pipeline.store import Catalog, Folder
 from counterpoise.pipeline.summary import (

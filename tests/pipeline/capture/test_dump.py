@@ -29,7 +29,8 @@ from counterpoise.pipeline.capture.dump_rows import Read
 from counterpoise.pipeline.capture.segments import from_segments
 from counterpoise.pipeline.rebalances import steps_of_group
 from counterpoise.pipeline.records.generations import generation_batches
-from counterpoise.pipeline.source.sources import check_source, count_records, read_capture
+from counterpoise.pipeline.source.layout import check_source, count_records
+from counterpoise.pipeline.source.sources import read_capture
 from tests.java import java_home
 from tests.kafka_broker import LIBS, SETTINGS, Broker
 from tests.pipeline.capture.test_segments import varint

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.source.sources import check_source
+from counterpoise.pipeline.source.layout import check_source
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.live_groups import LiveGroup
 from tests.pipeline.capture.test_capture import (

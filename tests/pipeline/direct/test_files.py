@@ -14,8 +14,8 @@ from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
 from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA, raw_batches
 from counterpoise.pipeline.direct.groups.rest import split_off
 from counterpoise.pipeline.direct.tasks import Piece, Stretch, pieces_of
+from counterpoise.pipeline.source.capture import Capture, Local
 from counterpoise.pipeline.source.plain_files import RAW, plain_files
-from counterpoise.pipeline.source.sources import Capture, Local
 from counterpoise.pipeline.tables import day_folder
 
 RECORDS = "consumer_offsets.parquet"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from counterpoise.pipeline.incremental import increment
 from counterpoise.pipeline.incremental import update as updating
-from counterpoise.pipeline.incremental.by_tasks import ByTasks
 from counterpoise.pipeline.incremental.folded import fold_replays, fold_steps
 from counterpoise.pipeline.incremental.saved import load
+from counterpoise.pipeline.incremental.spark import increment
+from counterpoise.pipeline.incremental.tasks.by_tasks import ByTasks
 from counterpoise.pipeline.incremental.touched import Group
 from counterpoise.pipeline.incremental.update import update
 from counterpoise.pipeline.incremental.view import View

@@ -6,7 +6,7 @@ from typing import Any
 
 from counterpoise.pipeline.folds.fold_state import from_text, to_text
 from counterpoise.pipeline.folds.history import history_of
-from counterpoise.pipeline.incremental.kept_history import KeptHistory
+from counterpoise.pipeline.incremental.kept.kept_history import KeptHistory
 from tests.pipeline.conftest import Audited
 
 

@@ -11,7 +11,7 @@ import pytest
 from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.folds.replay_fold import Replay, replays_of_group
 from counterpoise.pipeline.folds.replay_memo import Plans
-from counterpoise.pipeline.incremental.kept_replays import Again, replays_on
+from counterpoise.pipeline.incremental.kept.kept_replays import Again, replays_on
 from counterpoise.pipeline.records.generations import generation_rows
 
 NAMES = ("range", "sticky")

@@ -15,8 +15,8 @@ from counterpoise.pipeline.direct.groups.bucket import bucket_of
 from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.direct.groups.held import STEP_COLUMNS
 from counterpoise.pipeline.direct.judging import counts_of
-from counterpoise.pipeline.incremental.kept_file import kept_rows
-from counterpoise.pipeline.incremental.kept_sums import SUMS, compacted, single_sums, tail_of
+from counterpoise.pipeline.incremental.kept.kept_file import kept_rows
+from counterpoise.pipeline.incremental.kept.kept_sums import SUMS, compacted, single_sums, tail_of
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import OFFSET_COMMITS, REBALANCES
 

@@ -20,7 +20,8 @@ from counterpoise.pipeline.incremental.touched import (
     news_of,
     topic_names_in,
 )
-from counterpoise.pipeline.source.sources import Capture, read_capture
+from counterpoise.pipeline.source.capture import Capture
+from counterpoise.pipeline.source.sources import read_capture
 from tests.pipeline.conftest import SHOP
 
 if TYPE_CHECKING:

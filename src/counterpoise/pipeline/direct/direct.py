@@ -23,7 +23,7 @@ from counterpoise.pipeline.direct.report.ranks import rank_findings
 from counterpoise.pipeline.direct.report.totals import told_sums
 from counterpoise.pipeline.direct.tasks import Stretch, pieces_of, work_on
 from counterpoise.pipeline.schemas import RECORDS
-from counterpoise.pipeline.source.sources import Capture
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.store import Folder
 from counterpoise.pipeline.summary import Found, Sums
 from counterpoise.pipeline.tables import day_folder

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from counterpoise.pipeline.source.sources import Capture
+from counterpoise.pipeline.source.capture import Capture
 
 __all__ = ["Piece", "Stretch", "pieces_of", "scratch", "work_on"]
 

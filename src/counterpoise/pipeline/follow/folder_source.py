@@ -19,7 +19,7 @@ from counterpoise.errors import OptionError
 from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC
 from counterpoise.pipeline.capture.datasource import RECORDS
 from counterpoise.pipeline.capture.positions import from_json, share_out, to_json
-from counterpoise.pipeline.source.sources import RECORDS_FILE
+from counterpoise.pipeline.source.layout import RECORDS_FILE
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.capture.cluster import Place

@@ -23,7 +23,7 @@ from counterpoise.pipeline.follow.tail import HEAVY, Tail
 from counterpoise.pipeline.incremental.folded import STEP_STATES
 from counterpoise.pipeline.incremental.journal import Journal
 from counterpoise.pipeline.incremental.saved import load
-from counterpoise.pipeline.source.sources import check_source
+from counterpoise.pipeline.source.layout import check_source
 
 __all__ = ["Follow", "Pace", "Status"]
 

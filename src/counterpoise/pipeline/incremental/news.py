@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.incremental.saved import ClusterState, moment, text_of
 from counterpoise.pipeline.incremental.seen import Seen, sampled_at, seen_by_spark, seen_in, topic_marks
-from counterpoise.pipeline.source.sources import Capture
+from counterpoise.pipeline.source.capture import Capture
 
 __all__ = ["SETTLED", "Looked", "first_after", "last_settled", "look", "news", "reach"]
 

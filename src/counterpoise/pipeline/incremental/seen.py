@@ -17,7 +17,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import TimestampType
 
 from counterpoise.pipeline.direct.lag.lives import read_lives
-from counterpoise.pipeline.source.sources import Capture
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.timelines.log_ends import log_lives
 
 __all__ = ["Seen", "sampled_at", "seen_by_spark", "seen_in", "topic_ids", "topic_marks"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from counterpoise.pipeline import store
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, moment
-from counterpoise.pipeline.source.sources import Capture
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.summary import (
     Counted,
     Found,

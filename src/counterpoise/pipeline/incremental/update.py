@@ -14,17 +14,18 @@ from pyspark.sql import SparkSession
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import AuditResult, check_out, result_of
 from counterpoise.pipeline.folds.replay_fold import comparable
-from counterpoise.pipeline.incremental.increment import Increment
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
-from counterpoise.pipeline.incremental.new_records import Decoded
 from counterpoise.pipeline.incremental.news import look
 from counterpoise.pipeline.incremental.saved import ClusterState, identity_of, load
+from counterpoise.pipeline.incremental.spark.increment import Increment
+from counterpoise.pipeline.incremental.spark.new_records import Decoded
 from counterpoise.pipeline.incremental.summing import counted_of, told_in_full, write_summary
-from counterpoise.pipeline.incremental.task_update import can_go_by_tasks, update_by_tasks
+from counterpoise.pipeline.incremental.tasks.task_update import can_go_by_tasks, update_by_tasks
 from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.source.sources import check_source, count_records, is_plain, read_capture, reading
+from counterpoise.pipeline.source.layout import check_source, count_records, is_plain
+from counterpoise.pipeline.source.sources import read_capture, reading
 from counterpoise.pipeline.summary import found_of, sums_of
 
 __all__ = ["check_kept_up", "run_update", "update", "update_session"]

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from counterpoise.pipeline import store
 from counterpoise.pipeline.direct.tasks import work_on
 from counterpoise.pipeline.incremental.journal import Journal, files_in
-from counterpoise.pipeline.incremental.stored_rows import but_groups
+from counterpoise.pipeline.incremental.kept.stored_rows import but_groups
 from counterpoise.pipeline.incremental.touched import Group
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.store import Folder

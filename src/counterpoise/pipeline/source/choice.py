@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from counterpoise.errors import OptionError
-from counterpoise.pipeline.source.sources import Capture
+from counterpoise.pipeline.source.capture import Capture
 
 __all__ = ["Choice", "instant", "within"]
 

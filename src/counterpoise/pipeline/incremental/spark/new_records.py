@@ -17,8 +17,8 @@ from counterpoise.pipeline.direct.tasks import Stretch
 from counterpoise.pipeline.incremental.news import news
 from counterpoise.pipeline.incremental.saved import ClusterState
 from counterpoise.pipeline.incremental.view import View
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.summary import Kinds, added_kinds, kinds_of
 
 __all__ = ["Decoded", "decode_news"]

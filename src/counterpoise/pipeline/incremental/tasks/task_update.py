@@ -13,18 +13,18 @@ from pyspark.sql import SparkSession
 from counterpoise.pipeline import store
 from counterpoise.pipeline.clusters import decode_errors
 from counterpoise.pipeline.direct.groups.folding import micros
-from counterpoise.pipeline.incremental.by_tasks import ByTasks, Places
 from counterpoise.pipeline.incremental.folded import STEP_STATES
 from counterpoise.pipeline.incremental.journal import HandOver, Journal
 from counterpoise.pipeline.incremental.news import Looked, last_settled
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, moment, text_of
 from counterpoise.pipeline.incremental.summing import counted_of, told_in_full, write_summary
+from counterpoise.pipeline.incremental.tasks.by_tasks import ByTasks, Places
 from counterpoise.pipeline.incremental.view import View
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.summary import added_kinds
 from counterpoise.pipeline.tables import folder_of
 

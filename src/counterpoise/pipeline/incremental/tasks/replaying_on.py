@@ -25,10 +25,10 @@ from counterpoise.pipeline.direct.report.reporting import GroupKinds, found_in, 
 from counterpoise.pipeline.direct.report.strategy_sums import SLIM, StrategySums, strategies_of_groups
 from counterpoise.pipeline.folds.replay_fold import Replay
 from counterpoise.pipeline.folds.replay_memo import Plans
-from counterpoise.pipeline.incremental.judging_on import News
-from counterpoise.pipeline.incremental.kept_file import KeptFile, kept_rows
-from counterpoise.pipeline.incremental.kept_replays import REPLAYS_KEPT, Again, read_again, replays_on
-from counterpoise.pipeline.incremental.stored_rows import stored_records
+from counterpoise.pipeline.incremental.kept.kept_file import KeptFile, kept_rows
+from counterpoise.pipeline.incremental.kept.kept_replays import REPLAYS_KEPT, Again, read_again, replays_on
+from counterpoise.pipeline.incremental.kept.stored_rows import stored_records
+from counterpoise.pipeline.incremental.tasks.judging_on import News
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.generations import generation_row
 from counterpoise.pipeline.replays import COLUMNS, replay_batch

@@ -16,8 +16,8 @@ from counterpoise.pipeline.direct.files.day_rows import DayRows
 from counterpoise.pipeline.direct.groups.folding import Folded, Folding
 from counterpoise.pipeline.direct.groups.held import STEP_COLUMNS
 from counterpoise.pipeline.incremental.folded import STEP_STATES
-from counterpoise.pipeline.incremental.group_state import GroupState, Kind, counted_kinds, first_unsettled
-from counterpoise.pipeline.incremental.kept_file import Kept, KeptFile, StatesFile, kept_rows, kept_states
+from counterpoise.pipeline.incremental.kept.kept_file import Kept, KeptFile, StatesFile, kept_rows, kept_states
+from counterpoise.pipeline.incremental.tasks.group_state import GroupState, Kind, counted_kinds, first_unsettled
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import REBALANCES
 

@@ -12,7 +12,7 @@ from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.folds.fold_state import from_text, to_text
 from counterpoise.pipeline.folds.replay_fold import Replay, ReplayFold
 from counterpoise.pipeline.folds.replay_memo import Plans
-from counterpoise.pipeline.incremental.kept_file import Kept, kept_rows
+from counterpoise.pipeline.incremental.kept.kept_file import Kept, kept_rows
 
 __all__ = ["REPLAYS_KEPT", "Again", "asked_again", "read_again", "replays_on"]
 

@@ -24,12 +24,12 @@ from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
 from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, Found, lag_rows
 from counterpoise.pipeline.direct.lag.lives import Lives, read_lives
 from counterpoise.pipeline.direct.report.reporting import PARTS
-from counterpoise.pipeline.incremental.folding_on import Before, FoldingOn
-from counterpoise.pipeline.incremental.kept_file import Kept, KeptFile, kept_rows
-from counterpoise.pipeline.incremental.kept_replays import asked_again
-from counterpoise.pipeline.incremental.kept_sums import SUMS, compacted, single_sums
-from counterpoise.pipeline.incremental.newest_lag import NEWEST, newest_of
-from counterpoise.pipeline.incremental.stored_rows import stored_commits, stored_records
+from counterpoise.pipeline.incremental.kept.kept_file import Kept, KeptFile, kept_rows
+from counterpoise.pipeline.incremental.kept.kept_replays import asked_again
+from counterpoise.pipeline.incremental.kept.kept_sums import SUMS, compacted, single_sums
+from counterpoise.pipeline.incremental.kept.newest_lag import NEWEST, newest_of
+from counterpoise.pipeline.incremental.kept.stored_rows import stored_commits, stored_records
+from counterpoise.pipeline.incremental.tasks.folding_on import Before, FoldingOn
 
 __all__ = ["News", "judge_on"]
 

@@ -16,14 +16,14 @@ from counterpoise.pipeline.direct.commits.decoding import Wanted
 from counterpoise.pipeline.direct.direct import Direct, sampled_in
 from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.direct.tasks import Stretch, scratch, work_on
-from counterpoise.pipeline.incremental.judging_on import News, judge_on
-from counterpoise.pipeline.incremental.kept_file import Kept
-from counterpoise.pipeline.incremental.kept_sums import tail_of
-from counterpoise.pipeline.incremental.replaying_on import ToReplay, replay_on
+from counterpoise.pipeline.incremental.kept.kept_file import Kept
+from counterpoise.pipeline.incremental.kept.kept_sums import tail_of
+from counterpoise.pipeline.incremental.kept.stored_rows import stored_instants
 from counterpoise.pipeline.incremental.saved import ClusterState, moment
-from counterpoise.pipeline.incremental.stored_rows import stored_instants
+from counterpoise.pipeline.incremental.tasks.judging_on import News, judge_on
+from counterpoise.pipeline.incremental.tasks.replaying_on import ToReplay, replay_on
 from counterpoise.pipeline.incremental.touched import Group
-from counterpoise.pipeline.source.sources import Capture
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.store import Folder
 from counterpoise.pipeline.tables import day_folder
 

@@ -18,7 +18,7 @@ from counterpoise.pipeline.direct.commits.sums import NEVER, Marks, Sums, mark_c
 from counterpoise.pipeline.direct.commits.sums_file import BUCKETS, read_bucket
 from counterpoise.pipeline.direct.groups.bucket import Bucket
 from counterpoise.pipeline.direct.groups.held import coded
-from counterpoise.pipeline.incremental.kept_file import KeptFile
+from counterpoise.pipeline.incremental.kept.kept_file import KeptFile
 
 __all__ = ["SUMS", "compacted", "single_sums", "tail_of"]
 

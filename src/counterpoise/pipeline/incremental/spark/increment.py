@@ -16,11 +16,11 @@ from counterpoise.pipeline.clusters import union
 from counterpoise.pipeline.group_report import finished_report, report_parts
 from counterpoise.pipeline.incremental.folded import REPLAY_STATES, STEP_STATES, fold_replays, fold_steps
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
-from counterpoise.pipeline.incremental.lag_news import lag_news
-from counterpoise.pipeline.incremental.new_records import Decoded, decode_news
 from counterpoise.pipeline.incremental.news import Looked, first_after, last_settled
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, moment, text_of
 from counterpoise.pipeline.incremental.seen import topic_ids
+from counterpoise.pipeline.incremental.spark.lag_news import lag_news
+from counterpoise.pipeline.incremental.spark.new_records import Decoded, decode_news
 from counterpoise.pipeline.incremental.touched import (
     Group,
     Moments,
@@ -36,8 +36,8 @@ from counterpoise.pipeline.rebalances import group_records
 from counterpoise.pipeline.replays import replay_inputs
 from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.schemas import METRICS, REBALANCES, REPLAYS, TABLES
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.source.sources import Capture
 from counterpoise.pipeline.stops import stops
 from counterpoise.pipeline.tables import folder_of
 from counterpoise.pipeline.timelines.timeline import KEY, committed

@@ -9,7 +9,7 @@ from typing import Any
 from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.direct.groups.kicks import Kicks
 from counterpoise.pipeline.folds.fold_state import from_text, to_text
-from counterpoise.pipeline.incremental.kept_history import KeptHistory
+from counterpoise.pipeline.incremental.kept.kept_history import KeptHistory
 from counterpoise.pipeline.rebalances import StepsFold
 
 __all__ = ["GroupState", "Kind", "counted_kinds", "first_unsettled"]
