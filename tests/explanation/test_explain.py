@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 
@@ -127,9 +129,12 @@ def test_capacities_are_named_where_they_differ() -> None:
         ("q", 0, "topic 'q' does not exist in this group; there are: t, u, w, z"),
         ("t", 8, "t-8 does not exist; partitions of t: 0 to 7"),
         ("t", -1, "t--1 does not exist; partitions of t: 0 to 7"),
+        ("t", "1", "t: '1' is no partition index"),
+        ("t", 1.0, "t: 1.0 is no partition index"),
+        ("t", True, "t: True is no partition index"),
     ],
 )
-def test_what_does_not_exist_is_one_clear_error(topic: str, partition: int, message: str) -> None:
+def test_what_does_not_exist_is_one_clear_error(topic: str, partition: Any, message: str) -> None:
     """The message says what there is."""
     with pytest.raises(SnapshotError, match=message):
         explain(GROUP, assign(GROUP, "sticky"), topic, partition)

@@ -13,6 +13,8 @@ from counterpoise.errors import OptionError, SnapshotError
 from counterpoise.laws import NamedMove, verify
 from counterpoise.model.problem import UNOWNED
 from counterpoise.planning.assign import assign
+from counterpoise.planning.compare import compare
+from counterpoise.simulation.simulate import simulate
 from counterpoise.snapshot import Group, Member
 from tests.strategies import groups
 
@@ -163,3 +165,14 @@ def test_a_plan_whose_mappings_were_edited_is_judged_as_edited(strategy: str, pa
     member = next(name for name, topics in mapping.items() if topics)
     mapping[member] = {}
     assert verify(PAIR, plan) != []
+
+
+def test_one_name_is_no_list_of_laws() -> None:
+    with pytest.raises(OptionError, match="laws: a list of names is wanted, not 'valid'"):
+        verify(PAIR, assign(PAIR, "sticky"), "valid")
+
+
+def test_one_name_is_no_list_of_strategies() -> None:
+    for compared in (lambda: compare(PAIR, "sticky"), lambda: simulate("scale-out", "sticky")):
+        with pytest.raises(OptionError, match="strategies: a list of names is wanted, not 'sticky'"):
+            compared()

@@ -15,6 +15,13 @@ from counterpoise.model.withhold import withhold
 
 REFUSED = [
     ("negative members", {"n_members": -1}, "n_members: -1 is negative"),
+    ("half a member", {"n_members": 2.5}, "n_members: a whole number is wanted, not 2.5"),
+    ("yes for a number", {"n_members": True}, "n_members: a whole number is wanted, not True"),
+    ("nothing for a number", {"n_members": None}, "n_members: a whole number is wanted, not None"),
+    ("more members than codes", {"n_members": 2**31}, "n_members: 2147483648 are more than the"),
+    ("owners in lists of different lengths", {"previous_owner": [[0], [1, 0]]}, "previous_owner: a flat list of integers"),
+    ("lags in lists of different lengths", {"lag": [[0], [1, 0]]}, "lag: a flat list of integers"),
+    ("a word for racks", {"racks": "a"}, "racks: a Racks is wanted, not str"),
     ("topics that fall", {"topic_start": [0, 3, 2]}, "topic_start: must start at 0 and never fall"),
     ("topics that do not start at 0", {"topic_start": [1, 3, 4]}, "topic_start: must start at 0"),
     ("no topics at all", {"topic_start": []}, "topic_start: at least the leading 0"),
@@ -63,6 +70,16 @@ def test_a_problem_cannot_be_changed() -> None:
         problem.previous_owner[0] = 1
     with pytest.raises(AttributeError, match="read-only"):
         problem.lag = None
+
+
+def test_racks_are_kept_as_read_only_arrays_of_their_own() -> None:
+    of_member = np.array([0, 1], np.int64)
+    racks = build(racks=Racks(of_member, [0, 1, 1, 1, 1], [1])).racks  # type: ignore[arg-type]
+    of_member[0] = 1
+    assert racks is not None
+    assert [part.tolist() for part in vars(racks).values()] == [[0, 1], [0, 1, 1, 1, 1], [1]]
+    assert [str(part.dtype) for part in vars(racks).values()] == ["int32", "int64", "int32"]
+    assert not any(part.flags.writeable for part in vars(racks).values())
 
 
 def test_a_problem_does_not_follow_later_edits_of_its_input() -> None:

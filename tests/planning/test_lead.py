@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -79,12 +81,21 @@ def test_unreadable_user_data_is_no_history_and_never_fatal() -> None:
         ([{"id": "a"}], r"members\[0\]: metadata is missing"),
         ({"a": None}, "member 'a', metadata: bytes or hex text is wanted, not NoneType"),
         ({"a": 50}, "member 'a', metadata: bytes or hex text is wanted, not int"),
+        ([{"id": 5, "metadata": b""}], r"members\[0\]: id 5, instance_id None: text is wanted"),
+        ([JoinMember("a", b"", 5)], r"members\[0\]: id 'a', instance_id 5: text is wanted"),  # type: ignore[arg-type]
+        ([b""], r"members\[0\]: id and metadata are wanted, not bytes"),
+        (None, "members: a list of members is wanted, not None"),
     ],
-    ids=["not hex", "an id twice", "no metadata", "nothing", "a number"],
+    ids=["not hex", "an id twice", "no metadata", "nothing", "a number", "no text", "no instance", "bytes alone", "nobody"],
 )
-def test_wrong_members_are_named(members: list[object], message: str) -> None:
+def test_wrong_members_are_named(members: Any, message: str) -> None:
     with pytest.raises(SnapshotError, match=message):
-        lead("sticky", {"t": 1}, members)  # type: ignore[arg-type]
+        lead("sticky", {"t": 1}, members)
+
+
+def test_topics_are_wanted_by_name() -> None:
+    with pytest.raises(SnapshotError, match=r"topics: \{name: partition count\} is wanted, not \['t'\]"):
+        lead("sticky", ["t"], {})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("count", [-3, 2.5, True, 10**12, {}, {"racks": []}, {"partitions": 2, "racks": [["a"]]}])

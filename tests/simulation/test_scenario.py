@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,14 +72,17 @@ def test_an_event_after_the_end_and_a_second_delete_are_errors() -> None:
         read_scenario(json.dumps(twice), toml=False)
 
 
-def test_files_that_are_not_there_or_not_readable_say_so() -> None:
+def test_files_that_are_not_there_or_not_readable_say_so(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"neither a .toml or .json file nor a ready scenario; ready are: autoscale-day"):
         load("rolling")
     with pytest.raises(ScenarioError, match="No such file"):
         load("nowhere.toml")
-    for text, toml in (("x =", True), ("{", False)):
+    for text, toml in (("x =", True), ("{", False), ("[" * 100_000, False), ("x = " + "[" * 100_000, True)):
         with pytest.raises(ScenarioError, match=r"not (TOML|JSON)"):
             read_scenario(text, toml=toml)
+    (tmp_path / "s.toml").write_bytes(b"name = '\xff'")
+    with pytest.raises(ScenarioError, match="byte 8 is not UTF-8; a scenario is text"):
+        load(str(tmp_path / "s.toml"))
 
 
 def test_every_ready_scenario_says_what_it_is_about() -> None:

@@ -55,6 +55,8 @@ def test_a_wrong_snapshot_names_the_path(value: object, message: str) -> None:
 
 
 WRONG: Any = {"a": 2.5}, {"a": "3"}, 1.5, None
+ANY: Any = Group
+A: Any = Member
 BUILT_WRONG = [
     ("a fraction for a count", lambda: Group(WRONG[0], []), "topics.a: a partition count is wanted, not 2.5"),
     ("text for a count", lambda: Group(WRONG[1], []), "topics.a: a partition count is wanted, not '3'"),
@@ -66,11 +68,31 @@ BUILT_WRONG = [
     ("a fraction for a weight", lambda: Group({}, [Member("x", capacity=WRONG[2])]), "members[0].capacity: 1.5"),
     ("a fraction for a lag", lambda: Group({"a": 1}, [], {"a": [WRONG[2]]}), "lag.a[0]: 1.5 is no lag"),
     ("nothing for text", lambda: Group.from_json(WRONG[3]), "not JSON: "),
+    ("bytes that are no UTF-8", lambda: Group.from_json(b'{"topics":{"\xff":1}}'), "not JSON: "),
+    ("lists in lists in lists", lambda: Group.from_json("[" * 100_000), "snapshot: Expected object"),
+    ("more of them", lambda: list(read_groups('{"topics":{"t":' + "[" * 100_000 + "\n{}")), "topics.*: Expected int | object"),
+    ("pairs for topics", lambda: ANY([("t", 1)], []), "topics: {name: partition count} is wanted, not [('t', 1)]"),
+    ("nobody for members", lambda: ANY({}, None), "members: a list of members is wanted, not None"),
+    ("members by name", lambda: ANY({}, {"x": A("x")}), "members: a list of members is wanted, not {'x': "),
+    ("JSON for a member", lambda: ANY({}, [{"id": "x"}]), "members[0]: a Member is wanted, not {'id': 'x'}"),
+    ("a number for a group", lambda: ANY({}, [], None, 5), "group: a name is wanted, not 5"),
+    ("nothing for a list", lambda: Group({}, [A("x", None)]), "members[0].topics: a list of topic names is wanted, not None"),
+    ("names that come once", lambda: Group({}, [A("x", iter("ab"))]), "members[0].topics: a list of topic names is wanted"),
+    ("a number for indices", lambda: owned(A(1).id), "members[0].owned.a: a list of partition indices is wanted, not 1"),
+    ("indices that come once", lambda: owned(iter([0])), "members[0].owned.a: a list of partition indices is wanted"),
+    ("a number for an instance", lambda: Group({}, [A("x", instance_id=3)]), "members[0].instance_id: 3 is no text"),
+    ("a number for a rack", lambda: Group({}, [A("x", rack=3)]), "members[0].rack: 3 is no text"),
+    ("a number for racks", lambda: ANY({"a": Topic(1, A(5).id)}, []), "topics.a.racks: a list of racks per partition"),
+    ("one rack for a list", lambda: ANY({"a": Topic(1, ["abc"])}, []), "topics.a.racks[0]: a list of rack names is wanted"),
+    ("a number in a list", lambda: ANY({"a": Topic(1, [[A(5).id]])}, []), "topics.a.racks[0]: a list of rack names is wanted"),
+    ("a list for lags", lambda: ANY({"a": 1}, [], [1]), "lag: {topic: [records behind]} is wanted, not [1]"),
+    ("a number for lags", lambda: ANY({"a": 1}, [], {"a": 1}), "lag.a: a list of records behind, one per partition"),
+    ("lags without order", lambda: ANY({"a": 1}, [], {"a": {1}}), "lag.a: a list of records behind, one per partition"),
 ]
 
 
-def owned(indices: list[object]) -> object:
-    return Group({"a": 1}, [Member("x", ["a"], {"a": indices})]).problem()  # type: ignore[dict-item]
+def owned(indices: object) -> object:
+    return Group({"a": 1}, [A("x", ["a"], {"a": indices})]).problem()
 
 
 @pytest.mark.parametrize(("build", "message"), [case[1:] for case in BUILT_WRONG], ids=[case[0] for case in BUILT_WRONG])

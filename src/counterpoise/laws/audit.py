@@ -39,6 +39,8 @@ def chosen(laws: Iterable[str] | None) -> frozenset[str]:
     OptionError
         A name that is no law.
     """
+    if isinstance(laws, str):
+        raise OptionError(f"laws: a list of names is wanted, not {laws!r}")
     wanted = frozenset(DEFAULT_LAWS if laws is None else laws)
     unknown = sorted(wanted - LAWS.keys())
     if unknown:

@@ -22,6 +22,8 @@ CONTESTED = -2
 MOST_CAPACITY = 2**31 - 1
 """Largest weight of a member: sums over all members stay exact."""
 
+_MOST_MEMBERS = 2**31 - 1
+"""Their codes are int32."""
 _FEW = 200
 """Up to so many entries a look at a list is quicker than one at an array."""
 _put = object.__setattr__
@@ -132,8 +134,11 @@ class Problem:
         racks: Racks | None = None,
         static_rank: npt.ArrayLike | Sequence[int] | None = None,
     ) -> None:
-        if n_members < 0:
-            raise ProblemError(f"n_members: {n_members} is negative")
+        if isinstance(n_members, bool) or not isinstance(n_members, int | np.integer):
+            raise ProblemError(f"n_members: a whole number is wanted, not {n_members!r}")
+        if not 0 <= n_members <= _MOST_MEMBERS:
+            what = "is negative" if n_members < 0 else f"are more than the {_MOST_MEMBERS} that can be told apart"
+            raise ProblemError(f"n_members: {n_members} {what}")
         put = _put
         put(self, "n_members", int(n_members))
         put(self, "topic_start", _starts("topic_start", topic_start))
@@ -145,10 +150,9 @@ class Problem:
         self._check_subscribers()
         if previous_owner is None:
             previous_owner = np.full(self.n_partitions, UNOWNED, np.int32)
-        put(self, "previous_owner", _frozen("previous_owner", _owners(previous_owner), np.int32, self.n_partitions))
+        put(self, "previous_owner", _owners("previous_owner", previous_owner, self.n_partitions))
         alike = holder is None or holder is previous_owner
-        held = self.previous_owner if alike else _frozen("holder", _owners(holder), np.int32, self.n_partitions)  # type: ignore[arg-type]
-        put(self, "holder", held)
+        put(self, "holder", self.previous_owner if alike else _owners("holder", holder, self.n_partitions))
         weights = np.ones(self.n_members, np.int64) if capacity is None else capacity
         put(self, "capacity", _frozen("capacity", weights, np.int64, self.n_members))
         if (
@@ -162,9 +166,7 @@ class Problem:
             raise ProblemError("lag: a lag is never negative; clamp it first (counterpoise.partition_lag does)")
         if self.lag is not None and float(self.lag.sum(dtype=np.float64)) >= 2.0**62:
             raise ProblemError("lag: the lags sum up to 2**62 or more, which no cluster holds")
-        if racks is not None:
-            _check_racks(racks, self.n_members, self.n_partitions)
-        put(self, "racks", racks)
+        put(self, "racks", None if racks is None else _racks(racks, self.n_members, self.n_partitions))
         rank = np.arange(self.n_members, dtype=np.int32) if static_rank is None else static_rank
         put(self, "static_rank", _frozen("static_rank", rank, np.int32, self.n_members))
         if static_rank is not None and not np.array_equal(np.sort(self.static_rank), np.arange(self.n_members)):
@@ -227,7 +229,7 @@ class Problem:
             claims = previous_owner.copy()
             claims.flags.writeable = False
         else:
-            claims = _frozen("previous_owner", _owners(previous_owner), np.int32, size)  # type: ignore[arg-type]
+            claims = _owners("previous_owner", previous_owner, size)
         for name in _KEPT:
             _put(other, name, getattr(self, name))
         _put(other, "previous_owner", claims)
@@ -244,8 +246,15 @@ def _rebuild(n: int, ts: Int64, ss: Int64, s: Int32, prev: Int32, holder: Int32,
     return Problem(n, ts, ss, s, prev, holder=holder, capacity=cap, lag=lag, racks=racks, static_rank=rank)
 
 
+def _array(name: str, values: object) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:  # lists of different lengths
+        raise ProblemError(f"{name}: a flat list of integers is wanted") from None
+
+
 def _frozen(name: str, values: object, dtype: type, length: int) -> npt.NDArray[Any]:
-    given: npt.NDArray[Any] = np.asarray(values)
+    given = _array(name, values)
     if given.ndim != 1 or len(given) != length:
         raise ProblemError(f"{name}: length {length} is wanted, got shape {given.shape}")
     if given.dtype.kind not in "iu" and given.size:
@@ -261,19 +270,17 @@ def _frozen(name: str, values: object, dtype: type, length: int) -> npt.NDArray[
     return array
 
 
-def _owners(values: npt.ArrayLike | Sequence[int]) -> npt.NDArray[Any]:
+def _owners(name: str, values: object, length: int) -> Int32:
     """Codes beyond int32 have left like any other code that is no member: keep them outside, whatever their width."""
-    given: npt.NDArray[Any] = np.asarray(values)
-    if given.dtype.kind not in "iu" or given.dtype == np.int32:
-        return given
-    limits = np.iinfo(np.int32)
-    return np.asarray(
-        np.clip(given, max(limits.min, int(np.iinfo(given.dtype).min)), min(limits.max, int(np.iinfo(given.dtype).max)))
-    )
+    given = _array(name, values)
+    if given.dtype.kind in "iu" and given.dtype != np.int32:
+        limits, known = np.iinfo(np.int32), np.iinfo(given.dtype)
+        given = np.asarray(np.clip(given, max(limits.min, int(known.min)), min(limits.max, int(known.max))))
+    return _frozen(name, given, np.int32, length)
 
 
 def _starts(name: str, values: object) -> npt.NDArray[Any]:
-    given: npt.NDArray[Any] = np.asarray(values)
+    given = _array(name, values)
     if given.ndim != 1 or not len(given):
         raise ProblemError(f"{name}: at least the leading 0 is wanted, in a list")
     array = _frozen(name, given, np.int64, len(given))
@@ -284,14 +291,16 @@ def _starts(name: str, values: object) -> npt.NDArray[Any]:
     return array
 
 
-def _check_racks(racks: Racks, n_members: int, n_partitions: int) -> None:
-    _check_length("racks.rack_of_member", racks.rack_of_member, n_members)
-    _check_length("racks.replica_start", racks.replica_start, n_partitions + 1)
-    if racks.replica_start[0] != 0 or np.any(np.diff(racks.replica_start) < 0):
-        raise ProblemError("racks.replica_start: must start at 0 and never fall")
-    _check_length("racks.replica_rack", racks.replica_rack, int(racks.replica_start[-1]))
-    if len(racks.replica_rack) and int(racks.replica_rack.min()) < 0:
+def _racks(racks: object, n_members: int, n_partitions: int) -> Racks:
+    if not isinstance(racks, Racks):
+        raise ProblemError(f"racks: a Racks is wanted, not {type(racks).__name__}")
+    start = _starts("racks.replica_start", racks.replica_start)
+    _check_length("racks.replica_start", start, n_partitions + 1)
+    of_member = _frozen("racks.rack_of_member", racks.rack_of_member, np.int32, n_members)
+    of_replica = _frozen("racks.replica_rack", racks.replica_rack, np.int32, int(start[-1]))
+    if len(of_replica) and int(of_replica.min()) < 0:
         raise ProblemError("racks.replica_rack: a rack code is at least 0")
+    return Racks(of_member, start, of_replica)
 
 
 def _check_length(name: str, array: npt.NDArray[Any], length: int) -> None:

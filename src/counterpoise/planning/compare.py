@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from counterpoise.assignors.registry import assignor
 from counterpoise.assignors.strategy import COOPERATIVE
+from counterpoise.errors import OptionError
 from counterpoise.metrics import Metrics, measure
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group
@@ -21,12 +22,14 @@ def compare(group: Group, strategies: Sequence[str]) -> dict[str, Metrics]:
     UnknownStrategyError
         A name that nobody registered.
     OptionError
-        A strategy needs what the group does not know (a lag).
+        One name instead of a list of them.
 
     Notes
     -----
     `min_moves` is the number of moves of the `sticky` plan: the fewest any plan of optimal balance needs.
     """
+    if isinstance(strategies, str):
+        raise OptionError(f"strategies: a list of names is wanted, not {strategies!r}")
     problem = group.problem()
     optimal = assignor("sticky")(problem)
     rows = {}

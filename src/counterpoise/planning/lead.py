@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 from counterpoise.assignors.registry import assignor
@@ -12,7 +13,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.model.problem import Int32
 from counterpoise.model.withhold import withhold
 from counterpoise.planning.assign import protocol_of
-from counterpoise.snapshot.checks import check_topics
+from counterpoise.snapshot.checks import check_parts, check_topics
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.join import JoinMember
 from counterpoise.snapshot.joined import JoinedProblem, join_problem
@@ -74,6 +75,7 @@ def lead(
     -----
     O(bytes + P) around the strategy's own cost; no step per topic or partition in Python.
     """
+    check_parts(topics, [])
     known = {name: _topic(name, value) for name, value in topics.items()}
     check_topics(known)
     return lead_plan(strategy, known, _members(members), protocol=protocol, options=options).assignments
@@ -113,15 +115,22 @@ def _topic(name: str, value: object) -> Topic:
 
 def _members(members: Iterable[JoinMember | Mapping[str, Any]] | Mapping[str, bytes]) -> list[JoinMember]:
     if isinstance(members, Mapping):
-        return [JoinMember(member, _bytes(member, metadata)) for member, metadata in members.items()]
-    return [given if isinstance(given, JoinMember) else _member(at, given) for at, given in enumerate(members)]
+        members = [{"id": member, "metadata": metadata} for member, metadata in members.items()]
+    check_parts({}, members)
+    return [_member(at, given) for at, given in enumerate(members)]
 
 
-def _member(at: int, given: Mapping[str, Any]) -> JoinMember:
+def _member(at: int, given: JoinMember | Mapping[str, Any]) -> JoinMember:
+    fields = vars(given) if isinstance(given, JoinMember) else given
+    if not isinstance(fields, Mapping):
+        raise SnapshotError(f"members[{at}]: id and metadata are wanted, not {type(given).__name__}")
     for name in ("id", "metadata"):
-        if name not in given:
+        if name not in fields:
             raise SnapshotError(f"members[{at}]: {name} is missing; id and metadata are wanted")
-    return JoinMember(given["id"], _bytes(given["id"], given["metadata"]), given.get("instance_id"))
+    member, instance = fields["id"], fields.get("instance_id")
+    if not isinstance(member, str) or not isinstance(instance, str | NoneType):
+        raise SnapshotError(f"members[{at}]: id {member!r}, instance_id {instance!r}: text is wanted (for the latter, or None)")
+    return JoinMember(member, _bytes(member, fields["metadata"]), instance)
 
 
 def _bytes(member: str, metadata: object) -> bytes:

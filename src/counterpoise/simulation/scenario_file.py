@@ -13,6 +13,7 @@ import msgspec
 
 from counterpoise.errors import ScenarioError
 from counterpoise.simulation.scenario import Event, MemberGroup, Scenario, Timing
+from counterpoise.snapshot.json_text import UNREADABLE
 
 __all__ = ["load", "read_scenario", "ready_scenarios"]
 
@@ -27,14 +28,13 @@ def read_scenario(text: str, *, toml: bool) -> Scenario:
     """
     try:
         value: Any = tomllib.loads(text) if toml else msgspec.json.decode(text)
+    except (tomllib.TOMLDecodeError, *UNREADABLE) as error:
+        raise ScenarioError(f"not {'TOML' if toml else 'JSON'}: {error}") from None
+    try:
         return msgspec.convert(_known_fields(value), Scenario)
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(f"not TOML: {error}") from None
     except msgspec.ValidationError as error:
         what, _, where = str(error).replace("`", "").partition(" - at ")
         raise ScenarioError(f"{where.removeprefix('$.') or 'scenario'}: {what}") from None
-    except msgspec.DecodeError as error:
-        raise ScenarioError(f"not JSON: {error}") from None
 
 
 def load(name: str) -> Scenario:
@@ -56,6 +56,8 @@ def load(name: str) -> Scenario:
         return read_scenario(path.read_text("utf-8"), toml=path.suffix == ".toml")
     except OSError as error:
         raise ScenarioError(f"{name}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{name}: byte {error.start} is not UTF-8; a scenario is text") from None
     except ScenarioError as error:
         raise ScenarioError(f"{name}: {error}") from None
 

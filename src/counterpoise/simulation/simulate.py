@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from counterpoise.assignors.protocols import client_protocol
+from counterpoise.errors import OptionError
 from counterpoise.simulation.outcome import Outcome
 from counterpoise.simulation.planner import Judge
 from counterpoise.simulation.play import Play
@@ -39,11 +40,15 @@ def simulate(
     Raises
     ------
     ScenarioError, UnknownStrategyError
+    OptionError
+        One name instead of a list of them.
 
     Notes
     -----
     Pure and exact: whole milliseconds, no randomness; the same scenario gives the same outcome.
     """
+    if isinstance(strategies, str):
+        raise OptionError(f"strategies: a list of names is wanted, not {strategies!r}")
     known = load(scenario) if isinstance(scenario, str) else scenario
     return {name: _outcome(known, name, judge) for name in strategies}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from itertools import chain
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +15,29 @@ from counterpoise.model.problem import MOST_CAPACITY, Int64
 if TYPE_CHECKING:
     from counterpoise.snapshot.group import Member, Topic
 
-__all__ = ["MOST_PARTITIONS", "check_lag", "check_members", "check_topics", "indices_of"]
+__all__ = ["MOST_PARTITIONS", "check_lag", "check_members", "check_parts", "check_topics", "indices_of"]
 
 MOST_PARTITIONS = 100_000_000
 """Partitions of one group: ten times the largest group measured. A typing mistake must not fill the memory."""
 _INT32 = 2**31
+_LONGEST = 80
+
+
+def check_parts(topics: object, members: object, lag: object = None, name: object = None) -> None:
+    """Mappings where mappings are wanted, a list of members, a name that is text: what is in them is checked by the others.
+
+    Raises
+    ------
+    SnapshotError
+    """
+    if not isinstance(topics, Mapping):
+        raise SnapshotError(f"topics: {{name: partition count}} is wanted, not {_shown(topics)}")
+    if not isinstance(members, Iterable) or isinstance(members, str | bytes | Mapping):
+        raise SnapshotError(f"members: a list of members is wanted, not {_shown(members)}")
+    if lag is not None and not isinstance(lag, Mapping):
+        raise SnapshotError(f"lag: {{topic: [records behind]}} is wanted, not {_shown(lag)}")
+    if not isinstance(name, str | NoneType):
+        raise SnapshotError(f"group: a name is wanted, not {_shown(name)}")
 
 
 def check_topics(topics: Mapping[str, Topic]) -> None:
@@ -38,8 +58,8 @@ def check_topics(topics: Mapping[str, Topic]) -> None:
         total += int(known.partitions)
         if total > MOST_PARTITIONS:
             raise SnapshotError(f"topics.{name}: {total} partitions so far; a group of at most {MOST_PARTITIONS} can be planned")
-        if known.racks is not None and len(known.racks) != known.partitions:
-            raise SnapshotError(f"topics.{name}.racks: {len(known.racks)} lists for {known.partitions} partitions")
+        if known.racks is not None:
+            _check_racks(f"topics.{name}.racks", known.racks, known.partitions)
 
 
 def check_members(members: Sequence[Member]) -> None:
@@ -51,19 +71,21 @@ def check_members(members: Sequence[Member]) -> None:
     """
     seen: dict[str, int] = {}
     for at, member in enumerate(members):
+        if not hasattr(member, "owned"):
+            raise SnapshotError(f"members[{at}]: a Member is wanted, not {_shown(member)}")
         if not isinstance(member.id, str):
             raise SnapshotError(f"members[{at}].id: {member.id!r} is no text")
         if member.id in seen:
             raise SnapshotError(f"members[{at}].id: {member.id!r} is also members[{seen[member.id]}]; ids are unique")
         seen[member.id] = at
-        if isinstance(member.topics, str) or not all(isinstance(topic, str) for topic in member.topics):
-            raise SnapshotError(f"members[{at}].topics: a list of topic names is wanted, not {member.topics!r}")
+        if not _is_list(member.topics) or not all(isinstance(topic, str) for topic in member.topics):
+            raise SnapshotError(f"members[{at}].topics: a list of topic names is wanted, not {_shown(member.topics)}")
         if not _is_integer(member.generation) or not -_INT32 <= member.generation < _INT32:
             raise SnapshotError(f"members[{at}].generation: {member.generation!r} is no generation (-1, 0, 1, ...)")
         if not _is_integer(member.capacity) or not 1 <= member.capacity <= MOST_CAPACITY:
             raise SnapshotError(f"members[{at}].capacity: {member.capacity!r}; 1 to {MOST_CAPACITY} is wanted")
-        if not isinstance(member.owned, Mapping):
-            raise SnapshotError(f"members[{at}].owned: {{topic: [partitions]}} is wanted, not {member.owned!r}")
+        _check_names(f"members[{at}]", member)
+        _check_owned(f"members[{at}].owned", member.owned)
 
 
 def check_lag(lag: Mapping[str, Sequence[int]], topics: Mapping[str, Topic]) -> None:
@@ -76,6 +98,8 @@ def check_lag(lag: Mapping[str, Sequence[int]], topics: Mapping[str, Topic]) -> 
     for topic, lags in lag.items():
         if topic not in topics:
             raise SnapshotError(f"lag.{topic}: topic does not exist; topics are {_some(topics)}")
+        if not _is_list(lags) or isinstance(lags, Set):
+            raise SnapshotError(f"lag.{topic}: a list of records behind, one per partition, is wanted, not {_shown(lags)}")
         if len(lags) != topics[topic].partitions:
             raise SnapshotError(f"lag.{topic}: {len(lags)} numbers, {topic} has {topics[topic].partitions} partitions")
         values = indices_of(lags, f"lag.{topic}", "lag")
@@ -102,6 +126,46 @@ def indices_of(values: Iterable[int], path: str, what: str = "partition index") 
     wrong = (at for at, value in enumerate(listed) if not _is_integer(value) or not -(2**63) <= value < 2**63)
     at = next(wrong, 0)
     raise SnapshotError(f"{path}[{at}]: {listed[at]!r} is no {what}")
+
+
+def _check_names(path: str, member: Member) -> None:
+    for what, name in (("instance_id", member.instance_id), ("rack", member.rack)):
+        if not isinstance(name, str | NoneType):
+            raise SnapshotError(f"{path}.{what}: {_shown(name)} is no text; None means none")
+
+
+def _check_owned(path: str, owned: object) -> None:
+    if not isinstance(owned, Mapping):
+        raise SnapshotError(f"{path}: {{topic: [partitions]}} is wanted, not {_shown(owned)}")
+    for topic, indices in owned.items():
+        if not isinstance(topic, str):
+            raise SnapshotError(f"{path}: {_shown(topic)} is no topic name")
+        if not _is_list(indices):
+            raise SnapshotError(f"{path}.{topic}: a list of partition indices is wanted, not {_shown(indices)}")
+
+
+def _check_racks(path: str, racks: Sequence[Sequence[str | None]], partitions: int) -> None:
+    if not _is_list(racks):
+        raise SnapshotError(f"{path}: a list of racks per partition is wanted, not {_shown(racks)}")
+    if len(racks) != partitions:
+        raise SnapshotError(f"{path}: {len(racks)} lists for {partitions} partitions")
+    for at, listed in enumerate(racks):
+        if not _is_list(listed):
+            raise SnapshotError(f"{path}[{at}]: a list of rack names is wanted, not {_shown(listed)}")
+    if not set(map(type, chain.from_iterable(racks))) <= {str, NoneType}:
+        at = next(at for at, listed in enumerate(racks) if not all(isinstance(rack, str | NoneType) for rack in listed))
+        raise SnapshotError(f"{path}[{at}]: a list of rack names is wanted, not {_shown(racks[at])}")
+
+
+def _is_list(value: object) -> bool:
+    """Something that can be looked at twice: not text, and not an iterator, which a check would use up."""
+    return isinstance(value, Collection) and not isinstance(value, str | bytes)
+
+
+def _shown(value: object) -> str:
+    """A value in a message, however long it is."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _is_integer(value: object) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from counterpoise.model.assemble import assemble, rack_codes, static_rank
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.snapshot.checks import check_lag, check_members, check_topics, indices_of
+from counterpoise.snapshot.checks import check_lag, check_members, check_parts, check_topics, indices_of
 
 __all__ = ["Group", "Member", "Settlement", "Topic"]
 
@@ -109,6 +109,7 @@ class Group:
         lag: Mapping[str, Sequence[int]] | None = None,
         name: str | None = None,
     ) -> None:
+        check_parts(topics, members, lag, name)
         self.name = name
         self.topics: Mapping[str, Topic] = MappingProxyType(
             {topic: known if isinstance(known, Topic) else Topic(known) for topic, known in topics.items()}

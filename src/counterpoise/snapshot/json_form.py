@@ -11,6 +11,7 @@ import msgspec
 from counterpoise.errors import SnapshotError
 from counterpoise.model.order import java_order
 from counterpoise.snapshot.group import Group, Member, Topic
+from counterpoise.snapshot.json_text import UNREADABLE
 
 __all__ = ["read_group", "read_groups", "write_group"]
 
@@ -47,8 +48,8 @@ def read_group(text: str | bytes, *, strict: bool = True) -> Group:
     try:
         return _group(_DECODER.decode(text), strict=strict)
     except msgspec.ValidationError as error:
-        _explain(error, msgspec.json.decode(text))
-    except (msgspec.DecodeError, TypeError) as error:
+        _explain(error, text)
+    except UNREADABLE as error:
         raise SnapshotError(f"not JSON: {error}; a snapshot is one JSON object with topics and members") from None
 
 
@@ -126,24 +127,28 @@ def _check_indices(path: str, topic: str, indices: list[int], topics: Mapping[st
 def _is_whole(line: str) -> bool:
     try:
         msgspec.json.decode(line)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return False
     return True
 
 
-def _explain(error: msgspec.ValidationError, value: Any) -> NoReturn:
+def _explain(error: msgspec.ValidationError, text: str | bytes) -> NoReturn:
     found = re.fullmatch(r"(?P<what>.*?)(?: - at `(?P<key>key in )?\$?(?P<path>.*)`)?", str(error), re.DOTALL)
     what, path = (found["what"], found["path"] or "") if found else (str(error), "")
     what = what.replace("Object ", "").replace("`", "")
-    path = _name_keys(path, value).removeprefix(".")
+    path = _name_keys(path, text).removeprefix(".")
     raise SnapshotError(f"{path}: {what}" if path else f"snapshot: {what}") from None
 
 
-def _name_keys(path: str, value: Any) -> str:
+def _name_keys(path: str, text: str | bytes) -> str:
     """msgspec writes [...] for "some key of this object": find which one it is."""
     done, mark, rest = path.partition("[...]")
     if not mark:
         return path
+    try:
+        value: Any = msgspec.json.decode(text)
+    except UNREADABLE:  # what comes behind the first fault is no JSON either
+        return f"{done}.*{rest}"
     for step in re.findall(r"\.(\w+)|\[(\d+)\]", done):
         value = value[step[0]] if step[0] else value[int(step[1])]
     wanted: Any = int | _Topic if done == ".topics" else list[int]

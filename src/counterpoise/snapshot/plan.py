@@ -14,9 +14,13 @@ import numpy as np
 
 from counterpoise.errors import SnapshotError
 from counterpoise.model.problem import UNOWNED, Int32, Problem
+from counterpoise.snapshot.json_text import decoded
 from counterpoise.snapshot.names import Assignment, named, partitions_by_topic
 
-__all__ = ["Plan", "assignment_in", "lag_figures", "read_assignment"]
+__all__ = ["A_PLAN", "Plan", "assignment_in", "lag_figures", "read_assignment"]
+
+A_PLAN = "a plan is an object {member: {topic: [partitions]}}"
+"""What is wanted where a plan cannot be read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,10 +202,7 @@ def read_assignment(text: str | bytes) -> dict[str, dict[str, list[int]]]:
     SnapshotError
         It is neither; the message names the path.
     """
-    try:
-        value = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise SnapshotError(f"not JSON: {error}; a plan is an object {{member: {{topic: [partitions]}}}}") from None
+    value = decoded(text, A_PLAN)
     if isinstance(value, Mapping) and "strategy" in value:
         value = next((value[part] for part in ("target", "assignment") if isinstance(value.get(part), Mapping)), value)
     return assignment_in(value)
@@ -212,4 +213,4 @@ def assignment_in(value: Any) -> dict[str, dict[str, list[int]]]:
     try:
         return msgspec.convert(value, dict[str, dict[str, list[int]]])
     except msgspec.ValidationError as error:
-        raise SnapshotError(f"plan: {error}; a plan is an object {{member: {{topic: [partitions]}}}}") from None
+        raise SnapshotError(f"plan: {error}; {A_PLAN}") from None

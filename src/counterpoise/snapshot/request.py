@@ -10,6 +10,7 @@ import msgspec
 from counterpoise.errors import SnapshotError
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.join import JoinMember
+from counterpoise.snapshot.json_text import UNREADABLE
 
 __all__ = ["LeadRequest", "read_request", "write_answer"]
 
@@ -57,7 +58,7 @@ def read_request(line: str | bytes) -> LeadRequest:
     """
     try:
         raw = _DECODER.decode(line)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise SnapshotError(f"request: {error}") from None
     topics = {
         name: Topic(known.partitions, known.racks) if isinstance(known, _Topic) else Topic(known)

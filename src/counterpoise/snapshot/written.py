@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from counterpoise.errors import SnapshotError
-from counterpoise.snapshot.plan import assignment_in, read_assignment
+from counterpoise.snapshot.json_text import decoded
+from counterpoise.snapshot.plan import A_PLAN, assignment_in, read_assignment
 
 __all__ = ["WrittenPlan", "read_plan"]
 
@@ -54,10 +55,7 @@ def read_plan(text: str | bytes) -> WrittenPlan | dict[str, dict[str, list[int]]
     SnapshotError
         It is neither; the message names the path.
     """
-    try:
-        value = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return read_assignment(text)
+    value = decoded(text, A_PLAN)
     if not isinstance(value, Mapping) or not isinstance(value.get("strategy"), str):
         return read_assignment(text)
     try:
