@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from counterpoise.cli.app import app
+from counterpoise.planning.assign import assign
+from counterpoise.snapshot import Group
 
 CHAIN = {
     "topics": {"t1": 15, "t2": 15},
@@ -97,10 +99,48 @@ def test_compare_measures_every_strategy(snapshot: Path) -> None:
     assert "sticky-first" in run("compare", snapshot).stdout
 
 
-def test_json_lines_give_one_plan_a_line(tmp_path: Path) -> None:
-    lines = tmp_path / "groups.jsonl"
-    lines.write_text((json.dumps(CHAIN) + "\n") * 2)
-    assert len(run("plan", lines, "--json").stdout.splitlines()) == 2
+def test_json_lines_give_one_plan_a_line_and_every_command_takes_them(tmp_path: Path) -> None:
+    lines, plans = tmp_path / "groups.jsonl", tmp_path / "plans.jsonl"
+    lines.write_text("\n\n".join(json.dumps({**CHAIN, "group": name}) for name in ("east", None)))
+    plans.write_text(run("plan", lines, "--json").stdout)
+    assert [json.loads(line).get("group") for line in plans.read_text().splitlines()] == ["east", None]
+    proof = "proven: valid, complete; no plan is more balanced, and none as balanced keeps more"
+    verified = run("verify", lines, plans)
+    assert (verified.exit_code, verified.stdout.splitlines()) == (0, [f"east: {proof}", f"group 2: {proof}"])
+    assert [json.loads(line) for line in run("verify", lines, plans, "--json").stdout.splitlines()] == [
+        {"group": "east", "violations": []},
+        {"violations": []},
+    ]
+    assert run("explain", lines, "t1", 0).stdout.splitlines() == [
+        f"{name}: t1-0 stays with m1, which owns it." for name in ("east", "group 2")
+    ]
+    assert len(run("compare", lines, "--json").stdout.splitlines()) == 2
+    good, as_it_is = plans.read_text().splitlines()[0], {member["id"]: member["owned"] for member in CHAIN["members"]}  # type: ignore[index]
+    half = run("verify", lines, "-", stdin=f"{good}\n{json.dumps(as_it_is)}\n")
+    assert (half.exit_code, half.stdout.splitlines()[1][:18]) == (1, "group 2: balanced:")
+    short = run("verify", lines, "-", stdin=good)
+    assert (short.exit_code, "1 lines of plans for 2 groups" in short.stderr) == (2, True)
+    assert "-: line 2: not JSON: " in run("verify", lines, "-", stdin=f"{good}\nx").stderr
+
+
+def test_a_json_plan_lists_its_moves_and_the_numbers_that_prove_it(snapshot: Path) -> None:
+    value = json.loads(run("plan", snapshot, "--json").stdout)
+    assert value["moves"] == [
+        {"topic": "t1", "partition": 9, "from": "m2", "to": "m1"},
+        {"topic": "t2", "partition": 4, "from": "m3", "to": "m2"},
+    ]
+    plan = assign(Group.from_json(json.dumps(CHAIN)), "sticky")
+    found, ids = value["certificate"], plan.member_ids
+    assert (found["balanced"], found["sticky"]) == (True, True)
+    assert [ids.index(found["heaviest"][member]) for member in ids] == plan.certificate.heaviest.tolist()
+    assert [found["member_label"][member] for member in ids] == plan.certificate.member_label.tolist()
+    assert [found["topic_label"][topic] for topic in ("t1", "t2")] == plan.certificate.topic_label.tolist()
+
+
+def test_the_mark_that_some_editors_begin_a_file_with_is_no_fault(tmp_path: Path) -> None:
+    marked = tmp_path / "group.json"
+    marked.write_bytes(b"\xef\xbb\xbf" + json.dumps(CHAIN).encode())
+    assert run("explain", marked, "t1", 0).exit_code == 0
 
 
 def test_the_text_of_kafkas_tool_is_a_snapshot() -> None:
@@ -126,6 +166,8 @@ WRONG = [
     ("an unknown strategy to compare with", ["plan", "-", "--compare", "sticky,nope"], "strategy 'nope' is unknown"),
     ("an unknown topic", ["explain", "-", "t9", "0"], "t9"),
     ("a partition beyond the topic", ["explain", "-", "t1", "15"], "15"),
+    ("no strategy at all", ["compare", "-", "--strategies", ","], "',' names no strategy; there are: range, "),
+    ("two forms at once", ["export", "x", "--json", "--format", "spark"], "--json with --format spark; give one of them"),
 ]
 
 
@@ -144,3 +186,18 @@ def test_every_command_has_help_with_an_example() -> None:
         shown = run(name, "--help").stdout
         assert "Example" in shown
         assert f"counterpoise {name}" in shown
+        assert "--json " in shown.split("Options:")[1]
+
+
+def test_lists_that_are_nested_too_deep_to_read_are_one_clear_line(snapshot: Path) -> None:
+    deep = "[" * 100_000
+    for words in (["plan", "-"], ["verify", snapshot, "-"], ["lead"]):
+        result = run(*words, stdin=deep)
+        assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+
+
+def test_a_made_up_fleet_tells_its_figures_as_json_and_nothing_else(tmp_path: Path) -> None:
+    """The progress bar is for a terminal; there is none here."""
+    result = run("synthesize", "--records", 2000, "--groups", 2, "--rebalances", 4, "--out", tmp_path / "fleet", "--json")
+    assert json.loads(result.stdout).keys() == {"records", "groups", "rebalances", "out"}
+    assert result.stderr == ""

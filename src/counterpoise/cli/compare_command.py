@@ -12,6 +12,7 @@ from rich.console import Console
 from counterpoise.assignors.registry import strategies
 from counterpoise.cli.inputs import read_snapshots, snapshot_argument
 from counterpoise.cli.render import console, table_of
+from counterpoise.errors import OptionError
 from counterpoise.planning.compare import compare
 from counterpoise.snapshot.group import Group
 
@@ -65,4 +66,7 @@ def _cell(value: object) -> str:
 def _chosen(group: Group, names: str) -> list[str]:
     if names == "all":
         return [name for name in strategies() if group.lag is not None or not name.startswith("lag")]
-    return [name.strip() for name in names.split(",") if name.strip()]
+    listed = [name.strip() for name in names.split(",") if name.strip()]
+    if not listed:
+        raise OptionError(f"{names!r} names no strategy; there are: {', '.join(strategies())}, and all")
+    return listed

@@ -6,7 +6,8 @@ import json
 
 import click
 
-from counterpoise.cli.inputs import one_group, read_options, snapshot_argument, strategy_options
+from counterpoise.cli.inputs import named, read_options, read_snapshots, snapshot_argument, strategy_options
+from counterpoise.errors import SnapshotError
 from counterpoise.explanation import explain
 from counterpoise.planning.assign import assign
 
@@ -18,7 +19,7 @@ __all__ = ["command"]
 @click.argument("topic")
 @click.argument("partition", type=int)
 @strategy_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of words.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per group instead of words.")
 def command(
     snapshot: str, topic: str, partition: int, strategy: str, protocol: str | None, options: tuple[str, ...], as_json: bool
 ) -> None:
@@ -28,7 +29,13 @@ def command(
     Example:
       counterpoise explain group.json orders 3 --strategy sticky
     """
-    group = one_group(snapshot)
-    plan = assign(group, strategy, protocol=protocol, **read_options(options))
-    reason = explain(group, plan, topic, partition)
-    click.echo(json.dumps({"topic": topic, "partition": partition, "reason": reason}) if as_json else reason)
+    bound = read_options(options)
+    for name, group in named(read_snapshots(snapshot)):
+        plan = assign(group, strategy, protocol=protocol, **bound)
+        try:
+            reason = explain(group, plan, topic, partition)
+        except SnapshotError as error:
+            raise SnapshotError(f"{name}{error}") from None
+        told: dict[str, object] = {"group": group.name} if group.name is not None else {}
+        told |= {"topic": topic, "partition": partition, "reason": reason}
+        click.echo(json.dumps(told) if as_json else f"{name}{reason}")

@@ -34,6 +34,7 @@ __all__ = ["command"]
     show_default=True,
     help="The plan with everything about it; calls of a consumer's assign; options of Spark's Kafka source.",
 )
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def command(
     source: Path,
     group: str | None,
@@ -43,6 +44,7 @@ def command(
     previous: Path | None,
     offsets: tuple[Path, ...],
     form: str,
+    as_json: bool,
 ) -> None:
     """Who reads what, from which offset: a group's partitions shared out over N queries, from an audit's OUT_DIR; or a plan that
     is there already (plan --json), a query per member.
@@ -55,6 +57,8 @@ def command(
       counterpoise export out/shop --group order-service --queries 4 --previous plan.json --format spark
       counterpoise export next.json --previous plan.json --offsets checkpoint/offsets/17 --format spark
     """
+    if as_json and form != "json":
+        raise OptionError(f"--json with --format {form}; give one of them")
     try:
         from counterpoise.pipeline.export import export_plan, export_written, read_offsets, read_previous
     except ImportError as error:

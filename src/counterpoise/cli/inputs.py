@@ -14,8 +14,9 @@ from counterpoise.errors import OptionError, SnapshotError
 from counterpoise.snapshot.describe import looks_like_describe, read_describe
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.json_form import read_groups
+from counterpoise.snapshot.written import WrittenPlan, read_plan
 
-__all__ = ["one_group", "read_options", "read_snapshots", "read_text", "snapshot_argument", "strategy_options"]
+__all__ = ["named", "read_options", "read_plans", "read_snapshots", "read_text", "snapshot_argument", "strategy_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,11 +24,10 @@ snapshot_argument = click.argument("snapshot", metavar="SNAPSHOT", type=click.Pa
 
 
 def read_text(path: str) -> str:
-    """The text of a file, or of standard input for "-"."""
+    """The text of a file, or of standard input for "-"; without the mark that some editors begin UTF-8 with."""
     try:
-        if path == "-":
-            return sys.stdin.read()
-        return Path(path).read_text(encoding="utf-8")
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        return text.removeprefix("\ufeff")
     except OSError as error:
         raise SnapshotError(f"{path}: {error.strerror or error}; name a readable file, or - for standard input") from None
     except UnicodeDecodeError as error:
@@ -45,12 +45,28 @@ def read_snapshots(path: str) -> list[Group]:
         raise SnapshotError(f"{path}: {error}") from None
 
 
-def one_group(path: str) -> Group:
-    """The only group of a snapshot file."""
-    groups = read_snapshots(path)
-    if len(groups) != 1:
-        raise SnapshotError(f"{path}: {len(groups)} groups; this command takes one, put the wanted one in a file of its own")
-    return groups[0]
+def read_plans(path: str, groups: int) -> list[WrittenPlan | dict[str, dict[str, list[int]]]]:
+    """The plan of one group; or of several, a line each, in the order of the groups."""
+    text = read_text(path)
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if groups == 1:
+        lines = [(0, text)]
+    elif len(lines) != groups:
+        raise SnapshotError(f"{path}: {len(lines)} lines of plans for {groups} groups; one for each is wanted, in the same order")
+    plans = []
+    for number, line in lines:
+        try:
+            plans.append(read_plan(line))
+        except SnapshotError as error:
+            raise SnapshotError(f"{path}: {f'line {number}: ' if number else ''}{error}") from None
+    return plans
+
+
+def named(groups: Sequence[Group]) -> list[tuple[str, Group]]:
+    """Each group with what its lines of output begin with: nothing for a single one, else its name or number."""
+    if len(groups) == 1:
+        return [("", groups[0])]
+    return [(f"{group.name or f'group {number}'}: ", group) for number, group in enumerate(groups, 1)]
 
 
 def strategy_options(function: F) -> F:

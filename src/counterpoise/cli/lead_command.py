@@ -17,7 +17,8 @@ __all__ = ["command"]
 
 @click.command("lead")
 @click.argument("requests", metavar="[REQUESTS]", default="-", type=click.Path(allow_dash=True))
-def command(requests: str) -> None:
+@click.option("--json", "_json", is_flag=True, help="As every command takes it; answers are JSON with and without.")
+def command(requests: str, _json: bool) -> None:
     """Answer each line of REQUESTS (default: standard input) as a group leader would.
 
     A line is {"strategy": "sticky", "topics": {"t": 3}, "members": [{"id": "a", "instance_id": null, "metadata": "<hex>"}]};

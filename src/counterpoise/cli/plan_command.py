@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 
@@ -18,6 +19,8 @@ from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.plan import Plan
 
 __all__ = ["command"]
+
+_MOVE = ("topic", "partition", "from", "to")
 
 
 @click.command("plan")
@@ -55,6 +58,8 @@ def command(
         plan = assign(group, strategy, protocol=protocol, **bound)
         if as_json:
             value = plan.to_object() | ({"group": group.name} if group.name is not None else {})
+            value["moves"] = [dict(zip(_MOVE, move, strict=True)) for move in plan.moves]
+            value["certificate"] = _certificate(plan)
             violations = verify(group, plan)
             value["proven"] = {
                 "balanced_and_sticky": plan.certificate.sticky,
@@ -81,6 +86,18 @@ def _with_lag(group: Group, out: str, at: str | None) -> Group:
     note = f"; unknown: {unknown} {'partition' if unknown == 1 else 'partitions'}, counted as 0" if unknown else ""
     click.echo(f"lag of {group.name} as of {found.at.isoformat()}{note}", err=True)
     return Group(group.topics, group.members, found.of(topics), group.name)
+
+
+def _certificate(plan: Plan) -> dict[str, Any]:
+    """The numbers that prove the plan (`laws.Certificate`), by names."""
+    made = plan.certificate
+    return {
+        "balanced": made.balanced,
+        "sticky": made.sticky,
+        "heaviest": {member: plan.member_ids[at] for member, at in zip(plan.member_ids, made.heaviest.tolist(), strict=False)},
+        "member_label": dict(zip(plan.member_ids, made.member_label.tolist(), strict=False)),
+        "topic_label": dict(zip(plan.topic_names, made.topic_label.tolist(), strict=False)),
+    }
 
 
 def _instant(text: str) -> datetime:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from counterpoise.cli.render import console
 from counterpoise.errors import MissingExtraError
 
 __all__ = ["command"]
@@ -19,8 +22,16 @@ __all__ = ["command"]
 @click.option("--seconds", default=3600.0, show_default=True, help="How long the recording is.")
 @click.option("--sample-every", default=300.0, show_default=True, help="Seconds between samples of log ends.")
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
+@click.option("--json", "as_json", is_flag=True, help="What was written as one JSON object.")
 def command(
-    out: Path, records: int, groups: int | None, rebalances: int | None, seconds: float, sample_every: float, seed: int
+    out: Path,
+    records: int,
+    groups: int | None,
+    rebalances: int | None,
+    seconds: float,
+    sample_every: float,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Write the capture of a made-up fleet into OUT, as `counterpoise capture` would have recorded it.
 
@@ -39,6 +50,13 @@ def command(
         raise MissingExtraError("synthesize needs pyarrow: pip install 'counterpoise[spark]'") from error
     many = max(1, records // 10_000) if groups is None else groups
     fleet = Fleet(records, many, 10 * many if rebalances is None else rebalances, seconds, sample_every, seed)
-    with click.progressbar(length=100, label=f"{out}", show_eta=True) as bar:
-        written = synthesize(fleet, out, lambda share: bar.update(int(100 * share) - bar.pos))
-    click.echo(f"{written.records:,} records, {written.groups:,} groups, {written.rebalances:,} rebalances in {out}")
+    err = console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        shown = bar.add_task(f"writing {out}", total=1.0)
+        written = synthesize(fleet, out, lambda share: bar.update(shown, completed=share))
+    figures = {"records": written.records, "groups": written.groups, "rebalances": written.rebalances}
+    if as_json:
+        click.echo(json.dumps(figures | {"out": str(out)}))
+    else:
+        click.echo(f"{', '.join(f'{figure:,} {name}' for name, figure in figures.items())} in {out}")
