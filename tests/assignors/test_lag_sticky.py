@@ -313,6 +313,17 @@ def test_options_that_do_not_fit_are_refused_by_name(options: dict[str, Any], me
         lag_sticky(skewed(), **options)
 
 
+def test_a_tolerance_beyond_any_log_is_refused_by_name() -> None:
+    with pytest.raises(OptionError, match="'tolerance': 999 does not fit; a smaller one is wanted"):
+        lag_sticky(problem_of([2], [[0]], 1, lag=[2**53, 1]), tolerance=999)
+
+
+def test_partitions_without_lag_stay_where_counts_are_free_and_are_spread_where_they_are_not() -> None:
+    problem = problem_of([6], [[0, 1]], 2, [0] * 6, lag=[0] * 6)
+    assert lag_sticky(problem, counts=6).tolist() == [0] * 6
+    assert np.bincount(lag_sticky(problem)).tolist() == [3, 3]
+
+
 def test_lags_beyond_any_log_are_refused() -> None:
     with pytest.raises(ProblemError, match="sum up to"):
         lag_sticky(problem_of([2], [[0]], 1, lag=[2**61, 2**61]))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from counterpoise.assignors import assignor
-from counterpoise.errors import ProblemError
+from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.lag_bound import alike_bound, lag_report
+from counterpoise.metrics import measure
 from counterpoise.metrics.figures import lag_floor
 from counterpoise.model.problem import Problem
 from tests.strategies import problem_of, subscribers_of
@@ -129,3 +131,34 @@ def test_where_all_subscribe_alike_the_bound_is_a_closed_form(seed: int) -> None
     owner = rng.integers(0, members, sum(counts)).astype(np.int32)
     proven = math.ceil(lag_report(problem, owner).bound)
     assert alike_bound(problem.lag, members) == max(proven, lag_floor(problem, problem.lag))
+
+
+@pytest.mark.parametrize(
+    ("owner", "message"),
+    [
+        ([0, 0], "owner: an array of integers is wanted, not list"),
+        (np.zeros(1, np.int32), r"owner: integers of shape \(2,\) are wanted"),
+        (np.zeros(2), r"owner: integers of shape \(2,\) are wanted, got float64"),
+    ],
+)
+def test_what_is_no_integer_per_partition_is_refused_and_not_measured(owner: Any, message: str) -> None:
+    problem = problem_of([2], [[0, 1]], 2, lag=[1, 1])
+    for look in (lag_report, measure):
+        with pytest.raises(ProblemError, match=message):
+            look(problem, owner)
+
+
+def test_owners_that_are_no_members_have_no_lag_to_report() -> None:
+    for code, message in ((2, r"owner\[1\]: 2 is no member; codes are 0 to 1"), (-2, r"owner\[1\]: -2 is no member")):
+        with pytest.raises(ProblemError, match=message):
+            lag_report(problem_of([2], [[0, 1]], 2, lag=[1, 1]), np.array([0, code], np.int32))
+
+
+def test_what_a_report_is_asked_for_must_exist() -> None:
+    problem, owner = problem_of([2], [[0, 1]], 2, lag=[1, 1]), np.zeros(2, np.int32)
+    for counts in ("free", -1, True):
+        with pytest.raises(OptionError, match="counts: "):
+            lag_report(problem, owner, counts=counts)
+    for topics in ([1], [-1]):
+        with pytest.raises(ProblemError, match=r"topics: codes must lie in 0\.\.0"):
+            lag_report(problem, owner, topics=topics)

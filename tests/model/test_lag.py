@@ -42,6 +42,19 @@ def test_offsets_that_are_no_range_are_refused() -> None:
         partition_lag([0], [0, 7], [6, 6])
     with pytest.raises(ProblemError, match="begin: one integer per partition"):
         partition_lag([0], [0.5], [6])
+    with pytest.raises(ProblemError, match="names: 1 for 2 partitions"):
+        partition_lag([0, 0], [0, 0], [6, 6], names=["t-0"])
+
+
+def test_an_offset_beyond_int64_is_refused_and_not_taken_for_none() -> None:
+    for committed, end in ((2**63, 5), (0, 2**63)):
+        with pytest.raises(ProblemError, match=r"(committed|end): 9223372036854775808 is no offset"):
+            partition_lag([committed], [0], [end])
+
+
+def test_a_policy_is_text() -> None:
+    with pytest.raises(OptionError, match="reset: None is no policy"):
+        partition_lag([1], [0], [5], reset=None)  # type: ignore[arg-type]
 
 
 def test_arrays_are_not_changed() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from counterpoise.assignors.lag_alike import all_alike, plan_alike
 from counterpoise.assignors.lag_small import plan_small
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
-from counterpoise.errors import OptionError, ProblemError
+from counterpoise.errors import OptionError
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.engine import solve
 from counterpoise.solver.lag.blocks import LagBlocks
@@ -51,15 +51,13 @@ def balance_lag(
         demand are made all the same (they are what `sticky` would make). Default: no cap.
     counts : "balanced" or int
         "balanced": the loads are those of `sticky`. A number: each member's count may differ by so many from the
-        balanced one (a number as large as the group leaves counts free; partitions without lag are spread by count
-        in any case).
+        balanced one (a number as large as the group leaves counts free; partitions without lag that wait for an owner are
+        spread by count all the same, those that have one stay).
 
     Raises
     ------
     OptionError
         An option does not fit.
-    ProblemError
-        The lags sum up to 2**62 or more.
 
     Notes
     -----
@@ -67,8 +65,8 @@ def balance_lag(
     the bound, rounded up to records), planning again moves nothing. The search for that is a heuristic; the bound is
     proven: `counterpoise.laws.lag_bound.lag_report` states bound, gap and moves for the plan at hand. Where the limit is
     out of reach, a plan that keeps little is taken only if it is better by more than the tolerance. Without `Problem.lag`, or
-    where all is read, it is `sticky`. Cost: O((P + S) log P) in NumPy, a few max flows for unequal subscriptions, and
-    a Python step per member over its limit.
+    with balanced counts where all is read, it is `sticky`. Cost: O((P + S) log P) in NumPy, a few max flows for unequal
+    subscriptions, and a Python step per member over its limit.
     """
     share = _checked(tolerance, min_lag_gain, max_moves, counts)
     lag = problem.lag
@@ -77,7 +75,7 @@ def balance_lag(
             return solve(problem, racks="ignore")
         lag = np.zeros(problem.n_partitions, np.int64)
     if float(lag.sum(dtype=np.float64)) * (1 + float(share)) >= _UNLIMITED:
-        raise ProblemError("lag: the lags sum up to 2**62 or more; no offsets are that far apart")
+        raise _misfit("tolerance", tolerance, "a smaller one is wanted: such a share of lags like these is 2**62 records or more")
     budget = _UNLIMITED if max_moves is None else max_moves
     if counts == "balanced" and max_moves is None:
         owner = plan_small(problem, lag, share, min_lag_gain)

@@ -9,8 +9,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.errors import ProblemError
+from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.balance import prices
+from counterpoise.laws.owners import check_owners
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
 Bools = npt.NDArray[np.bool_]
@@ -90,7 +91,9 @@ def lag_report(
     Raises
     ------
     ProblemError
-        Without `Problem.lag`.
+        Without `Problem.lag`; `owner` or `topics` hold codes that do not exist.
+    OptionError
+        `counts` is none of these.
 
     Notes
     -----
@@ -101,6 +104,9 @@ def lag_report(
     """
     if problem.lag is None:
         raise ProblemError("lag: without it there is nothing to report; set Problem.lag")
+    check_owners(problem, owner)
+    if counts not in (None, "balanced") and (isinstance(counts, bool | str) or counts < 0):
+        raise OptionError(f"counts: {counts!r} does not fit; 'balanced', a whole number, 0 or more, or None is wanted")
     if not problem.n_members:
         return LagReport(Fraction(0), Fraction(0), -1, 0.0, "nothing", (), 0, counts)
     view = _view(problem, problem.lag)
@@ -202,8 +208,10 @@ def _densest(view: _View, capacity: Int64, load: Int64, topics: Iterable[int] | 
     lowest = np.where(view.may, ratio, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
     sets += [lowest >= value for value in np.unique(lowest)[-1000:]]
     if topics is not None:
-        claimed = np.zeros(n_kinds + 1, np.bool_)
-        claimed[view.kind_of_topic[np.fromiter(topics, np.int64)]] = True
+        claimed, named = np.zeros(n_kinds + 1, np.bool_), np.fromiter(topics, np.int64)
+        if len(named) and not 0 <= int(named.min()) <= int(named.max()) < len(view.kind_of_topic):
+            raise ProblemError(f"topics: codes must lie in 0..{len(view.kind_of_topic) - 1}")
+        claimed[view.kind_of_topic[named]] = True
         sets.append(claimed[:-1])
     for one in sets:
         share = int(capacity[view.may[one].any(axis=0)].sum())

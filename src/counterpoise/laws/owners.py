@@ -9,7 +9,7 @@ from counterpoise.laws.violation import Violation, Words, of_partitions
 from counterpoise.model.claims import subscribes
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 
-__all__ = ["complete", "valid"]
+__all__ = ["check_owners", "check_shape", "complete", "valid"]
 
 
 def valid(problem: Problem, owner: Int32, *, words: Words | None = None) -> list[Violation]:
@@ -20,7 +20,7 @@ def valid(problem: Problem, owner: Int32, *, words: Words | None = None) -> list
     ProblemError
         `owner` is not an integer array of length P.
     """
-    _check_shape(problem, owner)
+    check_shape(problem, owner)
     member = (owner >= 0) & (owner < problem.n_members)
     wrong = (owner != UNOWNED) & ~member
     if len(problem.subscriber) != problem.n_members * problem.n_topics:
@@ -40,13 +40,36 @@ def complete(problem: Problem, owner: Int32, *, words: Words | None = None) -> l
     ProblemError
         `owner` is not an integer array of length P.
     """
-    _check_shape(problem, owner)
+    check_shape(problem, owner)
     ownable = np.repeat(np.diff(problem.subscriber_start) > 0, np.diff(problem.topic_start))
     missing = (owner == UNOWNED) & ownable
     words = Words(problem) if words is None else words
     return of_partitions("complete", missing, "left without an owner though the topic has subscribers", words)
 
 
-def _check_shape(problem: Problem, owner: Int32) -> None:
+def check_owners(problem: Problem, owner: Int32) -> None:
+    """Owners that are members or UNOWNED, whether they subscribe or not. O(P).
+
+    Raises
+    ------
+    ProblemError
+        `owner` is not an integer array of length P, or holds another code.
+    """
+    check_shape(problem, owner)
+    if len(owner) and not UNOWNED <= int(owner.min()) <= int(owner.max()) < problem.n_members:
+        at = int(np.flatnonzero((owner < UNOWNED) | (owner >= problem.n_members))[0])
+        known = f"0 to {problem.n_members - 1}" if problem.n_members else "none"
+        raise ProblemError(f"owner[{at}]: {owner[at]} is no member; codes are {known}, or {UNOWNED} for nobody")
+
+
+def check_shape(problem: Problem, owner: Int32) -> None:
+    """An integer for each partition, whatever it is.
+
+    Raises
+    ------
+    ProblemError
+    """
+    if not isinstance(owner, np.ndarray):
+        raise ProblemError(f"owner: an array of integers is wanted, not {type(owner).__name__}")
     if owner.shape != (problem.n_partitions,) or owner.dtype.kind not in "iu":
         raise ProblemError(f"owner: integers of shape ({problem.n_partitions},) are wanted, got {owner.dtype} {owner.shape}")

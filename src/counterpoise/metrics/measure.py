@@ -10,6 +10,7 @@ import numpy as np
 from counterpoise.laws.balance import loads
 from counterpoise.laws.certificate import Certificate
 from counterpoise.laws.exchange_graph import claimant
+from counterpoise.laws.owners import check_shape
 from counterpoise.laws.verdict import verdict
 from counterpoise.metrics.figures import held, jain, kip54_score, lag_floor, max_topic_spread, member_lag, subscribed, variation
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
@@ -114,10 +115,16 @@ def measure(
     floor : int, optional
         A proven lower bound of the largest member lag, if the caller has a better one than `figures.lag_floor`.
 
+    Raises
+    ------
+    ProblemError
+        `owner` is no array of integers, one per partition.
+
     Notes
     -----
     O(P + S + T*M) and the cost of the verdict; vectorised.
     """
+    check_shape(problem, owner)
     balanced, sticky = (None, None) if certificate is None else (certificate.balanced, certificate.sticky)
     if certificate is None and prove:
         balanced, sticky = verdict(problem, owner)
