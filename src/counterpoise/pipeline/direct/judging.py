@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
-from counterpoise.pipeline.direct.commits.sums_file import read_bucket
 from counterpoise.pipeline.direct.files.by_day import ByDay
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile
 from counterpoise.pipeline.direct.files.one_file import OneFile
-from counterpoise.pipeline.direct.groups.bucket import Bucket, bucket_of
+from counterpoise.pipeline.direct.groups.commit_counts import counts_of
 from counterpoise.pipeline.direct.groups.folding import Folded, Folding
-from counterpoise.pipeline.direct.groups.group_sums import LagNow, stops_of_groups
+from counterpoise.pipeline.direct.groups.group_sums import GroupStops, LagNow
 from counterpoise.pipeline.direct.groups.handed_on import HandedOn
 from counterpoise.pipeline.direct.groups.rest import in_log_order
-from counterpoise.pipeline.direct.groups.stop_rows import STOPS, stop_rows
+from counterpoise.pipeline.direct.groups.slices import Slices
+from counterpoise.pipeline.direct.groups.stop_rows import STOPS
 from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
 from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, lag_rows
 from counterpoise.pipeline.direct.lag.lives import Lives, read_lives
@@ -104,6 +104,7 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
     lives = None if of.sampled is None else read_lives(of.sampled.files)
     seen: set[int] = set()
     until: int | None = None
+    instants = np.array(of.sampled.instants if of.sampled is not None else (), np.int64)
     with (
         Folding(of.folder, of.names) as folding,
         ByDay(of.folder, "lag", LAG_COLUMNS, ("at",), ("committed",)) as lag,
@@ -116,21 +117,23 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
         for number in buckets:
             folded = folding.fold(in_log_order(of.rest, number), handed.of_bucket(number))
             handed.settle(number)
-            told = read_bucket(of.sums, number)
-            counted = counts_of(told)
-            instants = np.array(of.sampled.instants if of.sampled is not None else (), np.int64)
-            bucket = bucket_of(told, folded.steps, instants, None if of.sampled is None else of.sampled.width)
-            stopped, now = stop_rows(bucket), LagNow()
-            if of.sampled is not None and lives is not None:
-                once = _Once(bucket, lives, of.sampled.now_ids, lag, now)
-                for picked in AskedLag(folded.generations, instants).pick(once.rows, seen):
-                    asked.write(picked, number)
+            width = None if of.sampled is None else of.sampled.width
+            found, now = _Found(folded), LagNow()
+            with Slices(of.folder, of.sums, number, folded, instants, width) as slices:
+                for stopped in slices.stops():
+                    if of.aside:
+                        stops.write(stopped, cluster=of.name)
+                    else:
+                        found.add(stopped)
+                if of.sampled is not None and lives is not None:
+                    once = _Once(slices, lives, of.sampled.now_ids, lag, now)
+                    for picked in AskedLag(folded.generations, instants).pick(once.rows, seen):
+                        asked.write(picked, number)
             if of.aside:
-                counts.write(counted, cluster=of.name)
-                stops.write(stopped, cluster=of.name)
+                counts.write(slices.counted, cluster=of.name)
             else:
-                groups.write(parts_of(folded, counted, stopped, now), number)
-            last = pc.max(counted["log_ts"].cast(pa.int64())).as_py()
+                groups.write(found.parts(slices.counted, now), number)
+            last = pc.max(slices.counted["log_ts"].cast(pa.int64())).as_py()
             until = max((at for at in (until, last) if at is not None), default=None)
     about: dict[str, Any] = {"lag": {"days": lag.files, "rows": lag.rows}, "seen": sorted(seen)}
     about |= {"first": lag.first, "last": lag.last}
@@ -141,54 +144,44 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
 
 def parts_of(folded: Folded, counted: pa.Table, stopped: pa.RecordBatch, now: LagNow) -> pa.Table:
     """A row per group with all that is known of it before strategies are asked."""
-    rows: dict[str, dict[str, Any]] = {}
-    parts = [folded.figures.items(), ((row["group_id"], row) for row in counted.to_pylist())]
-    for group, figures in chain(*parts, stops_of_groups(stopped), folded.kicks.groups(stopped)):
-        rows.setdefault(group, {"group_id": group}).update(figures)
-    for group, figures in now.groups():
-        if group in rows:
-            rows[group].update(figures)
-    return pa.Table.from_pylist([rows[group] for group in sorted(rows)], schema=PARTS)
+    found = _Found(folded)
+    found.add(stopped)
+    return found.parts(counted, now)
+
+
+class _Found:
+    """What is known of groups, with rows of `stop_rows.stop_rows` that come a few partitions at a time."""
+
+    def __init__(self, folded: Folded) -> None:
+        self._folded, self._stops, self._silent = folded, GroupStops(), folded.kicks.silent()
+
+    def add(self, stopped: pa.RecordBatch) -> None:
+        self._stops.add(stopped)
+        self._silent.add(stopped)
+
+    def parts(self, counted: pa.Table, now: LagNow) -> pa.Table:
+        rows: dict[str, dict[str, Any]] = {}
+        parts = [self._folded.figures.items(), ((row["group_id"], row) for row in counted.to_pylist())]
+        for group, figures in chain(*parts, self._stops.groups(), self._silent.groups()):
+            rows.setdefault(group, {"group_id": group}).update(figures)
+        for group, figures in now.groups():
+            if group in rows:
+                rows[group].update(figures)
+        return pa.Table.from_pylist([rows[group] for group in sorted(rows)], schema=PARTS)
 
 
 class _Once:
     """A bucket's rows of `partition_lag`, as often as they are asked for; written, and summed up, the first time."""
 
-    def __init__(self, bucket: Bucket, lives: Lives, now_ids: Mapping[str, str] | None, out: ByDay, now: LagNow) -> None:
-        self._about, self._out, self._now = (bucket, lives, now_ids), out, now
+    def __init__(self, slices: Slices, lives: Lives, now_ids: Mapping[str, str] | None, out: ByDay, now: LagNow) -> None:
+        self._slices, self._about, self._out, self._now = slices, (lives, now_ids), out, now
         self._written = False
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         first, self._written = not self._written, True
-        for found in lag_rows(*self._about):
-            if first:
-                self._now.add(found.newest())
-                self._out.write(found.rows, found.time)
-            yield found.rows
-
-
-def counts_of(told: pa.Table) -> pa.Table:
-    """Per group: commits, deletions, first and last time; whether the last of all deletes."""
-    in_order = told.sort_by("offset").group_by("group_id", use_threads=False)
-    figures = [
-        ("live", "sum"),
-        ("dead", "sum"),
-        ("live_ts", "min"),
-        ("live_until", "max"),
-        ("max_ts", "max"),
-        ("deleted", "last"),
-    ]
-    sums = in_order.aggregate(figures)
-    some = pc.greater(sums["live_sum"], 0)
-    stamp = pa.timestamp("us", tz="UTC")
-    return pa.table(
-        {
-            "group_id": sums["group_id"],
-            "commits": sums["live_sum"],
-            "commit_tombstones": sums["dead_sum"],
-            "first_commit": pc.if_else(some, sums["live_ts_min"], None).cast(stamp),
-            "last_commit": pc.if_else(some, sums["live_until_max"], None).cast(stamp),
-            "commits_gone": sums["deleted_last"],
-            "log_ts": sums["max_ts_max"].cast(stamp),
-        }
-    )
+        for at in range(len(self._slices)):
+            for found in lag_rows(self._slices.bucket(at), *self._about):
+                if first:
+                    self._now.add(found.newest())
+                    self._out.write(found.rows, found.time)
+                yield found.rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline.direct.commits.key_book import KeyBook
 from counterpoise.pipeline.direct.commits.sums import Sums, joined, summed
-from counterpoise.pipeline.direct.files.footers import opened
+from counterpoise.pipeline.direct.files.footers import footer, opened
 from counterpoise.pipeline.direct.tasks import scratch
 
-__all__ = ["BUCKETS", "SumsWriter", "read_bucket", "sums_of"]
+__all__ = ["BUCKETS", "SumsWriter", "bucket_parts", "read_bucket", "rows_of_bucket", "sums_of"]
 
 BUCKETS = 64
 """Groups are judged so many parts at a time: by the CRC-32 of their name, which Spark knows too."""
@@ -114,12 +114,30 @@ class SumsWriter:
 def read_bucket(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> pa.Table:
     """All sums of a bucket's groups."""
     parts = [_SCHEMA.empty_table()]
+    for file, mine in _row_groups(files, bucket):
+        with opened(file) as reader:
+            parts.append(reader.read_row_groups(mine, use_threads=False).cast(_SCHEMA))
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def bucket_parts(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> Iterator[pa.Table]:
+    """The same, as much at a time as a task that decodes held at once."""
+    for file, mine in _row_groups(files, bucket):
+        with opened(file) as reader:
+            for at in mine:
+                yield reader.read_row_group(at, use_threads=False).cast(_SCHEMA)
+
+
+def rows_of_bucket(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> int:
+    """How many there are."""
+    return sum(footer(file).row_group(at).num_rows for file, mine in _row_groups(files, bucket) for at in mine)
+
+
+def _row_groups(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> Iterator[tuple[str, list[int]]]:
     for file, buckets in files:
         mine = [at for at, number in enumerate(buckets) if number == bucket]
         if mine:
-            with opened(file) as reader:
-                parts.append(reader.read_row_groups(mine, use_threads=False).cast(_SCHEMA))
-    return pa.concat_tables(parts).combine_chunks()
+            yield file, mine
 
 
 def sums_of(table: pa.Table, key: Int32, topic_id: Int32) -> Sums:

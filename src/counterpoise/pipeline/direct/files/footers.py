@@ -7,14 +7,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-__all__ = ["opened"]
+__all__ = ["footer", "opened"]
 
 
 @lru_cache(maxsize=64)
-def _footer(file: str) -> Any:
+def footer(file: str) -> Any:
+    """What a file that is never written again says of its parts."""
     return pq.read_metadata(file)
 
 
 def opened(file: str) -> pq.ParquetFile:
     """A file that is never written again once it is told of: with a row group per bucket its footer is long."""
-    return pq.ParquetFile(file, metadata=_footer(file))
+    return pq.ParquetFile(file, metadata=footer(file))

@@ -48,10 +48,11 @@ class MarkedFile:
             self.marks.append(mark)
 
 
-def marked_batches(files: Marked, mark: int) -> Iterator[pa.RecordBatch]:
-    """All rows with a mark, in the order of the files, as they were written."""
+def marked_batches(files: Marked, mark: int | range) -> Iterator[pa.RecordBatch]:
+    """All rows with a mark, or with one of several, in the order of the files, as they were written."""
+    wanted = range(mark, mark + 1) if isinstance(mark, int) else mark
     for file, marks in files:
-        mine = [at for at, one in enumerate(marks) if one == mark]
+        mine = [at for at, one in enumerate(marks) if one in wanted]
         if mine:
             with pa.OSFile(file) as opened:
                 reader = pa.ipc.open_file(opened)

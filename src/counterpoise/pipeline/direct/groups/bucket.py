@@ -1,4 +1,4 @@
-"""The groups of one bucket in arrays: partitions as keys, what was committed for them and who held them."""
+"""The groups of one bucket, or some partitions of them, in arrays: partitions as keys, what was committed and who held them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.commits.sums import Marks, Sums, mark_counts, slots_of, summed
 from counterpoise.pipeline.direct.commits.sums_file import sums_of
-from counterpoise.pipeline.direct.groups.held import Steps, coded, handed, steps_of
+from counterpoise.pipeline.direct.groups.held import Handed, Steps, coded, handed, recoded, steps_of
 
-__all__ = ["Bucket", "bucket_of"]
+__all__ = ["Bucket", "bucket_of", "laid_out"]
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,20 @@ class Bucket:
 
 def bucket_of(told: pa.Table, steps: pa.Table, samples: Int64, width: float | None) -> Bucket:
     """From rows of sums and of `rebalances` (sorted by group, log partition and log offset)."""
+    return laid_out(told, steps, handed(steps["assignment"].combine_chunks()), samples, width)
+
+
+def laid_out(told: pa.Table, steps: pa.Table, out: Handed, samples: Int64, width: float | None) -> Bucket:
+    """The same of some partitions: `told` and `out` are of these, `steps` (whose assignments are not looked at) are all.
+
+    Codes of members, and of groups that have steps, are the same for all partitions.
+    """
     groups: dict[str, int] = {}
     topics: dict[str, int] = {}
-    group_of_step = _recoded(*coded(steps["group_id"]), groups)
+    group_of_step = recoded(*coded(steps["group_id"]), groups)
     about = steps_of(steps, group_of_step)
-    out = handed(steps["assignment"].combine_chunks())
-    group_of_sum, topic_of_sum = _recoded(*coded(told["group_id"]), groups), _recoded(*coded(told["topic"]), topics)
-    held_group, held_topic = group_of_step[out.step], _recoded(out.topic, out.topics, topics)
+    group_of_sum, topic_of_sum = recoded(*coded(told["group_id"]), groups), recoded(*coded(told["topic"]), topics)
+    held_group, held_topic = group_of_step[out.step], recoded(out.topic, out.topics, topics)
     group = np.concatenate((group_of_sum, held_group))
     topic = np.concatenate((topic_of_sum, held_topic))
     partition = np.concatenate((told["partition"].to_numpy().astype(np.int64), out.partition))
@@ -78,11 +85,6 @@ def bucket_of(told: pa.Table, steps: pa.Table, samples: Int64, width: float | No
         held_step=out.step[order],
         held_owner=out.member[order],
     )
-
-
-def _recoded(code: Int64, names: list[str], known: dict[str, int]) -> Int64:
-    """Codes into one list for all."""
-    return np.array([*(known.setdefault(name, len(known)) for name in names), 0], np.int64)[code]
 
 
 def _keys(group: Int64, topic: Int64, partition: Int64) -> tuple[Int64, Int64]:

@@ -19,8 +19,8 @@ from counterpoise.pipeline.decode import error_rows
 from counterpoise.pipeline.direct.files.day_rows import DayRows
 from counterpoise.pipeline.direct.files.one_file import OneFile
 from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA
-from counterpoise.pipeline.direct.groups.held import STEP_COLUMNS
 from counterpoise.pipeline.direct.groups.kicks import Kicks
+from counterpoise.pipeline.direct.groups.steps_taken import STEPS, DealtHeld, StepsTaken
 from counterpoise.pipeline.folds.history import History
 from counterpoise.pipeline.folds.modern_fold import NAMES
 from counterpoise.pipeline.rebalances import StepsFold
@@ -33,7 +33,6 @@ from counterpoise.wire.offsets_topic import decode_record
 __all__ = ["Folded", "Folding", "micros"]
 
 _STEPS = arrow_schema(StructType(REBALANCES.fields[1:]))
-_SLIM = pa.schema([_STEPS.field(name) for name in STEP_COLUMNS])
 _NOTHING: Mapping[str, Any] = dict.fromkeys(_STEPS.names)
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _TOPIC_ID = re.compile('"topic_id":"([^"]+)"')
@@ -52,19 +51,23 @@ class Folded:
     Attributes
     ----------
     steps : pyarrow.Table
-        `held.STEP_COLUMNS` of `rebalances`, sorted by group, log partition and log offset.
+        `held.STEP_COLUMNS` of `rebalances`, sorted by group, log partition and log offset; without `assignment` where that is
+        `dealt`.
     generations : list of (group, microseconds)
         When each generation that has members was written.
     figures : dict
         Group -> its steps summed up, and the client libraries of its members, in columns of `group_report`.
     kicks : Kicks
         Who left and came back.
+    dealt : DealtHeld, optional
+        What all steps hand out, if it is much.
     """
 
     steps: pa.Table
     generations: list[tuple[str, int]] = field(default_factory=list)
     figures: dict[str, dict[str, Any]] = field(default_factory=dict)
     kicks: Kicks = field(default_factory=Kicks)
+    dealt: DealtHeld | None = None
 
     libraries: dict[str, set[str]] = field(default_factory=dict)
 
@@ -87,7 +90,7 @@ class Folding:
     """
 
     def __init__(self, folder: str, names: Mapping[str, str]) -> None:
-        self._names = names
+        self._folder, self._names = folder, names
         self._generations = DayRows(folder, "generations", GENERATION_COLUMNS)
         self._modern = DayRows(folder, "modern", MODERN_COLUMNS)
         self._steps = DayRows(folder, "steps", _STEPS)
@@ -117,22 +120,21 @@ class Folding:
 
     def fold(self, records: Iterable[pa.RecordBatch], hand: Callable[[Row], None] | None = None) -> Folded:
         """The records of one bucket, as `rest.in_log_order` gives them; `hand` is called with every generation."""
-        found, parts = Folded(_SLIM.empty_table()), []
+        found, taken = Folded(STEPS.empty_table()), StepsTaken(self._folder)
         for group, rows in groupby(self._decoded(records, found, hand), key=lambda row: str(row["group_id"])):
             history = History()
             for step in _in_order(self._named(rows)):
                 row = {**_NOTHING, **step, "group_id": group}
                 history.add(row)
                 found.kicks.step(group, row, self._count(row))
-                parts.append(self._steps.add(row, 500 + 64 * (row["n_members"] or 0) + 8 * (row["n_partitions"] or 0)))
+                taken.add(self._steps.add(row, 500 + 64 * (row["n_members"] or 0) + 8 * (row["n_partitions"] or 0)))
             figures = history.summary()
             if figures:
                 libraries = found.libraries.get(group)
                 more = {"causes": list(figures["causes"].items()), "libraries": libraries and sorted(libraries)}
                 found.figures[group] = {**figures, **more}
-        parts.append(self._steps.settle())
-        made = [batch.select(_SLIM.names) for batch in parts if batch is not None]
-        found.steps = pa.Table.from_batches(made, _SLIM).combine_chunks()
+        taken.add(self._steps.settle())
+        found.steps, found.dealt = taken.taken
         return found
 
     def _count(self, step: Mapping[str, Any]) -> int:

@@ -13,36 +13,51 @@ import pyarrow.compute as pc
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.groups.held import coded
 
-__all__ = ["LagNow", "stops_of_groups"]
+__all__ = ["GroupStops", "LagNow"]
 
 Figures = dict[str, Any]
 
 
-def stops_of_groups(stops: pa.RecordBatch) -> Iterator[tuple[str, Figures]]:
+class GroupStops:
     """As `stops.stops_by_group`, for rows of `stop_rows.stop_rows`."""
-    group, names = coded(stops.column("group_id"))
-    known = stops.column("stop_s").is_valid().to_numpy(zero_copy_only=False)
-    stop = stops.column("stop_s").fill_null(0.0).to_numpy()
-    generation = stops.column("generation").fill_null(-1).to_numpy()
-    commits, by_nobody = (stops.column(name).to_numpy() for name in ("commits", "commits_by_nobody"))
-    longest = _firsts(np.lexsort((generation, -stop, group)), group, known)
-    partitions = _different_partitions(stops, group, commits > 0, len(names))
-    nobody = _sums(group, by_nobody, len(names))
-    # Whole microseconds: a sum of fractions would depend on the order in which rows come.
-    stopped = _sums(group[known], np.floor(stop[known] * 1_000_000 + 0.5).astype(np.int64), len(names))
-    for at, name in enumerate(names):
-        row = longest.get(at)
-        number = None if row is None or generation[row] < 0 else int(generation[row])
-        yield (
-            name,
-            {
-                "stopped_partition_seconds": None if row is None else int(stopped[at]) / 1_000_000,
-                "longest_stop_seconds": None if row is None else float(stop[row]),
-                "longest_stop_generation": number,
-                "commits_without_owner": int(nobody[at]),
-                "committed_partitions": int(partitions[at]),
-            },
-        )
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[Any]] = {}
+
+    def add(self, stops: pa.RecordBatch) -> None:
+        """Rows of some partitions, all there are of each."""
+        group, names = coded(stops.column("group_id"))
+        known = stops.column("stop_s").is_valid().to_numpy(zero_copy_only=False)
+        stop = stops.column("stop_s").fill_null(0.0).to_numpy()
+        generation = stops.column("generation").fill_null(-1).to_numpy()
+        commits, by_nobody = (stops.column(name).to_numpy() for name in ("commits", "commits_by_nobody"))
+        longest = _firsts(np.lexsort((generation, -stop, group)), group, known)
+        partitions = _different_partitions(stops, group, commits > 0, len(names)).tolist()
+        nobody = _sums(group, by_nobody, len(names)).tolist()
+        # Whole microseconds: a sum of fractions would depend on the order in which rows come.
+        stopped = _sums(group[known], np.floor(stop[known] * 1_000_000 + 0.5).astype(np.int64), len(names)).tolist()
+        for at, name in enumerate(names):
+            row = longest.get(at)
+            found = self._found.setdefault(name, [None, 0, 0, 0])
+            if row is not None:
+                worst = (-float(stop[row]), int(generation[row]))
+                found[0] = worst if found[0] is None else min(found[0], worst)
+            for place, more in enumerate((stopped[at], nobody[at], partitions[at]), 1):
+                found[place] += more
+
+    def groups(self) -> Iterator[tuple[str, Figures]]:
+        """What is known of each group."""
+        for name, (worst, stopped, nobody, partitions) in self._found.items():
+            yield (
+                name,
+                {
+                    "stopped_partition_seconds": None if worst is None else stopped / 1_000_000,
+                    "longest_stop_seconds": None if worst is None else -worst[0],
+                    "longest_stop_generation": None if worst is None or worst[1] < 0 else worst[1],
+                    "commits_without_owner": nobody,
+                    "committed_partitions": partitions,
+                },
+            )
 
 
 def _different_partitions(stops: pa.RecordBatch, group: Int64, some: npt.NDArray[np.bool_], n: int) -> Int64:

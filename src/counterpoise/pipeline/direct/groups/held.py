@@ -12,7 +12,7 @@ import pyarrow as pa
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.commits.sums import NEVER
 
-__all__ = ["STEP_COLUMNS", "Handed", "Steps", "coded", "handed", "steps_of"]
+__all__ = ["STEP_COLUMNS", "Handed", "Steps", "coded", "handed", "recoded", "steps_of"]
 
 STEP_COLUMNS = ("group_id", "log_partition", "log_offset", "log_ts", "kind", "protocol_kind", "generation", "assignment")
 _ENDS = ("emptied", "deleted", "migrated")
@@ -96,3 +96,8 @@ def coded(texts: Any) -> tuple[Int64, list[str]]:
         if isinstance(encoded, pa.ChunkedArray):
             return np.zeros(0, np.int64), []
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def recoded(code: Int64, names: list[str], known: dict[str, int]) -> Int64:
+    """Codes into one list for all."""
+    return np.array([*(known.setdefault(name, len(known)) for name in names), 0], np.int64)[code]

@@ -13,9 +13,10 @@ from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, Str
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.commits.sums import NEVER, SLOT_US, Marks, Sums, mark_counts, summed
 from counterpoise.pipeline.direct.groups.bucket import Bucket
+from counterpoise.pipeline.direct.groups.owners import Owned, OwnedOnDisk, moments_of, owned_of
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
-__all__ = ["COLUMNS", "STOPS", "stop_rows"]
+__all__ = ["COLUMNS", "STOPS", "Spans", "spans_of", "stop_rows"]
 
 STOPS = StructType(
     [
@@ -38,7 +39,7 @@ Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class _Spans:
+class Spans:
     """One row per key and span between two steps that hand it out, in this order.
 
     `held` is a row of the bucket's ``held_*``, -1 before the first step; `first` and `last` are NEVER and -NEVER, `gap` is nan
@@ -53,11 +54,33 @@ class _Spans:
     commits: Int64
     by_nobody: Int64
 
+    def committed(self, bucket: Bucket) -> Owned:
+        """The same by moment and owner."""
+        moments = moments_of(bucket.steps)
+        some = self.held >= 0
+        owner = np.where(some, _pick(bucket.held_owner, self.held), -1)
+        at = _pick(moments.of_step, _pick(bucket.held_step, self.held))
+        at = np.where(some, at, moments.before[bucket.key_group[self.key]])
+        return Owned(at * (len(bucket.members) + 1) + owner + 1, self.first, self.last, self.gap)
 
-def stop_rows(bucket: Bucket) -> pa.RecordBatch:
-    """One row per partition and step that handed it out, and one before the first such step if there were commits."""
-    spans = _spans(bucket, _between_steps(bucket))
-    first, last, gap = _of_owners(bucket, spans)
+
+def spans_of(bucket: Bucket) -> Spans:
+    """The spans of some partitions."""
+    return _spans(bucket, _between_steps(bucket))
+
+
+def stop_rows(bucket: Bucket, owners: OwnedOnDisk | None = None) -> pa.RecordBatch:
+    """One row per partition and step that handed it out, and one before the first such step if there were commits.
+
+    Parameters
+    ----------
+    bucket : Bucket
+    owners : OwnedOnDisk, optional
+        What owners committed, if these are not all partitions of their groups.
+    """
+    spans = spans_of(bucket)
+    committed = spans.committed(bucket)
+    first, last, gap = _of_owners(committed) if owners is None else owners.of(committed.key)
     begins = np.searchsorted(spans.key, spans.key)
     said = _before(last != -NEVER, begins)
     owned = _before(spans.held >= 0, begins)
@@ -111,7 +134,7 @@ def _between_steps(bucket: Bucket) -> Sums:
     return summed(rows, cell)[0]
 
 
-def _spans(bucket: Bucket, said: Sums) -> _Spans:
+def _spans(bucket: Bucket, said: Sums) -> Spans:
     handed = len(bucket.held_key)
     key: Int64 = np.concatenate((bucket.held_key, said.key))
     time = np.concatenate((bucket.steps.time[bucket.held_step], said.live_ts))
@@ -125,7 +148,7 @@ def _spans(bucket: Bucket, said: Sums) -> _Spans:
     starts = np.flatnonzero(new)
     if not len(starts):
         nothing = np.zeros(0, np.int64)
-        return _Spans(nothing, nothing, nothing, nothing, np.zeros(0), nothing, nothing)
+        return Spans(nothing, nothing, nothing, nothing, np.zeros(0), nothing, nothing)
     held: Int64 = np.where(is_step[starts], order[starts], -1)
     zeros = np.zeros(handed, np.int64)
     count = np.concatenate((zeros, said.live))[order]
@@ -137,27 +160,14 @@ def _spans(bucket: Bucket, said: Sums) -> _Spans:
     commits: Int64 = np.add.reduceat(count, starts)
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.where(commits > 1, (last / 1e6 - first / 1e6) / (commits - 1), np.nan)
-    return _Spans(key[starts], held, first, last, gap, commits, np.add.reduceat(np.where(nobody, count, 0), starts))
+    return Spans(key[starts], held, first, last, gap, commits, np.add.reduceat(np.where(nobody, count, 0), starts))
 
 
-def _of_owners(bucket: Bucket, spans: _Spans) -> tuple[Int64, Int64, Float]:
+def _of_owners(committed: Owned) -> tuple[Int64, Int64, Float]:
     """The first commit, the last one and the shortest gap over all that an owner was handed at one time, for each span."""
-    group = bucket.key_group[spans.key]
-    some = spans.held >= 0
-    owner = np.where(some, _pick(bucket.held_owner, spans.held), -1)
-    at = np.where(some, _pick(bucket.steps.time, _pick(bucket.held_step, spans.held)), 0)
-    order = np.lexsort((at, owner, group))
-    new = np.ones(len(order), np.bool_)
-    columns = [column[order] for column in (group, owner, at)]
-    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    starts = np.flatnonzero(new)
-    if not len(starts):
-        return spans.first, spans.last, spans.gap
-    of_row = np.empty(len(order), np.int64)
-    of_row[order] = np.cumsum(new) - 1
-    first = np.minimum.reduceat(spans.first[order], starts)
-    last = np.maximum.reduceat(spans.last[order], starts)
-    return first[of_row], last[of_row], np.fmin.reduceat(spans.gap[order], starts)[of_row]
+    known = owned_of(committed)
+    at = np.searchsorted(known.key, committed.key)
+    return known.first[at], known.last[at], known.gap[at]
 
 
 def _before(known: npt.NDArray[np.bool_], begins: Int64) -> Int64:
