@@ -113,6 +113,21 @@ def test_only_groups_that_use_the_topic_and_their_other_topics_too(both: Audited
     assert len(wanted) < len({row["group_id"] for row in audited.table("group_report", "group_id")})
 
 
+def test_who_subscribes_by_pattern_is_chosen_by_what_the_pattern_matches(spark: SparkSession) -> None:
+    """The broker tells in a record of its own, perhaps long before anything is committed."""
+    rows = [
+        ("east", "watcher", 5, '{"subscribed_topic_names":[],"subscribed_topic_regex":"shop.*"}'),
+        ("east", "watcher", 16, '{"regex":"shop.*","topics":["shop.a"]}'),
+        ("east", "other", 16, '{"regex":"x.*","topics":["x"]}'),
+        ("east", "gone", 16, '{"regex":"shop.*"}'),
+    ]
+    modern = spark.createDataFrame(rows, "cluster string, group_id string, record_type int, payload string")
+    commits = spark.createDataFrame([], "cluster string, group_id string, topic string")
+    generations = spark.createDataFrame([], "cluster string, group_id string, members array<struct<topics: array<string>>>")
+    *_, chosen = Choice(topics=("shop.*",)).of_groups(commits, generations, modern)
+    assert {row["group_id"] for row in chosen.collect()} == {"watcher"}
+
+
 def test_the_window_keeps_what_compaction_would_have_left(both: Audited, audited: Audited) -> None:
     """Steps within the window are those of the whole audit; before it there is at most one generation per group."""
     whole = {(row["log_partition"], row["log_offset"]): row for row in audited.table("rebalances")}

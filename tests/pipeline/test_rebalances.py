@@ -186,3 +186,29 @@ def test_a_group_that_goes_on_under_the_other_protocol_was_migrated() -> None:
     )
     assert [(s["kind"], s["cause"]) for s in down] == [("rebalance", "join"), ("migrated", "protocol"), ("rebalance", "protocol")]
     assert [step["missed_generations"] for step in down[2:]] == [0]
+
+
+def regex_member(name: str, pattern: str) -> str:
+    return json.dumps({**json.loads(member_848(name)), "subscribed_topic_regex": pattern})
+
+
+def test_a_pattern_is_what_a_member_asks_for_and_what_it_matches_is_told() -> None:
+    """The broker finds out after the member's record; a new topic that matches is no new subscription, another pattern is."""
+    seen = steps(
+        modern(-1, json.dumps({"id-of-t": "t", "id-of-u": "u"})),
+        modern(5, regex_member("m1", "t.*"), "m1"),
+        modern(16, json.dumps({"regex": "t.*", "topics": ["t"]})),
+        modern(7, target(0, 1), "m1"),
+        modern(6, json.dumps({"assignment_epoch": 2})),
+        modern(5, regex_member("m1", "t.*"), "m1", seconds=1),
+        modern(6, json.dumps({"assignment_epoch": 3}), seconds=1),
+        modern(16, json.dumps({"regex": "t.*", "topics": ["t", "u"]}), seconds=2),
+        modern(7, target(0, 1, 2), "m1", seconds=2),
+        modern(6, json.dumps({"assignment_epoch": 4}), seconds=2),
+        modern(5, regex_member("m1", "u.*"), "m1", seconds=3),
+        {**modern(16, json.dumps({"regex": "t.*"}), seconds=3), "deleted": True},
+        modern(6, json.dumps({"assignment_epoch": 5}), seconds=3),
+    )
+    assert [step["cause"] for step in seen] == ["join", "unknown", "partition_count", "subscription"]
+    assert seen[2]["detail"] == "t 2 -> 3 partitions; pattern t.* matches +u"
+    assert seen[3]["detail"] == "m1 subscription +pattern u.* -pattern t.*"

@@ -86,6 +86,7 @@ class ModernFold:
         self._targets: dict[str, list[dict[str, Any]]] = {}
         self._reached: dict[str, int] = {}
         self._regex: dict[str, list[str]] = {}
+        self._matched: dict[str, list[str]] = {}
         self._was: Sequence[Row] = []
         self._owners: Owners = {}
         self._codes: dict[str, int] = {}
@@ -135,21 +136,25 @@ class ModernFold:
         for field in ("topics", "initializing_topics", "initialized_topics"):
             self._names.update({topic["topic_id"]: topic["topic_name"] for topic in value.get(field, ())})
 
-    def _on_regex(self, _row: Row, value: Any) -> None:
-        self._regex[value["regex"]] = value.get("topics", [])
+    def _on_regex(self, row: Row, value: Any) -> None:
+        if row["deleted"]:
+            self._regex.pop(value["regex"], None)
+            return
+        self._regex[value["regex"]] = value["topics"]
 
     def _on_member(self, row: Row, value: Any) -> None:
         if row["deleted"]:
             self._members.pop(row["member_id"], None)
             self._reached.pop(row["member_id"], None)
             return
-        named = list(value.get("subscribed_topic_names", ()))
-        matched = self._regex.get(value.get("subscribed_topic_regex") or "", [])
+        pattern = value.get("subscribed_topic_regex")
+        # What a pattern matches is found out later, and changes without the member: it asks for the pattern.
+        asked = {*value.get("subscribed_topic_names", ()), *([f"pattern {pattern}"] if pattern else ())}
         self._members[row["member_id"]] = {
             "member_id": row["member_id"],
             "group_instance_id": value.get("instance_id"),
             "client_id": value["client_id"],
-            "topics": sorted({*named, *matched}),
+            "topics": sorted(asked),
             "assignor": value.get("server_assignor"),
         }
 
@@ -194,6 +199,8 @@ class ModernFold:
         if self._inherited and why.cause in ("unknown", "partition_count"):
             why = replace(why, cause="protocol")
         self._inherited = False
+        if matches := self._newly_matched():
+            why = replace(why, detail="; ".join(filter(None, (why.detail, *matches))))
         alive = np.zeros(len(code), np.bool_)
         alive[[code[identity(member)] for member in members]] = True
         moved, kept = changes(self._owners, now, alive)
@@ -208,6 +215,17 @@ class ModernFold:
         self._open, self._opened = step, row["log_ts"]
         self._was, self._owners, self._target_epoch = members, now, epoch
         return finished
+
+    def _newly_matched(self) -> list[str]:
+        """Patterns of which other topics than at the last target are known to match, in words."""
+        words = []
+        for pattern, topics in sorted(self._regex.items()):
+            old, new = set(self._matched.get(pattern, topics)), set(topics)
+            signs = [f"+{topic}" for topic in sorted(new - old)] + [f"-{topic}" for topic in sorted(old - new)]
+            if signs:
+                words.append(f"pattern {pattern} matches {' '.join(signs)}")
+        self._matched = dict(self._regex)
+        return words
 
     def _deleted(self, row: Row) -> list[dict[str, Any]]:
         finished = self.close()

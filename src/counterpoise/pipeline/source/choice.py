@@ -16,6 +16,9 @@ from counterpoise.pipeline.source.capture import Capture
 
 __all__ = ["Choice", "instant", "within"]
 
+_PATTERN, _TEXTS = 16, "array<string>"
+"""The record that says which topics a subscribed pattern matches; a JSON list of names."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -62,9 +65,13 @@ class Choice:
     def _groups_of_topics(self, commits: DataFrame, generations: DataFrame, modern: DataFrame) -> DataFrame:
         members = generations.select("cluster", "group_id", fn.explode("members").alias("m"))
         asked = members.select("cluster", "group_id", fn.explode("m.topics").alias("topic"))
-        listed = fn.from_json(fn.get_json_object("payload", "$.subscribed_topic_names"), "array<string>")
+        listed = fn.from_json(fn.get_json_object("payload", "$.subscribed_topic_names"), _TEXTS)
         served = modern.select("cluster", "group_id", fn.explode(listed).alias("topic"))
-        every = commits.select("cluster", "group_id", "topic").union(asked).union(served)
+        matched = fn.from_json(
+            fn.get_json_object(fn.when(fn.col("record_type") == _PATTERN, fn.col("payload")), "$.topics"), _TEXTS
+        )
+        by_pattern = modern.select("cluster", "group_id", fn.explode(matched).alias("topic"))
+        every = commits.select("cluster", "group_id", "topic").union(asked).union(served).union(by_pattern)
         return every.where(_fits(fn.col("topic"), self.topics)).select("cluster", "group_id").distinct()
 
 
