@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +72,9 @@ def healthy(**changes: Any) -> dict[str, Any]:
         "needless_moves": 0,
         "strategies": [run("observed", "replay"), run("cooperative-sticky", "closed_loop")],
         "polled": False,
+        "generation_now": 7,
+        "first_commit": AT,
+        "last_commit": AT,
     }
     return row | changes
 
@@ -87,15 +92,16 @@ EAGER = {
 CASES: dict[str, dict[str, Any]] = {
     "idle_members": {"idle_now": 2, "idle_clients": ["c-4", "c-5"], "members_now": 6, "partitions_now": 4},
     "unbalanced": {"protocol": "range", "spread_now": 9, "topic_spread_now": 3},
+    "topic_skew": {"topic_spread_now": 4},
     "needless_moves": {"needless_moves": 12, "observed_moved": 30, "needless_generation": 4},
     "better_strategy": {"suggested_strategy": "cooperative-sticky", "suggestion": "fewer moves", "migration_note": "do this"},
     "lag_on_one_owner": {"lag_now": 5000, "lag_owner_share": 0.95, "lag_owner": "c-1"},
     "storm": {"storm_rebalances": 7, "storm_clients": ["c-1"]},
     "eager_stops": EAGER,
-    "failed_generations": {"failed_generations": 3},
+    "failed_generations": {"failed_generations": 3, "failed_generation": 4},
     "slow_leader": {"sync_latency_ms_max": 1500, "sync_latency_generation": 6, "slow_leader": "c-1"},
-    "static_membership": {"restarts": 5, "leaves": 5},
-    "flapping": {"leaves": 9, "members_peak": 3},
+    "static_membership": {"restarts": 5, "leaves": 5, "restart_clients": ["c-1"]},
+    "flapping": {"leaves": 9, "members_peak": 3, "leave_clients": ["c-1"]},
     "polled_too_late": {"poll_kicks": 2, "poll_kick_clients": ["c-1"], "poll_kick_generation": 4, "poll_interval_ms": 300_000},
     "dead_group": {"state": "empty", "lag_now": 46038},
     "simple_consumer": {"group_type": "simple"},
@@ -113,6 +119,16 @@ def test_every_rule_has_a_case() -> None:
     assert {rule.__name__ for rule in RULES} == set(CASES)
 
 
+def test_every_rule_is_in_the_docs_with_the_severities_it_can_have() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
+    table = page.split("\n## Findings\n")[1].split("\n## ")[0]
+    told = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", table, re.MULTILINE)
+    assert [kind for kind, _ in told] == [rule.__name__ for rule in RULES]
+    for kind, severities in told:
+        (finding,) = (one for one in findings_of(healthy(**CASES[kind])) if one.kind == kind)
+        assert finding.severity in severities, kind
+
+
 @pytest.mark.parametrize("kind", CASES)
 def test_a_rule_finds_its_case(kind: str) -> None:
     """With the group, words, numbers that the words hold, and something to do."""
@@ -123,6 +139,68 @@ def test_a_rule_finds_its_case(kind: str) -> None:
     assert (finding.group_id, finding.cluster) == ("g", "default")
     assert all((finding.title, finding.evidence, finding.cost, finding.action))
     assert finding.numbers
+    assert (finding.generation, finding.at) != (None, None)
+
+
+def test_members_are_named_where_it_is_about_them() -> None:
+    about = ("idle_members", "lag_on_one_owner", "storm", "slow_leader", "static_membership", "flapping", "polled_too_late")
+    for kind in about:
+        (finding,) = (one for one in findings_of(healthy(**CASES[kind])) if one.kind == kind)
+        assert "c-" in finding.evidence, kind
+
+
+def test_times_in_words_have_their_day_and_are_utc_whatever_zone_the_row_came_in() -> None:
+    """A session in another time zone hands rows over in that zone."""
+    there = AT.astimezone(timezone(timedelta(hours=13)))
+    for changes in (CASES["storm"] | {"storm_start": there}, CASES["dead_group"] | {"last_ts": there}):
+        (finding,) = findings_of(healthy(**changes))
+        assert "2026-01-01 12:30:00 UTC" in finding.title + finding.evidence
+
+
+@pytest.mark.parametrize(
+    ("libraries", "told"),
+    [
+        (["java"], "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor"),
+        (["librdkafka"], "partition.assignment.strategy=cooperative-sticky"),
+        (["kafka-python"], "partition_assignment_strategy=[CooperativeStickyAssignor, RangeAssignor]"),
+        (["kafka-python or aiokafka"], "partition_assignment_strategy=[StickyPartitionAssignor, RangePartitionAssignor]"),
+        (["aiokafka"], "partition_assignment_strategy=[StickyPartitionAssignor, RangePartitionAssignor]"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["idle_members", "unbalanced", "needless_moves"])
+def test_a_change_of_strategy_is_told_as_the_groups_own_library_writes_it(kind: str, libraries: list[str], told: str) -> None:
+    changes = CASES[kind] | {"protocol": "range", "libraries": libraries, "partitions_now": 12, "spread_now": 9}
+    (finding,) = (one for one in findings_of(healthy(**changes)) if one.kind == kind)
+    assert f"\n  {told}" in finding.action
+
+
+def test_who_runs_the_best_strategy_already_is_not_told_to_change_to_it() -> None:
+    """kafka-python takes an assignor of ours; Java and librdkafka do not."""
+    for libraries, told in (
+        (["kafka-python"], "\n  from counterpoise.clients.kafka_python import CooperativeStickyAssignor\n"),
+        (["java"], "assign() a plan there"),
+    ):
+        (finding,) = findings_of(healthy(spread_now=9, libraries=libraries))
+        assert told in finding.action
+        assert "rolling restarts" not in finding.action
+    (by_lag,) = findings_of(healthy(**CASES["lag_on_one_owner"], libraries=["aiokafka"]))
+    assert "\n  partition_assignment_strategy=[LagStickyAssignor]" in by_lag.action
+
+
+def test_a_class_that_is_not_the_librarys_own_is_not_made_up() -> None:
+    assert config_lines("java", ["sticky", "lag"]).endswith("consumer.StickyAssignor,<class of lag>")
+    assert config_lines("kafka-python", ["lag"]) == "partition_assignment_strategy=[<class of lag>]"
+
+
+def test_a_group_whose_assignor_is_the_broker_is_told_of_its_own_session_timeout() -> None:
+    """KIP-848 members can be static too; share groups cannot."""
+    modern = {"group_type": "consumer", "protocol_kind": "server", "libraries": None}
+    (finding,) = findings_of(healthy(**CASES["static_membership"], **modern))
+    assert "\n  group.instance.id=" in finding.action
+    assert "--entity-type groups" in finding.action
+    assert "\n  session.timeout.ms" not in finding.action
+    share = modern | {"group_type": "share", "protocol_type": "share"}
+    assert list(findings_of(healthy(**CASES["static_membership"], **share))) == []
 
 
 def test_a_stop_that_nobody_saw_the_end_of_is_no_stop_of_0_seconds() -> None:
@@ -139,6 +217,9 @@ def test_a_stop_that_nobody_saw_the_end_of_is_no_stop_of_0_seconds() -> None:
         ("unbalanced", {"spread_now": 9, "state": "empty"}),
         ("unbalanced", {"spread_now": 2}),
         ("needless_moves", {"needless_moves": 1}),
+        ("topic_skew", {"topic_spread_now": 2}),
+        ("topic_skew", {"topic_spread_now": 4, "state": "empty"}),
+        ("topic_skew", {"topic_spread_now": 4, "spread_now": 9}),
         ("better_strategy", EAGER | {"suggested_strategy": "cooperative-sticky", "suggestion": "x", "migration_note": "y"}),
         ("lag_on_one_owner", {"lag_now": 5000, "lag_owner_share": 0.95, "members_now": 1}),
         ("lag_on_one_owner", {"lag_now": 5000, "lag_owner_share": 0.5, "members_now": 2}),
@@ -219,6 +300,18 @@ def test_migration_is_told_per_library() -> None:
     assert "one rolling restart" in migration_note("range", "roundrobin", ["librdkafka"])
     assert "aiokafka (eager only)" in migration_note("range", "sticky", ["aiokafka"])
     assert config_lines("librdkafka", ["roundrobin"]) == "partition.assignment.strategy=roundrobin"
+
+
+@pytest.mark.parametrize("now", ["range", "roundrobin", "sticky"])
+def test_what_kafka_python_is_told_to_list_together_has_a_protocol_in_common(now: str) -> None:
+    """It refuses others at its start; the lines are taken as they are printed."""
+    note = migration_note(now, "cooperative-sticky", ["kafka-python"])
+    brought, listed = (line.strip() for line in note.splitlines() if line.startswith("  "))
+    scope: dict[str, Any] = {}
+    exec(brought, scope)
+    chosen = eval(listed.partition("=")[2], scope)
+    assert [one().name for one in chosen] == ["cooperative-sticky", now]
+    assert set.intersection(*(set(one().supported_protocols()) for one in chosen))
 
 
 def test_a_low_fidelity_is_taken_apart() -> None:

@@ -39,6 +39,18 @@ def test_a_client_that_is_back_within_a_minute_was_restarted() -> None:
     assert summed(*flapping(5, 70.0))["restarts"] == 0
 
 
+def test_who_left_and_came_back_most_is_named() -> None:
+    told = summed(*flapping(5, 3.0))
+    assert (told["restart_clients"], told["leave_clients"]) == (["b"], ["b"])
+
+
+def test_the_first_generation_behind_a_failed_one_is_told_and_the_last_one() -> None:
+    rows = [created(), *(generation(number, member("a-1", ALL)) for number in (1, 4, 5, 7))]
+    told = summed(*rows)
+    assert (told["failed_generations"], told["failed_generation"], told["generation_now"]) == (3, 4, 7)
+    assert summed(*rows[:2])["failed_generation"] is None
+
+
 def test_idle_members_count_when_the_pair_is_done() -> None:
     """The newcomer of a cooperative first round is not idle: its partitions are on their way."""
     coop = "cooperative-sticky"

@@ -121,6 +121,7 @@ def report_row(group: str, **more: Any) -> dict[str, Any]:
         "observed_moved": 7,
         "observed_revoked": 15,
         "needless_moves": 4,
+        "stopped_partition_seconds": 45.0,
         "strategies": [
             {
                 "strategy": "sticky",
@@ -133,6 +134,7 @@ def report_row(group: str, **more: Any) -> dict[str, Any]:
                 "generations": 3,
                 "lag_peak": 12345,
                 "makespan_ratio": 1.0,
+                "stopped_seconds": 45.0,
             },
             {
                 "strategy": "cooperative-sticky",
@@ -145,6 +147,7 @@ def report_row(group: str, **more: Any) -> dict[str, Any]:
                 "generations": 3,
                 "lag_peak": 60,
                 "makespan_ratio": 1.4999,
+                "stopped_seconds": 18.0,
             },
         ],
         "suggested_strategy": "cooperative-sticky",

@@ -128,9 +128,9 @@ def test_loads_are_those_of_the_last_step_with_members(page):
 def test_strategies_stand_beside_what_was_observed(page):
     rows = section(page, "eager").all("table", class_="strategies")[0].all("tr")[1:]
     assert [cells(row) for row in rows] == [
-        ["observed", "", "7", "15", "1", "\u2013", "\u2013", "\u2013", "\u2013"],
-        ["sticky", "replay", "3", "15", "1", "1", "3 of 3", "12.3 k", "\u00d7 1.00"],
-        ["cooperative-sticky suggested", "closed loop", "3", "3", "1", "1", "3 of 3", "60", "\u00d7 1.50"],
+        ["observed", "", "7", "15", "45 s", "1", "\u2013", "\u2013", "\u2013", "\u2013"],
+        ["sticky", "replay", "3", "15", "45 s", "1", "1", "3 of 3", "12.3 k", "\u00d7 1.00"],
+        ["cooperative-sticky suggested", "closed loop", "3", "3", "18 s", "1", "1", "3 of 3", "60", "\u00d7 1.50"],
     ]
     fleet = next(e for e in page.all("section") if e.attributes.get("id") == "strategies")
     heads = [e.text() for e in fleet.all("table", class_="strategies")[0].all("th") if e.attributes.get("scope") == "col"]

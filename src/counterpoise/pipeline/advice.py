@@ -7,7 +7,16 @@ from typing import Any
 
 from counterpoise.pipeline.records.libraries import AIOKAFKA, JAVA, KAFKA_PYTHON, LIBRDKAFKA, PYTHON, STREAMS
 
-__all__ = ["advice", "config_lines", "fidelity_note", "migration_note", "setting_lines", "wanted_strategy"]
+__all__ = [
+    "advice",
+    "change_lines",
+    "config_lines",
+    "fidelity_note",
+    "lag_lines",
+    "migration_note",
+    "setting_lines",
+    "wanted_strategy",
+]
 
 Row = Mapping[str, Any]
 COOPERATIVE = "cooperative-sticky"
@@ -19,6 +28,19 @@ _JAVA_NAMES = {
     STICKY: "StickyAssignor",
     COOPERATIVE: "CooperativeStickyAssignor",
 }
+_PYTHON_NAMES = {
+    "range": "RangePartitionAssignor",
+    "roundrobin": "RoundRobinPartitionAssignor",
+    STICKY: "StickyPartitionAssignor",
+    COOPERATIVE: "CooperativeStickyAssignor",
+}
+_OURS = {
+    "range": "RangeAssignor",
+    "roundrobin": "RoundRobinAssignor",
+    STICKY: "StickyAssignor",
+    COOPERATIVE: "CooperativeStickyAssignor",
+}
+_EAGER_ONLY = "aiokafka (eager only): two rolling restarts, first with\n  {}\nthen with {} alone"
 _WORTH = 2
 """A change must save at least so many stops, or so much spread, to be suggested."""
 
@@ -62,6 +84,32 @@ def _gains(observed: Row, found: Row) -> list[str]:
     return gains
 
 
+def change_lines(row: Row) -> str:
+    """How a group gets to `wanted_strategy`; where it runs that already, how to get it from us."""
+    wanted, libraries = wanted_strategy(row), row["libraries"] or ()
+    if wanted != row["protocol"]:
+        return migration_note(row["protocol"] or "", wanted, libraries)
+    notes = [f"{wanted} as the leader's library has it does not get there. Where counterpoise leads it does"]
+    return "\n".join([*notes, *_plugged_in(libraries, _OURS[wanted])])
+
+
+def lag_lines(row: Row) -> str:
+    """How a group is dealt out by lag, for the libraries that can; the others are told what is left to them."""
+    return "\n".join(_plugged_in(row["libraries"] or (), "LagStickyAssignor"))
+
+
+def _plugged_in(libraries: Sequence[str], name: str) -> list[str]:
+    """An assignor of ours in each client library that takes one, and what to do in those that take none."""
+    modules = {KAFKA_PYTHON: ("kafka_python",), AIOKAFKA: ("aiokafka",), PYTHON: ("kafka_python", "aiokafka")}
+    notes = []
+    for module in sorted({module for library in libraries for module in modules.get(library, ())}):
+        lines = f"  from counterpoise.clients.{module} import {name}\n  partition_assignment_strategy=[{name}]"
+        notes.append(f"{module.replace('_', '-')} (every member; docs/clients.md):\n{lines}")
+    if not libraries or set(libraries) - set(modules):
+        notes.append("Java and librdkafka take no assignor of ours: assign() a plan there (`counterpoise plan`, `export`)")
+    return notes
+
+
 def migration_note(now: str, wanted: str, libraries: Sequence[str]) -> str:
     """How to change the strategy of a running group, per client library."""
     notes = []
@@ -73,27 +121,36 @@ def migration_note(now: str, wanted: str, libraries: Sequence[str]) -> str:
         how = "eager and cooperative cannot be mixed: stop all members, then start them" if cooperative else "one rolling restart"
         notes.append(f"librdkafka: {how} with\n  {config_lines(LIBRDKAFKA, [wanted])}")
     if {KAFKA_PYTHON, PYTHON} & set(libraries):
-        both = config_lines(KAFKA_PYTHON, [wanted, now])
-        notes.append(f"kafka-python: two rolling restarts, first with\n  {both}\nthen with {wanted} alone")
+        both = _ours(wanted, now) if cooperative else f"  {config_lines(KAFKA_PYTHON, [wanted, now])}"
+        notes.append(
+            f"kafka-python{' 3' if cooperative else ''}: two rolling restarts, first with\n{both}\nthen with {wanted} alone"
+        )
     if AIOKAFKA in libraries:
-        notes.append(f"aiokafka (eager only): two rolling restarts, first with\n  {config_lines(AIOKAFKA, [wanted, now])}")
+        notes.append(_EAGER_ONLY.format(config_lines(AIOKAFKA, [wanted, now]), wanted))
+    elif PYTHON in libraries and cooperative:
+        notes.append(f"or, should they be {_EAGER_ONLY.format(config_lines(AIOKAFKA, [STICKY, now]), STICKY)}")
     if STREAMS in libraries:
         notes.append("Kafka Streams brings its own assignor: leave it")
     return "\n".join(notes)
 
 
+def _ours(wanted: str, now: str) -> str:
+    """What an eager and a cooperative strategy together want on kafka-python: its own classes have no protocol in common."""
+    names = [_OURS.get(name, f"<class of {name}>") for name in (wanted, now)]
+    known = ", ".join(name for name in names if name in _OURS.values())
+    return f"  from counterpoise.clients.kafka_python import {known}\n  partition_assignment_strategy=[{', '.join(names)}]"
+
+
 def config_lines(library: str, names: Sequence[str]) -> str:
-    """The line of configuration that selects strategies in a client library, the preferred one first."""
+    """The line of configuration that selects strategies in a client library, the preferred one first.
+
+    Of a strategy that the library does not bring only the name is in the record: whoever wrote its class puts it in.
+    """
     if library == JAVA:
-        return "partition.assignment.strategy=" + ",".join(_JAVA_CLASS + _JAVA_NAMES.get(name, name) for name in names)
+        listed = [_JAVA_CLASS + _JAVA_NAMES[name] if name in _JAVA_NAMES else f"<class of {name}>" for name in names]
+        return "partition.assignment.strategy=" + ",".join(listed)
     if library in (KAFKA_PYTHON, AIOKAFKA, PYTHON):
-        classes = {
-            "range": "RangePartitionAssignor",
-            "roundrobin": "RoundRobinPartitionAssignor",
-            STICKY: "StickyPartitionAssignor",
-            COOPERATIVE: "CooperativeStickyAssignor",
-        }
-        return f"partition_assignment_strategy=[{', '.join(classes.get(name, name) for name in names)}]"
+        return f"partition_assignment_strategy=[{', '.join(_PYTHON_NAMES.get(name, f'<class of {name}>') for name in names)}]"
     return "partition.assignment.strategy=" + ",".join(names)
 
 

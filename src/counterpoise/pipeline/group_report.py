@@ -18,6 +18,7 @@ from counterpoise.pipeline.polls import poll_kicks
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.grouped import by_group
 from counterpoise.pipeline.schemas import GROUP_REPORT
+from counterpoise.pipeline.standstill import with_standstill
 from counterpoise.pipeline.stops import stops_by_group
 
 __all__ = [
@@ -39,7 +40,8 @@ __all__ = [
 _KEY = ["cluster", "group_id"]
 _BEFORE_COMMITS = GROUP_REPORT.fields[: GROUP_REPORT.names.index("commits")]
 _OF_STEPS = [field for field in _BEFORE_COMMITS if field.name not in ("libraries", "rebalances_per_day")]
-HISTORY = StructType([*_OF_STEPS, GROUP_REPORT["polled"]])
+_LATER = ("polled", "generation_now", "failed_generation", "restart_clients", "leave_clients")
+HISTORY = StructType([*_OF_STEPS, *(GROUP_REPORT[name] for name in _LATER)])
 _COUNTS = ("judged", "matched", "ties", "worse")
 JUDGED = StructType([*GROUP_REPORT.fields, *(StructField(name, GROUP_REPORT["generations"].dataType) for name in _COUNTS[1:])])
 """What advice is given on: `GROUP_REPORT`, and how generations that do not match differ."""
@@ -143,9 +145,10 @@ def strategy_runs(metrics: DataFrame) -> DataFrame:
         fn.count("*").alias("generations"),
         fn.max("max_member_lag").alias("lag_peak"),
         mean_ratio().alias("makespan_ratio"),
+        fn.lit(None).cast("double").alias("stopped_seconds"),  # known when the stops are: `with_standstill`
     )
     names = ["strategy", "mode", "moved", "revoked", "spread_peak", "topic_spread_peak", "balanced", "generations"]
-    names += ["lag_peak", "makespan_ratio"]
+    names += ["lag_peak", "makespan_ratio", "stopped_seconds"]
     return sums.groupBy(*_KEY).agg(fn.array_sort(fn.collect_list(fn.struct(*names))).alias("strategies"))
 
 
@@ -220,7 +223,7 @@ def advise_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         for row in batch.to_pylist():
             matched, ties, worse = (row.pop(name) or 0 for name in _COUNTS[1:])
             note = fidelity_note(row["judged_generations"] or 0, matched, ties, worse, row["leader_libraries"] or [])
-            rows.append({**row, "fidelity_note": note, **advice(row)})
+            rows.append({**row, "strategies": with_standstill(row), "fidelity_note": note, **advice(row)})
         yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 

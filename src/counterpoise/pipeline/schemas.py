@@ -270,6 +270,7 @@ GROUP_REPORT = _struct(
             generations=_L,
             lag_peak=_L,
             makespan_ratio=_D,
+            stopped_seconds=_D,
         )
     ),
     suggested_strategy=_S,
@@ -280,6 +281,10 @@ GROUP_REPORT = _struct(
     poll_kick_generation=_I,
     poll_interval_ms=_I,
     polled=_B,
+    generation_now=_I,
+    failed_generation=_I,
+    restart_clients=ArrayType(_S),
+    leave_clients=ArrayType(_S),
 )
 
 FINDINGS = _struct(

@@ -92,6 +92,7 @@ def detail(
         "generations": group["judged_generations"],
         "lag_peak": None,
         "makespan_ratio": None,
+        "stopped_seconds": group["stopped_partition_seconds"],
     }
     listed = group["strategies"] or []
     return Detail(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ __all__ = [
     "StrategyRow",
     "bars",
     "figures",
+    "fleet_stops",
     "group_rows",
     "headline",
     "importance",
@@ -71,6 +73,7 @@ class StrategyRow:
     mode: str
     moved: Bar
     revoked: Bar
+    stopped: str
     spread: str
     topic_spread: str
     balanced: str
@@ -197,13 +200,14 @@ def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, 
     """Strategies beside what was observed; bars are relative to the largest of the list.
 
     `rows` are structs of `group_report.strategies` or of the summary's `strategies`; the latter have no spreads. Where the lag of
-    no row is known, the columns about lag are empty texts, and the table leaves them out.
+    no row is known, the columns about lag are empty texts, and the table leaves them out; so it is with the time stopped.
     """
     listed = list(rows)
     if observed is not None and all(row["strategy"] != "observed" for row in listed):
         listed.insert(0, observed)
     listed.sort(key=lambda row: (row["strategy"] != "observed", row["mode"] != "replay", row["strategy"]))
     with_lag = any(row.get("lag_peak") is not None for row in listed)
+    with_stops = any(row.get("stopped_seconds") is not None for row in listed)
     most = {key: max((row[key] or 0 for row in listed), default=0) for key in ("moved", "revoked")}
 
     def bar(row: Row, key: str) -> Bar:
@@ -216,6 +220,7 @@ def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, 
             "" if row["strategy"] == "observed" else phrase(row["mode"]),
             bar(row, "moved"),
             bar(row, "revoked"),
+            _stopped(row.get("stopped_seconds")) if with_stops else "",
             count(row.get("spread_peak")),
             count(row.get("topic_spread_peak")),
             f"{count(row['balanced'])} of {count(row['generations'])}" if row["balanced"] is not None else UNKNOWN,
@@ -225,6 +230,20 @@ def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, 
         )
         for row in listed
     ]
+
+
+def fleet_stops(groups: list[Row]) -> dict[tuple[str, str], float]:
+    """Partition-seconds stopped by strategy and mode, over all groups of which that is known."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for group in groups:
+        for run in group["strategies"] or ():
+            if run["stopped_seconds"] is not None:
+                sums[run["strategy"], run["mode"]] += round(run["stopped_seconds"] * 1000)
+    return {key: thousandths / 1000 for key, thousandths in sums.items()}
+
+
+def _stopped(seconds: float | None) -> str:
+    return UNKNOWN if seconds is None else duration(seconds * 1000)
 
 
 def _over(ratio: float | None) -> str:

@@ -16,6 +16,7 @@ Rule = Callable[[Mapping[str, Any]], Finding | None]
 RULES: tuple[Rule, ...] = (
     balance.idle_members,
     balance.unbalanced,
+    balance.topic_skew,
     balance.needless_moves,
     balance.better_strategy,
     balance.lag_on_one_owner,

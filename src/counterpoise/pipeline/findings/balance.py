@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from counterpoise.pipeline.advice import COOPERATIVE, config_lines
+from collections.abc import Mapping
+from typing import Any
+
+from counterpoise.pipeline.advice import COOPERATIVE, change_lines, lag_lines, migration_note
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row, times
 from counterpoise.pipeline.findings.rebalancing import eager_stops
-from counterpoise.pipeline.records.libraries import JAVA
 
-__all__ = ["better_strategy", "idle_members", "lag_on_one_owner", "needless_moves", "unbalanced"]
+__all__ = ["better_strategy", "idle_members", "lag_on_one_owner", "needless_moves", "topic_skew", "unbalanced"]
 
 
 def idle_members(row: Row) -> Finding | None:
@@ -16,10 +18,11 @@ def idle_members(row: Row) -> Finding | None:
     if not idle or not partitions:
         return None
     runs = {run["strategy"]: run for run in row["strategies"] or () if run["mode"] == "closed_loop"}
-    skewed = members <= partitions and COOPERATIVE in runs
+    other = runs.get(COOPERATIVE)
+    skewed = members <= partitions and other is not None and other["spread_peak"] < (row["spread_now"] or 0)
     names = ", ".join(row["idle_clients"][:5])
     way = (
-        f"change the strategy: {config_lines(JAVA, [COOPERATIVE])}"
+        f"there is a partition for everybody; change the strategy\n{change_lines(row)}"
         if skewed
         else f"stop {times(idle, 'members')}, or give the topics more partitions"
     )
@@ -32,15 +35,15 @@ def idle_members(row: Row) -> Finding | None:
         way,
         10.0 * idle,
         {"idle": idle, "members": members, "partitions": partitions},
+        row["generation_now"],
+        row["last_ts"],
     )
 
 
 def unbalanced(row: Row) -> Finding | None:
     """Loads further apart than they need be, now: a plan that is balanced has them at most one apart where it can."""
     spread = row["spread_now"]
-    loops = [run for run in row["strategies"] or () if run["mode"] == "closed_loop"]
-    whole = max((run["generations"] for run in loops), default=0)  # strategies by lag miss what came before the first sample
-    best = min((run["spread_peak"] for run in loops if run["generations"] == whole), default=None)
+    best = min((run["spread_peak"] for run in _whole_runs(row)), default=None)
     if row["state"] != "stable" or spread is None or best is None or spread - best < 2:
         return None
     topic = row["topic_spread_now"] or 0
@@ -51,9 +54,38 @@ def unbalanced(row: Row) -> Finding | None:
         f"{row['protocol']}: the busiest member owns {spread} partitions more than the idlest ({topic} within one topic); "
         f"over the same history another strategy never had them more than {best} apart",
         f"the busiest member decides how fast the group is: it has {spread} partitions more to work on",
-        row["suggestion"] or f"use {COOPERATIVE}",
+        change_lines(row),
         5.0 * spread,
         {"spread": spread, "reachable": best, "topic_spread": topic},
+        row["generation_now"],
+        row["last_ts"],
+    )
+
+
+def topic_skew(row: Row) -> Finding | None:
+    """As many partitions for everybody, but most of one topic with few members: another strategy spreads every topic."""
+    topic, spread = row["topic_spread_now"], row["spread_now"]
+    runs = [run for run in _whole_runs(row) if spread is not None and run["spread_peak"] <= max(1, spread)]
+    if row["state"] != "stable" or topic is None or not runs or unbalanced(row) is not None:
+        return None
+    best = min(runs, key=lambda run: (run["topic_spread_peak"], run["strategy"] != COOPERATIVE, run["strategy"]))
+    reachable, wanted = best["topic_spread_peak"], best["strategy"]
+    if topic - reachable < 2:
+        return None
+    return Finding(
+        "topic_skew",
+        NOTICE,
+        f"within one topic members are {topic} partitions apart",
+        f"{row['protocol']}: loads are {times(spread, 'partitions')} apart in all, but of one topic one member owns {topic} "
+        f"partitions more than another; over the same history {wanted} never had that more than {reachable} apart",
+        "when that topic is the busy one, few members do its work while the others wait",
+        change_lines(row)
+        if wanted in (row["protocol"], COOPERATIVE)
+        else migration_note(row["protocol"], wanted, row["libraries"] or ()),
+        2.0 * topic,
+        {"topic_spread": topic, "reachable": reachable, "spread": spread},
+        row["generation_now"],
+        row["last_ts"],
     )
 
 
@@ -69,7 +101,7 @@ def needless_moves(row: Row) -> Finding | None:
         f"{row['protocol']}: over {times(row['judged_generations'] or 0, 'generations')} {moved} partitions moved between living "
         f"members; plans just as balanced needed {moved - needless}; most in generation {row['needless_generation']}",
         f"{needless} times a partition's state, cache or connection was given up for nothing",
-        row["migration_note"] or f"use {COOPERATIVE}",
+        row["migration_note"] or change_lines(row),
         float(needless),
         {"needless": needless, "moved": moved},
         row["needless_generation"],
@@ -87,9 +119,11 @@ def better_strategy(row: Row) -> Finding | None:
         f"{row['suggested_strategy']} would have served better than {row['protocol']}",
         row["suggestion"],
         f"{times(saved, 'partitions')} stopped that need not have" if saved else "uneven loads",
-        row["migration_note"] or "",
+        row["migration_note"] or change_lines(row),
         float(saved),
-        {"saved_stops": saved},
+        {"saved_stops": saved, "spread": row["spread_peak"] or 0},
+        row["generation_now"],
+        row["last_ts"],
     )
 
 
@@ -105,10 +139,19 @@ def lag_on_one_owner(row: Row) -> Finding | None:
         f"{lag} records behind in all, {round(lag * share)} of them with {row['lag_owner']}",
         f"{round(lag * share)} records wait for one member while the others are nearly done",
         "look at that member first (its host, a stuck partition, a hot key); if its partitions are the busy ones, use a strategy "
-        "that deals by lag (lag-sticky)",
+        f"that deals by lag (lag-sticky)\n{lag_lines(row)}",
         10 * share,
         {"lag": lag, "share": share, "members": members},
+        row["generation_now"],
+        row["last_commit"],
     )
+
+
+def _whole_runs(row: Row) -> list[Mapping[str, Any]]:
+    """Closed loops over all generations: strategies by lag miss those before the first sample."""
+    loops = [run for run in row["strategies"] or () if run["mode"] == "closed_loop"]
+    whole = max((run["generations"] for run in loops), default=0)
+    return [run for run in loops if run["generations"] == whole]
 
 
 def _saved(row: Row) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["CRITICAL", "NOTICE", "WARNING", "Finding", "Row", "times"]
+__all__ = ["CRITICAL", "NOTICE", "WARNING", "Finding", "Row", "times", "when"]
 
 CRITICAL, WARNING, NOTICE = "critical", "warning", "notice"
 _WEIGHT = {CRITICAL: 1e6, WARNING: 1e3, NOTICE: 1.0}
@@ -60,3 +60,8 @@ class Finding:
 def times(n: int | float, what: str) -> str:
     """`3 rebalances`, `1 rebalance`."""
     return f"{n:g} {what}" if n != 1 else f"1 {what.removesuffix('s')}"
+
+
+def when(moment: datetime) -> str:
+    """`2026-01-31 12:30:00 UTC`, whatever zone the row came in: recordings last for days, and are read elsewhere."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

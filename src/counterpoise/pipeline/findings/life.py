@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpoise.pipeline.findings.finding import NOTICE, WARNING, Finding, Row, times
+from counterpoise.pipeline.findings.finding import NOTICE, WARNING, Finding, Row, times, when
 
 __all__ = ["commits_by_nobody", "dead_group", "incomplete_history", "low_fidelity", "simple_consumer"]
 
@@ -15,7 +15,7 @@ def dead_group(row: Row) -> Finding | None:
     return Finding(
         "dead_group",
         WARNING if lag >= 1000 else NOTICE,
-        f"no members since {row['last_ts']:%H:%M:%S}",
+        f"no members since {when(row['last_ts'])}",
         f"the last member left in the recording; {times(partitions, 'partitions')} have a commit, {lag} records behind by now",
         f"{lag} records wait, and its lag raises alarms" if lag else "its offsets stay until offsets.retention.minutes is over",
         "start its members, or delete it: kafka-consumer-groups --delete --group <group>",
@@ -37,7 +37,8 @@ def simple_consumer(row: Row) -> Finding | None:
         "nobody takes over when such a process dies, and two of them read everything twice",
         "use subscribe() unless the split is planned elsewhere",
         1.0,
-        {"commits": row["commits"]},
+        {"commits": row["commits"], "partitions": row["committed_partitions"] or 0},
+        at=row["last_commit"],
     )
 
 
@@ -55,6 +56,7 @@ def commits_by_nobody(row: Row) -> Finding | None:
         "find who resets offsets (kafka-consumer-groups --reset-offsets, AdminClient, a second application with this group id)",
         n / 10,
         {"commits": n, "of": row["commits"] or 0},
+        at=row["last_commit"],
     )
 
 
@@ -72,6 +74,7 @@ def low_fidelity(row: Row) -> Finding | None:
         "nothing to do; the implementation of the leader's library differs",
         2 * (1 - fidelity),
         {"fidelity": fidelity, "judged": row["judged_generations"] or 0},
+        at=row["last_ts"],
     )
 
 
@@ -95,7 +98,7 @@ def incomplete_history(row: Row) -> Finding | None:
         "incomplete_history",
         NOTICE,
         "older history is missing",
-        f"the first record of the group is from {row['first_ts']:%Y-%m-%d %H:%M:%S} and not its first generation",
+        f"the first record of the group is from {when(row['first_ts'])} and not its first generation",
         "compaction keeps the newest generation only: earlier rebalances are not counted",
         "record continuously: counterpoise capture --follow",
         0.1,

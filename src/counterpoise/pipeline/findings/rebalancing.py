@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from counterpoise.pipeline.advice import migration_note, setting_lines, wanted_strategy
-from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row, times
+from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row, times, when
 
 __all__ = ["eager_stops", "failed_generations", "flapping", "polled_too_late", "slow_leader", "static_membership", "storm"]
 
@@ -22,10 +24,10 @@ def storm(row: Row) -> Finding | None:
         "storm",
         CRITICAL if n >= 2 * _STORM else WARNING,
         f"{n} rebalances within {seconds:.0f} s",
-        f"from {row['storm_start']:%H:%M:%S} on; clients that joined: {clients}",
+        f"from {when(row['storm_start'])} on; clients that joined: {clients}",
         f"{n} rounds of joining in {seconds:.0f} s; {_stopping(row)}",
-        "look at what these clients have in common: a deployment (use static membership and restart one at a time), a crash "
-        "loop, or processing slower than max.poll.interval.ms",
+        "look at what these clients have in common: a crash loop, processing slower than max.poll.interval.ms, or a deployment: "
+        f"then restart one at a time, and make members static\n{_static_lines(row)}",
         float(n),
         {"rebalances": n, "seconds": seconds},
         at=row["storm_start"],
@@ -49,8 +51,14 @@ def eager_stops(row: Row) -> Finding | None:
         migration_note(row["protocol"], wanted, row["libraries"] or ()) if wanted != row["protocol"] else _FEWER,
         (revoked - moved) / 10 + stopped / 10,
         {"rebalances": n, "revoked": revoked, "moved": moved} | ({} if told is None else {"stopped_partition_seconds": told}),
-        row["longest_stop_generation"],
+        *_longest_stop(row),
     )
+
+
+def _longest_stop(row: Row) -> tuple[int | None, datetime | None]:
+    """Where it was, if that is known; else the end of what was looked at."""
+    generation = row["longest_stop_generation"]
+    return generation, row["last_ts"] if generation is None else None
 
 
 def _silence(row: Row) -> str:
@@ -76,9 +84,11 @@ def failed_generations(row: Row) -> Finding | None:
         f"{failed} of {failed + row['generations']} generations have no assignment: the leader did not answer, or another join "
         "came first",
         "every such round is a stop of the group with nothing gained",
-        "raise session.timeout.ms above the longest pause of a member, and see whether the leader's assignment is slow",
+        "see whether the leader's assignment is slow, and raise the session timeout above the longest pause of a member:\n"
+        + setting_lines(row["libraries"], {"session.timeout.ms": "<longer than the longest pause>"}),
         10.0 * failed,
         {"failed": failed, "share": share},
+        row["failed_generation"],
     )
 
 
@@ -104,21 +114,32 @@ def slow_leader(row: Row) -> Finding | None:
 def static_membership(row: Row) -> Finding | None:
     """Members that left and came back: with an instance id the group would not have rebalanced."""
     back = row["restarts"] or 0
-    if back < 2 or (row["static_now"] or 0) > 0 or row["group_type"] != "classic" or row["protocol_type"] != "consumer":
+    able = row["group_type"] in ("classic", "consumer") and row["protocol_type"] == "consumer"
+    if back < 2 or (row["static_now"] or 0) > 0 or not able:
         return None
     return Finding(
         "static_membership",
         NOTICE if back < 4 else WARNING,
         f"{times(back, 'restarts')} rebalanced the group",
-        f"{times(back, 'times')} a client left and was back within a minute, {row['leaves']} leaves in all; no member is static",
+        f"{times(back, 'times')} a client left and was back within a minute, {row['leaves']} leaves in all; no member is static; "
+        f"most: {', '.join(row['restart_clients'] or ())}",
         f"up to {2 * back} rebalances that static members would have been spared",
-        "give every member a fixed id and more time than a restart takes:\n"
-        + setting_lines(
-            row["libraries"], {"group.instance.id": "<host or pod name>", "session.timeout.ms": "<longer than a restart>"}
-        ),
+        f"give every member a fixed id and more time than a restart takes:\n{_static_lines(row)}",
         float(2 * back),
         {"restarts": back, "leaves": row["leaves"] or 0},
+        at=row["last_ts"],
     )
+
+
+def _static_lines(row: Row) -> str:
+    """What makes members static: in a group whose assignor is the broker the session timeout is the group's, and the broker's."""
+    instance, session = {"group.instance.id": "<host or pod name>"}, "<longer than a restart>"
+    if row["group_type"] != "consumer":
+        return setting_lines(row["libraries"], {**instance, "session.timeout.ms": session})
+    line = (
+        f"  kafka-configs --alter --entity-type groups --entity-name <group> --add-config consumer.session.timeout.ms={session}"
+    )
+    return f"{setting_lines(row['libraries'], instance)}\nand on the broker\n{line}"
 
 
 def polled_too_late(row: Row) -> Finding | None:
@@ -151,16 +172,20 @@ def flapping(row: Row) -> Finding | None:
         "flapping",
         WARNING,
         f"{leaves} leaves in a group of at most {peak}",
-        f"{row['joins']} joins and {leaves} leaves, {row['distinct_members']} member ids for at most {peak} members",
-        f"{row['rebalances']} rebalances",
+        f"{row['joins']} joins and {leaves} leaves, {row['distinct_members']} member ids for at most {peak} members, between "
+        f"{when(row['first_ts'])} and {when(row['last_ts'])}; most leaves: {', '.join(row['leave_clients'] or ())}",
+        f"{row['rebalances']} rebalances; {_stopping(row)}",
         "members that come and go are kicked out (processing beyond max.poll.interval.ms, pauses beyond session.timeout.ms) or "
         "restarted: see their logs for the reason",
         leaves / peak,
         {"joins": row["joins"] or 0, "leaves": leaves, "members_peak": peak},
+        at=row["last_ts"],
     )
 
 
 def _stopping(row: Row) -> str:
     if row["protocol_kind"] == "eager":
         return "all members stop all their work each time"
+    if row["protocol_kind"] == "server":
+        return "members stop what is moved"
     return "cooperative members go on with what they keep, two rounds each time"

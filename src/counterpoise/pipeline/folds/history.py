@@ -17,6 +17,8 @@ STORM_WINDOW = timedelta(seconds=60)
 """How close rebalances must follow each other to be counted together."""
 RETURN_WINDOW = timedelta(seconds=60)
 """How soon a client id must be back to count as restarted."""
+_NAMED = 8
+"""So many clients are named, those with most of what is counted."""
 
 
 def history_of(steps: Iterable[Row]) -> dict[str, Any]:
@@ -46,6 +48,9 @@ class History:
         self._last: Row | None = None
         self._described: Row | None = None
         self._first: Row | None = None
+        self._failed: int | None = None
+        self._restarted: Counter[str] = Counter()
+        self._leavers: Counter[str] = Counter()
 
     def add(self, step: Row) -> None:
         """Take one more step."""
@@ -55,6 +60,8 @@ class History:
         self._last = step
         self._kinds[step["kind"]] += 1
         self._counts["failed_generations"] += step["missed_generations"] or 0
+        if step["missed_generations"] and self._failed is None:
+            self._failed = step["generation"]
         self._counts["joins"] += len(step["joined"])
         self._counts["leaves"] += len(step["left"])
         self._counts["moved"] += step["n_moved"] or 0
@@ -89,9 +96,11 @@ class History:
             if client is not None and left_at is not None and step["log_ts"] - left_at <= RETURN_WINDOW:
                 back.add(client)
         self._counts["restarts"] += len(back)
+        self._restarted.update(back)
         for member in step["left"]:
             if member in self._clients:
                 self._gone[self._clients[member]] = step["log_ts"]
+                self._leavers[self._clients[member]] += 1
         self._clients = names or self._clients
 
     def _count_storm(self, step: Row) -> None:
@@ -103,8 +112,7 @@ class History:
         if len(self._recent) > self._storm[0]:
             start = self._recent[0][0]
             clients = Counter(client for _, joined in self._recent for client in joined)
-            top = tuple(sorted(clients, key=lambda client: (-clients[client], client))[:8])
-            self._storm = (len(self._recent), start, (now - start).total_seconds(), top)
+            self._storm = (len(self._recent), start, (now - start).total_seconds(), tuple(_most(clients)))
 
     def _time_leader(self, step: Row) -> None:
         self._latency.append(step["sync_latency_ms"])
@@ -157,4 +165,12 @@ class History:
             "sync_latency_generation": self._slowest[1],
             "slow_leader": self._slowest[2],
             "polled": last.get("log_partition") == POLLED,
+            "generation_now": last["generation"],
+            "failed_generation": self._failed,
+            "restart_clients": _most(self._restarted),
+            "leave_clients": _most(self._leavers),
         }
+
+
+def _most(clients: Counter[str]) -> list[str]:
+    return sorted(clients, key=lambda client: (-clients[client], client))[:_NAMED]

@@ -11,7 +11,7 @@ from counterpoise.pipeline.folds.history import History
 __all__ = ["KeptHistory"]
 
 _OF_STEP = (
-    *("log_partition", "log_ts", "kind", "group_type", "protocol_type", "protocol", "protocol_kind", "complete"),
+    *("log_partition", "log_ts", "kind", "generation", "group_type", "protocol_type", "protocol", "protocol_kind", "complete"),
     *("n_members", "n_static", "n_idle", "n_partitions", "joined", "assignment"),
 )
 """What a later step, or the summary, may ask of a step that was added."""
@@ -37,6 +37,8 @@ class KeptHistory(History):
         (most, slowest, leader), (size, start, seconds, clients) = state["slowest"], state["storm"]
         self._slowest, self._storm = (most, slowest, leader), (size, start, seconds, tuple(clients))
         self._peaks, self._first, self._last = state["peaks"], state["first"], state["last"]
+        self._failed = state["failed"]
+        self._restarted, self._leavers = Counter(state["restarted"]), Counter(state["leavers"])
         self._described = state["last"] if state["is_described"] else state["described"]
 
     @property
@@ -58,6 +60,9 @@ class KeptHistory(History):
             "slowest": self._slowest,
             "storm": self._storm,
             "peaks": self._peaks,
+            "failed": self._failed,
+            "restarted": self._restarted,
+            "leavers": self._leavers,
             "first": {name: self._first[name] for name in ("log_ts", "complete")},
             "last": _slim(self._last),
             "is_described": same,

@@ -1,0 +1,51 @@
+"""Partition-seconds under each strategy: observed ones, scaled by partitions stopped and rounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from counterpoise.pipeline.standstill import with_standstill
+
+
+def run(strategy: str, revoked: int, mode: str = "closed_loop") -> dict[str, Any]:
+    return {"strategy": strategy, "mode": mode, "revoked": revoked}
+
+
+RUNS = [
+    run("observed", 60, "replay"),
+    run("range", 60, "replay"),
+    run("range", 54),
+    run("cooperative-sticky", 9),
+    run("sticky", 60),
+]
+
+
+def told(**about: Any) -> list[float | None] | None:
+    row = {"protocol": "range", "protocol_kind": "eager", "stopped_partition_seconds": 120.0, "strategies": RUNS} | about
+    found = with_standstill(row)
+    return None if found is None else [one["stopped_seconds"] for one in found]
+
+
+def test_eager_stops_all_for_a_round_and_cooperative_what_moves_for_two() -> None:
+    """120 s on 60 partitions are 2 s a round: 9 partitions that move stand still for 4 s each."""
+    assert told() == [120.0, 120.0, 108.0, 36.0, 120.0]
+
+
+def test_what_a_cooperative_group_was_seen_to_stop_was_two_rounds() -> None:
+    runs = [run("observed", 10, "replay"), run("cooperative-sticky", 10, "replay"), run("range", 40)]
+    assert told(protocol="cooperative-sticky", protocol_kind="cooperative", strategies=runs) == [120.0, 120.0, 240.0]
+
+
+@pytest.mark.parametrize(
+    "about", [{"stopped_partition_seconds": None}, {"strategies": [run("observed", 0, "replay"), *RUNS[2:]]}]
+)
+def test_without_a_stop_that_was_seen_to_end_nothing_is_estimated(about: dict[str, Any]) -> None:
+    found = told(**about)
+    assert found is not None
+    assert set(found) == {None}
+
+
+def test_a_group_that_was_not_replayed_has_no_strategies() -> None:
+    assert told(strategies=None) is None
