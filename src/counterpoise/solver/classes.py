@@ -91,9 +91,12 @@ def classify(problem: Problem) -> Classes:
     kind_of_topic[live] = class_of_live
     size = np.zeros(len(first), np.int64)
     np.add.at(size, class_of_live, sizes[live])
-    begin, end = problem.subscriber_start[live[first]], problem.subscriber_start[live[first] + 1]
-    edge_start = np.concatenate([[0], np.cumsum(end - begin)])
-    edge_member = problem.subscriber[ranges(begin, end - begin)].astype(np.int64)
+    if len(first) == problem.n_topics:  # each topic its own class
+        edge_start, edge_member = problem.subscriber_start.astype(np.int64), problem.subscriber.astype(np.int64)
+    else:
+        begin, end = problem.subscriber_start[live[first]], problem.subscriber_start[live[first] + 1]
+        edge_start = np.concatenate([[0], np.cumsum(end - begin)])
+        edge_member = problem.subscriber[ranges(begin, end - begin)].astype(np.int64)
     return classify_camps(np.repeat(kind_of_topic, sizes), size, edge_start, edge_member, problem.n_members, None)
 
 

@@ -8,10 +8,14 @@ import numpy as np
 
 from counterpoise.model.problem import Int64
 from counterpoise.solver.lag.blocks import LagBlocks, lag_blocks
-from counterpoise.solver.lag.desk import Desk, Index
+from counterpoise.solver.lag.desk import Desk, Index, exact_sums
 
 _LOOK = 4
 """Among so many times the least count of the lightest partitions is looked for what fills up a member; beyond is left out."""
+_HEAVIEST = 16
+"""Among so many times the number of topic classes of the heaviest partitions one of each class is looked for first."""
+_EXACT = 2**53
+"""Below it sums of integers are exact in doubles, whatever their order, and BLAS is quick."""
 
 __all__ = ["bound_of", "levels_of"]
 
@@ -19,10 +23,11 @@ __all__ = ["bound_of", "levels_of"]
 def levels_of(desk: Desk) -> LagBlocks:
     """Lag levels of the group's classes (see `lag.blocks`); O(P), and a few max flows for unequal subscriptions."""
     kinds, camps = desk.may_camp.shape
-    lag, capacity = np.zeros(kinds + 1, np.int64), np.zeros(camps, np.int64)
-    np.add.at(lag, desk.class_of, desk.weight)  # the last is for partitions of no class
+    everybody = int(desk.class_of.min(initial=0)) >= 0
+    lag = exact_sums(desk.class_of if everybody else desk.class_of + 1, desk.weight, kinds + 1)
+    capacity = np.zeros(camps, np.int64)
     np.add.at(capacity, desk.camp, desk.capacity)
-    return lag_blocks(lag[:-1], capacity, desk.may_camp)
+    return lag_blocks(lag[:-1] if everybody else lag[1:], capacity, desk.may_camp)
 
 
 def bound_of(desk: Desk, blocks: LagBlocks, least: Int64, balanced: Int64 | None = None) -> Fraction:
@@ -37,16 +42,26 @@ def bound_of(desk: Desk, blocks: LagBlocks, least: Int64, balanced: Int64 | None
     if not len(desk.may):
         return bound
     densest = blocks.block_of_member_class[desk.camp] == 0
-    kinds = desk.class_of[desk.by_weight]
-    heaviest = np.zeros(len(desk.may) + 1, np.int64)
-    heaviest[kinds[::-1]] = desk.falling[::-1]  # of the same class the last one stays
-    bound = max(bound, _largest_ratio(heaviest[:-1], _strongest(desk)))
+    heaviest = _heaviest(desk)
+    bound = max(bound, _largest_ratio(heaviest, _strongest(desk)))
     light = least[densest] if len(desk.may) == 1 else np.zeros(int(densest.sum()), np.int64)
     counted = np.append(blocks.block_of_topic_class == 0, False)  # the last is for partitions of no class
-    all_of_them = bool(counted[:-1].all()) and int(kinds.min(initial=0)) >= 0
-    falling = desk.falling if all_of_them else desk.falling[counted[kinds]]
+    all_of_them = bool(counted[:-1].all()) and int(desk.class_of.min(initial=0)) >= 0
+    falling = desk.falling if all_of_them else desk.falling[counted[desk.class_of[desk.by_weight]]]
     bound = max(bound, _crowding(falling, desk.capacity[densest], light))
-    return bound if balanced is None else _filled_up(desk, balanced, heaviest[:-1], bound)
+    return bound if balanced is None else _filled_up(desk, balanced, heaviest, bound)
+
+
+def _heaviest(desk: Desk) -> Int64:
+    """The heaviest partition of each topic class: mostly all of them are among a few of the heaviest."""
+    kinds, partitions = len(desk.may), len(desk.by_weight)
+    for number in (_HEAVIEST * kinds, partitions):
+        kind = desk.class_of[desk.by_weight[:number]]
+        heaviest = np.full(kinds + 1, -1, np.int64)
+        heaviest[kind[::-1]] = desk.falling[:number][::-1]  # of the same class the last one stays; the last is for no class
+        if number >= partitions or int(heaviest[:-1].min()) >= 0:
+            break
+    return np.maximum(heaviest[:-1], 0)
 
 
 def _strongest(desk: Desk) -> Int64:
@@ -92,13 +107,17 @@ def _lightest(desk: Desk, wanted: int) -> Index:
 
 def _filling(desk: Desk, lightest: Index, others: Int64) -> Int64:
     """The least that each member bears with so many `others` of the `lightest`, of those that it may own."""
-    for number in (2 * int(others.max(initial=0)) + 16, len(lightest)):  # mostly the first of them suffice
+    most = int(others.max(initial=0))
+    for number in (2 * most + most // 2 + 32, len(lightest)):  # mostly the first of them suffice
         able = desk.may[desk.class_of[lightest[:number]]]
         place = able.cumsum(axis=0, dtype=np.int16 if number < 2**15 else np.int64)
         if number >= len(lightest) or (place[-1:] >= others).all():
             break
     able &= place <= others.astype(place.dtype)
-    filling: Int64 = desk.weight[lightest[: len(able)]] @ able
+    weight = desk.weight[lightest[: len(able)]]
+    if int(weight.sum()) < _EXACT:
+        return (weight.astype(np.float64) @ able.astype(np.float64)).astype(np.int64)
+    filling: Int64 = weight @ able
     return filling
 
 

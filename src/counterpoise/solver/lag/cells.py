@@ -34,7 +34,7 @@ def place_in_cells(desk: Desk, target: Int32, blocks: LagBlocks) -> None:
     if not len(waiting):
         return
     goal, (kinds, n) = goals(desk, blocks), desk.may.shape
-    weight, kind = desk.weight[waiting], desk.class_of[waiting]
+    weight, kind = desk.weights_of(waiting), desk.class_of[waiting]
     lagging = int(np.count_nonzero(weight))
     slots = np.bincount(kind.astype(np.int64) * n + target[waiting], minlength=kinds * n).reshape(kinds, n)
     deal = _Deal(desk.load - goal, weight[:lagging], slots)
@@ -49,8 +49,8 @@ def place_in_cells(desk: Desk, target: Int32, blocks: LagBlocks) -> None:
         for number, first, last in runs:
             deal.of_class(number, heavy[first:last], takers[first:last], turns_at_most=at_most)
         taker[begin + order] = takers
-    idle = kind[lagging:]
-    taker[lagging + ascending(idle.astype(np.int64))] = in_turns(slots)
+    if lagging < len(waiting):
+        taker[lagging + ascending(kind[lagging:].astype(np.int64))] = in_turns(slots)
     desk.place(waiting, taker)
 
 

@@ -56,6 +56,8 @@ def shed_lag(desk: Desk) -> None:
     """
     room = int((desk.limit - desk.load).max(initial=0))
     over = np.flatnonzero(desk.load > desk.limit)
+    if not len(over):
+        return
     excess = desk.load - desk.limit
     ratio = -(excess[over] // desk.capacity[over])
     spare = np.minimum(desk.count - 1, desk.count - desk.least).tolist()

@@ -15,7 +15,10 @@ from counterpoise.solver.lag.blocks import Bools
 Index = npt.NDArray[np.intp]
 _CHANGING = ("owner", "load", "count", "least", "most")
 
-__all__ = ["Desk", "Index"]
+_EXACT = 2**53
+"""Below it sums of integers are exact in doubles, in which `bincount` adds up: twice as fast as `np.add.at`."""
+
+__all__ = ["Desk", "Index", "exact_sums"]
 
 
 @dataclass(slots=True)
@@ -179,8 +182,8 @@ class Desk:
         self.moves_left += int(np.count_nonzero(self.previous[partitions] == members))
         self._forget()
         self.owner[partitions] = members
-        np.add.at(self.load, members, self.weight[partitions])
-        np.add.at(self.count, members, 1)
+        self.load += exact_sums(members, self.weights_of(partitions), len(self.load))
+        self.count += np.bincount(members, minlength=len(self.count))
 
     def release(self, partitions: Index) -> None:
         """Take partitions back from their owners; they wait to be placed. Those at home count as moves."""
@@ -213,5 +216,18 @@ class Desk:
     def waiting(self) -> Index:
         """Partitions without an owner that somebody may have, heaviest first, ties by partition."""
         free = (self.owner == UNOWNED) & (self.class_of >= 0)
-        waiting: Index = self.by_weight[free[self.by_weight]]
+        waiting: Index = self.by_weight if free.all() else self.by_weight[free[self.by_weight]]
         return waiting
+
+    def weights_of(self, partitions: Index) -> Int64:
+        """Their lag; of all partitions, heaviest first, it is known already."""
+        return self.falling if partitions is self.by_weight else self.weight[partitions]
+
+
+def exact_sums(index: npt.NDArray[np.integer], weight: Int64, n: int) -> Int64:
+    """Sum of the weights (0 or more) at each index, int64[n], whatever they are."""
+    if int(weight.max(initial=0)) * len(weight) < _EXACT:
+        return np.bincount(index, weight, n).astype(np.int64)
+    total = np.zeros(n, np.int64)
+    np.add.at(total, index, weight)
+    return total

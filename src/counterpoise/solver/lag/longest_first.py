@@ -18,7 +18,7 @@ _SMALL_BATCH = 24
 _HEAP_STEPS = 1024
 _WORD = 63
 
-__all__ = ["bins", "deal_longest_first", "deal_packed", "packed", "spread_by_count"]
+__all__ = ["bins", "deal_longest_first", "deal_packed", "fill_evenly", "packed", "spread_by_count"]
 
 
 def deal_longest_first(weights: Int64, level: Int64, slots: Int64) -> npt.NDArray[np.intp]:
@@ -70,12 +70,14 @@ def deal_packed(weights: Int64, key: Int64, slots: Int64, bits: int) -> npt.NDAr
         size = _batch(key, raised, mask)
         if size < min(_SMALL_BATCH, left):
             size = min(_HEAP_STEPS, left, int(slots[bins(key, mask)].sum()))
-            chosen[at : at + size], key = _by_heap(weights[at : at + size], key, slots, mask)
+            chosen[at : at + size], key = _by_heap(weights[at : at + size], key, slots, mask, last=size == left)
         else:
             takers = bins(key[:size], mask)
             chosen[at : at + size] = takers
             rest = slots[takers] - 1
             slots[takers] = rest
+            if size == left:
+                break
             key[:size] = raised[:size]
             if not rest.all():
                 key = np.concatenate((key[:size][rest > 0], key[size:]))
@@ -100,22 +102,27 @@ def _batch(key: Int64, raised: Int64, mask: int) -> int:
     return first + 1 if late[first] else size
 
 
-def _by_heap(weights: Int64, key: Int64, slots: Int64, mask: int) -> tuple[list[int], Int64]:
+def _by_heap(weights: Int64, key: Int64, slots: Int64, mask: int, *, last: bool) -> tuple[list[int], Int64]:
     """The same, one item at a time: the choice depends on the one before. Who takes what, and the keys of those still open.
 
-    Changes `slots`.
+    Changes `slots`. After the `last` items nobody asks for the keys any more.
     """
-    heap: list[int] = key.tolist()  # it rises, so it is a heap
+    heap: list[int] = key[: len(weights)].tolist()  # it rises, so it is a heap; so many items go to no other bins
     chosen: list[int] = []
-    left, full = slots.tolist(), 1 << 127
+    tried = [one & mask for one in heap]
+    left, full = dict(zip(tried, slots[tried].tolist(), strict=True)), 1 << 127
     for weight in weights.tolist():
         lowest = heap[0]  # level and bin in one number: compared at once
         taker = lowest & mask
         chosen.append(taker)
         left[taker] -= 1
         heapreplace(heap, lowest + weight if left[taker] else full)
-    slots[:] = left
-    return chosen, np.array(sorted(one for one in heap if one != full), key.dtype)
+    slots[tried] = list(left.values())
+    if last:
+        return chosen, key[:0]
+    still = np.concatenate((np.array([one for one in heap if one != full], key.dtype), key[len(weights) :]))
+    still.sort()
+    return chosen, still
 
 
 def spread_by_count(units: int, counts: Int64, slots: Int64, capacity: Int64) -> Int64:
@@ -125,7 +132,7 @@ def spread_by_count(units: int, counts: Int64, slots: Int64, capacity: Int64) ->
     """
     taken = np.zeros(len(counts), np.int64)
     if units > 0 and int(capacity.min()) == int(capacity.max()):
-        even = _fill(units, counts)
+        even = fill_evenly(units, counts)
         if (even <= slots).all():
             return even
     while units > 0:
@@ -141,12 +148,15 @@ def spread_by_count(units: int, counts: Int64, slots: Int64, capacity: Int64) ->
     return taken
 
 
-def _fill(units: int, counts: Int64) -> Int64:
+def fill_evenly(units: int, counts: Int64) -> Int64:
     """How many each bin takes of equal capacity and with slots enough: the lowest up to one level, ties by bin."""
     rising = np.sort(counts)
-    total, number = rising.cumsum(), np.arange(1, len(counts) + 1)
-    reached = int((rising * number - total).searchsorted(units))
+    total = rising.cumsum()
+    rising *= np.arange(1, len(counts) + 1)
+    rising -= total
+    reached = int(rising.searchsorted(units))
     level, extras = divmod(units + int(total[reached - 1]), reached)
-    taken = np.maximum(level - counts, 0)
-    taken[np.flatnonzero(counts <= level)[:extras]] += 1
+    taken = level - counts
+    np.maximum(taken, 0, out=taken)
+    taken[(counts <= level).nonzero()[0][:extras]] += 1
     return taken

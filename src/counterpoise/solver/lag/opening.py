@@ -8,9 +8,11 @@ from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.lag.arcs import exchangeable
 from counterpoise.solver.lag.blocks import Bools
-from counterpoise.solver.lag.desk import Desk, Index
+from counterpoise.solver.lag.desk import Desk, Index, exact_sums
 
 _WORD = 63
+_LARGE, _ARRAYS = 20_000, 8
+"""From so many partitions on memory for half as many arrays as are alive at once is kept between steps."""
 
 __all__ = ["open_desk"]
 
@@ -21,18 +23,20 @@ def open_desk(problem: Problem, weight: Int64, max_moves: int, balanced: Int32 |
     With `balanced`, the owners of any balanced plan, members may take only what some balanced plan gives them, and claims
     on anything else are released.
     """
+    _keep_memory(problem.n_partitions)
     classes, n = classify(problem), problem.n_members
     camp, subscribed = _table(classes)
     kind, may_camp = classes.kind, subscribed
     if balanced is not None:
         may_camp = exchangeable(subscribed, camp, kind, balanced, problem.capacity)
-    may = may_camp[:, camp]
-    previous = _valid_claims(problem, kind, may if may_camp is subscribed else subscribed[:, camp])
+    may = _per_member(may_camp, camp)
+    previous = _valid_claims(problem, kind, may if may_camp is subscribed else _per_member(subscribed, camp))
     owner, across = previous.copy(), np.empty(0, np.intp)
     if may_camp is not subscribed:
         across = _elsewhere(previous, kind, may)
         owner[across] = UNOWNED
     by_weight, falling = _heaviest_first(weight)
+    nobody = int(owner.max(initial=UNOWNED)) < 0
     return Desk(
         weight=weight,
         by_weight=by_weight,
@@ -44,14 +48,24 @@ def open_desk(problem: Problem, weight: Int64, max_moves: int, balanced: Int32 |
         capacity=problem.capacity,
         previous=previous,
         owner=owner,
-        load=_sums(owner, weight, n),
-        count=np.bincount(owner + 1, minlength=n + 1)[1:].astype(np.int64),
+        load=np.zeros(n, np.int64) if nobody else exact_sums(owner + 1, weight, n + 1)[1:],
+        count=np.zeros(n, np.int64) if nobody else np.bincount(owner + 1, minlength=n + 1)[1:].astype(np.int64),
         least=np.zeros(n, np.int64),
         most=np.full(n, problem.n_partitions, np.int64),
         limit=np.zeros(n, np.int64),
         trade_counts=False,
         moves_left=max_moves - len(across),
     )
+
+
+def _keep_memory(partitions: int) -> None:
+    """Have the C library keep the memory that arrays of so many partitions free.
+
+    glibc hands back what exceeds twice the largest block freed so far; then each array of a plan is faulted in anew, page by
+    page: a tenth of the time that a large plan takes. The block is never touched and costs nothing; elsewhere it does no harm.
+    """
+    if partitions >= _LARGE:
+        np.empty(_ARRAYS * partitions, np.int64)
 
 
 def _valid_claims(problem: Problem, kind: Int32, subscribed: Bools) -> Int32:
@@ -86,9 +100,12 @@ def _heaviest_first(weight: Int64) -> tuple[Index, Int64]:
     if top.bit_length() + bits > _WORD:
         order = np.argsort(-weight, kind="stable")
         return order, weight[order]
-    packed: Index = ((top - weight) << bits) | np.arange(len(weight))
+    packed: Index = top - weight
+    packed <<= bits
+    packed |= np.arange(len(weight))
     packed.sort()
-    falling: Int64 = top - (packed >> bits)
+    falling: Int64 = packed >> bits
+    np.subtract(top, falling, out=falling)
     packed &= (1 << bits) - 1
     return packed, falling
 
@@ -101,8 +118,9 @@ def _table(classes: Classes) -> tuple[Int64, Bools]:
     return camp, may
 
 
-def _sums(owner: Int32, weight: Int64, n: int) -> Int64:
-    """Summed weight per owner in integers (`bincount` would go through floats)."""
-    total = np.zeros(n + 1, np.int64)
-    np.add.at(total, owner + 1, weight)
-    return total[1:]
+def _per_member(may_camp: Bools, camp: Int64) -> Bools:
+    """Who may take what by member, from the same by member class; mostly one and the same, where subscriptions are random."""
+    n = len(camp)
+    if n < may_camp.shape[1] and bool((camp == np.arange(n)).all()):
+        return np.ascontiguousarray(may_camp[:, :n])
+    return may_camp[:, camp]

@@ -14,6 +14,7 @@ from counterpoise.solver.lag.desk import Desk
 
 _PER_GOAL = 2
 """A partition that weighs more than this part of a member's goal goes by itself: its place in the order matters."""
+_SHORT = 32
 
 __all__ = ["by_class", "cut", "goals", "in_turns"]
 
@@ -49,8 +50,14 @@ def by_class(kinds: Int32, n_kinds: int) -> tuple[Int64, list[tuple[int, int, in
 
 def in_turns(slots: Int64) -> Int64:
     """Members, class by class (`slots` are [topic classes, M]): in each everybody with slots in turns."""
-    kind, member = np.nonzero(slots > 0)
-    count = slots[kind, member]
-    turn = ranks_in_runs(count)
-    round_of = np.repeat(kind, count) * (int(turn.max(initial=0)) + 1) + turn
-    return np.repeat(member, count)[ascending(round_of)]
+    n, most, flat = slots.shape[1], int(slots.max(initial=0)), slots.reshape(-1)
+    bits = n.bit_length()
+    cell = (flat > 0).nonzero()[0]
+    count, kind = flat[cell], cell // n
+    # Topic class, turn and member in one number: sorted, they are in order; in 32 bits they sort fastest.
+    first = (kind * most << bits) | (cell - kind * n)
+    size = np.uint32 if (len(slots) * most).bit_length() + bits <= _SHORT else np.int64
+    packed = (np.repeat(first, count) + (ranks_in_runs(count) << bits)).astype(size)
+    packed.sort()
+    packed &= size((1 << bits) - 1)
+    return np.asarray(packed, np.int64)

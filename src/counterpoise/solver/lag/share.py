@@ -58,17 +58,20 @@ def even_shares(supply: Int64, room: Int64, may: Bools, *, near: float) -> Share
     usable = np.where((supply > 0).astype(np.float64) @ table > 0, np.maximum(room, 0), 0)
     have = usable / max(int(usable.sum()), 1)
     row, column, fullest = np.zeros(rows), have, np.inf
+    takes = np.where(have > 0, have, np.inf)  # nothing of nothing is 0
     for _ in range(_ROUNDS if usable.any() else 0):
-        column = np.rint(column * (column_steps / max(float(column.max(initial=0)), 1e-300)))
+        column = column * (column_steps / max(float(column.max()), 1e-300))
+        np.rint(column, out=column)
         row = _over(wanted, table @ column)
         top = max(float(row.max(initial=0)), 1e-300)
-        press = (np.rint(row * (row_steps / top)) @ table) * (top / row_steps)
+        press = np.rint(row * (row_steps / top)) @ table
+        press *= top / row_steps
         given = column * press
         lost = abs(float(given.cumsum()[-1]) - 1) > near  # a factor has been rounded away
-        fullest = np.inf if lost else float(_over(given, have).max(initial=0))
+        fullest = np.inf if lost else float((given / takes).max())
         if fullest <= 1 + near:
             break
-        column = _over(have, press)
+        column = have / press if float(press.min()) > 0 else _over(have, press)
     return Shares(row, column, fullest)
 
 

@@ -54,8 +54,8 @@ def members_of(sets: list[int], n_members: int) -> Int64:
         return np.array([member for members in sets for member in each_bit(members)], np.int64)
     step = width(n_members) // 8
     packed = b"".join([members.to_bytes(step, "little") for members in sets])
-    found = np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little").view(np.bool_).nonzero()[0]
-    found %= 8 * step
+    found: Int64 = np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little").view(np.bool_).nonzero()[0]
+    found -= found // (8 * step) * (8 * step)  # a remainder takes several times as long
     return found
 
 

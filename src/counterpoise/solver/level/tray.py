@@ -8,10 +8,16 @@ the tray dealt is passed on, never what a member keeps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from counterpoise.errors import InvariantError
 from counterpoise.solver.level.bitsets import Levels, add_to, everybody, lowest, step_down, take_from, take_most
+from counterpoise.solver.level.planes import Planes
+
+MANY_TOPICS, MANY_LEVELS = 16, 12
+"""So many topics are poured with rooms in binary, where somebody has so much room: that many sets would be stepped through."""
 
 __all__ = ["Shares", "Tray"]
 
@@ -63,19 +69,24 @@ class Tray:
         self.share = [-(-units // members) if units else 0 for units, members in zip(left, count, strict=True)]
         self.fresh, self.work = fresh, work
         self.dealt: list[list[int]] = [[] for _ in subscribers]
+        self._shut: set[int] = set()
         self.rooms = shares.room
         self.spare, self.extra, self.extras = shares.spare, shares.extra, shares.extras
 
     def pour(self, topics: list[int]) -> list[int]:
         """Deal the units of these topics, in this order, as far as there is room, at first in even shares; those unfinished."""
+        planes = Planes(self.rooms) if len(topics) >= MANY_TOPICS and max(self.rooms, default=0) >= MANY_LEVELS else None
+        take = planes.take_most if planes else partial(take_most, self.rooms)
         for topic in topics:
-            self._pour(topic, self.share[topic] if self.fresh else self.left[topic])
+            self._pour(topic, self.share[topic] if self.fresh else self.left[topic], take)
+        if planes:
+            self.rooms = planes.levels()
         return [topic for topic in topics if self.left[topic]]
 
-    def _pour(self, topic: int, layers: int) -> None:
+    def _pour(self, topic: int, layers: int, take: Callable[[int, int], int]) -> None:
         left, members, dealt = self.left[topic], self.subscribers[topic], self.dealt[topic]
         while left and layers:
-            taken = take_most(self.rooms, members, left)
+            taken = take(members, left)
             if not taken:
                 break
             left -= taken.bit_count()
@@ -89,8 +100,9 @@ class Tray:
         for even in (True, False) if self.fresh else (False,):
             if not even:
                 for topic in waiting:
-                    self._pour(topic, self.left[topic])
+                    self._pour(topic, self.left[topic], partial(take_most, self.rooms))
                 waiting = [topic for topic in waiting if self.left[topic]]
+            self._shut.clear()
             while waiting and self.rooms and self._walk(waiting, everybody(self.rooms), even):
                 waiting = [topic for topic in waiting if self.left[topic]]
 
@@ -106,6 +118,7 @@ class Tray:
             if self.left[topic]:
                 waiting.append(topic)
         for even in (True, False):
+            self._shut.clear()
             while waiting and self.extras and self._walk(waiting, self.spare & ~everybody(self.rooms), even):
                 waiting = [topic for topic in waiting if self.left[topic]]
 
@@ -126,6 +139,8 @@ class Tray:
             if here:
                 step_down(self.rooms, room, here)
                 members ^= here
+                if not members:
+                    return
         self.extras -= members.bit_count()
         if self.extras < 0:
             raise InvariantError(f"{-self.extras} members have an extra that belongs to others, who are still short")
@@ -150,7 +165,7 @@ class Tray:
         came_from: dict[int, int | None] = {}
         for topic in start:
             came_from[topic] = None
-            if self._ends(topic, goal, came_from, even):
+            if topic not in self._shut and self._ends(topic, goal, came_from, even):
                 return True
         others = [topic for topic, layers in enumerate(self.dealt) if layers and topic not in came_from]
         seen, frontier = 0, start
@@ -167,7 +182,7 @@ class Tray:
                     for other in others:
                         if self.dealt[other][0] & fresh:
                             came_from[other] = topic
-                            if self._ends(other, goal, came_from, even):
+                            if other not in self._shut and self._ends(other, goal, came_from, even):
                                 return True
                             further.append(other)
                         else:
@@ -177,12 +192,17 @@ class Tray:
         return False
 
     def _ends(self, topic: int, goal: int, came_from: dict[int, int | None], even: bool) -> bool:
-        """Whether the chain that led to this topic can end there; then units have gone along it."""
+        """Whether the chain that led to this topic can end there; then units have gone along it.
+
+        Where it cannot no chain can until the topic gives a unit: goals only shrink from one walk to the next.
+        """
         ends = self.subscribers[topic] & goal
         if ends and even:
             ends &= ~self._full(topic)
         if ends:
             self._follow(topic, came_from, ends)
+        else:
+            self._shut.add(topic)
         return ends > 0
 
     def _follow(self, topic: int, came_from: dict[int, int | None], last: int) -> None:
@@ -203,6 +223,7 @@ class Tray:
             chosen = self.choose(taking, members, n)
             take_from(self.dealt[giving], chosen)
             add_to(self.dealt[taking], chosen)
+            self._shut.discard(giving)
 
     def choose(self, topic: int, members: int, n: int) -> int:
         """n of the members, first those without a unit of the topic."""
