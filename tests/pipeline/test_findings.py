@@ -187,6 +187,18 @@ def test_who_runs_the_best_strategy_already_is_not_told_to_change_to_it() -> Non
     assert "\n  partition_assignment_strategy=[LagStickyAssignor]" in by_lag.action
 
 
+def test_a_group_that_cannot_be_cooperative_is_told_how_to_have_fewer_rebalances() -> None:
+    (finding,) = findings_of(healthy(**EAGER | {"protocol": "sticky", "libraries": ["aiokafka"]}))
+    assert "\n  group_instance_id=" in finding.action
+
+
+def test_the_command_that_deletes_a_group_is_safe_to_copy() -> None:
+    """A group's name may be anything."""
+    for name, told in (("g", "g"), ("x; rm -rf ~", "'x; rm -rf ~'"), ("x\n  rm -rf ~", "<group>")):
+        (finding,) = findings_of(healthy(**CASES["dead_group"], group_id=name))
+        assert finding.action.endswith(f"--delete --group {told}")
+
+
 def test_a_class_that_is_not_the_librarys_own_is_not_made_up() -> None:
     assert config_lines("java", ["sticky", "lag"]).endswith("consumer.StickyAssignor,<class of lag>")
     assert config_lines("kafka-python", ["lag"]) == "partition_assignment_strategy=[<class of lag>]"
@@ -299,6 +311,8 @@ def test_migration_is_told_per_library() -> None:
     assert "cannot be mixed" in migration_note("range", "cooperative-sticky", ["librdkafka"])
     assert "one rolling restart" in migration_note("range", "roundrobin", ["librdkafka"])
     assert "aiokafka (eager only)" in migration_note("range", "sticky", ["aiokafka"])
+    assert "aiokafka (eager only)" in migration_note("range", "cooperative-sticky", ["kafka-python or aiokafka"])
+    assert "aiokafka" not in migration_note("sticky", "cooperative-sticky", ["kafka-python or aiokafka"])
     assert config_lines("librdkafka", ["roundrobin"]) == "partition.assignment.strategy=roundrobin"
 
 

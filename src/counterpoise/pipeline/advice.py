@@ -127,7 +127,7 @@ def migration_note(now: str, wanted: str, libraries: Sequence[str]) -> str:
         )
     if AIOKAFKA in libraries:
         notes.append(_EAGER_ONLY.format(config_lines(AIOKAFKA, [wanted, now]), wanted))
-    elif PYTHON in libraries and cooperative:
+    elif PYTHON in libraries and cooperative and now != STICKY:
         notes.append(f"or, should they be {_EAGER_ONLY.format(config_lines(AIOKAFKA, [STICKY, now]), STICKY)}")
     if STREAMS in libraries:
         notes.append("Kafka Streams brings its own assignor: leave it")

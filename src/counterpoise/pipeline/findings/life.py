@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from counterpoise.pipeline.findings.finding import NOTICE, WARNING, Finding, Row, times, when
 
 __all__ = ["commits_by_nobody", "dead_group", "incomplete_history", "low_fidelity", "simple_consumer"]
@@ -18,11 +20,17 @@ def dead_group(row: Row) -> Finding | None:
         f"no members since {when(row['last_ts'])}",
         f"the last member left in the recording; {times(partitions, 'partitions')} have a commit, {lag} records behind by now",
         f"{lag} records wait, and its lag raises alarms" if lag else "its offsets stay until offsets.retention.minutes is over",
-        "start its members, or delete it: kafka-consumer-groups --delete --group <group>",
+        "start its members, or delete it:\n"
+        f"  kafka-consumer-groups --bootstrap-server <broker> --delete --group {_typed(row['group_id'])}",
         1 + lag / 1000,
         {"lag": lag, "partitions": partitions},
         at=row["last_ts"],
     )
+
+
+def _typed(name: str) -> str:
+    """A name as one types it in a shell. Anybody may choose it: with a line of its own it could pass for a command."""
+    return quote(name) if name.isprintable() else "<group>"
 
 
 def simple_consumer(row: Row) -> Finding | None:

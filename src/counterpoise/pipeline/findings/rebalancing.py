@@ -11,7 +11,7 @@ __all__ = ["eager_stops", "failed_generations", "flapping", "polled_too_late", "
 
 _STORM = 5
 _SLOW_MS = 200
-_FEWER = "not all clients of the group can rebalance cooperatively: avoid rebalances (static membership, fewer restarts)"
+_FEWER = "not all clients of the group can rebalance cooperatively: avoid rebalances by fewer restarts and static members\n"
 
 
 def storm(row: Row) -> Finding | None:
@@ -48,7 +48,9 @@ def eager_stops(row: Row) -> Finding | None:
         f"{revoked} partitions were stopped to move {moved}",
         f"{n} eager rebalances ({row['protocol']}) revoked {revoked} partitions; {moved} of them went to another living member",
         _silence(row),
-        migration_note(row["protocol"], wanted, row["libraries"] or ()) if wanted != row["protocol"] else _FEWER,
+        migration_note(row["protocol"], wanted, row["libraries"] or ())
+        if wanted != row["protocol"]
+        else _FEWER + _static_lines(row),
         (revoked - moved) / 10 + stopped / 10,
         {"rebalances": n, "revoked": revoked, "moved": moved} | ({} if told is None else {"stopped_partition_seconds": told}),
         *_longest_stop(row),
