@@ -167,6 +167,7 @@ WRONG = [
     ("an unknown topic", ["explain", "-", "t9", "0"], "t9"),
     ("a partition beyond the topic", ["explain", "-", "t1", "15"], "15"),
     ("no strategy at all", ["compare", "-", "--strategies", ","], "',' names no strategy; there are: range, "),
+    ("no strategy to simulate", ["simulate", "scale-out", "--strategies", ","], "--strategies ',': no strategy is named"),
     ("two forms at once", ["export", "x", "--json", "--format", "spark"], "--json with --format spark; give one of them"),
 ]
 
@@ -177,6 +178,12 @@ def test_wrong_use_is_one_line_and_exit_code_2(words: list[str], message: str) -
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("seconds", ["-1", "0", "1e9"])
+def test_a_time_that_no_request_can_take_is_wrong_use(seconds: str) -> None:
+    result = run("lag", "--bootstrap-server", "localhost:1", "--group", "g", "--timeout", seconds)
+    assert (result.exit_code, "Invalid value for '--timeout'" in result.stderr) == (2, True)
 
 
 def test_every_command_has_help_with_an_example() -> None:

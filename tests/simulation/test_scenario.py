@@ -26,6 +26,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"timing": {"session_timeout": 0}}, "timing.session_timeout: 0; a time above 0 is wanted"),
     ({"members": [{"name": "m", "topics": ["t"], "cuont": 1}]}, "members[0]: unknown field cuont"),
     ({"members": [{"name": "m", "topics": ["t"], "count": 0}]}, "members[0].count: 0; at least 1 is wanted"),
+    (
+        {"members": [{"name": "m", "topics": ["t"], "count": 10**9}]},
+        "members[0].count: 1000000000; at least 1 is wanted, at most",
+    ),
+    ({"members": [{"name": "m", "topics": ["t"], "capacity": 2**31}]}, "members[0].capacity: 2147483648; at least 1 is wanted"),
+    ({"members": [{"name": "m", "topics": ["t"], "join_at": 1e300}]}, "members[0].join_at: 1e+300; at most"),
+    ({"topics": {"t": 10**12}}, "topics: 1000000000000 partitions in all; at most 10000000 can be simulated"),
+    ({"duration": 1e300}, "duration: 1e+300; at most 316224000 seconds can be simulated"),
+    ({"timing": {"revoke": 1e300}}, "timing.revoke: 1e+300; at most"),
     ({"members": [{"name": "m", "topics": ["u"]}]}, "members[0].topics: u is no topic of the scenario"),
     ({"members": [{"name": "m", "topics": ["t"], "dialect": "go"}]}, "members[0].dialect: dialect 'go' is unknown"),
     ({"members": [{"name": "m", "topics": ["t"], "strategies": ["x"]}]}, "members[0].strategies: strategy 'x' is unknown"),
@@ -39,6 +48,9 @@ WRONG_EVENTS: list[tuple[dict[str, Any], str]] = [
     ({"do": "join", "members": "m", "down": 3}, "down: join reads only members"),
     ({"do": "pause", "members": "m", "seconds": -1}, "seconds: -1.0 is negative"),
     ({"do": "join", "members": "m", "at": -1}, "at: -1.0 is negative"),
+    ({"do": "join", "members": "m", "at": 1e300}, "at: 1e+300; at most"),
+    ({"do": "scale", "members": "m", "count": 10**9}, "count: 1000000000; at most 100000 can be simulated"),
+    ({"do": "grow", "topic": "t", "partitions": 10**9}, "partitions: 1000000000; at most 10000000 can be simulated"),
     ({"do": "scale", "members": "m-00", "count": 1}, "members: 'm-00' is no member group"),
     ({"do": "grow", "topic": "u", "partitions": 3}, "topic: 'u' is no topic of the scenario"),
     ({"do": "grow", "topic": "t", "partitions": 4}, "partitions: t has 4 then; a topic only grows"),
@@ -77,6 +89,8 @@ def test_files_that_are_not_there_or_not_readable_say_so(tmp_path: Path) -> None
         load("rolling")
     with pytest.raises(ScenarioError, match="No such file"):
         load("nowhere.toml")
+    with pytest.raises(ScenarioError, match="duration: nan; at most"):
+        read_scenario('name = "s"\nduration = nan\ntopics = {}\nmembers = []', toml=True)
     for text, toml in (("x =", True), ("{", False), ("[" * 100_000, False), ("x = " + "[" * 100_000, True)):
         with pytest.raises(ScenarioError, match=r"not (TOML|JSON)"):
             read_scenario(text, toml=toml)

@@ -56,7 +56,9 @@ def command(
         _list(as_json)
         return
     given, past = _given(scenario, audit, group)
-    chosen = [name.strip() for name in names.split(",") if name.strip()] if names else list(DEFAULT_STRATEGIES)
+    chosen = list(DEFAULT_STRATEGIES) if names is None else [name.strip() for name in names.split(",") if name.strip()]
+    if not chosen:
+        raise OptionError(f"--strategies {names!r}: no strategy is named; leave it out for the six that need no lag")
     outcomes = simulate(given, chosen)
     if picture:
         _write(picture, draw_outcomes(given.name, outcomes))

@@ -143,7 +143,9 @@ class _Reader:
 
     def describe(self, group_id: str) -> Any:
         future = self._admin.describe_consumer_groups([group_id], request_timeout=self._timeout)[group_id]
-        return self._answer(future, f"group {group_id}: cannot be described (the ACL DESCRIBE on the group is needed)")
+        return self._answer(
+            future, f"group {group_id}: cannot be described (check the address, and that the ACL DESCRIBE on the group is there)"
+        )
 
     def committed(self, group_id: str) -> dict[Partition, int]:
         from confluent_kafka import ConsumerGroupTopicPartitions

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterpoise.assignors.protocols import client_protocol
 from counterpoise.errors import CounterpoiseError, ScenarioError
+from counterpoise.model.problem import MOST_CAPACITY
 from counterpoise.simulation.dialects import dialect
 
 if TYPE_CHECKING:
@@ -35,19 +36,27 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
 """What may happen, and the fields each action reads; docs/simulate.md says what each one means."""
 
 _ABOVE_ZERO = {"session_timeout", "heartbeat_interval", "max_poll_interval"}
+_MOST_MEMBERS, _MOST_PARTITIONS = 100_000, 10_000_000
+"""More is a typing mistake, which must not fill the memory."""
+_LONGEST_S = 10 * 366 * 86_400
+"""Ten years."""
 
 
 def faults(scenario: Scenario) -> Iterator[str]:
     """Every fault, lazily."""
     yield from (f"topics.{name}: {count}; at least 0 is wanted" for name, count in scenario.topics.items() if count < 0)
-    if scenario.duration < 0:
-        yield f"duration: {scenario.duration} is negative"
+    if (total := sum(scenario.topics.values())) > _MOST_PARTITIONS:
+        yield f"topics: {total} partitions in all; at most {_MOST_PARTITIONS} can be simulated"
+    yield from _time_faults("duration", scenario.duration)
     for entry in fields(scenario.timing):
         value = getattr(scenario.timing, entry.name)
-        if value < 0:
-            yield f"timing.{entry.name}: {value} is negative"
-        elif not value and entry.name in _ABOVE_ZERO:
+        yield from _time_faults(f"timing.{entry.name}", value)
+        if not value and entry.name in _ABOVE_ZERO:
             yield f"timing.{entry.name}: 0; a time above 0 is wanted"
+    for at, event in enumerate(scenario.events):
+        for field, most in (("count", _MOST_MEMBERS), ("partitions", _MOST_PARTITIONS)):
+            if getattr(event, field) > most:
+                yield f"events[{at}].{field}: {getattr(event, field)}; at most {most} can be simulated"
     topics = {*scenario.topics, *(event.topic for event in scenario.events if event.do == "create")}
     names: dict[str, str] = {}
     for at, group in enumerate(scenario.members):
@@ -62,13 +71,22 @@ def faults(scenario: Scenario) -> Iterator[str]:
     yield from _topic_faults(scenario)
 
 
+def _time_faults(field: str, seconds: float) -> Iterator[str]:
+    if seconds < 0:
+        yield f"{field}: {seconds} is negative"
+    elif not seconds <= _LONGEST_S:  # nor is what is no number
+        yield f"{field}: {seconds}; at most {_LONGEST_S} seconds can be simulated"
+
+
 def _member_faults(group: MemberGroup, topics: set[str]) -> Iterator[str]:
     if not group.name:
         yield "name: empty"
-    for field, least in (("count", 1), ("capacity", 1), ("every", 0)):
+    for field, most in (("count", _MOST_MEMBERS), ("capacity", MOST_CAPACITY)):
         value = getattr(group, field)
-        if value < least:
-            yield f"{field}: {value}; at least {least} is wanted"
+        if not 1 <= value <= most:
+            yield f"{field}: {value}; at least 1 is wanted, at most {most}"
+    yield from _time_faults("join_at", max(group.join_at, 0.0))  # below 0: an event lets it join
+    yield from _time_faults("every", group.every)
     try:
         dialect(group.dialect)
     except ScenarioError as error:
@@ -99,8 +117,8 @@ def _event_faults(scenario: Scenario, event: Event, topics: set[str], names: Map
         value = getattr(event, field)
         if field not in {"at", "do", *read} and value != default:
             yield f"{field}: {event.do} reads only {', '.join(read) or 'at'}"
-        elif isinstance(value, int | float) and value < 0:
-            yield f"{field}: {value} is negative"
+        elif isinstance(value, int | float):
+            yield from _time_faults(field, value)
     if scenario.duration and event.at > scenario.duration:
         yield f"at: {event.at} lies after the end, duration is {scenario.duration}"
     if "members" in read:
