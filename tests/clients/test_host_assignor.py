@@ -60,6 +60,16 @@ def test_a_weight_that_is_none_is_refused(weight: Any) -> None:
 def test_settings_are_checked_at_once(module: ModuleType) -> None:
     with pytest.raises(OptionError, match="strategy 'sticky' has no option 'rocks'"):
         module.StickyAssignor(rocks="after")
+    with pytest.raises(OptionError, match="strategy 'lag-sticky', option 'tolerance': -1 does not fit"):
+        module.LagStickyAssignor(lag=dict, tolerance=-1)
+    with pytest.raises(OptionError, match="rack: a name is wanted, not 5"):
+        module.StickyAssignor(rack=5)
+    with pytest.raises(OptionError, match="on_lead: something that can be called with each Lead is wanted, not 5"):
+        module.StickyAssignor(on_lead=5)
+    with pytest.raises(OptionError, match="LagAssignor needs a source of lag"):
+        module.LagAssignor(lag={"t": [1]})
+    with pytest.raises(OptionError, match="lag_within_s: more than 0 seconds are wanted, not 'x'"):
+        module.LagAssignor(lag=dict, lag_within_s="x")
     with pytest.raises(OptionError, match=r"StickyAssignor was called on the class, but by no consumer: make an instance"):
         module.StickyAssignor.metadata(["t"])
 

@@ -68,7 +68,7 @@ def balance_lag(
     with balanced counts where all is read, it is `sticky`. Cost: O((P + S) log P) in NumPy, a few max flows for unequal
     subscriptions, and a Python step per member over its limit.
     """
-    share = _checked(tolerance, min_lag_gain, max_moves, counts)
+    share = _checked(tolerance=tolerance, min_lag_gain=min_lag_gain, max_moves=max_moves, counts=counts)
     lag = problem.lag
     if lag is None or not problem.n_members or not int(lag.max(initial=0)):
         if counts == "balanced" or lag is None:
@@ -178,18 +178,13 @@ def _worst(desk: Desk) -> Fraction:
     return max(Fraction(lag, c) for lag, c in zip(desk.load.tolist(), desk.capacity.tolist(), strict=True))
 
 
-def _checked(tolerance: object, min_lag_gain: object, max_moves: object, counts: object) -> Fraction:
+def _checked(**given: object) -> Fraction:
     """The tolerance as an exact fraction; raises OptionError for what does not fit."""
-    whole = "a whole number, 0 or more, is wanted"
-    if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 0 <= tolerance < 1000:
-        raise _misfit("tolerance", tolerance, "0 or more is wanted (0.1 means 10 %)")
-    if not _is_count(min_lag_gain):
-        raise _misfit("min_lag_gain", min_lag_gain, whole)
-    if max_moves is not None and not _is_count(max_moves):
-        raise _misfit("max_moves", max_moves, f"{whole}, or None for no cap")
-    if counts != "balanced" and not _is_count(counts):
-        raise _misfit("counts", counts, f"'balanced' or {whole}")
-    return _fraction(str(tolerance))
+    for name, value in given.items():
+        option = _OPTIONS[name]
+        if option.fits is not None and not option.fits(value):
+            raise _misfit(name, value, option.wanted)
+    return _fraction(str(given["tolerance"]))
 
 
 @lru_cache
@@ -197,26 +192,58 @@ def _fraction(text: str) -> Fraction:
     return Fraction(text)
 
 
+def _is_share(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1000
+
+
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_cap(value: object) -> bool:
+    return value is None or _is_count(value)
+
+
+def _is_band(value: object) -> bool:
+    return value == "balanced" or _is_count(value)
 
 
 def _misfit(option: str, value: object, wanted: str) -> OptionError:
     return OptionError(f"strategy 'lag-sticky', option {option!r}: {value!r} does not fit; {wanted}")
 
 
+_WHOLE = "a whole number, 0 or more, is wanted"
+_OPTIONS = MappingProxyType(
+    {
+        "tolerance": Option(
+            "share by which a member's lag may exceed the bound before moves are made",
+            0.1,
+            fits=_is_share,
+            wanted="0 or more, below 1000, is wanted (0.1 means 10 %)",
+        ),
+        "min_lag_gain": Option(
+            "records by which it may exceed the bound before moves are made", 0, fits=_is_count, wanted=_WHOLE
+        ),
+        "max_moves": Option(
+            "moves per rebalance after which none is made for lag (None: no cap)",
+            None,
+            fits=_is_cap,
+            wanted=f"{_WHOLE}, or None for no cap",
+        ),
+        "counts": Option(
+            "'balanced', or how far a member's count may lie from the balanced one",
+            "balanced",
+            fits=_is_band,
+            wanted=f"'balanced' or {_WHOLE}",
+        ),
+    }
+)
+
 LAG_STICKY = Strategy(
     name="lag-sticky",
     protocols=(COOPERATIVE, EAGER),
     kernel=balance_lag,
     guarantee="counts as balanced as sticky, then the largest lag near a proven bound, then few moves",
-    options=MappingProxyType(
-        {
-            "tolerance": Option("share by which a member's lag may exceed the bound before moves are made", 0.1),
-            "min_lag_gain": Option("records by which it may exceed the bound before moves are made", 0),
-            "max_moves": Option("moves per rebalance after which none is made for lag (None: no cap)", None),
-            "counts": Option("'balanced', or how far a member's count may lie from the balanced one", "balanced"),
-        }
-    ),
+    options=_OPTIONS,
     reads=frozenset({"previous_owner", "capacity", "lag"}),
 )

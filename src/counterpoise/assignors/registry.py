@@ -84,9 +84,9 @@ def assignor(name: str, **options: object) -> Assignor:
         if known is None:
             listed = ", ".join(found.options) or "none"
             raise OptionError(f"strategy {name!r} has no option {option!r}; it has: {listed}")
-        if known.choices and value not in known.choices:
-            wanted = ", ".join(map(repr, known.choices))
-            raise OptionError(f"strategy {name!r}, option {option!r}: {value!r} does not fit; one of {wanted} is wanted")
+        if (known.choices and value not in known.choices) or (known.fits is not None and not known.fits(value)):
+            wanted = known.wanted or f"one of {', '.join(map(repr, known.choices))} is wanted"
+            raise OptionError(f"strategy {name!r}, option {option!r}: {value!r} does not fit; {wanted}")
     return partial(found.kernel, **options) if options else found.kernel
 
 

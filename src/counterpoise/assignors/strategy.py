@@ -32,12 +32,18 @@ class Option:
     default : object
         What the kernel uses when the option is not given.
     choices : tuple
-        The values that fit; empty where the kernel itself checks (and raises OptionError).
+        The values that fit; empty where `fits` tells, or where any does.
+    fits : callable, optional
+        Whether a value fits.
+    wanted : str
+        What is, in words, where one does not.
     """
 
     meaning: str
     default: object
     choices: tuple[object, ...] = ()
+    fits: Callable[[object], bool] | None = None
+    wanted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

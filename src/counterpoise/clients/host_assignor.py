@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from types import MethodType
+from types import MethodType, NoneType
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -77,6 +77,10 @@ class HostAssignor:
     ) -> None:
         assignor(self.name, **options)
         with_weight(None, capacity)
+        if not isinstance(rack, str | NoneType):
+            raise OptionError(f"rack: a name is wanted, not {rack!r}")
+        if on_lead is not None and not callable(on_lead):
+            raise OptionError(f"on_lead: something that can be called with each Lead is wanted, not {on_lead!r}")
         self._member = MemberSide(self.name, rack or None, capacity)
         self._options = options
         self._on_lead = on_lead

@@ -61,7 +61,8 @@ class LagReader:
     """
 
     def __init__(self, source: LagSource, within_s: float) -> None:
-        if not within_s > 0:
+        given: object = within_s  # whatever a configuration holds
+        if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
             raise OptionError(f"lag_within_s: more than 0 seconds are wanted, not {within_s!r}")
         self._source = source
         self._within_s = within_s
@@ -116,7 +117,7 @@ class LagAware(HostAssignor):
     """
 
     def __init__(self, *, lag: LagSource | None = None, lag_within_s: float = 1.0, **given: Any) -> None:
-        if lag is None:
+        if not callable(lag):
             raise OptionError(
                 f"{type(self).__name__} needs a source of lag: {type(self).__name__}(lag=live_lag(config, group_id))"
             )
