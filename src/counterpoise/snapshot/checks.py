@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import chain
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from counterpoise.errors import SnapshotError
 from counterpoise.model.problem import MOST_CAPACITY, Int64
-
-if TYPE_CHECKING:
-    from counterpoise.snapshot.group import Member, Topic
+from counterpoise.snapshot.parts import Member, Topic
 
 __all__ = ["MOST_PARTITIONS", "check_lag", "check_members", "check_parts", "check_topics", "indices_of"]
 
@@ -62,7 +60,7 @@ def check_topics(topics: Mapping[str, Topic]) -> None:
             _check_racks(f"topics.{name}.racks", known.racks, known.partitions)
 
 
-def check_members(members: Sequence[Member]) -> None:
+def check_members(members: Sequence[object]) -> None:
     """Ids, subscriptions, generations and weights. Claims are checked where they are read (`indices_of`).
 
     Raises
@@ -71,7 +69,7 @@ def check_members(members: Sequence[Member]) -> None:
     """
     seen: dict[str, int] = {}
     for at, member in enumerate(members):
-        if not hasattr(member, "owned"):
+        if not isinstance(member, Member):
             raise SnapshotError(f"members[{at}]: a Member is wanted, not {_shown(member)}")
         if not isinstance(member.id, str):
             raise SnapshotError(f"members[{at}].id: {member.id!r} is no text")

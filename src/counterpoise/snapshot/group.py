@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
@@ -13,47 +13,9 @@ from counterpoise.model.assemble import assemble, rack_codes, static_rank
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.checks import check_lag, check_members, check_parts, check_topics, indices_of
+from counterpoise.snapshot.parts import Member, Topic
 
 __all__ = ["Group", "Member", "Settlement", "Topic"]
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A topic: its partition count and, where known, the racks of each partition's replicas."""
-
-    partitions: int
-    racks: Sequence[Sequence[str]] | None = None
-
-
-@dataclass(frozen=True)
-class Member:
-    """A member: what it subscribes to and what it claims.
-
-    Parameters
-    ----------
-    id : str
-        Member id, unique in the group.
-    topics : sequence of str
-        Subscribed topic names; topics that do not exist (yet) are allowed.
-    owned : mapping of topic name to partition indices
-        Its claims. A claim on what does not exist is dropped and counted.
-    generation : int
-        Generation of the claims, -1 for none.
-    instance_id : str, optional
-        ``group.instance.id`` of a static member.
-    rack : str, optional
-        ``client.rack``; "" means none.
-    capacity : int
-        Weight, at least 1.
-    """
-
-    id: str
-    topics: Sequence[str] = ()
-    owned: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    generation: int = -1
-    instance_id: str | None = None
-    rack: str | None = None
-    capacity: int = 1
 
 
 @dataclass(frozen=True, eq=False)
