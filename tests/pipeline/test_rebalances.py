@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from counterpoise.pipeline.folds.history import history_of
 from counterpoise.pipeline.rebalances import steps_of_group
+from counterpoise.pipeline.records.modern import payload
+from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.wire.offsets_topic import values
 from tests.pipeline.rows import created, generation, member, modern, tombstone
 
 HALF = {"t": [0, 1]}, {"t": [2, 3]}
@@ -165,6 +169,22 @@ def test_a_broker_assigned_group_rebalances_with_each_target_epoch_and_settles_w
     assert {step["protocol"] for step in seen} == {"uniform"}
 
 
+def test_ids_of_topics_are_named_by_the_groups_own_record_and_stay_ids_where_nobody_names_them() -> None:
+    """Type 4, which brokers wrote until 4.0."""
+    listed = json.dumps({"topics": [{"topic_id": "id-of-t", "topic_name": "t", "num_partitions": 2}]})
+    rows = [
+        modern(5, member_848("m1", "t"), "m1"),
+        modern(4, listed),
+        modern(3, json.dumps({"epoch": 2})),
+        modern(7, target(0, 1), "m1"),
+        modern(6, json.dumps({"assignment_epoch": 2})),
+        modern(4, None, seconds=1),
+    ]
+    for kept, name in ((rows, "t"), ([rows[0], *rows[2:]], "id-of-t")):
+        (step,) = steps(*kept)
+        assert step["assignment"][0]["assigned"] == [{"topic": name, "partitions": [0, 1]}]
+
+
 def test_a_group_that_goes_on_under_the_other_protocol_was_migrated() -> None:
     up = steps(
         created(),
@@ -212,3 +232,51 @@ def test_a_pattern_is_what_a_member_asks_for_and_what_it_matches_is_told() -> No
     assert [step["cause"] for step in seen] == ["join", "unknown", "partition_count", "subscription"]
     assert seen[2]["detail"] == "t 2 -> 3 partitions; pattern t.* matches +u"
     assert seen[3]["detail"] == "m1 subscription +pattern u.* -pattern t.*"
+
+
+def streams_member(name: str) -> str:
+    about = {"client_host": "/10.0.0.1", "rebalance_timeout_ms": 60_000, "topology_epoch": 0, "process_id": name}
+    empty: dict[str, Any] = {"instance_id": None, "rack_id": None, "user_endpoint": None, "client_tags": ()}
+    return json.dumps(payload(values.StreamsGroupMemberMetadataValue(client_id=name, **about, **empty)))
+
+
+def tasks(*partitions: int) -> str:
+    active = (values.Tasks(subtopology_id="0", partitions=partitions),)
+    return json.dumps(
+        payload(values.StreamsGroupTargetAssignmentMemberValue(active_tasks=active, standby_tasks=(), warmup_tasks=()))
+    )
+
+
+def test_a_streams_group_is_listed_with_its_epochs_and_settles_by_its_own_numbers_of_states() -> None:
+    """State 1 is stable there, and 0 is not."""
+    seen = steps(
+        modern(19, streams_member("m1"), "m1"),
+        modern(17, json.dumps({"epoch": 2})),
+        modern(23, json.dumps({"epoch": 0, "subtopologies": []})),
+        modern(21, tasks(0, 1), "m1"),
+        modern(20, json.dumps({"assignment_epoch": 2})),
+        modern(22, current(2, state=1), "m1", seconds=0.5),
+        modern(19, streams_member("m2"), "m2", seconds=5),
+        modern(17, json.dumps({"epoch": 3}), seconds=5),
+        modern(21, tasks(0), "m1", seconds=5),
+        modern(21, tasks(1), "m2", seconds=5),
+        modern(20, json.dumps({"assignment_epoch": 3}), seconds=5),
+        modern(22, current(3, state=0), "m1", seconds=6),
+        modern(22, current(3, state=1), "m2", seconds=7),
+        modern(22, current(3, state=1), "m1", seconds=8),
+        modern(17, None, seconds=20),
+    )
+    told = [
+        (s["group_type"], s["generation"], s["kind"], s["cause"], s["n_members"], s.get("n_moved"), s["settle_ms"]) for s in seen
+    ]
+    assert told == [
+        ("streams", 2, "rebalance", "join", 1, 0, 500),
+        ("streams", 3, "rebalance", "join", 2, 1, 3000),
+        ("streams", 3, "deleted", "unknown", 0, None, None),
+    ]
+    assert [each["assigned"] for each in seen[1]["assignment"]] == [
+        [{"topic": "0", "partitions": [0]}],
+        [{"topic": "0", "partitions": [1]}],
+    ]
+    row = history_of(dict.fromkeys(REBALANCES.names) | step for step in seen)
+    assert (row["group_type"], row["state"], row["generation_now"], row["rebalances"]) == ("streams", "deleted", 3, 2)
