@@ -16,6 +16,7 @@ from counterpoise.cli.app import app
         (["a", "--since", "last", "--follow"], "--since and --follow: give one of them"),
         (["a", "--follow", "--topic", "t"], "--topic does not go with --follow"),
         (["a", "--follow", "--from", "2026-01-01"], "--from does not go with --follow"),
+        (["a", "--follow", "--reset", "latest"], "--reset does not go with --follow"),
         (["a", "--follow", "--anonymize"], "--anonymize does not go with --follow"),
         (["a", "--follow", "--into", "s"], "--into does not go with --follow"),
         (["a", "--follow", "--json"], "--json does not go with --follow"),

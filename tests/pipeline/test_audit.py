@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from counterpoise.errors import CaptureError, UnknownStrategyError
+from counterpoise.pipeline import audit as audit_module
 from counterpoise.pipeline.audit import audit, run_audit
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.schemas import TABLES
@@ -136,9 +137,14 @@ def test_findings_are_ranked_and_equal_the_table(audited: Audited) -> None:
     assert all(finding.numbers for finding in told)
 
 
-def test_wrong_use_is_told_before_spark_works(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
+def test_wrong_use_is_told_before_spark_works(
+    spark: SparkSession, tmp_path: Path, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(CaptureError, match="no such file"):
         run_audit(tmp_path / "nowhere", tmp_path / "out")
     with pytest.raises(UnknownStrategyError, match="nonsense"):
         audit(spark, shop, tmp_path / "out", strategies=["nonsense"])
+    monkeypatch.setattr(audit_module, "local_session", None)
+    with pytest.raises(UnknownStrategyError, match="nonsense"):
+        run_audit(shop, tmp_path / "out", strategies=["nonsense"])
     assert not (tmp_path / "out").exists()

@@ -31,8 +31,8 @@ TWO = ["range", "sticky"]
 
 @pytest.fixture(scope="module")
 def both(spark: SparkSession, shop: Path, tmp_path_factory: pytest.TempPathFactory) -> Audited:
-    """The capture as two clusters, only groups that use one topic, only four minutes, hashed."""
-    choice = Choice(groups=("*",), topics=("order*",), since=SINCE, until=UNTIL)
+    """The capture as two clusters, only groups that use one topic, only four minutes, with a policy for no commit, hashed."""
+    choice = Choice(groups=("*",), topics=("order*",), since=SINCE, until=UNTIL, reset="earliest")
     out = tmp_path_factory.mktemp("both")
     whole = read_capture(spark, shop)
     some = replace(whole, records=whole.records.where("partition in (0, 1, 3)").coalesce(1))
@@ -144,6 +144,15 @@ def test_the_window_keeps_what_compaction_would_have_left(both: Audited, audited
     assert max(at) < UNTIL
 
 
+def test_where_nothing_is_committed_the_given_policy_tells_the_lag(both: Audited) -> None:
+    columns = ("committed", "log_start", "log_end", "lag", "quality")
+    without = [row for row in both.table("partition_lag", *columns) if row["committed"] is None]
+    assert without
+    assert {row["quality"] for row in without} == {"reset_policy"}
+    assert all(row["lag"] == row["log_end"] - row["log_start"] for row in without)
+    assert any(row["lag"] for row in without)
+
+
 def test_times_and_windows_that_make_no_sense_are_told() -> None:
     assert instant("2026-11-21T04:06", "--from") == SINCE
     assert instant("2026-11-21T05:06+01:00", "--from") == SINCE
@@ -151,6 +160,8 @@ def test_times_and_windows_that_make_no_sense_are_told() -> None:
         instant("yesterday", "--from")
     with pytest.raises(OptionError, match="no window"):
         Choice(since=UNTIL, until=SINCE)
+    with pytest.raises(OptionError, match="--reset none: earliest or latest"):
+        Choice(reset="none")  # type: ignore[arg-type]
 
 
 def test_options_that_do_not_go_together_are_told_before_spark_starts(shop: Path, tmp_path: Path) -> None:

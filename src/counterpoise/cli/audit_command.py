@@ -9,7 +9,7 @@ from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -38,6 +38,11 @@ __all__ = ["command"]
 @click.option("--topic", "topics", metavar="PATTERN", multiple=True, help="Only groups that use such topics; repeatable.")
 @click.option("--from", "since", metavar="TIME", help="Only from this time on (ISO 8601; UTC without a zone).")
 @click.option("--to", "until", metavar="TIME", help="Only before this time.")
+@click.option(
+    "--reset",
+    type=click.Choice(["latest", "earliest"]),
+    help="auto.offset.reset of the groups: decides the lag where nothing is committed. Default: it is unknown.",
+)
 @click.option("--strategies", "names", metavar="NAMES", help="Strategies to replay (comma separated). Default: all.")
 @click.option("--anonymize", is_flag=True, help="Hash the names of groups, topics, clients and members in everything written.")
 @click.option(
@@ -65,6 +70,7 @@ def command(
     topics: tuple[str, ...],
     since: str | None,
     until: str | None,
+    reset: Literal["latest", "earliest"] | None,
     names: str | None,
     anonymize: bool,
     salt: str | None,
@@ -94,7 +100,7 @@ def command(
     """
     _need_extras()
     given: dict[str, object] = {"--since": going_on, "--topic": topics, "--from": since, "--to": until, "--anonymize": anonymize}
-    given |= {"--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
+    given |= {"--reset": reset, "--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
     given |= {"--metrics-port": metrics_port, "--trigger": trigger, "--report-every": report_every}
     check_together(following, given)
     strategies = tuple(name.strip() for name in names.split(",") if name.strip()) if names else None
@@ -105,7 +111,8 @@ def command(
         sys.exit(0)
     if not sources:
         raise OptionError("no SOURCE; give the folder of a capture, or --follow with --bootstrap-server")
-    _check_going_on(going_on, {"--topic": topics, "--from": since, "--to": until, "--anonymize": anonymize, "--into": into})
+    alone = {name: given[name] for name in ("--topic", "--from", "--to", "--reset", "--anonymize", "--into")}
+    _check_going_on(going_on, alone)
     from counterpoise.pipeline.audit import run_audit
     from counterpoise.pipeline.source.choice import Choice
     from counterpoise.pipeline.store import Catalog
@@ -113,7 +120,7 @@ def command(
     from counterpoise.report.terminal import print_findings
 
     captures = _by_cluster(sources, clusters)
-    choice = Choice(groups, topics, _moment(since, "--from"), _moment(until, "--to"))
+    choice = Choice(groups, topics, _moment(since, "--from"), _moment(until, "--to"), reset)
     if salt is not None and not anonymize:
         raise OptionError("--salt goes with --anonymize; give both, or none")
     if table_prefix is not None and into is None:

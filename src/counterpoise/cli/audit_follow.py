@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Wanted", "check_together", "follow"]
 
 _AUDIT = (sys.executable, "-m", "counterpoise.cli.follow_audit")
-_ALONE = ("--topic", "--from", "--to", "--anonymize", "--into", "--json")
+_ALONE = ("--topic", "--from", "--to", "--reset", "--anonymize", "--into", "--json")
 _FOLLOWING = ("--bootstrap-server", "--command-config", "--metrics-port", "--trigger", "--report-every")
 FLUSH_S, SAMPLE_S = 0.5, 15.0
 """Of the capture that runs beside, in seconds."""

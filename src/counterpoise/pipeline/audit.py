@@ -70,6 +70,7 @@ def run_audit(
     CaptureError
         The source cannot be read; one line says why.
     """
+    comparable(strategies)
     sources = source if isinstance(source, Mapping) else {cluster: source}
     for one in sources.values():
         check_source(one)

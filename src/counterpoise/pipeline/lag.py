@@ -7,7 +7,7 @@ A commit counts from the moment it was appended. Where nobody has committed ther
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
@@ -16,11 +16,11 @@ from counterpoise.pipeline.schemas import PARTITION_LAG
 from counterpoise.pipeline.timelines.log_ends import at_instant, log_lives, reached_at
 from counterpoise.pipeline.timelines.timeline import CELL, KEY, cells, committed, ownership
 
-__all__ = ["lag_at_generations", "lag_now", "partition_lag"]
+__all__ = ["Reset", "lag_at_generations", "lag_now", "partition_lag"]
 
 STEP_SLOT_US = 300_000_000
 """Of commits between two steps of a group, the newest in every five minutes is looked at."""
-Reset = Literal["earliest", "latest"]
+Reset: TypeAlias = Literal["earliest", "latest"]
 
 
 def partition_lag(

@@ -196,7 +196,7 @@ class Run:
     def _spark_lag(self, steps: DataFrame) -> DataFrame:
         """The table `partition_lag`."""
         parts = [
-            partition_lag(valid, _of(steps, name, self._captures), one.log_ends, topics=one.topics)
+            partition_lag(valid, _of(steps, name, self._captures), one.log_ends, reset=self._choice.reset, topics=one.topics)
             for (name, valid), one in zip(self._valid().items(), self._captures.values(), strict=True)
         ]
         return self._write("partition_lag", union(parts), fn.min("at").alias("first"), fn.max("at").alias("last"))

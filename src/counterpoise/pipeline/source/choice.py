@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from counterpoise.errors import OptionError
+from counterpoise.pipeline.lag import Reset
 from counterpoise.pipeline.source.capture import Capture
 
 __all__ = ["Choice", "instant", "within"]
@@ -32,23 +33,29 @@ class Choice:
         too, because its assignments cannot be judged by halves.
     since, until : datetime, optional
         From (inclusive) and to (exclusive), with a time zone.
+    reset : "earliest" or "latest", optional
+        The groups' ``auto.offset.reset``: what is behind where nothing is committed. None: nobody knows.
 
     Raises
     ------
     OptionError
-        The window is empty.
+        The window is empty, or there is no such policy.
     """
 
     groups: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
+    reset: Reset | None = None
 
     def __post_init__(self) -> None:
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise OptionError(
                 f"from {self.since.isoformat()} to {self.until.isoformat()} is no window: the first must be earlier"
             )
+
+        if self.reset not in (None, "earliest", "latest"):
+            raise OptionError(f"--reset {self.reset}: earliest or latest is wanted")
 
     def of_groups(self, commits: DataFrame, generations: DataFrame, modern: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame]:
         """The decoded tables, only their rows of chosen groups; with `topics` commits are decoded once more to find them."""
