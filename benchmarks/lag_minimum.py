@@ -15,62 +15,20 @@ The proof. Every move has one giver, so moves are counted by who gives.
    the most. Each of them gives one partition, and is counted in neither of the above; not counted are as many of those that may
    end with one more as there are members over the limit that may end with one fewer. Where counts keep sets of members apart (no
    balanced plan lets a partition pass between them) this holds for each set.
+
+That counts what is given. With balanced counts a second bound counts light partitions where they are taken
+(`benchmarks.lag_both_ends`); the larger of the two is the minimum.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
+from benchmarks.lag_both_ends import counted_at_both_ends
+from benchmarks.lag_stock import NEVER, Stock, take_stock
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.solver.lag.desk import Desk
-from counterpoise.solver.lag.opening import open_desk
 
 __all__ = ["least_moves"]
-
-_NEVER = 10**6
-"""More moves than any partition can cost: nobody can take it."""
-_LOOK = 4
-"""Among so many times the largest count of the lightest partitions is looked for what a member may take; more weighs nothing."""
-
-Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class _Stock:
-    """The plan before: `lag` per partition, `excess` over the limit per member (negative: room), `may[class, member]`.
-
-    `mine` are each member's partitions, heaviest first, `heaviest[m][k - 1]` the sum of its k heaviest, `lightest[m][k]` that
-    of the k lightest it may take (0 where counts are free). `drops` and `rises`: who may end with one fewer, or one more.
-    `apart` are the sets of members that balanced counts keep apart; none where counts are free.
-    """
-
-    lag: Int64
-    excess: Int64
-    mine: list[Int64]
-    heaviest: list[Int64]
-    lightest: list[Int64]
-    drops: Int64
-    rises: Bools
-    kind: Int32
-    may: Bools
-    apart: list[Int64]
-
-    def back(self, member: int, number: Int64) -> Int64:
-        """What so many of the lightest weigh."""
-        total = self.lightest[member]
-        return total[np.clip(number, 0, len(total) - 1)]
-
-    def number(self, member: int, wanted: Int64) -> Int64:
-        """How many the member gives so that it is `wanted` lighter, not counting one that it takes; `_NEVER`: all do not."""
-        total = self.heaviest[member]
-        net = np.maximum.accumulate(total - self.back(member, np.arange(len(total)) - self.drops[member]))
-        number = np.searchsorted(net, wanted) + 1
-        return np.where(wanted <= 0, 0, np.where(number > len(total), _NEVER, number)).astype(np.int64)
 
 
 def least_moves(problem: Problem, owner: Int32, limit: float, *, fixed: bool) -> int:
@@ -79,12 +37,12 @@ def least_moves(problem: Problem, owner: Int32, limit: float, *, fixed: bool) ->
     Where capacities differ counts are taken for free.
     """
     fixed = fixed and len(np.unique(problem.capacity)) == 1
-    stock = _stock(problem, owner, int(limit), fixed)
+    stock = take_stock(problem, owner, int(limit), fixed)
     over = np.flatnonzero(stock.excess > 0)
     if not len(over):
         return 0
     item = np.concatenate([stock.mine[member] for member in over.tolist()])
-    charge = np.full(len(item), _NEVER, np.int64)
+    charge = np.full(len(item), NEVER, np.int64)
     for taker in np.flatnonzero(stock.excess <= 0).tolist():
         charge = _cheaper(stock, charge, item, taker, _charge_of_roomy(stock, item, taker, fixed))
     first = {member: _cheapest(stock, member, charge[owner[item] == member]) for member in over.tolist()}
@@ -92,33 +50,13 @@ def least_moves(problem: Problem, owner: Int32, limit: float, *, fixed: bool) ->
         weight = stock.lag[item]
         more = stock.number(taker, stock.excess[taker] + weight) - counted
         more = np.maximum(np.minimum(more, stock.number(taker, weight) - 1), more - 1)
-        charge = _cheaper(stock, charge, item, taker, np.where(owner[item] == taker, _NEVER, more))
+        charge = _cheaper(stock, charge, item, taker, np.where(owner[item] == taker, NEVER, more))
     givers = sum(_cheapest(stock, member, charge[owner[item] == member]) for member in over.tolist())
-    return givers + _least_takers(stock)
+    least = givers + _least_takers(stock)
+    return max(least, counted_at_both_ends(stock, owner, int(limit))) if fixed else least
 
 
-def _stock(problem: Problem, owner: Int32, limit: int, fixed: bool) -> _Stock:
-    lag, n = np.asarray(problem.lag), problem.n_members
-    load = np.zeros(n, np.int64)
-    np.add.at(load, owner, lag)
-    order = np.lexsort((-lag, owner))
-    mine = np.split(order, np.searchsorted(owner[order], np.arange(1, n)))
-    count = np.bincount(owner, minlength=n)
-    desk = open_desk(problem, lag, 0, owner if fixed else None)
-    apart, drops, rises = _apart(desk) if fixed else [], np.zeros(n, np.int64), np.zeros(n, np.bool_)
-    for members in apart:
-        drops[members] = np.isin(count[members] - 1, count[members])
-        rises[members] = np.isin(count[members] + 1, count[members])
-    lightest = [np.zeros(1, np.int64)] * n
-    if fixed:
-        light = np.argsort(lag, kind="stable")[: _LOOK * int(count.max())]
-        able = desk.may[desk.class_of[light]] & (owner[light, None] != np.arange(n))
-        lightest = [np.concatenate(([0], np.cumsum(lag[light[able[:, member]]]))) for member in range(n)]
-    heaviest = [np.cumsum(lag[each]) for each in mine]
-    return _Stock(lag, load - limit, mine, heaviest, lightest, drops, rises, desk.class_of, desk.may, apart)
-
-
-def _charge_of_roomy(stock: _Stock, item: Int64, taker: int, fixed: bool) -> Int64:
+def _charge_of_roomy(stock: Stock, item: Int64, taker: int, fixed: bool) -> Int64:
     """What a member with room gives beyond what is counted for it: one partition where counts are fixed, else none.
 
     If it ends with one fewer it gives two at least, and lets another end with one more: that one's is counted for it.
@@ -129,32 +67,32 @@ def _charge_of_roomy(stock: _Stock, item: Int64, taker: int, fixed: bool) -> Int
     return given - counted if fixed else np.minimum(given, stock.number(taker, weight) - 1)
 
 
-def _cheaper(stock: _Stock, charge: Int64, item: Int64, taker: int, other: Int64) -> Int64:
+def _cheaper(stock: Stock, charge: Int64, item: Int64, taker: int, other: Int64) -> Int64:
     """The lower of two charges, where the taker may have the partition; never below 0."""
     return np.where(stock.may[stock.kind[item], taker], np.minimum(charge, np.maximum(other, 0)), charge)
 
 
-def _cheapest(stock: _Stock, member: int, charge: Int64) -> int:
+def _cheapest(stock: Stock, member: int, charge: Int64) -> int:
     """The least price of partitions that weigh the member's excess and what it takes back, at 1 and their charge each: exact."""
     weight, excess = stock.lag[stock.mine[member]], int(stock.excess[member])
     back = stock.back(member, np.arange(len(weight) + 1) - stock.drops[member])
     free = np.concatenate(([0], np.cumsum(weight[charge == 0])))
     enough = np.flatnonzero(free - back[: len(free)] >= excess)
     most = int(enough[0]) if len(enough) else len(weight)
-    reached = np.full((most + 1, most + 1), -_NEVER, np.int64)  # by price and number: what they weigh
+    reached = np.full((most + 1, most + 1), -NEVER, np.int64)  # by price and number: what they weigh
     reached[:, 0] = 0
     for price in np.unique(charge[charge < most]).tolist():
         total = np.concatenate(([0], np.cumsum(weight[charge == price])))
         before, each = reached.copy(), price + 1
         for number in range(1, min(len(total) - 1, most // each) + 1):
             rest = np.s_[: most + 1 - number * each, : most + 1 - number]
-            weighed = np.where(before[rest] < 0, -_NEVER, before[rest] + total[number])
+            weighed = np.where(before[rest] < 0, -NEVER, before[rest] + total[number])
             np.maximum(reached[number * each :, number:], weighed, out=reached[number * each :, number:])
     enough = np.flatnonzero(((reached >= 0) & (reached - back[: most + 1] >= excess)).any(axis=1))
     return int(enough[0]) if len(enough) else most
 
 
-def _least_takers(stock: _Stock) -> int:
+def _least_takers(stock: Stock) -> int:
     """The fewest members that have room for what the others must lose, and that must give, in each set that counts keep apart."""
     takers = 0
     for members in stock.apart:
@@ -166,13 +104,3 @@ def _least_takers(stock: _Stock) -> int:
         rest = np.sort(np.delete(room, rising))[::-1]
         takers += int(np.searchsorted(np.cumsum(rest), lost)) + 1 if lost > 0 else 0
     return takers
-
-
-def _apart(desk: Desk) -> list[Int64]:
-    """Sets of members between which no partition can change hands while counts stay balanced."""
-    kind, member = np.nonzero(desk.may)
-    size = len(desk.may) + len(desk.load)
-    arcs = coo_matrix((np.ones(len(kind)), (kind, len(desk.may) + member)), shape=(size, size))
-    _, component = connected_components(arcs, directed=False)
-    of_member = component[len(desk.may) :]
-    return [np.flatnonzero(of_member == each) for each in np.unique(of_member)]
