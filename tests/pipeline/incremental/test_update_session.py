@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from counterpoise.errors import OptionError
 from counterpoise.pipeline.incremental import update
 from counterpoise.pipeline.incremental.saved import Saved
 from counterpoise.pipeline.source.choice import Choice
@@ -34,3 +36,12 @@ def test_a_session_is_for_tasks_or_for_many_small_plans(
     many_plans = goes_on and bool(groups)
     assert ("spark.sql.adaptive.enabled" in settings, records) == (many_plans, 0 if many_plans else 24_174)
     assert by_tasks == (not groups)
+
+
+@pytest.mark.parametrize(
+    "choice", [Choice(topics=("t",)), Choice(until=datetime(2026, 1, 1, tzinfo=UTC)), Choice(reset="latest")], ids=str
+)
+def test_of_what_is_chosen_only_groups_can_be_kept_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, choice: Choice) -> None:
+    monkeypatch.setattr(update, "local_session", None)
+    with pytest.raises(OptionError, match="leave out --topic, --from, --to and --reset"):
+        update.run_update({"default": SHOP}, tmp_path / "out", choice=choice)

@@ -175,8 +175,8 @@ def _checked(
     sources: Mapping[str, str | Path], out: str | Path, strategies: Sequence[str] | None, choice: Choice
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options and identities to keep, held against those of the last audit: all that can be said before anything is read."""
-    if choice.topics or choice.since is not None or choice.until is not None:
-        raise OptionError("--since last goes on with all there is: leave out --topic, --from and --to")
+    if choice != Choice(choice.groups):
+        raise OptionError("--since last goes on with all there is: leave out --topic, --from, --to and --reset")
     options = {"--cluster": list(sources), "--group": list(choice.groups), "--strategies": list(comparable(strategies))}
     check_out(out, None)
     identities = {name: identity_of(source) for name, source in sources.items()}
