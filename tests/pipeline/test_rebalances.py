@@ -235,7 +235,7 @@ def test_a_pattern_is_what_a_member_asks_for_and_what_it_matches_is_told() -> No
 
 
 def streams_member(name: str) -> str:
-    about = {"client_host": "/10.0.0.1", "rebalance_timeout_ms": 60_000, "topology_epoch": 0, "process_id": name}
+    about: dict[str, Any] = {"client_host": "/10.0.0.1", "rebalance_timeout_ms": 60_000, "topology_epoch": 0, "process_id": name}
     empty: dict[str, Any] = {"instance_id": None, "rack_id": None, "user_endpoint": None, "client_tags": ()}
     return json.dumps(payload(values.StreamsGroupMemberMetadataValue(client_id=name, **about, **empty)))
 
