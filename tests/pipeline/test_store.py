@@ -84,6 +84,39 @@ def test_what_tells_how_things_stand_is_replaced_on_its_day_only(spark: SparkSes
     ]
 
 
+def test_what_no_longer_holds_at_the_end_goes_though_nothing_comes_in_its_place(spark: SparkSession, tmp_path: Path) -> None:
+    staged, kept = Folder(tmp_path / "new"), Folder(tmp_path / "tables")
+    for day in (1, 2):
+        found = table(spark, "findings", {"cluster": "east", "rank": 1}).withColumn("date", fn.lit(date(2026, 3, day)))
+        store.put(found, "findings", staged)
+        store.merge(spark, "findings", staged, kept)
+    store.put(table(spark, "findings").withColumn("date", fn.lit(None).cast("date")), "findings", staged)
+    store.merge(spark, "findings", staged, kept, {"cluster=east/date=2026-03-02"})
+    assert [row["date"].day for row in store.read(spark, "findings", kept).collect()] == [1]
+
+
+@pytest.mark.parametrize("day", ["2026-03-02", None])
+def test_a_table_without_a_row_is_read_by_any_engine_and_takes_rows_later(
+    spark: SparkSession, tmp_path: Path, day: str | None
+) -> None:
+    target = Folder(tmp_path / "tables")
+    store.write(table(spark, "metrics"), "metrics", target)
+    store.write(table(spark, "offset_commits", commit(1, 0)), "offset_commits", target)
+    for _ in range(2):
+        store.leave_columns(target, ODD, day)
+    for name in TABLES:
+        wanted = {field.name: field.dataType for field in store.stored(name).fields if field.name not in ("cluster", "date")}
+        found = spark.read.parquet(str(target.path / name))
+        assert {field.name: field.dataType for field in found.schema.fields if field.name in wanted} == wanted, name
+        assert {"cluster", "date"} <= set(found.columns), name
+        assert found.count() == len(rows_of(tmp_path, name)) == (name == "offset_commits"), name
+    assert [file.name for file in (target.path / "offset_commits").rglob("none.parquet")] == []
+    error = {"cluster": ODD, "log_partition": 0, "log_offset": 1, "log_ts": MIDNIGHT, "reason": "r", "key": b"k", "value": b"v"}
+    for _ in range(2):
+        store.write(table(spark, "decode_errors", error), "decode_errors", target)
+    assert [row["reason"] for row in rows_of(tmp_path, "decode_errors")] == ["r"]
+
+
 def test_records_of_another_cluster_under_the_same_name_are_refused(spark: SparkSession, target: Target) -> None:
     store.write(table(spark, "offset_commits", commit(1, 1), commit(2, 2)), "offset_commits", target)
     for stranger in (commit(2, 2.5), commit(2, 2, group="other")):

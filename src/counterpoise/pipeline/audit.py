@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from counterpoise.errors import CaptureError, OptionError
+from counterpoise.pipeline import store
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.run import Progress, Run
@@ -21,7 +22,7 @@ from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.layout import check_source, count_records, is_plain
 from counterpoise.pipeline.source.sources import ONLY_RECORDS, check_columns, read_capture, reading
-from counterpoise.pipeline.store import Catalog, check_target
+from counterpoise.pipeline.store import Catalog, Folder, check_target
 
 __all__ = ["AuditResult", "Source", "audit", "check_kept", "check_out", "result_of", "run_audit"]
 
@@ -152,7 +153,9 @@ def audit(
 
 
 def result_of(out: Path, summary: dict[str, Any]) -> AuditResult:
-    """The result of an audit by its summary."""
+    """The result of an audit by its summary; where a table has no row, its folder gets a file that tells its columns."""
+    dated = {cluster: day for cluster, day in summary["days"].items() if day is not None}
+    store.leave_columns(Folder(out / "tables"), *next(iter((dated or summary["days"]).items())))
     return AuditResult(out, summary, tuple(map(_finding, summary["findings"]["top"])))
 
 

@@ -44,7 +44,7 @@ from counterpoise.pipeline.summary import (
     sums_of,
     transaction_note,
 )
-from counterpoise.pipeline.tables import STAGED, dataset
+from counterpoise.pipeline.tables import STAGED, dataset, days
 from counterpoise.pipeline.timelines.timeline import committed
 
 __all__ = ["Progress", "Run"]
@@ -271,8 +271,9 @@ class Run:
         if self._into is not None:
             for name in TABLES:
                 store.write(store.read(self._spark, name, self._made), name, self._into)
+        ended = days(self._made.path / "group_report")
         for name in TABLES:
-            store.merge(self._spark, name, self._made, kept)
+            store.merge(self._spark, name, self._made, kept, ended)
 
     def _valid(self) -> dict[str, DataFrame]:
         """Per cluster, the commits that count."""

@@ -7,20 +7,22 @@ how things stand at the end of a recording (`group_report`, `findings`) are repl
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import DateType, StructField, StructType
 
 from counterpoise.errors import CaptureError, InvariantError, OptionError
+from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.tables import PARTITIONS, STAGED, days
+from counterpoise.pipeline.tables import PARTITIONS, STAGED, day_folder, days
 
 __all__ = [
     "KEYS",
@@ -31,6 +33,7 @@ __all__ = [
     "check_target",
     "dated",
     "day_of",
+    "leave_columns",
     "merge",
     "put",
     "read",
@@ -54,6 +57,7 @@ _RECORDS = ("offset_commits", "group_generations", "modern_group_records")
 _DISTINCT = ("log_offset", "log_ts", "committed_offset", "commit_ts")
 """Another value in nearly every row: to build dictionaries of them took a third of the time to write commits."""
 _DAY_US = 86_400_000_000
+_NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 _FOR_FILES: Mapping[str, str] = {
     # As every reader knows them (microseconds, UTC), not as Spark's old INT96.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -171,8 +175,10 @@ def check(spark: SparkSession, name: str, staged: Folder, target: Folder) -> Non
             _compare(new, old, name, str(target.path))
 
 
-def merge(spark: SparkSession, name: str, staged: Folder, target: Folder) -> None:
+def merge(spark: SparkSession, name: str, staged: Folder, target: Folder, ended: Collection[str] = ()) -> None:
     """Append to `target` the rows of `staged` that it does not have.
+
+    Of a table that tells how things stand at the end, the rows of the days in `ended` go, whether others come or not.
 
     Notes
     -----
@@ -186,12 +192,30 @@ def merge(spark: SparkSession, name: str, staged: Folder, target: Folder) -> Non
         new, old = _of_days(spark, name, staged, set(both)), _of_days(spark, name, target, set(both))
         with configured(spark, _FOR_FILES):
             _missing(new, old, name).write.mode("append").partitionBy(*PARTITIONS).parquet(str(goal.absolute()))
-    for day in sorted(days(source) - set(both)):
+    coming = days(source) - set(both)
+    for day in sorted({*coming, *(() if name in KEYS else ended)}):
         place = goal / day
         place.parent.mkdir(exist_ok=True)
         if place.exists():
             shutil.rmtree(place)
-        (source / day).rename(place)
+        if day in coming:
+            (source / day).rename(place)
+
+
+def leave_columns(target: Folder, cluster: str, day: str | None) -> None:
+    """A file without a row into each table that has no file, so that any engine finds its columns there.
+
+    Other engines know a table by its files: a folder without one is an error to them. `day` is that of the last record; None,
+    where there was no record at all.
+    """
+    for name, schema in TABLES.items():
+        table = target.path / name
+        if next(table.glob("cluster=*/date=*/*.parquet"), None) is None:
+            place = table / day_folder(cluster, day or _NO_DAY)
+            place.mkdir(parents=True, exist_ok=True)
+            columns = StructType([field for field in schema.fields if field.name not in PARTITIONS])
+            pq.write_table(arrow_schema(columns).empty_table(), place / ".none.parquet")
+            (place / ".none.parquet").rename(place / "none.parquet")  # readers overlook the one, and never see half of the other
 
 
 def check_target(spark: SparkSession, target: Catalog) -> None:
