@@ -113,10 +113,10 @@ def test_the_tables_and_the_summary_are_the_same(
     assert sorted(path.name for path in (found.out / "tables").iterdir()) == sorted(TABLES)
 
 
-def test_with_more_samples_than_a_task_may_hold_spark_finds_lag_and_the_tables_are_the_same(
+def test_where_tasks_know_no_samples_spark_finds_lag_and_the_tables_are_the_same(
     spark: SparkSession, captures: dict[str, Path], by_spark: AuditResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct, "_MOST_SAMPLES", 0)
+    monkeypatch.setattr(direct, "sampled_in", lambda *_: None)
     assert differences(run(spark, captures, tmp_path / "out", direct=True), by_spark) == []
 
 

@@ -62,7 +62,7 @@ def rows_of(files: Sequence[str]) -> Any:
 def split(capture: Path, out: Path) -> Split:
     file = capture / "consumer_offsets.parquet"
     local = local_files(file, capture)
-    sampled = sampled_in(SimpleNamespace(local=local))  # type: ignore[arg-type]
+    sampled = sampled_in(SimpleNamespace(local=local), out)  # type: ignore[arg-type]
     assert sampled is not None
     half = pq.read_metadata(file).num_row_groups // 2
     pieces = [Piece("c", ((str(file), groups),)) for groups in (tuple(range(half)), tuple(range(half, 2 * half))) if groups]

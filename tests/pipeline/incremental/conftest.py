@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,9 @@ import pytest
 
 from counterpoise.pipeline.incremental import update as updating
 from counterpoise.pipeline.incremental.folded import fold_replays, fold_steps
-from counterpoise.pipeline.incremental.saved import load
+from counterpoise.pipeline.incremental.saved import load, moment
 from counterpoise.pipeline.incremental.spark import increment
+from counterpoise.pipeline.incremental.tasks import by_tasks
 from counterpoise.pipeline.incremental.tasks.by_tasks import ByTasks
 from counterpoise.pipeline.incremental.touched import Group
 from counterpoise.pipeline.incremental.update import update
@@ -40,6 +42,8 @@ class Update:
         Log partition -> the offset after the last record read.
     folded, replayed : dict
         By Spark: group -> how many records, and how many generations, went through the folds.
+    settled : datetime, optional
+        By tasks: up to when lag was final before.
     work : dict, optional
         By tasks: how many records of commits were decoded, records of groups folded and generations replayed.
     redone : set
@@ -50,6 +54,7 @@ class Update:
     positions: dict[str, int] = field(default_factory=dict)
     folded: dict[str, int] = field(default_factory=dict)
     replayed: dict[str, int] = field(default_factory=dict)
+    settled: datetime | None = None
     work: dict[str, int] | None = None
     redone: set[str] = field(default_factory=set)
 
@@ -105,7 +110,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, told: Update) -> None:
         real_redo(self, groups)
 
     def leave(self: ByTasks) -> Any:
-        told.work = self.work()
+        told.work, told.settled = self.work(), moment(self._was["default"].final_until)
         return real_leave(self)
 
     real_redo, real_leave = View.redo, ByTasks.leave
@@ -123,30 +128,34 @@ def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def in_pieces(spark: SparkSession, base: Path, ways: str) -> tuple[Path, Path, list[Update]]:
     """To a moment, twice; then ragged by offsets with samples far ahead, killed while its files are moved; then the rest.
 
-    `ways` tells of each whether tasks (t) or Spark (s) make it.
+    `ways` tells of each whether tasks (t) or Spark (s) make it. Tasks do several buckets of groups together, but the second time.
     """
     out, folder = base / "out", base / "capture"
     updates = []
 
-    def go_on(records: Any, ends: Any, way: str, moves: int | None = None) -> None:
+    def go_on(records: Any, ends: Any, way: str, moves: int | None = None, buckets: int | None = None) -> None:
         cut(folder, records, ends)
         told = Update()
         with pytest.MonkeyPatch.context() as patch:
             watched(patch, told)
             if way == "s":
                 by_spark(patch)
+            if buckets is not None:
+                patch.setattr(by_tasks, "_BYTES_AT_ONCE", buckets)
             if moves is not None:
                 killed_while_storing(patch, moves)
             told.summary = update(spark, {"default": folder}, out).summary
         assert (told.work is None) == (way == "s")
         saved = load(out / ".since" / "state.json")
         assert saved is not None
+        if way == "t":
+            assert saved.clusters["default"].buckets_at_once == (8 if buckets is None else 1)
         told.positions = saved.clusters["default"].positions
         updates.append(told)
 
     with configured(spark, ONE_PARTITION):
         go_on(until(0.1, "timestamp"), until(0.1, "sampled_at"), ways[0])
-        go_on(until(0.35, "timestamp"), until(0.4, "sampled_at"), ways[1])
+        go_on(until(0.35, "timestamp"), until(0.4, "sampled_at"), ways[1], buckets=1)
         with pytest.raises(KilledError):
             go_on(ragged, until(0.9, "sampled_at"), ways[2], 9)
         assert (out / ".since" / "journal.json").exists()

@@ -15,7 +15,7 @@ from counterpoise.pipeline.direct.groups.bucket import bucket_of
 from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.direct.groups.held import STEP_COLUMNS
 from counterpoise.pipeline.direct.judging import counts_of
-from counterpoise.pipeline.incremental.kept.kept_file import kept_rows
+from counterpoise.pipeline.incremental.kept.kept_file import Kept, kept_rows
 from counterpoise.pipeline.incremental.kept.kept_sums import SUMS, compacted, single_sums, tail_of
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import OFFSET_COMMITS, REBALANCES
@@ -114,5 +114,5 @@ def test_the_tail_is_what_is_not_settled(tmp_path: Path, after: int | None, offs
     pq.write_table(commits(*TOLD), tmp_path / "commits.parquet")
     moment = None if after is None else micros(at(after))
     told = tail_of(str(tmp_path / "commits.parquet"), moment, None, str(tmp_path))["tail"]
-    rows = [kept_rows({"tail": told}, "tail", SUMS, mark) for _, marks in told for mark in marks]
+    rows = [kept_rows(Kept({"tail": told}), "tail", SUMS, mark) for _, marks in told for mark in marks]
     assert [one for table in rows for one in table["committed"].to_pylist()] == offsets

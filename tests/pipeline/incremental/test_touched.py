@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from counterpoise.pipeline.direct.lag.ends_file import EndsFile, with_samples
+from counterpoise.pipeline.direct.lag.new_samples import NewSamples
 from counterpoise.pipeline.incremental.news import SETTLED, first_after, last_settled
-from counterpoise.pipeline.incremental.seen import Seen, sampled_at, seen_by_spark, seen_in, topic_marks
+from counterpoise.pipeline.incremental.seen import Seen, sampled_at, seen_by_spark, seen_in, time_of, topic_marks
 from counterpoise.pipeline.incremental.touched import (
     Moments,
     States,
@@ -70,12 +72,13 @@ def test_spark_finds_the_same_ends(tmp_path: Path, spark: SparkSession) -> None:
     assert sorted(told, key=lambda one: one.partition) == sorted(seen_in(files, last), key=lambda one: one.partition)
 
 
-def test_samples_and_marks_of_topics_are_those_of_spark(spark: SparkSession) -> None:
+def test_samples_and_marks_of_topics_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     capture = read_capture(spark, SHOP)
     by_spark = Capture(capture.records, capture.log_ends, capture.topics)
     assert capture.local is not None
-    assert sampled_at(capture) == sampled_at(by_spark)
-    marks = topic_marks(capture)
+    ends = with_samples(EndsFile.empty(), NewSamples(capture.local.ends), str(tmp_path))
+    assert [time_of(one) for one in ends.instants.tolist()] == sampled_at(by_spark)
+    marks = topic_marks(capture, ends.lives_of_topics())
     assert marks == topic_marks(by_spark)
     assert len({mark.rpartition(" ")[2] for mark in marks.values()}) > 1, "no topic of the example was made anew"
 

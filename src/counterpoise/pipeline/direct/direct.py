@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
@@ -18,22 +17,21 @@ from counterpoise.pipeline.direct.files.marked_file import Marked
 from counterpoise.pipeline.direct.groups.rest import mark_others, split_off
 from counterpoise.pipeline.direct.groups.stop_rows import STOPS
 from counterpoise.pipeline.direct.judging import COUNTS, OfCluster, Sampled, judge_buckets
+from counterpoise.pipeline.direct.lag.ends_file import EndsFile, with_samples
+from counterpoise.pipeline.direct.lag.new_samples import NewSamples
 from counterpoise.pipeline.direct.replaying import Replayed, replay_buckets
 from counterpoise.pipeline.direct.report.ranks import rank_findings
 from counterpoise.pipeline.direct.report.totals import told_sums
-from counterpoise.pipeline.direct.tasks import Stretch, pieces_of, work_on
+from counterpoise.pipeline.direct.tasks import Stretch, pieces_of, scratch, work_on
 from counterpoise.pipeline.schemas import RECORDS
-from counterpoise.pipeline.source.capture import Capture
+from counterpoise.pipeline.source.capture import Capture, Local
 from counterpoise.pipeline.store import Folder
 from counterpoise.pipeline.summary import Found, Sums
 from counterpoise.pipeline.tables import day_folder
 
-__all__ = ["Direct", "sampled_in"]
+__all__ = ["Direct", "sampled_by", "sampled_in"]
 
 _RAW = StructType([RECORDS[name] for name in ("key", "value", "partition", "offset", "timestamp")])
-_MOST_SAMPLES = 2_000_000
-"""Of so many sampled log ends at most a task holds all; where there are more, Spark lays commits along them."""
-
 _REPLAYED_AT_ONCE = 4
 """So many buckets a task replays: strategies take most of the time, so tasks are small, lest one core waits for the other."""
 
@@ -59,6 +57,8 @@ class Direct:
         For files of this audit alone; whoever made the object deletes it.
     stretches : mapping, optional
         Cluster name -> the records of it that count; default: all.
+    ends : mapping, optional
+        Cluster name -> its samples of log ends, where they are laid out already.
 
     Notes
     -----
@@ -72,10 +72,11 @@ class Direct:
         captures: Mapping[str, Capture],
         folder: Path,
         stretches: Mapping[str, Stretch] | None = None,
+        ends: Mapping[str, EndsFile] | None = None,
     ) -> None:
         self._spark, self._captures, self._folder = spark, captures, folder.absolute()
         self._tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        self._sampled = {name: sampled_in(capture) for name, capture in captures.items()}
+        self._ends = ends
         self._pieces = pieces_of(captures, self._tasks, stretches)
         self._rests: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
         self.kinds: dict[str, list[Kind]] = {}
@@ -159,7 +160,7 @@ class Direct:
         Returns
         -------
         mapping
-            Without `partition_lag` where the samples of a cluster are too many, or there are none.
+            Without `partition_lag` where a cluster was not sampled.
         """
         self._aside, whole, folder = aside, self.sampled, str(self._folder)
         names = self._topic_names()
@@ -223,6 +224,14 @@ class Direct:
     def sums(self) -> Sums:
         """What the summary needs of the tables."""
         return told_sums(self._judged, self._replayed)
+
+    @cached_property
+    def _sampled(self) -> dict[str, Sampled | None]:
+        """The samples of each cluster; laid out when they are first asked for, in a folder that is there by then."""
+        if self._ends is None:
+            return {name: sampled_in(capture, self._folder) for name, capture in self._captures.items()}
+        local = {name: capture.local for name, capture in self._captures.items()}
+        return {name: None if one is None else sampled_by(one, self._ends[name], self._folder) for name, one in local.items()}
 
     @property
     def sampled(self) -> bool:
@@ -325,21 +334,23 @@ def _moment(told: Iterable[Mapping[str, Any]], name: str, pick: Any) -> Any:
     return _spark_time(pick(known) if known else None)
 
 
-def sampled_in(capture: Capture) -> Sampled | None:
-    """The samples of a capture that has any, and not too many."""
+def sampled_in(capture: Capture, folder: Path) -> Sampled | None:
+    """The samples of a capture that has any, laid out in a file of that folder."""
     local = capture.local
-    if local is None or not local.ends or sum(pq.read_metadata(file).num_rows for file in local.ends) > _MOST_SAMPLES:
+    if local is None or not local.ends:
         return None
-    instants: set[int] = set()
-    for file in local.ends:
-        for batch in pq.ParquetFile(file).iter_batches(columns=["topic", "partition", "log_start", "log_end", "sampled_at"]):
-            known = pa.Table.from_batches([batch]).drop_null()["sampled_at"].cast(pa.timestamp("us", tz="UTC"))
-            instants.update(known.unique().cast(pa.int64()).to_pylist())
-    if not instants:
+    return sampled_by(local, with_samples(EndsFile.empty(), NewSamples(local.ends), str(folder)), folder)
+
+
+def sampled_by(local: Local, ends: EndsFile, folder: Path) -> Sampled | None:
+    """The same if they are laid out already."""
+    if not len(ends.instants):
         return None
-    ordered = tuple(sorted(instants))
+    place = scratch(str(folder), "ends").with_suffix(".json")
+    ends.save(place)
+    ordered = tuple(ends.instants.tolist())
     width = max((ordered[-1] - ordered[0]) / max(len(ordered) - 1, 1), 1.0)
-    return Sampled(local.ends, ordered, width, None if local.topics is None else _ids(local.topics))
+    return Sampled(str(place), ordered, width, None if local.topics is None else _ids(local.topics))
 
 
 def _ids(file: str) -> dict[str, str]:

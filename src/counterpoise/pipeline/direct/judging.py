@@ -24,7 +24,8 @@ from counterpoise.pipeline.direct.groups.slices import Slices
 from counterpoise.pipeline.direct.groups.stop_rows import STOPS
 from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
 from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, lag_rows
-from counterpoise.pipeline.direct.lag.lives import Lives, read_lives
+from counterpoise.pipeline.direct.lag.lives import Lives
+from counterpoise.pipeline.direct.lag.mapped_lives import lives_in
 from counterpoise.pipeline.direct.report.reporting import PARTS
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
@@ -51,7 +52,8 @@ class Sampled:
 
     Attributes
     ----------
-    files : tuple of str
+    ends : str
+        Where it is put away which there are (`EndsFile`).
     instants : tuple of int
         At which was sampled, in microseconds, ascending.
     width : float
@@ -60,7 +62,7 @@ class Sampled:
         Topic -> its id at the end.
     """
 
-    files: tuple[str, ...]
+    ends: str
     instants: tuple[int, ...]
     width: float
     now_ids: Mapping[str, str] | None
@@ -101,7 +103,7 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
     dict
         What the task tells.
     """
-    lives = None if of.sampled is None else read_lives(of.sampled.files)
+    lives = None if of.sampled is None else lives_in(of.sampled.ends)
     seen: set[int] = set()
     until: int | None = None
     instants = np.array(of.sampled.instants if of.sampled is not None else (), np.int64)

@@ -14,11 +14,14 @@ from typing import IO, Any, TypeAlias
 
 from counterpoise.errors import CaptureError
 
-__all__ = ["HandOver", "Journal", "files_in", "no_one"]
+__all__ = ["HandOver", "Journal", "files_in", "left_over", "no_one"]
 
 HandOver: TypeAlias = Callable[[Mapping[str, Mapping[str, int]], Path], AbstractContextManager[Iterable[tuple[Path, Path]]]]
 """Called when an audit is stored, with its positions and a folder for staged files. Whoever writes live rows beside it waits
 within, and gives the files with rows beyond the positions, and where they belong; the journal takes all other live rows away."""
+
+
+_LEFT = ("steps", "replays", "parts", "kept")
 
 
 def no_one(_positions: Mapping[str, Mapping[str, int]], _staged: Path) -> AbstractContextManager[Iterable[tuple[Path, Path]]]:
@@ -134,6 +137,11 @@ def _locked(file: IO[str]) -> bool:
     except OSError:
         return False
     return True
+
+
+def left_over(root: Path) -> list[Path]:
+    """The folders, and files, that an audit has left in ``.since`` for the next one."""
+    return [*(one for kind in _LEFT for one in sorted(root.glob(f"{kind}-*"))), *sorted((root / "ends").glob("*"))]
 
 
 def files_in(place: Path) -> list[Path]:

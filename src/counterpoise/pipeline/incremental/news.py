@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.direct.groups.folding import micros
+from counterpoise.pipeline.direct.lag.ends_file import EndsFile, with_samples
+from counterpoise.pipeline.direct.lag.new_samples import NewSamples, newest_sample
+from counterpoise.pipeline.incremental.kept.kept_places import FilePlaces, places_in
 from counterpoise.pipeline.incremental.saved import ClusterState, moment, text_of
-from counterpoise.pipeline.incremental.seen import Seen, sampled_at, seen_by_spark, seen_in, topic_marks
+from counterpoise.pipeline.incremental.seen import Seen, sampled_at, seen_by_spark, time_of, topic_ids, topic_marks
 from counterpoise.pipeline.source.capture import Capture
 
-__all__ = ["SETTLED", "Looked", "first_after", "last_settled", "look", "news", "reach"]
+__all__ = ["SETTLED", "Looked", "first_after", "last_settled", "look", "look_at_samples", "news", "reach"]
 
 SETTLED = timedelta(seconds=60)
 """A sample of log ends this much older than the newest record has all its commits: records are written within seconds."""
@@ -36,15 +41,33 @@ class Looked:
         Cluster name -> when log ends were sampled, ascending.
     dropped : bool
         Records that an earlier audit read are not there any more.
+    ends : dict
+        Cluster name -> its samples, where they lie in plain local files.
+    places : dict
+        Cluster name -> where its records begin and end, file by file, where these are plain and local.
     """
 
     now: dict[str, ClusterState]
     instants: dict[str, list[datetime]]
     dropped: bool
+    ends: dict[str, EndsFile] = field(default_factory=dict)
+    places: dict[str, FilePlaces] = field(default_factory=dict)
 
 
-def look(captures: Mapping[str, Capture], was: Mapping[str, ClusterState], identities: Mapping[str, Mapping[str, Any]]) -> Looked:
-    """What the captures hold.
+def look(
+    captures: Mapping[str, Capture],
+    was: Mapping[str, ClusterState],
+    identities: Mapping[str, Mapping[str, Any]],
+    known: Mapping[str, FilePlaces],
+) -> Looked:
+    """What the captures hold: enough to tell whether anything is new. What samples they hold tells `look_at_samples`.
+
+    Parameters
+    ----------
+    captures, was, identities : mapping
+        Cluster name -> its capture, how far the last audit came, and what says that it is this capture.
+    known : mapping
+        Cluster name -> what the last audit left of its files.
 
     Raises
     ------
@@ -54,13 +77,49 @@ def look(captures: Mapping[str, Capture], was: Mapping[str, ClusterState], ident
     found = Looked({}, {}, dropped=False)
     dropped = False
     for name, capture in captures.items():
-        now, gone = reach(capture, was[name], name)
+        now, gone = reach(_places(capture, was[name], known.get(name, {}), found.places, name), was[name], name)
         dropped |= gone
         now.identity, now.notes = dict(identities[name]), list(capture.notes)
-        found.instants[name] = sampled_at(capture)
-        now.sampled_to, now.topics = text_of(max(found.instants[name], default=None)), topic_marks(capture)
+        if capture.local is None or not capture.local.ends:
+            found.instants[name] = sampled_at(capture)
+            now.sampled_to, now.topics = text_of(max(found.instants[name], default=None)), topic_marks(capture)
+        else:
+            at, ids = newest_sample(capture.local.ends), topic_ids(capture)
+            now.sampled_to = None if at is None else text_of(time_of(at))
+            # As long as there is no other sample: a mark is an id and a number that comes from samples.
+            marks = {topic: mark.rpartition(" ")[2] for topic, mark in was[name].topics.items() if topic in ids}
+            now.topics = {topic: f"{ids[topic]} {number}" for topic, number in marks.items()}
         found.now[name] = now
     return replace(found, dropped=dropped)
+
+
+def look_at_samples(
+    looked: Looked,
+    captures: Mapping[str, Capture],
+    was: Mapping[str, ClusterState],
+    kept: Mapping[str, EndsFile],
+    folder: Path,
+) -> None:
+    """Put all that samples tell into `looked`.
+
+    Parameters
+    ----------
+    looked : Looked
+    captures, was : mapping
+        As for `look`.
+    kept : mapping
+        Cluster name -> the samples that the last audit left: those up to what was settled then.
+    folder : Path
+        For files of this audit alone.
+    """
+    for name, capture in captures.items():
+        if capture.local is not None and capture.local.ends:
+            before = kept.get(name, EndsFile.empty())
+            settled = moment(was[name].final_until) if before.logs else None
+            new = NewSamples(capture.local.ends, None if settled is None else micros(settled))
+            looked.ends[name] = ends = with_samples(before, new, str(folder.absolute()))
+            looked.instants[name] = [time_of(at) for at in ends.instants.tolist()]
+            looked.now[name].topics = topic_marks(capture, ends.lives_of_topics())
 
 
 def news(records: DataFrame, positions: Mapping[str, int]) -> DataFrame:
@@ -72,16 +131,23 @@ def news(records: DataFrame, positions: Mapping[str, int]) -> DataFrame:
     return records.where(reduce(or_, beyond, ~partition.isin([int(index) for index in positions])))
 
 
-def reach(capture: Capture, before: ClusterState, cluster: str) -> tuple[ClusterState, bool]:
-    """Positions, stamps and firsts after all records, and whether some of them have been dropped; one pass over three columns.
+def _places(capture: Capture, was: ClusterState, known: FilePlaces, places: dict[str, FilePlaces], cluster: str) -> list[Seen]:
+    """Where the records begin and end: one pass over three columns."""
+    last = {int(index): at - 1 for index, at in was.positions.items()}
+    if capture.local is None:
+        return seen_by_spark(capture.records, last)
+    found, places[cluster] = places_in(capture.local.records, last, known)
+    return found
+
+
+def reach(found: Sequence[Seen], before: ClusterState, cluster: str) -> tuple[ClusterState, bool]:
+    """Positions, stamps and firsts after all records, and whether some of them have been dropped.
 
     Raises
     ------
     CaptureError
         The records up to the last audit are not those it read, or some that it did not read are not there any more.
     """
-    last = {int(index): at - 1 for index, at in before.positions.items()}
-    found = seen_by_spark(capture.records, last) if capture.local is None else seen_in(capture.local.records, last)
     now = ClusterState(dict(before.positions), dict(before.stamps), dict(before.firsts))
     whole = True
     _check_lost([row for row in found if row.first is not None], before, cluster)

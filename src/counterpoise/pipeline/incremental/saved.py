@@ -45,7 +45,9 @@ class ClusterState:
     names : list
         Pairs of a topic id and its topic, by commits.
     kept : dict
-        Files that tasks left for the next audit (`by_tasks`), by kind: the name, and the bucket of each of its parts.
+        Files that tasks left for the next audit (`by_tasks`), by kind: the name, and a mark for each of its parts.
+    buckets_at_once : int
+        For how many buckets of groups, one after the other, a mark stands.
     """
 
     positions: dict[str, int] = field(default_factory=dict)
@@ -60,6 +62,7 @@ class ClusterState:
     looked: int | None = None
     names: list[list[str]] = field(default_factory=list)
     kept: dict[str, list[Any]] = field(default_factory=dict)
+    buckets_at_once: int = 1
 
     def sees(self, other: ClusterState) -> bool:
         """Whether the capture tells `other` what it told this one: the same records, samples, topics and notes."""
@@ -128,7 +131,8 @@ def load(file: Path) -> Saved | None:
         about = json.loads(file.read_bytes())
         versions = about.pop("format"), about.pop("folds"), about.pop("counterpoise")
         if versions != (_FORMAT, FOLD_VERSION, __version__):
-            raise CaptureError(f"{file}: was left by counterpoise {versions[2]}, this is {__version__}; {_ANEW}")
+            by = f"counterpoise {versions[2]}" if versions[2] != __version__ else "an earlier state of counterpoise"
+            raise CaptureError(f"{file}: was left by {by}, this is {__version__}; {_ANEW}")
         clusters = {name: ClusterState(**one) for name, one in about.pop("clusters").items()}
         return Saved(clusters=clusters, **about)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

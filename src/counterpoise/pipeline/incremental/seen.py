@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
-from pyspark.sql.types import TimestampType
 
-from counterpoise.pipeline.direct.lag.lives import read_lives
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.timelines.log_ends import log_lives
 
-__all__ = ["Seen", "sampled_at", "seen_by_spark", "seen_in", "topic_ids", "topic_marks"]
+__all__ = ["Seen", "in_all", "sampled_at", "seen_by_spark", "seen_in", "time_of", "topic_ids", "topic_marks"]
 
-_SAMPLED = ["topic", "partition", "log_start", "log_end", "sampled_at"]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AT_ONCE = 1 << 18
 
 
@@ -48,6 +46,10 @@ class Seen:
     first: int | None
     first_us: int | None
 
+    def asked(self, last: int | None) -> Seen:
+        """The same where the offset that is asked for is the last one, or none of these."""
+        return replace(self, was=self.us if self.end is not None and self.end == last else None)
+
 
 def seen_by_spark(records: DataFrame, last: Mapping[int, int]) -> list[Seen]:
     """What records hold; `last` is the offset to look for in each log partition."""
@@ -66,11 +68,15 @@ def seen_by_spark(records: DataFrame, last: Mapping[int, int]) -> list[Seen]:
 
 def seen_in(files: Iterable[str], last: Mapping[int, int]) -> list[Seen]:
     """The same of files of plain columns (`plain_files`), by Arrow."""
+    return in_all(one for batch in _batches(files) for one in _seen(batch, last))
+
+
+def in_all(parts: Iterable[Seen]) -> list[Seen]:
+    """What parts of the records say, of each log partition as one."""
     found: dict[int, Seen] = {}
-    for batch in _batches(files):
-        for one in _seen(batch, last):
-            before = found.get(one.partition)
-            found[one.partition] = one if before is None else _both(before, one)
+    for one in parts:
+        before = found.get(one.partition)
+        found[one.partition] = one if before is None else _both(before, one)
     return list(found.values())
 
 
@@ -111,18 +117,15 @@ def _both(one: Seen, other: Seen) -> Seen:
 
 
 def sampled_at(capture: Capture) -> list[datetime]:
-    """The instants at which log ends were sampled, ascending."""
-    if capture.local is None or not capture.local.ends:
-        if capture.log_ends is None:
-            return []
-        return sorted(row[0].astimezone(UTC) for row in capture.log_ends.select("sampled_at").distinct().collect())
-    found: set[int] = set()
-    for file in capture.local.ends:
-        for batch in pq.ParquetFile(file).iter_batches(columns=_SAMPLED):
-            known = pa.Table.from_batches([batch]).drop_null()["sampled_at"].cast(pa.timestamp("us", tz="UTC"))
-            found.update(known.cast(pa.int64()).unique().to_pylist())
-    internal = TimestampType()
-    return [internal.fromInternal(one).astimezone(UTC) for one in sorted(found)]
+    """The instants at which log ends were sampled, ascending; by Spark."""
+    if capture.log_ends is None:
+        return []
+    return sorted(row[0].astimezone(UTC) for row in capture.log_ends.select("sampled_at").distinct().collect())
+
+
+def time_of(us: int) -> datetime:
+    """A time as Arrow keeps it, in microseconds, as Python has it."""
+    return _EPOCH + timedelta(microseconds=us)
 
 
 def topic_ids(capture: Capture) -> dict[str, str | None]:
@@ -135,24 +138,19 @@ def topic_ids(capture: Capture) -> dict[str, str | None]:
     return {row["topic"]: row["topic_id"] for row in sorted(capture.topics.select("topic", "topic_id").collect())}
 
 
-def topic_marks(capture: Capture) -> dict[str, str]:
-    """Topic -> its id at the end, and how many lives it has in the samples: what says whether older commits still count."""
+def topic_marks(capture: Capture, lives: Mapping[str, int] | None = None) -> dict[str, str]:
+    """Topic -> its id at the end, and how often it was made anew: what says whether older commits still count.
+
+    Parameters
+    ----------
+    capture : Capture
+    lives : mapping, optional
+        Topic that was sampled -> how often it was made anew; otherwise Spark finds out.
+    """
     ids = topic_ids(capture)
-    if ids and capture.local is not None and capture.local.ends:
-        lives = _lives_in(capture.local.ends)
-    elif not ids or capture.log_ends is None:
-        return {topic: str(one) for topic, one in ids.items()}
-    else:
+    if lives is None:
+        if not ids or capture.log_ends is None:
+            return {topic: str(one) for topic, one in ids.items()}
         rows = log_lives(capture.log_ends).groupBy("topic").agg(fn.max("sample.life").alias("life")).collect()
         lives = {row["topic"]: int(row["life"]) for row in rows}
     return {topic: f"{one} {lives[topic]}" for topic, one in ids.items() if topic in lives}
-
-
-def _lives_in(files: Sequence[str]) -> dict[str, int]:
-    """Topic -> how often one of its logs begins anew."""
-    told = read_lives(files)
-    begins = np.append(0, np.cumsum(told.life_first == np.arange(len(told.life_first))))
-    found: dict[str, int] = {}
-    for (topic, _), (first, after) in told.log.items():
-        found[topic] = max(found.get(topic, 0), int(begins[after] - begins[first]) - 1)
-    return found

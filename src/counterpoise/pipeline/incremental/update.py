@@ -13,10 +13,12 @@ from pyspark.sql import SparkSession
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import AuditResult, check_out, result_of
+from counterpoise.pipeline.direct.lag.ends_file import EndsFile
 from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
-from counterpoise.pipeline.incremental.news import look
-from counterpoise.pipeline.incremental.saved import ClusterState, identity_of, load
+from counterpoise.pipeline.incremental.kept.kept_places import load_places
+from counterpoise.pipeline.incremental.news import look, look_at_samples
+from counterpoise.pipeline.incremental.saved import ClusterState, Saved, identity_of, load
 from counterpoise.pipeline.incremental.spark.increment import Increment
 from counterpoise.pipeline.incremental.spark.new_records import Decoded
 from counterpoise.pipeline.incremental.summing import counted_of, told_in_full, write_summary
@@ -129,12 +131,16 @@ def update(
         if progress is not None:
             progress("new records", 0, 1)
         was = {name: ClusterState() if saved is None else saved.clusters[name] for name in captures}
-        looked = look(captures, was, identities)
-        known = saved is not None and all(one.sees(was[name]) for name, one in looked.now.items())
-        if known and (Path(out) / "summary.json").exists():
+        known = {name: load_places(place) for name, place in _kept_files(journal, saved, "places").items()}
+        looked = look(captures, was, identities, known)
+        same = saved is not None and all(one.sees(was[name]) for name, one in looked.now.items())
+        if same and (Path(out) / "summary.json").exists():
             last = json.loads((Path(out) / "summary.json").read_bytes())
             return replace(result_of(Path(out), last), nothing_new=True)
-        if can_go_by_tasks(captures, chosen, saved, dropped=looked.dropped):
+        files = _kept_files(journal, saved, "ends")
+        ends = {name: EndsFile.load(place, journal.root / "ends") for name, place in files.items()}
+        look_at_samples(looked, captures, was, ends, journal.staged / "records")
+        if can_go_by_tasks(captures, chosen, saved, looked):
             made = update_by_tasks(spark, captures, journal, saved, looked, options, where, handover, progress)
             return result_of(Path(out), made)
         summary: dict[str, Any] = {}
@@ -151,6 +157,14 @@ def update(
             options, total
         )
     return result_of(Path(out), summary)
+
+
+def _kept_files(journal: Journal, saved: Saved | None, kind: str) -> dict[str, Path]:
+    """Cluster name -> the one file of a kind that the last audit left, where tasks made it."""
+    if saved is None:
+        return {}
+    kept = {name: was.kept[kind][0][0] for name, was in saved.clusters.items() if kind in was.kept}
+    return {name: journal.root / f"kept-{saved.number:08d}" / file for name, file in kept.items()}
 
 
 def check_kept_up(out: str | Path) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -15,21 +15,13 @@ from pyspark.sql.types import StructType
 from counterpoise.pipeline.clusters import union
 from counterpoise.pipeline.group_report import finished_report, report_parts
 from counterpoise.pipeline.incremental.folded import REPLAY_STATES, STEP_STATES, fold_replays, fold_steps
-from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
-from counterpoise.pipeline.incremental.news import Looked, first_after, last_settled
+from counterpoise.pipeline.incremental.journal import HandOver, Journal, left_over, no_one
+from counterpoise.pipeline.incremental.news import Looked, last_settled
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, moment, text_of
-from counterpoise.pipeline.incremental.seen import topic_ids
+from counterpoise.pipeline.incremental.spark.groups_at_work import KEY as GROUP_KEY
+from counterpoise.pipeline.incremental.spark.groups_at_work import groups_at_work
 from counterpoise.pipeline.incremental.spark.lag_news import lag_news
 from counterpoise.pipeline.incremental.spark.new_records import Decoded, decode_news
-from counterpoise.pipeline.incremental.touched import (
-    Group,
-    Moments,
-    States,
-    find_touched,
-    groups_of_topics,
-    news_of,
-    topic_names_in,
-)
 from counterpoise.pipeline.incremental.view import View
 from counterpoise.pipeline.ranking import findings
 from counterpoise.pipeline.rebalances import group_records
@@ -45,9 +37,7 @@ from counterpoise.pipeline.timelines.timeline import KEY, committed
 __all__ = ["STAGES", "Increment"]
 
 STAGES = ("new records", "rebalances", "lag", "replays", "report", "findings", "summary", "store")
-_KEY = ["cluster", "group_id"]
 _PLACE = ["log_partition", "log_offset"]
-_GROUPS = pa.schema([(name, pa.string()) for name in _KEY])
 _NAMES = pa.schema([("topic_id", pa.string()), ("topic", pa.string())])
 _STATES = ("steps", "replays", "parts")
 _COUNTED = (*KEY, "log_ts", "log_partition", "log_offset", "deleted")
@@ -77,7 +67,8 @@ class Increment:
     Notes
     -----
     Three things may change after the fact, and are made again: the newest rows of a group (files ``open-*``), everything of a
-    group about which something older than expected came in (`_redone`), and what is said about all (`group_report`, `findings`).
+    group about which something older than expected came in (`AtWork.redone`), and what is said about all (`group_report`,
+    `findings`).
     """
 
     def __init__(
@@ -98,7 +89,7 @@ class Increment:
         self._view = View(spark, journal, fresh=saved is None)
         self._was = {name: saved.clusters[name] if saved is not None else ClusterState() for name in captures}
         self.number = 1 if saved is None else saved.number + 1
-        self.now, self._instants = looked.now, looked.instants
+        self.now, self._looked = looked.now, looked
         self._kept: list[DataFrame] = []
 
     @property
@@ -136,67 +127,17 @@ class Increment:
         self.errors, self._generations, self._modern = found.errors, found.generations, found.modern
         for name, last in found.ends.items():
             self._set_end(name, last)
-        self._find_touched()
+        at_work = groups_at_work(
+            self._view, self._journal.out, self._saved, self._captures, self._was, self._looked, self._generations
+        )
+        self._stepped, self._replayed, self._told = at_work.stepped, at_work.replayed, at_work.told
+        self._redone, self._named = at_work.redone, at_work.named
         return found
 
     def _set_end(self, name: str, last: datetime | None) -> None:
         was, now = self._was[name], self.now[name]
         now.end = text_of(max((one for one in (last, moment(was.end)) if one is not None), default=None))
-        now.final_until = text_of(last_settled(self._instants[name], moment(now.end), moment(was.final_until)))
-
-    def _find_touched(self) -> None:
-        """Groups whose steps go on, whose newest replays change, whose report does, and those made again (None: no group)."""
-        self._redone: DataFrame | None = None
-        self._named = self._topic_names()
-        if self._saved is None:
-            self._stepped = self._replayed = self._told = self._generations.select(*_KEY).distinct()
-            return
-        records = ("offset_commits", "group_generations", "modern_group_records")
-        if self._saved.tasks:
-            # There are no states to go on from: all groups are made again, from the stored records.
-            since, _ = news_of(folder for name in records for folder in self._view.folders(name))
-            self._stepped = self._replayed = self._told = self._redone = self._groups("redone", since)
-            self._view.redo(since)
-            return
-        since, (_, classic, modern) = news_of(self._view.staged(name) for name in records)
-        root, number = self._journal.root, self._saved.number
-        states = States.read(*(root / f"{kind}-{number:08d}" for kind in ("replays", "steps")))
-        found = find_touched(since, classic, states, self._moments(), self._named, self._of_new_topics())
-        self._stepped = self._groups("stepped", classic | modern | found.redone)
-        self._replayed = self._groups("replayed", found.replayed)
-        self._told = self._groups("told", found.since.keys() | found.replayed)
-        if found.redone:
-            self._redone = self._groups("redone", found.redone)
-            self._view.redo(found.redone)
-
-    def _moments(self) -> dict[str, Moments]:
-        return {
-            name: Moments(moment(was.final_until), first_after(self._instants[name], moment(was.sampled_to)))
-            for name, was in self._was.items()
-        }
-
-    def _topic_names(self) -> dict[str, str]:
-        """Topic id -> topic; nothing where no record says an id in the place of a name."""
-        if not self._view.has_rows("modern_group_records"):
-            return {}
-        found = topic_names_in(self._view.folders("offset_commits"))
-        for capture in self._captures.values():
-            found |= {one: topic for topic, one in topic_ids(capture).items() if one is not None}
-        return found
-
-    def _of_new_topics(self) -> set[Group]:
-        """Groups with commits on topics that were made anew since: which of their commits count is to be told again."""
-        stored, found = folder_of(self._journal.out, "offset_commits"), set[Group]()
-        for name, now in self.now.items():
-            was = self._was[name].topics
-            anew = [topic for topic in {**was, **now.topics} if was.get(topic) != now.topics.get(topic)]
-            found |= groups_of_topics(stored, name, anew) if anew else set()
-        return found
-
-    def _groups(self, name: str, groups: Iterable[Group]) -> DataFrame:
-        return self._view.rows_aside(
-            name, pa.Table.from_pylist([dict(zip(_KEY, one, strict=True)) for one in sorted(groups)], _GROUPS)
-        )
+        now.final_until = text_of(last_settled(self._looked.instants[name], moment(now.end), moment(was.final_until)))
 
     def _steps(self) -> None:
         self._begin("rebalances")
@@ -239,9 +180,9 @@ class Increment:
         if states is not None:
             told = self._but_redone(_only(states, self._replayed))
             place = [fn.col("last_partition").alias("log_partition"), fn.col("last_offset").alias("log_offset")]
-            places = fn.broadcast(told.select(*_KEY, *place))
+            places = fn.broadcast(told.select(*GROUP_KEY, *place))
             rows = rows.unionByName(
-                self._view.before("group_generations").drop("date").join(places, [*_KEY, *_PLACE], "left_semi")
+                self._view.before("group_generations").drop("date").join(places, [*GROUP_KEY, *_PLACE], "left_semi")
             )
         sampled = any(capture.log_ends is not None for capture in self._captures.values())
         if told is not None:
@@ -296,10 +237,9 @@ class Increment:
         moves += [(self._journal.staged / kind, root / f"{kind}-{self.number:08d}") for kind in _STATES]
         moves.append((self._journal.staged / "summary.json", self._journal.out / "summary.json"))
         moves.append((self._journal.staged / "state.json", root / "state.json"))
-        old = [folder for kind in _STATES for folder in root.glob(f"{kind}-*")]
         positions = {name: one.positions for name, one in self.now.items()}
         with self._handover(positions, self._journal.staged) as live:
-            self._journal.commit([*moves, *live], [*self._view.gone(), *old])
+            self._journal.commit([*moves, *live], [*self._view.gone(), *left_over(root)])
 
     def valid(self) -> dict[str, DataFrame]:
         """Per cluster, the commits that count, of all audits."""
@@ -338,8 +278,8 @@ class Increment:
 
 
 def _only(table: DataFrame, groups: DataFrame) -> DataFrame:
-    return table.join(fn.broadcast(groups), _KEY, "left_semi")
+    return table.join(fn.broadcast(groups), GROUP_KEY, "left_semi")
 
 
 def _but(table: DataFrame, groups: DataFrame) -> DataFrame:
-    return table.join(fn.broadcast(groups), _KEY, "left_anti")
+    return table.join(fn.broadcast(groups), GROUP_KEY, "left_anti")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,16 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from counterpoise.pipeline.direct.commits.decoding import Wanted
-from counterpoise.pipeline.direct.direct import Direct, sampled_in
+from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
+from counterpoise.pipeline.direct.direct import Direct
+from counterpoise.pipeline.direct.files.marked_file import Marked
 from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.direct.tasks import Stretch, scratch, work_on
 from counterpoise.pipeline.incremental.kept.kept_file import Kept
+from counterpoise.pipeline.incremental.kept.kept_places import save_places
 from counterpoise.pipeline.incremental.kept.kept_sums import tail_of
 from counterpoise.pipeline.incremental.kept.stored_rows import stored_instants
+from counterpoise.pipeline.incremental.news import Looked
 from counterpoise.pipeline.incremental.saved import ClusterState, moment
 from counterpoise.pipeline.incremental.tasks.judging_on import News, judge_on
 from counterpoise.pipeline.incremental.tasks.replaying_on import ToReplay, replay_on
@@ -29,6 +33,9 @@ from counterpoise.pipeline.tables import day_folder
 
 __all__ = ["ByTasks", "Places"]
 
+_BYTES_AT_ONCE = 2 << 20
+"""Of files that are read back: what the groups that are done together have in them, at most."""
+_LEAST_PARTS = 8
 _MARKS = pa.schema([("key", pa.binary()), ("offset", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC"))])
 
 
@@ -66,8 +73,9 @@ class ByTasks(Direct):
     captures : mapping
         Cluster name -> capture, in local files that hold samples of log ends.
     places : Places
-    was, now : mapping
-        Cluster name -> how far the last audit came, and how far the capture is.
+    was : mapping
+        Cluster name -> how far the last audit came.
+    looked : Looked
     """
 
     def __init__(
@@ -76,20 +84,17 @@ class ByTasks(Direct):
         captures: Mapping[str, Capture],
         places: Places,
         was: Mapping[str, ClusterState],
-        now: Mapping[str, ClusterState],
+        looked: Looked,
     ) -> None:
-        new = {name: Stretch(_positions(one), _positions(now[name])) for name, one in was.items()}
-        super().__init__(spark, captures, places.scratch, {name: stretch for name, stretch in new.items() if stretch.begin})
-        self._places, self._was, self._now = places, was, now
+        new = {name: Stretch(_positions(one), _positions(looked.now[name])) for name, one in was.items()}
+        begun = {name: stretch for name, stretch in new.items() if stretch.begin}
+        super().__init__(spark, captures, places.scratch, begun, looked.ends)
+        self._samples, self._seen_in = looked.ends, looked.places
+        self._places, self._was, self._now = places, was, looked.now
         self._left: dict[str, Kept] = {name: _kept(places, one) for name, one in was.items()}
         self._news: dict[str, News] = {}
         self._decoded = 0
         self._tails: dict[str, list[tuple[str, Sequence[int]]]] = {name: [] for name in captures}
-
-    @staticmethod
-    def fits(capture: Capture) -> bool:
-        """Whether a capture lies in local files that hold samples, and not too many."""
-        return sampled_in(capture) is not None
 
     def tails(self) -> None:
         """Set the commits apart that are later than what is settled, after `decode`."""
@@ -110,6 +115,7 @@ class ByTasks(Direct):
     def judge_news(self) -> set[Group]:
         """Write the tables that no strategy is asked for; the groups that were made again from their stored records."""
         self._aside, names = False, self.names()
+        self._buckets_at_once()
         of = self._news = {name: self._news_of(name, names) for name in self._captures}
         shares = self._shares()
         self._judged = work_on(self._spark, len(shares), lambda number: judge_on(of[shares[number][0]], shares[number][1]))
@@ -146,7 +152,7 @@ class ByTasks(Direct):
 
     def leave(self) -> dict[str, list[Path]]:
         """Put into `now` what the next audit goes on from; the files of it, by the folder they belong into."""
-        found: dict[str, list[Path]] = {"kept": [], "steps": []}
+        found: dict[str, list[Path]] = {"kept": [], "steps": [], "ends": []}
         for name, now in self._now.items():
             now.names = [list(pair) for pair in sorted(self._names)]
             kept: dict[str, list[Any]] = {"marks": [[str(file), []] for file in self._marks(name)]}
@@ -155,8 +161,42 @@ class ByTasks(Direct):
                     kept.setdefault(kind, []).extend(files)
             for kind, files in kept.items():
                 found["steps" if kind == "states" else "kept"] += [Path(file) for file, _ in files]
+            ends = self._settled_ends(name)
+            if ends is not None:
+                kept["ends"] = [[str(ends), []]]
+                found["kept"].append(ends)
+                found["ends"].append(Path(self._samples[name].file))
+            files_seen = scratch(str(self._places.base.absolute()), "kept").with_suffix(".json")
+            save_places(self._seen_in[name], files_seen)
+            kept["places"] = [[str(files_seen), []]]
+            found["kept"].append(files_seen)
             now.kept = {kind: [[Path(file).name, marks] for file, marks in files] for kind, files in kept.items()}
         return found
+
+    def _buckets_at_once(self) -> None:
+        """Decide how many buckets are done together, which costs little more than one of them: but no task is to hold too
+        much, and none to be without work.
+        """
+        for name, left in self._left.items():
+            files = [*self._rests[name], *self._sums[name], *(one for told in left.files.values() for one in told)]
+            size = sum(Path(file).stat().st_size for file, _ in files)
+            most = min(BUCKETS * _BYTES_AT_ONCE // max(size, 1), BUCKETS // max(_LEAST_PARTS, 2 * self._tasks))
+            at_once = 1 << max(most.bit_length() - 1, 0)
+            self._left[name] = replace(left, now=at_once)
+            self._now[name].buckets_at_once = at_once
+
+    def _together(self, name: str, files: Marked) -> list[tuple[str, tuple[int, ...]]]:
+        """With marks for several buckets in the place of buckets."""
+        return [(file, tuple(number // self._left[name].now for number in buckets)) for file, buckets in files]
+
+    def _settled_ends(self, name: str) -> Path | None:
+        """Which samples the next audit need not read again: a later one of the others may still be to come."""
+        settled = _micros(self._now[name].final_until)
+        if settled is None:
+            return None
+        place = scratch(str(self._places.base.absolute()), "kept").with_suffix(".json")
+        self._samples[name].up_to(settled).save(place)
+        return place
 
     def names(self) -> dict[str, str]:
         """Topic id -> name, by commits of all audits and by metadata."""
@@ -183,9 +223,9 @@ class ByTasks(Direct):
             folder=str(self._folder),
             base=str(self._places.base.absolute()),
             out=str(self._places.out.absolute()),
-            rest=self._rests[name],
-            sums=self._sums[name],
-            tail=self._tails[name],
+            rest=self._together(name, self._rests[name]),
+            sums=self._together(name, self._sums[name]),
+            tail=self._together(name, self._tails[name]),
             kept=self._left[name],
             sampled=sampled,
             names=names,
@@ -216,23 +256,23 @@ class ByTasks(Direct):
         self._keep([{"tables": about["open"], "cluster": about["cluster"]} for about in told], self._places.open, tables)
 
     def _shares(self, at_once: int | None = None) -> list[tuple[str, tuple[int, ...]]]:
-        """Which buckets a task does, of which cluster: all that have something new, or that the last audit left something of."""
+        """What a task does, of which cluster: all that has something new, or of which the last audit left something."""
         shares = []
         for name, left in self._left.items():
-            told = [*self._rests[name], *self._sums[name], *(one for files in left.values() for one in files)]
-            filled = sorted({number for _, buckets in told for number in buckets})
+            told = self._together(name, [*self._rests[name], *self._sums[name]])
+            filled = sorted({number for _, marks in told for number in marks} | left.marks)
             tasks = self._tasks if at_once is None else max(self._tasks, -(-len(filled) // at_once))
             shares += [(name, part) for part in (tuple(filled[first::tasks]) for first in range(tasks)) if part]
         return shares
 
     def _wanted(self, name: str, rest: Sequence[str], *, split: bool) -> Wanted:
         """No sum reaches across a record that the last audit read either, if it is so late that a commit may come before it."""
-        return super()._wanted(name, [*rest, *(file for file, _ in self._left[name].get("marks", ()))], split=split)
+        return super()._wanted(name, [*rest, *(file for file, _ in self._left[name].files.get("marks", ()))], split=split)
 
     def _marks(self, name: str) -> list[Path]:
         """A file of the records that the next commits may come before."""
         settled = _micros(self._now[name].final_until)
-        files = [file for file, _ in (*self._left[name].get("marks", ()), *self._rests[name])]
+        files = [file for file, _ in (*self._left[name].files.get("marks", ()), *self._rests[name])]
         parts = [pq.read_table(file, columns=_MARKS.names).cast(_MARKS) for file in files]
         rows = pa.concat_tables([_MARKS.empty_table(), *parts])
         if settled is not None:
@@ -245,12 +285,14 @@ class ByTasks(Direct):
 
 
 def _kept(places: Places, was: ClusterState) -> Kept:
-    return {
-        kind: tuple(
-            (str(((places.steps if kind == "states" else places.kept) / file).absolute()), tuple(marks)) for file, marks in files
-        )
-        for kind, files in was.kept.items()
-    }
+    folders = {kind: places.steps if kind == "states" else places.kept for kind in was.kept}
+    return Kept(
+        {
+            kind: tuple((str((folders[kind] / file).absolute()), tuple(marks)) for file, marks in files)
+            for kind, files in was.kept.items()
+        },
+        was.buckets_at_once,
+    )
 
 
 def _positions(state: ClusterState) -> dict[int, int]:

@@ -22,7 +22,8 @@ from counterpoise.pipeline.direct.groups.stop_rows import stop_rows
 from counterpoise.pipeline.direct.judging import Sampled, counts_of, parts_of
 from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
 from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, Found, lag_rows
-from counterpoise.pipeline.direct.lag.lives import Lives, read_lives
+from counterpoise.pipeline.direct.lag.lives import Lives
+from counterpoise.pipeline.direct.lag.mapped_lives import lives_in
 from counterpoise.pipeline.direct.report.reporting import PARTS
 from counterpoise.pipeline.incremental.kept.kept_file import Kept, KeptFile, kept_rows
 from counterpoise.pipeline.incremental.kept.kept_replays import asked_again
@@ -84,7 +85,7 @@ def judge_on(of: News, buckets: Sequence[int]) -> dict[str, Any]:
     dict
         What the task tells; `again` are the groups of a bucket that were made again from their stored records.
     """
-    lives = read_lives(of.sampled.files)
+    lives = lives_in(of.sampled.ends)
     seen: set[int] = set()
     until: int | None = None
     made_again: dict[str, list[str]] = {}
@@ -178,7 +179,7 @@ def _new_sums(of: News, bucket: int) -> pa.Table:
     """The new commits: summed up between samples that are settled, and one by one after them."""
     rows = read_bucket(of.sums, bucket)
     summed = rows.slice(0, 0) if of.settled is None else rows.filter(pc.less_equal(rows["max_ts"], of.settled))
-    return pa.concat_tables([summed, kept_rows({"tail": of.tail}, "tail", SUMS, bucket)])
+    return pa.concat_tables([summed, kept_rows(Kept({"tail": of.tail}), "tail", SUMS, bucket)])
 
 
 def _again(of: News, bucket: int, before: Before, told: pa.Table, new: pa.Table) -> set[str]:

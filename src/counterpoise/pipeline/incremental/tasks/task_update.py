@@ -14,7 +14,7 @@ from counterpoise.pipeline import store
 from counterpoise.pipeline.clusters import decode_errors
 from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.incremental.folded import STEP_STATES
-from counterpoise.pipeline.incremental.journal import HandOver, Journal
+from counterpoise.pipeline.incremental.journal import HandOver, Journal, left_over
 from counterpoise.pipeline.incremental.news import Looked, last_settled
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, moment, text_of
 from counterpoise.pipeline.incremental.summing import counted_of, told_in_full, write_summary
@@ -33,13 +33,13 @@ __all__ = ["can_go_by_tasks", "update_by_tasks"]
 _STAGES = ("new records", "groups", "replays", "findings", "summary", "store")
 
 
-def can_go_by_tasks(captures: Mapping[str, Capture], choice: Choice, saved: Saved | None, *, dropped: bool) -> bool:
+def can_go_by_tasks(captures: Mapping[str, Capture], choice: Choice, saved: Saved | None, looked: Looked) -> bool:
     """Whether tasks may do it: all that there is, in local files, with samples of log ends, and with states that tasks have left
     (where there are none, everything is read again, if it is still there).
     """
-    if choice != Choice() or not all(ByTasks.fits(capture) for capture in captures.values()):
+    if choice != Choice() or not all(name in looked.ends and len(looked.ends[name].instants) for name in captures):
         return False
-    return saved is None or saved.tasks or not dropped
+    return saved is None or saved.tasks or not looked.dropped
 
 
 def update_by_tasks(
@@ -81,7 +81,8 @@ def update_by_tasks(
     before = saved.clusters if saved is not None and goes_on else {name: ClusterState() for name in captures}
     number = 1 if saved is None else saved.number + 1
     view = View(spark, journal, fresh=saved is None, anew=saved is not None and not goes_on)
-    tasks = ByTasks(spark, captures, _places(journal, view, 0 if saved is None else saved.number), before, looked.now)
+    places = _places(journal, view, 0 if saved is None else saved.number)
+    tasks = ByTasks(spark, captures, places, before, looked)
     begin("new records")
     told = tasks.decode(view.final)
     kinds = {name: added_kinds(rows) for name, rows in tasks.kinds.items()}
@@ -138,8 +139,11 @@ def _left_moves(tasks: ByTasks, journal: Journal, number: int) -> list[tuple[Pat
     """Files for the next audit; only those that a task told of, because a stream reads whatever is in the folder of states."""
     nobody = journal.staged / "nobody.parquet"
     pq.write_table(arrow_schema(STEP_STATES).empty_table(), nobody)
-    files = [(kind, file) for kind, told in tasks.leave().items() for file in told]
-    return [(file, journal.root / f"{kind}-{number:08d}" / file.name) for kind, file in [*files, ("steps", nobody)]]
+    left = tasks.leave()
+    ends = [(file, journal.root / "ends" / file.name) for file in left.pop("ends")]
+    files = [(kind, file) for kind, told in left.items() for file in told]
+    numbered = [(file, journal.root / f"{kind}-{number:08d}" / file.name) for kind, file in [*files, ("steps", nobody)]]
+    return [*numbered, *ends]
 
 
 def _commit(
@@ -147,9 +151,11 @@ def _commit(
 ) -> None:
     for name in TABLES:
         folder_of(journal.out, name).mkdir(parents=True, exist_ok=True)  # A table without rows is a folder too.
-    old = [folder for kind in ("steps", "replays", "parts", "kept") for folder in journal.root.glob(f"{kind}-*")]
     root = journal.out.absolute()
     whole = [(_within(one, root, journal.out), to) for one, to in moves]
+    # What samples are added to stays where it is.
+    whole, stay = [pair for pair in whole if pair[0] != pair[1]], {one for one, to in whole if one == to}
+    old = [file for file in left_over(journal.root) if file not in stay]
     with handover({name: one.positions for name, one in now.items()}, journal.staged) as live:
         journal.commit([*whole, *live], [*view.gone(), *old])
 
