@@ -230,3 +230,16 @@ def test_fidelity_below_one_is_explained(audited: Audited) -> None:
     assert below
     for row in below:
         assert row["fidelity_note"], row["group_id"]
+
+
+def test_fidelity_is_told_by_the_library_of_the_leader(audited: Audited) -> None:
+    """The share of generations that each library led and the declared strategy reproduces, counted here from `metrics`."""
+    led: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for row in audited.table("metrics", "group_id", "mode", "declared", "leader_library", "matches_observed"):
+        if row["declared"] and row["mode"] == "replay":
+            led[row["group_id"]][row["leader_library"]].append(row["matches_observed"])
+    told = {row["group_id"]: dict(row["fidelity_by_library"] or ()) for row in audited.table("group_report")}
+    assert {group: about for group, about in told.items() if about} == {
+        group: {library: sum(of) / len(of) for library, of in by_library.items()} for group, by_library in led.items()
+    }
+    assert len({library for by_library in led.values() for library in by_library}) >= 3
