@@ -12,7 +12,7 @@ import numpy.typing as npt
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.solver.decode import ascending
 
-__all__ = ["NEVER", "SLOT_US", "Marks", "Sums", "joined", "mark_counts", "slots_of", "summed"]
+__all__ = ["NEVER", "SLOT_US", "Marks", "Sums", "columns_of", "joined", "mark_counts", "slots_of", "summed"]
 
 SLOT_US = 300_000_000
 """Commits are summed up over five minutes at most, as in `lag` and `stops`."""
@@ -58,6 +58,11 @@ class Sums:
 
     def __len__(self) -> int:
         return len(self.key)
+
+
+def columns_of(rows: Sums) -> list[npt.NDArray[Any]]:
+    """The columns in order."""
+    return [getattr(rows, field.name) for field in fields(rows)]
 
 
 def joined(parts: Iterable[Sums]) -> Sums:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import Any
 from zlib import crc32
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline.direct.commits.key_book import KeyBook
-from counterpoise.pipeline.direct.commits.sums import Sums, joined, summed
+from counterpoise.pipeline.direct.commits.sums import Sums, columns_of, summed
 from counterpoise.pipeline.direct.files.footers import footer, opened
 from counterpoise.pipeline.direct.tasks import scratch
 
@@ -31,7 +32,7 @@ _SCHEMA = pa.schema(
         *((name, pa.int64()) for name in _NUMBERS),
     ]
 )
-_HELD = 150_000
+_HELD = 100_000
 """So many rows a task holds before it writes them: memory does not grow with the capture."""
 
 
@@ -46,8 +47,7 @@ class SumsWriter:
 
     def _clear(self) -> None:
         self._ids: dict[str, int] = {}
-        self._parts: list[Sums] = []
-        self._cells: list[Int64] = []
+        self._held: list[list[Any]] = [[] for _ in (*fields(Sums), "cell")]
         self._rows = 0
 
     def __enter__(self) -> SumsWriter:
@@ -72,43 +72,64 @@ class SumsWriter:
         """Sums of a batch; rows that agree in key and cell become one."""
         if not len(rows):
             return
-        rows, cell = summed(rows, cell)
-        self._parts.append(rows)
-        self._cells.append(cell)
-        self._rows += len(rows)
+        self._hold(*summed(rows, cell))
         if self._rows > 2 * _HELD:
-            rows, cell = summed(joined(self._parts), np.concatenate(self._cells))
-            self._parts, self._cells, self._rows = [rows], [cell], len(rows)
-            if self._rows > _HELD:
-                self.flush()
+            rows, cell = self._taken()
+            if len(rows) > _HELD:
+                self._write(rows)
+                self._clear()
+            else:
+                self._hold(rows, cell)
 
     def flush(self) -> None:
         """Write what is held."""
-        if self._parts:
-            rows, _ = summed(joined(self._parts), np.concatenate(self._cells))
-            self._write(rows)
+        if self._rows:
+            self._write(self._taken()[0])
         self._clear()
+
+    def _hold(self, rows: Sums, cell: Int64) -> None:
+        for held, column in zip(self._held, (*columns_of(rows), cell), strict=True):
+            held.append(column)
+        self._rows += len(rows)
+
+    def _taken(self) -> tuple[Sums, Int64]:
+        """All that is held as one, and is not held any more: column by column, so that it is hardly there twice."""
+        *columns, cell = (_emptied(held) for held in self._held)
+        self._rows = 0
+        return summed(Sums(*columns), cell)
 
     def _write(self, rows: Sums) -> None:
         book, groups = self._book, list(self._book.groups)
         bucket = np.array([crc32(name.encode()) % BUCKETS for name in groups], np.int64)[book.group[rows.key]]
         order = np.argsort(bucket, kind="stable")
-        rows, bucket = rows.take(order), bucket[order]
-        names = pa.array([*self._ids, None], pa.string())
-        columns: list[Any] = [pa.array(groups, pa.string()).take(pa.array(book.group[rows.key]))]
-        columns += [pa.array(list(book.topics), pa.string()).take(pa.array(book.topic[rows.key]))]
-        columns += [pa.array(book.columns.partition[rows.key])]
-        columns += [names.take(pa.array(np.where(rows.topic_id < 0, len(self._ids), rows.topic_id)))]
-        columns += [pa.array(rows.deleted), *(pa.array(getattr(rows, name)) for name in _NUMBERS)]
-        table = pa.Table.from_arrays(columns, schema=_SCHEMA)
+        bucket = bucket[order]
+        listed = [pa.array(names, pa.string()) for names in (groups, list(book.topics), [*self._ids, None])]
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._place, _SCHEMA, compression="lz4", use_dictionary=_SCHEMA.names[:5])
         ends = np.flatnonzero(np.append(bucket[1:] != bucket[:-1], True)) + 1
         start = 0
         for end in ends.tolist():
-            self._writer.write_table(table.slice(start, end - start), row_group_size=end - start)
+            self._writer.write_table(self._table(rows.take(order[start:end]), *listed), row_group_size=end - start)
             self._buckets.append(int(bucket[start]))
             start = end
+
+    def _table(self, rows: Sums, groups: pa.Array, topics: pa.Array, ids: pa.Array) -> pa.Table:
+        book = self._book
+        columns = [
+            groups.take(pa.array(book.group[rows.key])),
+            topics.take(pa.array(book.topic[rows.key])),
+            pa.array(book.columns.partition[rows.key]),
+            ids.take(pa.array(np.where(rows.topic_id < 0, len(ids) - 1, rows.topic_id))),
+            pa.array(rows.deleted),
+            *(pa.array(getattr(rows, name)) for name in _NUMBERS),
+        ]
+        return pa.Table.from_arrays(columns, schema=_SCHEMA)
+
+
+def _emptied(held: list[Any]) -> Any:
+    whole = np.concatenate(held)
+    held.clear()
+    return whole
 
 
 def read_bucket(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> pa.Table:
