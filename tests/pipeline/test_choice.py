@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from rich.console import Console
 from counterpoise.cli.app import app
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.source.anonymous import fingerprint
 from counterpoise.pipeline.source.choice import Choice, instant
 from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.report.render import write_report
@@ -162,6 +164,21 @@ def test_times_and_windows_that_make_no_sense_are_told() -> None:
         Choice(since=UNTIL, until=SINCE)
     with pytest.raises(OptionError, match="--reset none: earliest or latest"):
         Choice(reset="none")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("before", "words", "told"),
+    [
+        (None, ["--anonymize"], "the names there are plain;"),
+        ("salt", [], "the names there are hashed (give --anonymize and their --salt);"),
+        ("salt", ["--anonymize", "--salt", "pepper"], "the names there are hashed with another salt (give theirs with --salt);"),
+    ],
+)
+def test_a_folder_has_names_of_one_kind(shop: Path, tmp_path: Path, before: str | None, words: list[str], told: str) -> None:
+    about = {"format": 2, "hashed": None if before is None else fingerprint(before)}
+    (tmp_path / "summary.json").write_text(json.dumps(about), encoding="utf-8")
+    result = CliRunner().invoke(app, ["audit", str(shop), *words, "--out", str(tmp_path)])
+    assert (result.exit_code, told in result.stderr, result.stderr.count("\n")) == (2, True, 1), result.stderr
 
 
 def test_options_that_do_not_go_together_are_told_before_spark_starts(shop: Path, tmp_path: Path) -> None:

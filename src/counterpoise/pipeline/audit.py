@@ -190,7 +190,10 @@ def check_out(out: str | Path, salt: str | None) -> None:
     if not isinstance(before, dict) or before.get("format") != 2:
         raise CaptureError(f"{file}: not the summary of an audit of this version; give another --out, or delete {Path(out)}")
     if before.get("hashed") != (None if salt is None else fingerprint(salt)):
-        held = "plain" if before.get("hashed") is None else "hashed with another salt (give the same with --salt)"
+        hashed = (
+            "hashed (give --anonymize and their --salt)" if salt is None else "hashed with another salt (give theirs with --salt)"
+        )
+        held = "plain" if before.get("hashed") is None else hashed
         raise OptionError(f"{out}: the names there are {held}; one folder has names of one kind, give another --out")
 
 
