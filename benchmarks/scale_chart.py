@@ -16,12 +16,12 @@ HEAD = 'role="img" aria-labelledby="t d" font-family="Helvetica, Arial, sans-ser
 
 
 def bars(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[float]]]:
-    """For each run its size in words and, by `STAGES`, microseconds of processor time per record."""
+    """For each run its size in words and, by `STAGES`, microseconds of processor time per record, of the JVM and its workers."""
     found = []
     for run in runs:
         costs = dict.fromkeys(STAGES, 0.0)
         for stage in run["stages"]:
-            seconds = stage["java"] + stage["worker"] + stage["driver"]
+            seconds = stage["java"] + stage["worker"]
             costs[stage["stage"] if stage["stage"] in STAGES else STAGES[-1]] += 1e6 * seconds / run["records"]
         found.append((f"{run['records'] / 1e6:.3g} million", list(costs.values())))
     return found
@@ -49,7 +49,7 @@ def scale_chart(runs: Sequence[Mapping[str, Any]], title: str, description: str)
             parts.append(f'  <rect x="{x:.1f}" y="{top}" width="{width:.1f}" height="{BAR}" fill="{colour}"/>')
             x += width
         parts.append(_text(x + 8, top + 20, f"{sum(costs):.1f} us", "start"))
-    parts.append(_text(LEFT, height - 12, "microseconds of processor time per record, all processes, a cold JVM", "start"))
+    parts.append(_text(LEFT, height - 12, "microseconds of processor time per record, a cold JVM and Python workers", "start"))
     return "\n".join([*parts, "</svg>", ""])
 
 
