@@ -28,7 +28,8 @@ def test_files_of_an_earlier_day(spark: SparkSession, tmp_path: Path, fresh: boo
     journal = Journal(tmp_path)
     old = {name: folder_of(tmp_path, name) / OLD / "part-0.parquet" for name in NAMES}
     today = folder_of(tmp_path, "group_report") / NEW / "part-0.parquet"
-    for file in (*old.values(), today):
+    over = folder_of(tmp_path, "findings") / NEW / "part-0.parquet"
+    for file in (*old.values(), today, over):
         file.parent.mkdir(parents=True)
         pq.write_table(pa.table({"group_id": ["g"]}), file)
     with journal.open():
@@ -40,4 +41,5 @@ def test_files_of_an_earlier_day(spark: SparkSession, tmp_path: Path, fresh: boo
         journal.commit(list(view.moves(2)), view.gone())
     assert {name for name, file in old.items() if file.exists()} == left
     assert not today.exists()
+    assert not over.exists(), "a finding that no longer holds"
     assert rows["group_report"] == 2 + ("group_report" in left)

@@ -191,9 +191,11 @@ class View:
         return [*old, *self._replaced_days(), *self._rewritten]
 
     def _replaced_days(self) -> Iterator[Path]:
-        for name in _REPLACED:
-            for day in (self._final.path / name).glob("cluster=*/date=*"):
-                yield from (folder_of(self._journal.out, name) / day.parent.name / day.name).glob("*.parquet")
+        """Of days that are told of anew: findings that no longer hold go too where no other came in their place."""
+        staged = [day for name in _REPLACED for day in (self._final.path / name).glob("cluster=*/date=*")]
+        for cluster, day in sorted({(day.parent.name, day.name) for day in staged}):
+            for name in _REPLACED:
+                yield from (folder_of(self._journal.out, name) / cluster / day).glob("*.parquet")
 
     def rows(self, number: int) -> dict[str, int]:
         """How many rows each table will have, by the footers of its files."""
