@@ -11,6 +11,7 @@ import pytest
 
 from counterpoise.pipeline.direct import direct
 from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
+from counterpoise.pipeline.direct.files import reading
 from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA, raw_batches
 from counterpoise.pipeline.direct.groups.rest import split_off
 from counterpoise.pipeline.direct.tasks import Piece, Stretch, pieces_of
@@ -80,6 +81,27 @@ def test_large_records_come_a_few_at_a_time(tmp_path: Path) -> None:
     sizes = [batch.num_rows for batch in raw_batches(Piece("c", ((str(tmp_path / "large.parquet"), (0,)),)), ["key", "value"])]
     assert sum(sizes) == 100
     assert max(sizes) <= 64
+
+
+@pytest.mark.parametrize(
+    ("row_groups", "batches"),
+    [([100, 70, 30], [50, 50, 35, 35, 30]), ([20] * 3, [20] * 3), ([160], [54, 54, 52])],
+    ids=str,
+)
+def test_row_groups_are_read_one_by_one_in_equal_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_groups: list[int], batches: list[int]
+) -> None:
+    monkeypatch.setattr(reading, "_AT_ONCE", 64)
+    file, first = tmp_path / "log.parquet", 0
+    with pq.ParquetWriter(file, RAW_SCHEMA) as out:
+        for size in row_groups:
+            rows = [{"key": b"k", "partition": 0, "offset": at} for at in range(first, first + size)]
+            out.write_table(pa.Table.from_pylist(rows, RAW_SCHEMA))
+            first += size
+    piece = Piece("c", ((str(file), tuple(range(len(row_groups)))),))
+    found = list(raw_batches(piece, ["key", "offset"]))
+    assert [batch.num_rows for batch in found] == batches
+    assert [at for batch in found for at in batch.column("offset").to_pylist()] == list(range(sum(row_groups)))
 
 
 def test_a_task_that_ran_twice_leaves_its_rows_once(shop: Path, tmp_path: Path) -> None:

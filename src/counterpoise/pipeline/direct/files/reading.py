@@ -36,36 +36,24 @@ def raw_batches(piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch
 
     Notes
     -----
-    No batch is of two large row groups: their dictionaries would have to be made one, a third of the time of reading.
+    Row groups are read one by one, in equal batches: reading on from one into the next took a third more time, and memory.
     """
     read = list(columns) if piece.stretch is None else sorted({*columns, "partition", "offset"})
     for file, groups in piece.groups:
         with pq.ParquetFile(file, read_dictionary=["key"]) as reader:
-            for some, at_once in _read_together(reader.metadata, groups):
-                for batch in reader.iter_batches(at_once, row_groups=some, columns=read, use_threads=False):
+            for group in groups:
+                at_once = _at_once(reader.metadata.row_group(group))
+                for batch in reader.iter_batches(at_once, row_groups=[group], columns=read, use_threads=False):
                     mine = batch if piece.stretch is None else batch.take(pa.array(_within(batch, piece.stretch)))
                     if mine.num_rows:
                         yield mine.select(list(columns))
 
 
-def _read_together(about: Any, groups: Sequence[int]) -> Iterator[tuple[list[int], int]]:
-    """Row groups that are read together, small ones alone, and how many of their rows at once: equal batches."""
-    some: list[int] = []
-    rows = size = 0
-    for at in groups:
-        group = about.row_group(at)
-        if some and (rows + group.num_rows > _AT_ONCE or size + group.total_byte_size > _BYTES_AT_ONCE):
-            yield some, _at_once(rows, size)
-            some, rows, size = [], 0, 0
-        some.append(at)
-        rows, size = rows + group.num_rows, size + group.total_byte_size
-    if some:
-        yield some, _at_once(rows, size)
-
-
-def _at_once(rows: int, size: int) -> int:
+def _at_once(group: Any) -> int:
+    rows, size = int(group.num_rows), int(group.total_byte_size)
     most = max(64, min(_AT_ONCE, _BYTES_AT_ONCE * rows // max(size, 1)))
-    return max(1, -(-rows // max(1, -(-rows // most))))
+    batches = max(1, -(-rows // most))
+    return max(1, -(-rows // batches))
 
 
 def _within(batch: pa.RecordBatch, stretch: Stretch) -> npt.NDArray[np.int64]:
