@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from counterpoise.assignors.lag_alike import all_alike, plan_alike
+from counterpoise.assignors.lag_counts import balanced_plan, may_have_fewer
 from counterpoise.assignors.lag_small import plan_small
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
 from counterpoise.errors import OptionError
@@ -19,6 +20,7 @@ from counterpoise.solver.lag.bound import bound_of, levels_of
 from counterpoise.solver.lag.cells import place_in_cells
 from counterpoise.solver.lag.counts import demand_counts, fill_up, shed_lag
 from counterpoise.solver.lag.desk import Desk
+from counterpoise.solver.lag.lower import lower, worst_of
 from counterpoise.solver.lag.near import settle_near
 from counterpoise.solver.lag.opening import open_desk
 from counterpoise.solver.lag.place import place_waiting
@@ -50,7 +52,7 @@ def balance_lag(
         No move is made for the sake of lag once so many owned partitions change hands. Moves that validity or counts
         demand are made all the same (they are what `sticky` would make). Default: no cap.
     counts : "balanced" or int
-        "balanced": the loads are those of `sticky`. A number: each member's count may differ by so many from the
+        "balanced": loads are as balanced as those of `sticky`. A number: each member's count may differ by so many from the
         balanced one (a number as large as the group leaves counts free; partitions without lag that wait for an owner are
         spread by count all the same, those that have one stay).
 
@@ -96,8 +98,9 @@ class _Planner:
         self.share, self.gain, self.slack = share, gain, Fraction(0)
         self.band = 0 if isinstance(counts, str) else min(counts, problem.n_partitions)
         self.trade = isinstance(counts, str)
+        self.uneven = self.trade and int(problem.capacity.min()) < int(problem.capacity.max())
         self.free = self.band >= problem.n_partitions
-        self.target = np.full(problem.n_partitions, UNOWNED, np.int32) if self.free else solve(problem, racks="ignore")
+        self.target = np.full(problem.n_partitions, UNOWNED, np.int32) if self.free else balanced_plan(problem)
         n = problem.n_members
         self.balanced = np.bincount(self.target + 1, minlength=n + 1)[1:].astype(np.int64)
         desk = open_desk(problem, lag, budget, self.target if self.trade else None)
@@ -116,8 +119,10 @@ class _Planner:
             return near.owner
         rivals = [first] if self.budget < _UNLIMITED else [first, self._attempt(keep=False, shed=False)]
         calm = best
+        if self.uneven:
+            rivals = [lower(rival) for rival in [best, *rivals]]
         for rival in rivals:
-            if _worst(rival) + self.slack < _worst(best):
+            if worst_of(rival) + self.slack < worst_of(best):
                 best = rival
         near = None if best is calm else self._near(best)
         return near.owner if near else best.owner
@@ -152,6 +157,8 @@ class _Planner:
     def _limit(self, desk: Desk) -> None:
         """Lag limits: the bound and what may be added to it, per capacity, rounded up to records."""
         least = np.maximum(self.balanced - self.band, 0)
+        if self.uneven:
+            least -= may_have_fewer(self.balanced, desk.capacity)
         bound = bound_of(desk, self.blocks, least, self.balanced if self.trade else None)
         self.slack = max(bound * self.share, Fraction(self.gain))
         top, bottom = (bound * (1 + self.share)).as_integer_ratio()
@@ -165,17 +172,12 @@ class _Planner:
 
         Without keeping, the target knows no history either: the outcome is then the same whatever was there before.
         """
-        target = self.target if keep else solve(self.problem, history="ignore", racks="ignore")
+        target = self.target if keep else balanced_plan(self.problem, history="ignore")
         kept = (desk.previous == target) & keep
         desk.release(np.flatnonzero((desk.owner != UNOWNED) & ~kept))
         place_in_cells(desk, target, blocks)
         counts = np.bincount(target + 1, minlength=len(desk.load) + 1)[1:]
         desk.least, desk.most = np.maximum(counts - self.band, 0), counts + self.band
-
-
-def _worst(desk: Desk) -> Fraction:
-    """The largest lag per capacity."""
-    return max(Fraction(lag, c) for lag, c in zip(desk.load.tolist(), desk.capacity.tolist(), strict=True))
 
 
 def _checked(**given: object) -> Fraction:

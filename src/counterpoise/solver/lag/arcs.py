@@ -12,7 +12,7 @@ from counterpoise.solver.lag.blocks import Bools
 _FEW = 64
 """Among so few nodes ways are found sooner by squaring a table than by building a graph."""
 
-__all__ = ["exchangeable"]
+__all__ = ["exchangeable", "price"]
 
 
 def exchangeable(may: Bools, camp: Int64, kind: Int32, owner: Int32, capacity: Int64) -> Bools:
@@ -47,7 +47,7 @@ def exchangeable(may: Bools, camp: Int64, kind: Int32, owner: Int32, capacity: I
     holding, held = np.nonzero(holds)
     load = np.bincount(owner, minlength=len(camp)).astype(np.int64)
     # A member gives its last partition at one price and takes another at the next: equal prices may change places.
-    level, place = np.unique(np.concatenate([_price(load, -1, capacity), _price(load, 1, capacity)]), return_inverse=True)
+    level, place = np.unique(np.concatenate([price(load, -1, capacity), price(load, 1, capacity)]), return_inverse=True)
     high, low = place[: len(camp)], place[len(camp) :]
     hub = kinds + camps
     takes = np.nonzero(may)
@@ -91,7 +91,7 @@ def _all_together(may: Bools, holds: Bools) -> bool:
     return True
 
 
-def _price(load: Int64, way: int, capacity: Int64) -> Int64:
+def price(load: Int64, way: int, capacity: Int64) -> Int64:
     """(2 load + way) / capacity in lowest terms, as one number per value: what one partition changes in load**2 / capacity."""
     top = 2 * load + way
     common = np.gcd(top, capacity)

@@ -53,7 +53,7 @@ class Desk:
     limit : int64[M]
         Lag from which on moves are worth making.
     trade_counts : bool
-        A member may give a partition to one that has one fewer: the loads only change names.
+        A member may give a partition to another where that leaves counts as balanced as they are: see `may_trade`.
     moves_left : int
         Moves that may still be made for the sake of lag.
     held : dict of member to intp[..]
@@ -126,8 +126,18 @@ class Desk:
         return row
 
     def may_trade(self, giver: int, taker: int) -> bool:
-        """The giver has one partition more, at the same capacity: with one moved, their counts have changed places."""
-        return bool(self.count[giver] == self.count[taker] + 1 and self.capacity[giver] == self.capacity[taker])
+        """With one partition moved counts are as balanced as before: at equal capacities the giver has one more than the taker.
+
+        The sum of count**2 / capacity stays: what the giver's last partition cost, the taker's next one costs.
+        """
+        last, following = 2 * int(self.count[giver]) - 1, 2 * int(self.count[taker]) + 1
+        return last * int(self.capacity[taker]) == following * int(self.capacity[giver])
+
+    def trade_bounds(self, giver: int, taker: int) -> None:
+        """One partition fewer for one and one more for the other from now on."""
+        for bounds in (self.least, self.most):
+            bounds[giver] -= 1
+            bounds[taker] += 1
 
     def hold_all(self) -> None:
         """What `items_of` would find for every member, by one sort; for when many will be asked."""

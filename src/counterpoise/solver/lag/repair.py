@@ -14,6 +14,7 @@ from counterpoise.model.problem import Int64
 from counterpoise.solver.lag.blocks import Bools
 from counterpoise.solver.lag.desk import Desk, Index
 from counterpoise.solver.lag.rotate import rotate
+from counterpoise.solver.lag.uneven import exchange_unevenly
 
 PARTNERS = 24
 PARTNERS_AT_MOST = 256
@@ -54,7 +55,7 @@ def repair(desk: Desk) -> None:
 def _settle(desk: Desk, relay: _Relay | None) -> None:
     """One step after another; ends when nobody is over, or after a whole pass in which nobody could be helped."""
     stuck = np.zeros(len(desk.load), np.bool_)
-    helped = False
+    helped, uneven = False, desk.trade_counts and int(desk.capacity.min()) < int(desk.capacity.max())
     steps = STEPS_PER_MEMBER * len(desk.load)
     for _ in range(min(steps, _STEPS_ASIDE) if relay and relay.aside else steps):
         excess = np.where(stuck, 0, np.maximum(desk.load - desk.limit, 0))
@@ -70,6 +71,8 @@ def _settle(desk: Desk, relay: _Relay | None) -> None:
         if relay:
             room = relay.room(desk, worst, room)
         done = _hand_over(desk, worst, mine, room) or _exchange(desk, worst, mine, room)
+        if not done and uneven:
+            done = exchange_unevenly(desk, worst, mine, room)
         stuck[worst] = not done
         helped |= done
 
@@ -110,7 +113,8 @@ def _takers(desk: Desk, giver: int) -> Bools:
     """Members to whom the giver may hand one partition without leaving the counts allowed."""
     able = (desk.count < desk.most) & bool(desk.count[giver] > desk.least[giver])
     if desk.trade_counts:
-        able |= (desk.count == desk.count[giver] - 1) & (desk.capacity == desk.capacity[giver])
+        last = 2 * desk.count[giver] - 1  # as in `Desk.may_trade`
+        able |= (2 * desk.count + 1) * desk.capacity[giver] == last * desk.capacity
     able[giver] = False
     return able
 
@@ -139,8 +143,7 @@ def _hand_over(desk: Desk, giver: int, mine: Index, room: Int64) -> bool:
     traded = desk.count[taker] >= desk.most[taker] or desk.count[giver] <= desk.least[giver]
     desk.give(partition, taker)
     if traded:
-        for bounds in (desk.least, desk.most):
-            bounds[[giver, taker]] = bounds[[taker, giver]]
+        desk.trade_bounds(giver, taker)
     return True
 
 

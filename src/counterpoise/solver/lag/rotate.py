@@ -41,16 +41,17 @@ def rotate(desk: Desk) -> None:
     if len(waiting) > 1:
         desk.hold_all()
     circles = Circles(desk, len(waiting) > MANY)
+    alike = int(desk.capacity.min()) == int(desk.capacity.max())
     patience = MISSES if len(desk.may) == 1 else _MISSES_APART
     waiting = _down(desk, circles, waiting)
     for trading, least in ((True, 1), (False, 2), (False, 1)):
         room, misses = desk.limit - desk.load, 0
-        counts = set(desk.count[waiting].tolist()) if trading else set()
+        counts = set(desk.count[waiting].tolist()) if trading and alike else set()
         for roomy in np.argsort(-room, kind="stable").tolist():
             if not waiting or room[roomy] <= 0 or desk.moves_left < 2 or misses == patience:
                 break
             misses += 1
-            if trading and int(desk.count[roomy]) + 1 not in counts:
+            if trading and alike and int(desk.count[roomy]) + 1 not in counts:
                 continue
             links, trades = circles.find(roomy, waiting, trading=trading)
             if len(links) - (trades < 0) >= min(least, len(waiting)):
@@ -88,6 +89,5 @@ def _turn(desk: Desk, roomy: int, links: list[int], trades: int) -> list[int]:
     for partition, taker in zip(links, takers, strict=True):
         desk.give(partition, taker)
     if trades >= 0:
-        for bounds in (desk.least, desk.most):
-            bounds[[trades, roomy]] = bounds[[roomy, trades]]
+        desk.trade_bounds(trades, roomy)
     return [*givers, roomy]
