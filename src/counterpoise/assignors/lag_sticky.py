@@ -138,8 +138,7 @@ class _Planner:
         desk, blocks = self.fresh.saved(), self.blocks
         if not keep:
             desk.release(np.flatnonzero(desk.owner != UNOWNED))
-        one_class = len(desk.may) == 1
-        if self.trade and not one_class:
+        if self.trade and len(desk.may) != 1:
             self._along_target(desk, blocks, keep=keep)
         else:
             if not self.free:
