@@ -21,6 +21,7 @@ from counterpoise.pipeline.records.grouped import by_group
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS, METRICS, REPLAYS
 
 __all__ = [
+    "Pending",
     "in_batches",
     "measured_replays",
     "metrics",
@@ -86,18 +87,33 @@ def replay_batches(names: Sequence[str]) -> Callable[[Iterable[pa.RecordBatch]],
     return run
 
 
+class Pending:
+    """Replays until they are some hundreds, fewer where plans are large: then they are rows of `MEASURED_REPLAYS`."""
+
+    def __init__(self) -> None:
+        self._replays: list[tuple[str, Replay]] = []
+        self._weight = 0
+
+    def add(self, cluster: str, replay: Replay) -> Iterator[pa.RecordBatch]:
+        """One more; all that wait, where these are enough."""
+        self._replays.append((cluster, replay))
+        self._weight += 1 + len(replay.owner) // 64
+        if self._weight >= _BATCH:
+            yield from self.settle()
+
+    def settle(self) -> Iterator[pa.RecordBatch]:
+        """All that wait, if any do."""
+        if self._replays:
+            yield replay_batch(self._replays)
+            self._replays, self._weight = [], 0
+
+
 def in_batches(found: Iterable[tuple[str, Replay]]) -> Iterator[pa.RecordBatch]:
-    """Pairs of a cluster and a replay as rows of `MEASURED_REPLAYS`, some hundreds at a time: fewer where plans are large."""
-    pending: list[tuple[str, Replay]] = []
-    weight = 0
+    """Pairs of a cluster and a replay as rows of `MEASURED_REPLAYS`, some hundreds at a time."""
+    pending = Pending()
     for cluster, replay in found:
-        pending.append((cluster, replay))
-        weight += 1 + len(replay.owner) // 64
-        if weight >= _BATCH:
-            yield replay_batch(pending)
-            pending, weight = [], 0
-    if pending:
-        yield replay_batch(pending)
+        yield from pending.add(cluster, replay)
+    yield from pending.settle()
 
 
 def replay_batch(pending: Sequence[tuple[str, Replay]]) -> pa.RecordBatch:

@@ -14,23 +14,21 @@ from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.direct.files.day_rows import DayRows
 from counterpoise.pipeline.direct.files.marked_file import Marked, marked_batches
-from counterpoise.pipeline.direct.files.one_file import OneFile
 from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.direct.groups.handed_on import handed_on
 from counterpoise.pipeline.direct.lag.asked_lag import LagKnown
-from counterpoise.pipeline.direct.report.reporting import GroupKinds, found_in, reported
+from counterpoise.pipeline.direct.report.report_files import GROUPS_AT_ONCE, ReportFiles
 from counterpoise.pipeline.direct.report.strategy_sums import SLIM, StrategySums, strategies_of_groups
 from counterpoise.pipeline.folds.replay_fold import Replay, replays_of_group
 from counterpoise.pipeline.folds.replay_memo import Plans
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.replays import in_batches
-from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT, METRICS, REPLAYS
+from counterpoise.pipeline.schemas import METRICS, REPLAYS
 
-__all__ = ["Replayed", "replay_buckets"]
+__all__ = ["Replayed", "plans_so_far", "replay_buckets"]
 
-_REPLAYS, _METRICS, _REPORT = (arrow_schema(StructType(table.fields[1:])) for table in (REPLAYS, METRICS, GROUP_REPORT))
+_REPLAYS, _METRICS = (arrow_schema(StructType(table.fields[1:])) for table in (REPLAYS, METRICS))
 _SLIM = pa.schema([_METRICS.field(name) for name in SLIM])
-_GROUPS_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -66,14 +64,13 @@ class Replayed:
 
 def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
     """Write the files; what the task tells."""
-    sums, kinds = StrategySums(), GroupKinds()
+    sums = StrategySums()
     known: list[Mapping[str, Any]] = []
     strategies: dict[str, Mapping[str, Any]] = {}
     with (
         DayRows(of.folder, "replays", _REPLAYS) as replays,
         DayRows(of.folder, "metrics", _METRICS) as metrics,
-        DayRows(of.folder, "report", _REPORT, of.end) as report,
-        OneFile(of.folder, "findings", arrow_schema(FINDINGS)) as findings,
+        ReportFiles(of.folder, of.name, of.until, of.end) as report,
     ):
         for number in buckets:
             slim = [_SLIM.empty_table()]
@@ -85,20 +82,17 @@ def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
             sums.add(figures)
             known += [row for batch in marked_batches(of.groups, number) for row in batch.to_pylist()]
             strategies |= strategies_of_groups(figures) if of.groups else {}
-            if known and (len(known) >= _GROUPS_AT_ONCE or number == buckets[-1]):
-                groups = reported(known, strategies, of.name, of.until)
-                kinds.add(groups)
-                report.write(groups.select(_REPORT.names))
-                findings.write(found_in(groups))
+            if len(known) >= GROUPS_AT_ONCE or number == buckets[-1]:
+                report.add(known, strategies)
                 known, strategies = [], {}
-    tables = {"replays": replays.told, "metrics": metrics.told, "group_report": report.told}
-    return {"tables": tables, "findings": findings.file, "groups": kinds.told, **sums.told}
+    tables = {"replays": replays.told, "metrics": metrics.told, "group_report": report.table}
+    return {"tables": tables, **report.told, **sums.told}
 
 
 def _of_bucket(of: Replayed, number: int) -> Iterator[Replay]:
     known = None if of.seen is None else LagKnown(of.asked, number, np.array(of.seen, np.int64))
     for _, rows in groupby(_generations(of, number, known), key=lambda row: str(row["group_id"])):
-        yield from replays_of_group(rows, of.strategies, _plans())
+        yield from replays_of_group(rows, of.strategies, plans_so_far())
 
 
 def _generations(of: Replayed, number: int, known: LagKnown | None) -> Iterator[Mapping[str, Any]]:
@@ -109,6 +103,6 @@ def _generations(of: Replayed, number: int, known: LagKnown | None) -> Iterator[
 
 
 @cache
-def _plans() -> Plans:
+def plans_so_far() -> Plans:
     """One for all tasks of a worker: what was asked in one bucket need not be asked in another one. It changes no result."""
     return Plans()

@@ -12,12 +12,12 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from counterpoise.pipeline.folds.fold_state import from_text, to_text
-from counterpoise.pipeline.folds.replay_fold import Replay, ReplayFold
+from counterpoise.pipeline.folds.replay_fold import ReplayFold
 from counterpoise.pipeline.folds.replay_memo import Plans
 from counterpoise.pipeline.rebalances import StepsFold
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.grouped import by_group
-from counterpoise.pipeline.replays import replay_batch
+from counterpoise.pipeline.replays import Pending, replay_batch
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS, REBALANCES
 
 __all__ = ["REPLAY_STATES", "STEP_STATES", "fold_replays", "fold_steps", "step_rows"]
@@ -141,18 +141,14 @@ def _replays_of(
     saved, generations = _parted(rows)
     fold = ReplayFold(names, None if saved is None else from_text(saved["state"]), plans)
     finished = None if saved is None else saved["finished_ts"]
-    pending: list[tuple[str, Replay]] = []
-    weight = 0
+    pending = Pending()
     for row in generations:
         finished = finished if fold.last is None else fold.last["log_ts"]
         for replay in fold.feed(row):
-            pending.append((group[0], replay))
-            weight += 1 + len(replay.owner) // 64
-        if weight >= _BATCH:
-            yield _told(replay_batch(pending), open_=False)
-            pending, weight = [], 0
-    if pending:
-        yield _told(replay_batch(pending), open_=False)
+            for batch in pending.add(group[0], replay):
+                yield _told(batch, open_=False)
+    for batch in pending.settle():
+        yield _told(batch, open_=False)
     last = fold.last
     state = to_text(fold.state)
     unfinished = [(group[0], replay) for replay in fold.close()]

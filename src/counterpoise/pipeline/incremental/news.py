@@ -15,11 +15,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.direct.lag.ends_file import EndsFile, with_samples
 from counterpoise.pipeline.direct.lag.new_samples import NewSamples, newest_sample
 from counterpoise.pipeline.incremental.kept.kept_places import FilePlaces, places_in
-from counterpoise.pipeline.incremental.saved import ClusterState, moment, text_of
+from counterpoise.pipeline.incremental.saved import ClusterState, micros_of, moment, text_of
 from counterpoise.pipeline.incremental.seen import Seen, sampled_at, seen_by_spark, time_of, topic_ids, topic_marks
 from counterpoise.pipeline.source.capture import Capture
 
@@ -115,8 +114,7 @@ def look_at_samples(
     for name, capture in captures.items():
         if capture.local is not None and capture.local.ends:
             before = kept.get(name, EndsFile.empty())
-            settled = moment(was[name].final_until) if before.logs else None
-            new = NewSamples(capture.local.ends, None if settled is None else micros(settled))
+            new = NewSamples(capture.local.ends, micros_of(was[name].final_until) if before.logs else None)
             looked.ends[name] = ends = with_samples(before, new, str(folder.absolute()))
             looked.instants[name] = [time_of(at) for at in ends.instants.tolist()]
             looked.now[name].topics = topic_marks(capture, ends.lives_of_topics())

@@ -12,9 +12,10 @@ from typing import Any
 
 from counterpoise._version import __version__
 from counterpoise.errors import CaptureError, OptionError
+from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.folds.fold_state import FOLD_VERSION
 
-__all__ = ["ClusterState", "Saved", "identity_of", "load", "moment", "text_of"]
+__all__ = ["ClusterState", "Saved", "identity_of", "load", "micros_of", "moment", "text_of"]
 
 _FORMAT = 2
 _ANEW = "to audit anew, delete .since in the output folder, or give another --out"
@@ -163,6 +164,12 @@ def text_of(moment: datetime | None) -> str | None:
 def moment(text: str | None) -> datetime | None:
     """The inverse of `text_of`."""
     return None if text is None else datetime.fromisoformat(text)
+
+
+def micros_of(text: str | None) -> int | None:
+    """The same in microseconds."""
+    at = moment(text)
+    return None if at is None else micros(at)
 
 
 def _words(value: Any) -> str:

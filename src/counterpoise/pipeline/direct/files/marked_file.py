@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -25,13 +26,15 @@ class MarkedFile:
         Of each of its parts.
     """
 
+    _options: pa.ipc.IpcWriteOptions | None = None
+
     def __init__(self, folder: str, kind: str, schema: pa.Schema) -> None:
         self._folder, self._kind, self._schema = folder, kind, schema
-        self._writer: pa.RecordBatchFileWriter | None = None
+        self._writer: Any = None
         self.file: str | None = None
         self.marks: list[int] = []
 
-    def __enter__(self) -> MarkedFile:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -43,7 +46,7 @@ class MarkedFile:
         for batch in rows.combine_chunks().to_batches():
             if self._writer is None:
                 self.file = str(scratch(self._folder, self._kind).with_suffix(".arrow"))
-                self._writer = pa.ipc.new_file(self.file, self._schema)
+                self._writer = pa.ipc.new_file(self.file, self._schema, options=self._options)
             self._writer.write_batch(batch)
             self.marks.append(mark)
 

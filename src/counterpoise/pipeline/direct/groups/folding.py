@@ -30,7 +30,7 @@ from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.wire.offsets_topic import decode_record
 
-__all__ = ["Folded", "Folding", "micros"]
+__all__ = ["Folded", "Folding", "InOrder", "micros", "step_size"]
 
 _STEPS = arrow_schema(StructType(REBALANCES.fields[1:]))
 _NOTHING: Mapping[str, Any] = dict.fromkeys(_STEPS.names)
@@ -70,6 +70,13 @@ class Folded:
     dealt: DealtHeld | None = None
 
     libraries: dict[str, set[str]] = field(default_factory=dict)
+
+    def summed_up(self, group: str, history: History, libraries: set[str] | None) -> None:
+        """The figures of a group all of whose steps were added, and the libraries of its members."""
+        figures = history.summary()
+        if figures:
+            more = {"causes": list(figures["causes"].items()), "libraries": libraries and sorted(libraries)}
+            self.figures[group] = {**figures, **more}
 
     def generation(self, row: Mapping[str, Any]) -> None:
         """Take in a generation that has members."""
@@ -122,17 +129,13 @@ class Folding:
         """The records of one bucket, as `rest.in_log_order` gives them; `hand` is called with every generation."""
         found, taken = Folded(STEPS.empty_table()), StepsTaken(self._folder)
         for group, rows in groupby(self._decoded(records, found, hand), key=lambda row: str(row["group_id"])):
-            history = History()
-            for step in _in_order(self._named(rows)):
+            history, steps = History(), InOrder(StepsFold())
+            for step in steps.to_the_end(self._named(rows)):
                 row = {**_NOTHING, **step, "group_id": group}
                 history.add(row)
                 found.kicks.step(group, row, self._count(row))
-                taken.add(self._steps.add(row, 500 + 64 * (row["n_members"] or 0) + 8 * (row["n_partitions"] or 0)))
-            figures = history.summary()
-            if figures:
-                libraries = found.libraries.get(group)
-                more = {"causes": list(figures["causes"].items()), "libraries": libraries and sorted(libraries)}
-                found.figures[group] = {**figures, **more}
+                taken.add(self._steps.add(row, step_size(row)))
+            found.summed_up(group, history, found.libraries.get(group))
         taken.add(self._steps.settle())
         found.steps, found.dealt = taken.taken
         return found
@@ -176,18 +179,43 @@ class Folding:
             yield row
 
 
+def step_size(step: Mapping[str, Any]) -> int:
+    """Some bytes that a row of `rebalances` takes."""
+    return 500 + 64 * (step["n_members"] or 0) + 8 * (step["n_partitions"] or 0)
+
+
+class InOrder:
+    """One group's steps in the order of the log. A step of a modern group is finished late: others wait for it.
+
+    Attributes
+    ----------
+    fold : StepsFold
+    waiting : list of mapping
+        Steps that are finished, behind one that is not.
+    """
+
+    def __init__(self, fold: StepsFold, waiting: Iterable[Mapping[str, Any]] = ()) -> None:
+        self.fold, self.waiting = fold, list(waiting)
+
+    def feed(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        """The steps that are finished by these records."""
+        for row in rows:
+            self.waiting += self.fold.feed(row)
+            if self.waiting:
+                first = min(map(_place, self.fold.unfinished()), default=None)
+                ready = [step for step in self.waiting if first is None or _place(step) < first]
+                self.waiting = [step for step in self.waiting if first is not None and _place(step) >= first]
+                yield from sorted(ready, key=_place)
+
+    def unfinished(self) -> list[Mapping[str, Any]]:
+        """The steps that further records may still change, as they stand."""
+        return sorted([*self.waiting, *self.fold.unfinished()], key=_place)
+
+    def to_the_end(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        """All steps, where no record comes after these."""
+        yield from self.feed(rows)
+        yield from self.unfinished()
+
+
 def _place(step: Mapping[str, Any]) -> tuple[int, int]:
     return step["log_partition"], step["log_offset"]
-
-
-def _in_order(rows: Iterable[Row]) -> Iterator[Mapping[str, Any]]:
-    """One group's steps in the order of the log. A step of a modern group is finished late: others wait for it."""
-    fold, waiting = StepsFold(), list[Mapping[str, Any]]()
-    for row in rows:
-        waiting += fold.feed(row)
-        if waiting:
-            first = min(map(_place, fold.unfinished()), default=None)
-            ready = [step for step in waiting if first is None or _place(step) < first]
-            waiting = [step for step in waiting if first is not None and _place(step) >= first]
-            yield from sorted(ready, key=_place)
-    yield from sorted([*waiting, *fold.unfinished()], key=_place)

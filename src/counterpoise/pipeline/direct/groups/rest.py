@@ -22,7 +22,7 @@ from counterpoise.pipeline.direct.files.one_file import OneFile
 from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, are_commits, plain, raw_batches
 from counterpoise.pipeline.direct.tasks import Piece, scratch
 
-__all__ = ["REST_SCHEMA", "Kind", "Split", "group_of", "in_log_order", "mark_others", "split_off"]
+__all__ = ["REST_SCHEMA", "Kind", "Split", "group_of", "in_log_order", "keys_and_times", "mark_others", "split_off"]
 
 REST_SCHEMA = RAW_SCHEMA.append(pa.field("size", pa.int32()))
 """`RAW_SCHEMA`, and the bytes of a record: how many of them may be held at once is known before they are read."""
@@ -158,6 +158,15 @@ def _bucket_of(keys: pa.ChunkedArray) -> Int64:
     of_key = np.array([*(crc32(group_of(key)) % BUCKETS for key in coded.dictionary.to_pylist()), crc32(b"") % BUCKETS], np.int64)
     found: Int64 = of_key[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
     return found
+
+
+def keys_and_times(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> Iterator[pa.Table]:
+    """``key, timestamp`` of the records of a bucket, as they stand in the files; their values are not read."""
+    for file, buckets in files:
+        mine = [at for at, number in enumerate(buckets) if number == bucket]
+        if mine:
+            with opened(file) as reader:
+                yield reader.read_row_groups(mine, ["key", "timestamp"], use_threads=False)
 
 
 def in_log_order(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
-from counterpoise.pipeline.direct.files.marked_file import Marked
+from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile
 from counterpoise.pipeline.direct.groups.held import coded
 from counterpoise.pipeline.direct.tasks import scratch
 
@@ -62,52 +62,32 @@ class Kept:
         return rows.filter(pa.array(np.array([*mine, False], np.bool_)[group]))
 
 
-class _Marked:
-    """A file made when there is a row, with a mark for each of its parts."""
+class KeptFile(MarkedFile):
+    """Arrow's own format, compressed: every audit reads and writes all of it, in small parts."""
 
-    def __init__(self, folder: str, kind: str, schema: pa.Schema) -> None:
-        self._folder, self._kind, self._schema = folder, kind, schema
-        self._writer: Any = None
-        self._file: str | None = None
-        self._marks: list[int] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._writer is not None:
-            self._writer.close()
+    _options = _COMPRESSED
 
     @property
     def told(self) -> list[list[object]]:
         """The file, if there is one, with its marks."""
-        return [] if self._file is None else [[self._file, self._marks]]
-
-
-class KeptFile(_Marked):
-    """Arrow's own format: every audit reads and writes all of it, in small parts."""
+        return [] if self.file is None else [[self.file, self.marks]]
 
     def write(self, rows: pa.Table, mark: int) -> None:
         """Rows with their mark."""
-        for batch in rows.cast(self._schema).combine_chunks().to_batches():
-            if self._writer is None:
-                self._file = str(scratch(self._folder, self._kind).with_suffix(".arrow"))
-                self._writer = pa.ipc.new_file(self._file, self._schema, options=_COMPRESSED)
-            self._writer.write_batch(batch)
-            self._marks.append(mark)
+        super().write(rows.cast(self._schema), mark)
 
 
-class StatesFile(_Marked):
-    """Parquet, a row group per mark: Spark reads it too, where a stream begins."""
+class StatesFile(KeptFile):
+    """The same in Parquet, a row group per mark: Spark reads it too, where a stream begins."""
 
     def write(self, rows: pa.Table, mark: int) -> None:
         """Rows with their mark."""
         if len(rows):
             if self._writer is None:
-                self._file = str(scratch(self._folder, self._kind))
-                self._writer = pq.ParquetWriter(self._file, self._schema, compression="zstd", store_schema=False)
+                self.file = str(scratch(self._folder, self._kind))
+                self._writer = pq.ParquetWriter(self.file, self._schema, compression="zstd", store_schema=False)
             self._writer.write_table(rows.cast(self._schema), row_group_size=len(rows))
-            self._marks.append(mark)
+            self.marks.append(mark)
 
 
 def kept_rows(kept: Kept, kind: str, schema: pa.Schema, mark: int) -> pa.Table:

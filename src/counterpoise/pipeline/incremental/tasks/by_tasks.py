@@ -16,14 +16,13 @@ from counterpoise.pipeline.direct.commits.decoding import Wanted
 from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
 from counterpoise.pipeline.direct.direct import Direct
 from counterpoise.pipeline.direct.files.marked_file import Marked
-from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.direct.tasks import Stretch, scratch, work_on
 from counterpoise.pipeline.incremental.kept.kept_file import Kept
 from counterpoise.pipeline.incremental.kept.kept_places import save_places
 from counterpoise.pipeline.incremental.kept.kept_sums import tail_of
 from counterpoise.pipeline.incremental.kept.stored_rows import stored_instants
 from counterpoise.pipeline.incremental.news import Looked
-from counterpoise.pipeline.incremental.saved import ClusterState, moment
+from counterpoise.pipeline.incremental.saved import ClusterState, micros_of
 from counterpoise.pipeline.incremental.tasks.judging_on import News, judge_on
 from counterpoise.pipeline.incremental.tasks.replaying_on import ToReplay, replay_on
 from counterpoise.pipeline.incremental.touched import Group
@@ -103,7 +102,7 @@ class ByTasks(Direct):
             for name in self._captures
             for file in sorted((self._places.final.path / "offset_commits").glob(f"{_folder(name)}/date=*/*.parquet"))
         ]
-        after = {name: _micros(one.final_until) for name, one in self._now.items()}
+        after = {name: micros_of(one.final_until) for name, one in self._now.items()}
         aborted = {name: None if one.local is None else one.local.aborted for name, one in self._captures.items()}
         folder = str(self._folder)
         told = work_on(
@@ -132,6 +131,7 @@ class ByTasks(Direct):
         of = {
             name: ToReplay(
                 news,
+                handed=self._marked(name, "handed"),
                 strategies=tuple(strategies),
                 asked=self._marked(name, "asked"),
                 seen=seen[name],
@@ -191,7 +191,7 @@ class ByTasks(Direct):
 
     def _settled_ends(self, name: str) -> Path | None:
         """Which samples the next audit need not read again: a later one of the others may still be to come."""
-        settled = _micros(self._now[name].final_until)
+        settled = micros_of(self._now[name].final_until)
         if settled is None:
             return None
         place = scratch(str(self._places.base.absolute()), "kept").with_suffix(".json")
@@ -229,8 +229,8 @@ class ByTasks(Direct):
             kept=self._left[name],
             sampled=sampled,
             names=names,
-            was_settled=_micros(was.final_until),
-            settled=_micros(now.final_until),
+            was_settled=micros_of(was.final_until),
+            settled=micros_of(now.final_until),
             looked=was.looked,
             aborted=local.aborted,
             anew=frozenset(one for one in {**was.topics, **now.topics} if was.topics.get(one) != now.topics.get(one)),
@@ -244,7 +244,7 @@ class ByTasks(Direct):
             seen |= set() if looked is None else {looked}
             if self._again(name):
                 seen |= stored_instants(str(self._places.out), name)
-            settled = _micros(self._now[name].final_until)
+            settled = micros_of(self._now[name].final_until)
             self._now[name].looked = max((at for at in seen if settled is not None and at <= settled), default=looked)
         return {name: tuple(sorted(seen)) for name, seen in found.items()}
 
@@ -271,7 +271,7 @@ class ByTasks(Direct):
 
     def _marks(self, name: str) -> list[Path]:
         """A file of the records that the next commits may come before."""
-        settled = _micros(self._now[name].final_until)
+        settled = micros_of(self._now[name].final_until)
         files = [file for file, _ in (*self._left[name].files.get("marks", ()), *self._rests[name])]
         parts = [pq.read_table(file, columns=_MARKS.names).cast(_MARKS) for file in files]
         rows = pa.concat_tables([_MARKS.empty_table(), *parts])
@@ -301,8 +301,3 @@ def _positions(state: ClusterState) -> dict[int, int]:
 
 def _folder(cluster: str) -> str:
     return day_folder(cluster, "").partition("/")[0]
-
-
-def _micros(text: str | None) -> int | None:
-    at = moment(text)
-    return None if at is None else micros(at)

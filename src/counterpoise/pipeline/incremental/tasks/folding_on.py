@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.direct.files.day_rows import DayRows
-from counterpoise.pipeline.direct.groups.folding import Folded, Folding
+from counterpoise.pipeline.direct.groups.folding import Folded, Folding, step_size
 from counterpoise.pipeline.direct.groups.held import STEP_COLUMNS
 from counterpoise.pipeline.incremental.folded import STEP_STATES
 from counterpoise.pipeline.incremental.kept.kept_file import Kept, KeptFile, StatesFile, kept_rows, kept_states
@@ -110,7 +110,12 @@ class FoldingOn(Folding):
         return found
 
     def go_on(
-        self, bucket: int, records: Iterable[pa.RecordBatch], before: Before, again: Mapping[str, Sequence[Row]]
+        self,
+        bucket: int,
+        records: Iterable[pa.RecordBatch],
+        before: Before,
+        again: Mapping[str, Sequence[Row]],
+        hand: Callable[[Row], None],
     ) -> tuple[Folded, dict[str, int]]:
         """The new records of a bucket, as `rest.in_log_order` gives them, after what is known of its groups.
 
@@ -122,6 +127,8 @@ class FoldingOn(Folding):
             Without the groups that are made again.
         again : mapping
             Group that is made again -> its rows that are stored, in the order of the log.
+        hand : callable
+            Is called with every generation of `records`.
 
         Returns
         -------
@@ -135,24 +142,24 @@ class FoldingOn(Folding):
         finished: list[pa.RecordBatch | None] = []
         unfinished: list[pa.RecordBatch | None] = []
         rows_: list[dict[str, Any]] = []
-        decoded = groupby(self._decoded(records, folded, None), key=lambda row: str(row["group_id"]))
+        decoded = groupby(self._decoded(records, folded, hand), key=lambda row: str(row["group_id"]))
         for group, rows in _each(decoded, {*known, *again}):
             state = known.get(group) or GroupState(group, folded.kicks)
-            for step in state.feed(self._named(self._counted(_with(rows, again.get(group, ()), folded)))):
+            for step in state.steps.feed(self._named(self._counted(_with(rows, again.get(group, ()), folded)))):
                 row = {**_NOTHING, **step, "group_id": group}
                 state.add(row)
-                finished.append(self._steps.add(row, _size(row)))
+                finished.append(self._steps.add(row, step_size(row)))
             if rows is None and group in before.states:
                 fold, rest, unnamed = before.states[group]
             else:
                 state.libraries |= folded.libraries.get(group, set())
-                (fold, rest), unnamed = state.texts(), state.fold.unnamed
+                (fold, rest), unnamed = state.texts(), state.steps.fold.unnamed
             rows_.append({"cluster": self._cluster, "group_id": group, "state": fold, "rest": rest, "unnamed": unnamed})
-            still = state.unfinished()
+            still = state.steps.unfinished()
             for step in still:
                 row = {**_NOTHING, **step, "group_id": group}
                 state.add(row)
-                unfinished.append(self._unfinished.add(row, _size(row)))
+                unfinished.append(self._unfinished.add(row, step_size(row)))
             first = first_unsettled(still)
             if first is not None and self._until is not None and first <= self._until:
                 rows_[-1]["settled"] = settled[group] = first - 1
@@ -175,11 +182,7 @@ class FoldingOn(Folding):
         """What is known of a group when its unfinished steps are added too."""
         self._of_all.update(state.kinds)
         self._last_of_all = max((at for at in (self._last_of_all, state.last_step) if at is not None), default=None)
-        figures = state.history.summary()
-        if figures:
-            libraries = state.libraries or folded.libraries.get(group)
-            more = {"causes": list(figures["causes"].items()), "libraries": libraries and sorted(libraries)}
-            folded.figures[group] = {**figures, **more}
+        folded.summed_up(group, state.history, state.libraries or folded.libraries.get(group))
 
 
 def _each(new: Iterable[tuple[str, Iterator[Row]]], known: set[str]) -> Iterator[tuple[str, Iterator[Row] | None]]:
@@ -197,10 +200,6 @@ def _with(rows: Iterator[Row] | None, again: Sequence[Row], folded: Folded) -> I
         if row["record_type"] is None and row["members"]:
             folded.generation(row)
     return merge(again, rows or (), key=lambda row: (row["log_partition"], row["log_offset"]))
-
-
-def _size(row: Row) -> int:
-    return 500 + 64 * (row["n_members"] or 0) + 8 * (row["n_partitions"] or 0)
 
 
 def _slim(batches: Iterable[pa.RecordBatch | None]) -> pa.Table:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from counterpoise.pipeline.direct.groups.folding import micros
+from counterpoise.pipeline.direct.groups.folding import InOrder, micros
 from counterpoise.pipeline.direct.groups.kicks import Kicks
 from counterpoise.pipeline.folds.fold_state import from_text, to_text
 from counterpoise.pipeline.incremental.kept.kept_history import KeptHistory
@@ -26,11 +26,9 @@ class GroupState:
 
     Attributes
     ----------
-    fold : StepsFold
+    steps : InOrder
     history : KeptHistory
         Of all steps that are finished, in the order of the log.
-    waiting : list of mapping
-        Steps that are finished, behind one that is not.
     kinds : Counter
     last_step : int, optional
         The time of the last finished step, in microseconds.
@@ -49,25 +47,12 @@ class GroupState:
     def __init__(self, group: str, kicks: Kicks, fold: str | None = None, rest: str | None = None) -> None:
         self._group, self._kicks = group, kicks
         saved = {} if rest is None else from_text(rest)
-        self.fold = StepsFold(None if fold is None else from_text(fold))
         self.history = KeptHistory(saved.get("history"))
-        self.waiting: list[Step] = saved.get("waiting", [])
+        self.steps = InOrder(StepsFold(None if fold is None else from_text(fold)), saved.get("waiting", ()))
         self.kinds: Counter[Kind] = Counter({(kind, cause, missed): n for kind, cause, missed, n in saved.get("kinds", ())})
         self.last_step: int | None = saved.get("last_step")
         self.libraries: set[str] = set(saved.get("libraries", ()))
         kicks.go_on(group, saved.get("kicks", {}))
-
-    def feed(self, rows: Iterable[Step]) -> Iterator[Step]:
-        """The steps that are finished by these records, in the order of the log: one of a modern group is finished late, and
-        others wait for it.
-        """
-        for row in rows:
-            self.waiting += self.fold.feed(row)
-            if self.waiting:
-                first = min(map(_place, self.fold.unfinished()), default=None)
-                ready = [step for step in self.waiting if first is None or _place(step) < first]
-                self.waiting = [step for step in self.waiting if first is not None and _place(step) >= first]
-                yield from sorted(ready, key=_place)
 
     def add(self, step: Step) -> None:
         """Count a finished step."""
@@ -77,21 +62,17 @@ class GroupState:
         self.kinds[step["kind"], step["cause"] or "", step["missed_generations"] or 0] += 1
         self.last_step = at if self.last_step is None else max(at, self.last_step)
 
-    def unfinished(self) -> list[Step]:
-        """The steps that further records may still change, as they stand."""
-        return sorted([*self.waiting, *self.fold.unfinished()], key=_place)
-
     def texts(self) -> tuple[str, str]:
         """The fold's state, and all else; taken before unfinished steps are added."""
         rest = {
             "history": self.history.state,
-            "waiting": self.waiting,
+            "waiting": self.steps.waiting,
             "kinds": [[*kind, n] for kind, n in sorted(self.kinds.items())],
             "last_step": self.last_step,
             "libraries": sorted(self.libraries),
             "kicks": self._kicks.state(self._group),
         }
-        return to_text(self.fold.state), to_text(rest)
+        return to_text(self.steps.fold.state), to_text(rest)
 
 
 def first_unsettled(steps: Iterable[Step]) -> int | None:
@@ -102,7 +83,3 @@ def first_unsettled(steps: Iterable[Step]) -> int | None:
 def counted_kinds(kinds: Mapping[Kind, int]) -> list[list[Any]]:
     """As `Folding.told` has them."""
     return [[kind, cause or None, n, n * missed] for (kind, cause, missed), n in sorted(kinds.items())]
-
-
-def _place(step: Step) -> tuple[int, int]:
-    return step["log_partition"], step["log_offset"]

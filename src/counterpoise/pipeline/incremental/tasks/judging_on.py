@@ -17,7 +17,8 @@ from counterpoise.pipeline.direct.files.by_day import ByDay
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile
 from counterpoise.pipeline.direct.groups.bucket import Bucket, bucket_of
 from counterpoise.pipeline.direct.groups.group_sums import LagNow
-from counterpoise.pipeline.direct.groups.rest import group_of, in_log_order
+from counterpoise.pipeline.direct.groups.handed_on import HandedOn
+from counterpoise.pipeline.direct.groups.rest import group_of, in_log_order, keys_and_times
 from counterpoise.pipeline.direct.groups.stop_rows import stop_rows
 from counterpoise.pipeline.direct.judging import Sampled, counts_of, parts_of
 from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
@@ -97,6 +98,7 @@ def judge_on(of: News, buckets: Sequence[int]) -> dict[str, Any]:
         MarkedFile(of.folder, "groups", PARTS) as groups,
         KeptFile(of.base, "kept", SUMS) as sums,
         KeptFile(of.base, "kept", NEWEST) as newest,
+        HandedOn(of.folder) as handed,
     ):
         for number in buckets:
             before, told = Before.read(of.kept, number), kept_rows(of.kept, "sums", SUMS, number)
@@ -104,7 +106,9 @@ def judge_on(of: News, buckets: Sequence[int]) -> dict[str, Any]:
             again = _again(of, number, before, told, new)
             before, records = before.without(again), stored_records(of.out, of.name, again)
             told = pa.concat_tables([_but(told, again), single_sums(stored_commits(of.out, of.name, again), of.aborted), new])
-            folded, unsettled = folding.go_on(number, in_log_order(of.rest, number), before, records)
+            new_records = in_log_order(of.rest, number)
+            folded, unsettled = folding.go_on(number, new_records, before, records, handed.of_bucket(number))
+            handed.settle(number)
             bucket = bucket_of(told.combine_chunks(), folded.steps, _instants(of), of.sampled.width)
             last, now = kept_rows(of.kept, "newest", NEWEST, number), LagNow()
             once = _Lag(of, bucket, lives, _Finals(of, bucket, before.settled, unsettled, again), lag, open_lag)
@@ -125,6 +129,7 @@ def judge_on(of: News, buckets: Sequence[int]) -> dict[str, Any]:
                 made_again[str(number)] = sorted(again)
     about: dict[str, Any] = {"lag": {"days": lag.files, "rows": lag.rows}, "seen": sorted(seen), "again": made_again}
     about |= {"asked": [asked.file, asked.marks], "groups": [groups.file, groups.marks], "last_commit": until}
+    about["handed"] = handed.told
     found = folding.told
     found["open"]["partition_lag"] = {"days": open_lag.files, "rows": open_lag.rows}
     found["kept"] |= {"sums": sums.told, "newest": newest.told}
@@ -195,10 +200,9 @@ def _again(of: News, bucket: int, before: Before, told: pa.Table, new: pa.Table)
     first = pc.min_element_wise(new["ts"], new["live_ts"])
     firsts = pa.table({"g": new["group_id"], "at": first}).group_by("g", use_threads=False).aggregate([("at", "min")])
     times = [(row["g"], row["at_min"]) for row in firsts.to_pylist()]
-    for batch in in_log_order(of.rest, bucket):
-        stamps = batch.column("timestamp").cast(pa.int64()).to_pylist()
-        keys = batch.column("key").to_pylist()
-        times += [(group_of(key).decode(errors="replace"), at) for key, at in zip(keys, stamps, strict=True) if at is not None]
+    for rows in keys_and_times(of.rest, bucket):
+        pairs = zip(rows["key"].to_pylist(), rows["timestamp"].cast(pa.int64()).to_pylist(), strict=True)
+        times += [(group_of(key).decode(errors="replace"), at) for key, at in pairs if at is not None]
     found.update(group for group, at in times if at <= before.settled.get(group, of.was_settled))
     return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
 from heapq import merge
 from itertools import chain, groupby
 from typing import Any
@@ -17,31 +16,25 @@ from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.direct.files.day_rows import DayRows
 from counterpoise.pipeline.direct.files.marked_file import Marked, marked_batches
-from counterpoise.pipeline.direct.files.one_file import OneFile
 from counterpoise.pipeline.direct.groups.folding import micros
-from counterpoise.pipeline.direct.groups.rest import in_log_order
+from counterpoise.pipeline.direct.groups.handed_on import handed_on
 from counterpoise.pipeline.direct.lag.asked_lag import LagKnown
-from counterpoise.pipeline.direct.report.reporting import GroupKinds, found_in, reported
+from counterpoise.pipeline.direct.replaying import plans_so_far
+from counterpoise.pipeline.direct.report.report_files import GROUPS_AT_ONCE, ReportFiles
 from counterpoise.pipeline.direct.report.strategy_sums import SLIM, StrategySums, strategies_of_groups
 from counterpoise.pipeline.folds.replay_fold import Replay
-from counterpoise.pipeline.folds.replay_memo import Plans
 from counterpoise.pipeline.incremental.kept.kept_file import KeptFile, kept_rows
 from counterpoise.pipeline.incremental.kept.kept_replays import REPLAYS_KEPT, Again, read_again, replays_on
 from counterpoise.pipeline.incremental.kept.stored_rows import stored_records
 from counterpoise.pipeline.incremental.tasks.judging_on import News
 from counterpoise.pipeline.records.arrow_types import arrow_schema
-from counterpoise.pipeline.records.generations import generation_row
-from counterpoise.pipeline.replays import COLUMNS, replay_batch
-from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT, METRICS, REPLAYS
-from counterpoise.wire.offsets_topic import decode_record
+from counterpoise.pipeline.replays import COLUMNS, Pending
+from counterpoise.pipeline.schemas import METRICS, REPLAYS
 
 __all__ = ["ToReplay", "replay_on"]
 
-_REPLAYS, _METRICS, _REPORT = (arrow_schema(StructType(table.fields[1:])) for table in (REPLAYS, METRICS, GROUP_REPORT))
+_REPLAYS, _METRICS = (arrow_schema(StructType(table.fields[1:])) for table in (REPLAYS, METRICS))
 _SLIM = pa.schema([_METRICS.field(name) for name in SLIM])
-_GENERATION = b"\x00\x02"
-_AT_ONCE = 512
-_GROUPS_AT_ONCE = 500
 Row = Mapping[str, Any]
 
 
@@ -52,6 +45,8 @@ class ToReplay:
     Attributes
     ----------
     news : News
+    handed : Marked
+        The new generations, as decoded.
     strategies : tuple of str
     asked : Marked
         The lag that was set aside.
@@ -66,6 +61,7 @@ class ToReplay:
     """
 
     news: News
+    handed: Marked
     strategies: tuple[str, ...]
     asked: Marked
     seen: tuple[int, ...]
@@ -77,13 +73,12 @@ class ToReplay:
 
 def replay_on(of: ToReplay, buckets: Sequence[int]) -> dict[str, Any]:
     """Write files of tables from `replays` on, and of what is left for the next audit; what the task tells."""
-    sums, kinds = StrategySums(), GroupKinds()
+    sums = StrategySums()
     replayed = 0
     with (
         _Measured(of.news.folder, "final", _SLIM) as final,
         _Measured(of.news.folder, "open", COLUMNS) as unsettled,
-        DayRows(of.news.folder, "report", _REPORT, of.end) as report,
-        OneFile(of.news.folder, "findings", arrow_schema(FINDINGS)) as findings,
+        ReportFiles(of.news.folder, of.news.name, of.until, of.end) as report,
         KeptFile(of.news.base, "kept", REPLAYS_KEPT) as standing,
         KeptFile(of.news.base, "kept", COLUMNS) as open_rows,
         KeptFile(of.news.base, "kept", _SLIM) as figures,
@@ -100,19 +95,15 @@ def replay_on(of: ToReplay, buckets: Sequence[int]) -> dict[str, Any]:
             open_rows.write(may_change, number)
             told += [whole, may_change.select(_SLIM.names)]
             known += [row for batch in marked_batches(of.groups, number) for row in batch.to_pylist()]
-            if len(known) >= _GROUPS_AT_ONCE or number == buckets[-1]:
+            if len(known) >= GROUPS_AT_ONCE or number == buckets[-1]:
                 whole = pa.concat_tables(told)
                 sums.add(whole)
-                if known:
-                    groups = reported(known, dict(strategies_of_groups(whole)), of.news.name, of.until)
-                    kinds.add(groups)
-                    report.write(groups.select(_REPORT.names))
-                    findings.write(found_in(groups))
+                report.add(known, dict(strategies_of_groups(whole)))
                 known, told = [], [_SLIM.empty_table()]
-    tables = {**final.told, "group_report": report.told}
+    tables = {**final.told, "group_report": report.table}
     kept = {"replays": standing.told, "open": open_rows.told, "figures": figures.told}
     about = {"tables": tables, "open": unsettled.told, "kept": kept, "replayed": replayed}
-    return {**about, "findings": findings.file, "groups": kinds.told, **sums.told}
+    return {**about, **report.told, **sums.told}
 
 
 def _replay(of: ToReplay, number: int, final: _Measured, unsettled: _Measured, standing: KeptFile) -> int:
@@ -140,10 +131,10 @@ def _replay(of: ToReplay, number: int, final: _Measured, unsettled: _Measured, s
         was = of.news.was_settled
         old = (row if was is not None and micros(row["log_ts"]) <= was else asked(row) for row in again.rows)
         rows = counted(chain(old, map(asked, merge(stored.get(group, ()), new, key=_place))))
-        kept.append(replays_on(again, rows, of.strategies, _plans(), of.news.settled, tell).kept(group))
+        kept.append(replays_on(again, rows, of.strategies, plans_so_far(), of.news.settled, tell).kept(group))
 
     new = set()
-    for group, rows in groupby(_generations(of.news.rest, number), key=lambda row: str(row["group_id"])):
+    for group, rows in groupby(handed_on(of.handed, number), key=lambda row: str(row["group_id"])):
         new.add(group)
         go_on(group, rows)
     idle = []
@@ -169,15 +160,6 @@ def _place(row: Row) -> tuple[int, int]:
     return row["log_partition"], row["log_offset"]
 
 
-def _generations(rest: Marked, number: int) -> Iterator[Row]:
-    for batch in in_log_order(rest, number):
-        for raw in batch.to_pylist():
-            if raw["key"] is not None and raw["key"][:2] == _GENERATION:
-                row = generation_row(raw, decode_record(raw["key"], raw["value"]))
-                if row is not None:
-                    yield row
-
-
 class _Measured:
     """Replays to files of `replays` and `metrics`, some hundreds at a time; of `columns` they are held until they are taken."""
 
@@ -186,8 +168,7 @@ class _Measured:
         schemas = {"replays": _REPLAYS, "metrics": _METRICS}
         self._tables = {name: DayRows(folder, f"{kind}-{name}", schema) for name, schema in schemas.items()}
         self._open = ExitStack()
-        self._pending: list[tuple[str, Replay]] = []
-        self._weight = 0
+        self._pending = Pending()
         self._made: list[pa.RecordBatch] = []
 
     def __enter__(self) -> _Measured:
@@ -205,20 +186,18 @@ class _Measured:
 
     def add(self, cluster: str, replay: Replay) -> None:
         """One replay."""
-        self._pending.append((cluster, replay))
-        self._weight += 1 + len(replay.owner) // 64
-        if self._weight >= _AT_ONCE:
-            self.settle()
+        self._write(self._pending.add(cluster, replay))
 
     def settle(self) -> None:
         """Write all that was added."""
-        if self._pending:
-            self.write(pa.Table.from_batches([replay_batch(self._pending)]))
-            self._pending, self._weight = [], 0
+        self._write(self._pending.settle())
 
     def write(self, rows: pa.Table) -> None:
         """Rows of `MEASURED_REPLAYS`."""
-        for batch in rows.to_batches():
+        self._write(rows.to_batches())
+
+    def _write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        for batch in batches:
             for name, schema in (("replays", _REPLAYS), ("metrics", _METRICS)):
                 self._tables[name].write(batch.select(schema.names))
             self._made.append(batch.select(self._columns.names))
@@ -227,9 +206,3 @@ class _Measured:
         """All rows since this was asked last."""
         made, self._made = self._made, []
         return pa.Table.from_batches(made, self._columns)
-
-
-@cache
-def _plans() -> Plans:
-    """One for all tasks of a worker: what was asked in one bucket need not be asked in another one. It changes no result."""
-    return Plans()

@@ -12,11 +12,10 @@ from pyspark.sql import SparkSession
 
 from counterpoise.pipeline import store
 from counterpoise.pipeline.clusters import decode_errors
-from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.incremental.folded import STEP_STATES
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, left_over
 from counterpoise.pipeline.incremental.news import Looked, last_settled
-from counterpoise.pipeline.incremental.saved import ClusterState, Saved, moment, text_of
+from counterpoise.pipeline.incremental.saved import ClusterState, Saved, micros_of, moment, text_of
 from counterpoise.pipeline.incremental.summing import counted_of, told_in_full, write_summary
 from counterpoise.pipeline.incremental.tasks.by_tasks import ByTasks, Places
 from counterpoise.pipeline.incremental.view import View
@@ -95,7 +94,7 @@ def update_by_tasks(
     if damaged:
         store.put(decode_errors(damaged), "decode_errors", view.final)
     begin("replays")
-    ends = {name: _micros(one.end) for name, one in looked.now.items()}
+    ends = {name: micros_of(one.end) or 0 for name, one in looked.now.items()}  # of a cluster without records any time will do
     tasks.replay_news(options["--strategies"], ends)
     begin("findings")
     tasks.rank(view.final, ends)
@@ -163,9 +162,3 @@ def _commit(
 def _within(file: Path, root: Path, out: Path) -> Path:
     """A file of a task, told as a whole path, as one that begins as `out` does."""
     return out / file.relative_to(root) if file.is_relative_to(root) else file
-
-
-def _micros(text: str | None) -> int:
-    """Of a cluster without records any time will do."""
-    at = moment(text)
-    return 0 if at is None else micros(at)
