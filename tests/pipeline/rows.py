@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -103,3 +104,31 @@ def modern(record_type: int, payload: str | None, name: str | None = None, *, se
         "payload": payload,
         "deleted": payload is None,
     }
+
+
+def member_848(
+    name: str, *topics: str, pattern: str | None = None, instance: str | None = None, assignor: str | None = "uniform"
+) -> str:
+    """What a member of a KIP-848 group asks for (type 5)."""
+    about = {"instance_id": instance, "client_id": name, "subscribed_topic_names": topics, "subscribed_topic_regex": pattern}
+    return json.dumps({**about, "server_assignor": assignor})
+
+
+def target(*partitions: int, topic_id: str = "id-of-t") -> str:
+    """What such a member is to have (type 7)."""
+    return json.dumps({"topic_partitions": [{"topic_id": topic_id, "partitions": partitions}]})
+
+
+def current(epoch: int, state: int = 0) -> str:
+    """How far such a member is (type 8)."""
+    return json.dumps({"member_epoch": epoch, "state": state})
+
+
+def epoch(number: int, held: Mapping[str, Sequence[int]], *, seconds: float = 0.0) -> list[dict[str, Any]]:
+    """The targets of members, and the epoch they belong to (types 7 and 6)."""
+    targets = [modern(7, target(*partitions), name, seconds=seconds) for name, partitions in held.items()]
+    return [*targets, modern(6, json.dumps({"assignment_epoch": number}), seconds=seconds)]
+
+
+NAMED = {**modern(-1, json.dumps({"id-of-t": "t", "id-of-u": "u"})), "log_ts": None}
+"""What the ids of topics stand for."""

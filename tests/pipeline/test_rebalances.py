@@ -12,7 +12,7 @@ from counterpoise.pipeline.rebalances import steps_of_group
 from counterpoise.pipeline.records.modern import payload
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.wire.offsets_topic import values
-from tests.pipeline.rows import created, generation, member, modern, tombstone
+from tests.pipeline.rows import created, current, generation, member, member_848, modern, target, tombstone
 
 HALF = {"t": [0, 1]}, {"t": [2, 3]}
 ALL = {"t": [0, 1, 2, 3]}
@@ -125,19 +125,6 @@ def test_a_simple_group_that_expires_is_only_deleted() -> None:
     assert [(step["kind"], step["complete"], step["generation"]) for step in seen] == [("deleted", False, None)]
 
 
-def member_848(name: str, *topics: str) -> str:
-    about = {"instance_id": None, "client_id": name, "subscribed_topic_names": topics, "subscribed_topic_regex": None}
-    return json.dumps({**about, "server_assignor": "uniform"})
-
-
-def target(*partitions: int) -> str:
-    return json.dumps({"topic_partitions": [{"topic_id": "id-of-t", "partitions": partitions}]})
-
-
-def current(epoch: int, state: int = 0) -> str:
-    return json.dumps({"member_epoch": epoch, "state": state})
-
-
 def test_a_broker_assigned_group_rebalances_with_each_target_epoch_and_settles_when_all_reach_it() -> None:
     seen = steps(
         modern(-1, json.dumps({"id-of-t": "t"})),
@@ -208,24 +195,20 @@ def test_a_group_that_goes_on_under_the_other_protocol_was_migrated() -> None:
     assert [step["missed_generations"] for step in down[2:]] == [0]
 
 
-def regex_member(name: str, pattern: str) -> str:
-    return json.dumps({**json.loads(member_848(name)), "subscribed_topic_regex": pattern})
-
-
 def test_a_pattern_is_what_a_member_asks_for_and_what_it_matches_is_told() -> None:
     """The broker finds out after the member's record; a new topic that matches is no new subscription, another pattern is."""
     seen = steps(
         modern(-1, json.dumps({"id-of-t": "t", "id-of-u": "u"})),
-        modern(5, regex_member("m1", "t.*"), "m1"),
+        modern(5, member_848("m1", pattern="t.*"), "m1"),
         modern(16, json.dumps({"regex": "t.*", "topics": ["t"]})),
         modern(7, target(0, 1), "m1"),
         modern(6, json.dumps({"assignment_epoch": 2})),
-        modern(5, regex_member("m1", "t.*"), "m1", seconds=1),
+        modern(5, member_848("m1", pattern="t.*"), "m1", seconds=1),
         modern(6, json.dumps({"assignment_epoch": 3}), seconds=1),
         modern(16, json.dumps({"regex": "t.*", "topics": ["t", "u"]}), seconds=2),
         modern(7, target(0, 1, 2), "m1", seconds=2),
         modern(6, json.dumps({"assignment_epoch": 4}), seconds=2),
-        modern(5, regex_member("m1", "u.*"), "m1", seconds=3),
+        modern(5, member_848("m1", pattern="u.*"), "m1", seconds=3),
         {**modern(16, json.dumps({"regex": "t.*"}), seconds=3), "deleted": True},
         modern(6, json.dumps({"assignment_epoch": 5}), seconds=3),
     )

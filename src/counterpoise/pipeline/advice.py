@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from counterpoise.pipeline.broker_advice import broker_lines, by_broker, lag_by_broker
 from counterpoise.pipeline.records.libraries import AIOKAFKA, JAVA, KAFKA_PYTHON, LIBRDKAFKA, PYTHON, STREAMS
 
 __all__ = [
@@ -53,7 +54,8 @@ def advice(row: Row) -> dict[str, Any]:
     """
     runs = {(run["strategy"], run["mode"]): run for run in row["strategies"] or ()}
     observed = runs.get(("observed", "replay"))
-    if observed is None or row["group_type"] != "classic" or not row["protocol"]:
+    known = by_broker(row) or (row["group_type"] == "classic" and row["protocol"])
+    if observed is None or not known:
         return {}
     wanted = wanted_strategy(row)
     found = runs.get((wanted, "closed_loop"))
@@ -63,7 +65,7 @@ def advice(row: Row) -> dict[str, Any]:
     if not gains:
         return {}
     reason = f"{wanted} over the same {found['generations']} rebalances: " + ", ".join(gains)
-    note = migration_note(row["protocol"], wanted, row["libraries"] or ())
+    note = change_lines(row)
     return {"suggested_strategy": wanted, "suggestion": reason, "migration_note": note}
 
 
@@ -84,9 +86,13 @@ def _gains(observed: Row, found: Row) -> list[str]:
     return gains
 
 
-def change_lines(row: Row) -> str:
-    """How a group gets to `wanted_strategy`; where it runs that already, how to get it from us."""
-    wanted, libraries = wanted_strategy(row), row["libraries"] or ()
+def change_lines(row: Row, wanted: str | None = None) -> str:
+    """How a group gets to a strategy, by default `wanted_strategy`; where it runs that already, how to get it from us."""
+    wanted, libraries = wanted or wanted_strategy(row), row["libraries"] or ()
+    if by_broker(row):
+        # Clients that speak KIP-848 leave nothing of their own in its records: these two do.
+        lines = [f"{config_lines(library, [wanted])} ({library})" for library in (JAVA, LIBRDKAFKA)]
+        return broker_lines(row, lines, by_topic=wanted == "range")
     if wanted != row["protocol"]:
         return migration_note(row["protocol"] or "", wanted, libraries)
     notes = [f"{wanted} as the leader's library has it does not get there. Where counterpoise leads it does"]
@@ -95,6 +101,8 @@ def change_lines(row: Row) -> str:
 
 def lag_lines(row: Row) -> str:
     """How a group is dealt out by lag, for the libraries that can; the others are told what is left to them."""
+    if by_broker(row):
+        return lag_by_broker()
     return "\n".join(_plugged_in(row["libraries"] or (), "LagStickyAssignor"))
 
 

@@ -108,8 +108,10 @@ def lag_at_generations(generations: DataFrame, lag: DataFrame) -> DataFrame:
 
     Parameters
     ----------
-    generations, lag : DataFrame
-        Tables `group_generations` and `partition_lag`.
+    generations : DataFrame
+        ``cluster, group_id, log_partition, log_offset, log_ts, n_members``; those without members are left out.
+    lag : DataFrame
+        Table `partition_lag`.
 
     Returns
     -------
@@ -126,7 +128,7 @@ def lag_at_generations(generations: DataFrame, lag: DataFrame) -> DataFrame:
     samples = lag.where("log_end is not null and quality != 'interpolated'").select("cluster", "at").distinct()
     instants = samples.groupBy("cluster").agg(fn.collect_list("at").alias("instants"))
     last = fn.array_max(fn.filter("instants", lambda instant: instant <= fn.col("log_ts")))
-    asked = generations.where("size(members) > 0").join(fn.broadcast(instants), "cluster")
+    asked = generations.where("n_members > 0").join(fn.broadcast(instants), "cluster")
     asked = asked.select(*place, last.alias("at")).where("at is not null")
     known = lag.where("lag is not null").select("cluster", "group_id", "at", "topic", "partition", "lag")
     entry = fn.sort_array(fn.collect_list(fn.struct("partition", "lag")))

@@ -6,7 +6,7 @@ a huge group costs its own task time and nobody else's memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -97,14 +97,18 @@ class StepsFold:
     ----------
     state : mapping, optional
         `state` of an earlier fold of this group (see `fold_state`), to go on where it ended.
+    begun : callable, optional
+        Is called with each step of a modern group as soon as its record is fed: all is known of it but when it settles, and
+        whether a deletion is a migration.
     """
 
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, state: Mapping[str, Any] | None = None, begun: Callable[[Mapping[str, Any]], None] | None = None) -> None:
         saved = state or {}
         self._classic = ClassicFold(saved.get("classic"))
         self._modern = ModernFold(saved.get("modern"))
         self._held: dict[str, Any] | None = saved.get("held")
         self._left: list[Mapping[str, Any]] = saved.get("left", [])
+        self._begun = begun
 
     @property
     def state(self) -> dict[str, Any]:
@@ -131,10 +135,19 @@ class StepsFold:
             self._held = None
         if row["deleted"]:
             self._left = list(following.members)
-        steps = self._modern.feed(row) if is_modern else [{**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}]
+        steps = self._fed(row) if is_modern else [{**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}]
         if steps and steps[-1]["kind"] == "deleted":
             self._held = steps.pop()
         yield from steps
+
+    def _fed(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        before = self._modern.unfinished
+        steps, now = self._modern.feed(row), self._modern.unfinished
+        if self._begun is not None:
+            for step in (*steps, now):
+                if step is not None and step is not before:
+                    self._begun(step)
+        return steps
 
     def unfinished(self) -> Iterator[dict[str, Any]]:
         """The steps that further records may still change, as they stand; the fold can go on."""

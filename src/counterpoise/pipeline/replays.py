@@ -10,8 +10,10 @@ from dataclasses import fields
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
 
 from counterpoise.metrics import Metrics
+from counterpoise.pipeline.folds.epochs import EPOCH_TYPE, as_generations
 from counterpoise.pipeline.folds.replay_fold import Replay, comparable, replays_of_group
 from counterpoise.pipeline.folds.replay_memo import Plans
 from counterpoise.pipeline.lag import lag_at_generations
@@ -22,6 +24,7 @@ from counterpoise.pipeline.schemas import MEASURED_REPLAYS, METRICS, REPLAYS
 
 __all__ = [
     "Pending",
+    "epochs_of",
     "in_batches",
     "measured_replays",
     "metrics",
@@ -33,17 +36,22 @@ __all__ = [
 
 _BATCH = 512
 _OF_ROW = ("group_id", "generation", "log_partition", "log_offset", "log_ts", "leader_library")
+_KEY = ("cluster", "group_id", "log_partition", "log_offset", "log_ts", "protocol", "generation")
+_OF_GENERATION = ("protocol_type", "leader", "state_ts", "deleted", "members", "leader_library")
+_OF_EPOCH = ("group_type", "incarnation", "kind", "protocol_kind", "assignment", "subscriptions", "n_members")
 _FIGURES = tuple(field.name for field in fields(Metrics))
 COLUMNS = arrow_schema(MEASURED_REPLAYS)
 
 
-def measured_replays(generations: DataFrame, names: Sequence[str] | None = None, lag: DataFrame | None = None) -> DataFrame:
+def measured_replays(
+    generations: DataFrame, steps: DataFrame, names: Sequence[str] | None = None, lag: DataFrame | None = None
+) -> DataFrame:
     """`replays` and `metrics` in one pass: the columns of both.
 
     Parameters
     ----------
-    generations : DataFrame
-        Table `group_generations`.
+    generations, steps : DataFrame
+        Tables `group_generations` and `rebalances`.
     names : sequence of str, optional
         Strategies; default: all registered ones.
     lag : DataFrame, optional
@@ -53,18 +61,27 @@ def measured_replays(generations: DataFrame, names: Sequence[str] | None = None,
     ------
     UnknownStrategyError
     """
-    rows = replay_inputs(generations, lag)
+    rows = replay_inputs(generations, epochs_of(steps), lag)
     ordered = rows.repartition("cluster", "group_id").sortWithinPartitions("cluster", "group_id", "log_partition", "log_offset")
     return ordered.mapInArrow(replay_batches(comparable(names)), MEASURED_REPLAYS)
 
 
-def replay_inputs(generations: DataFrame, lag: DataFrame | None) -> DataFrame:
-    """The columns of `group_generations` that replays need and, where lag was sampled, what it was in each generation."""
-    needed = ["cluster", "group_id", "log_partition", "log_offset", "log_ts", "protocol_type", "protocol", "generation"]
-    rows = generations.select(*needed, "leader", "state_ts", "deleted", "members", "leader_library")
+def epochs_of(steps: DataFrame) -> DataFrame:
+    """The rows of `rebalances` that are replayed: those of KIP-848 groups, whose generations are told by no single record."""
+    return steps.where(fn.col("group_type") == EPOCH_TYPE).select(*_KEY, *_OF_EPOCH)
+
+
+def replay_inputs(generations: DataFrame, epochs: DataFrame, lag: DataFrame | None) -> DataFrame:
+    """The columns that replays need of `group_generations` and of `epochs_of`, one below the other; `epochs.as_generations`
+    tells them apart. And, where lag was sampled, what it was in each generation.
+    """
+    classic = generations.select(*_KEY, *_OF_GENERATION)
+    rows = classic.unionByName(epochs, allowMissingColumns=True)
     if lag is None:
         return rows
-    return rows.join(lag_at_generations(rows, lag), ["cluster", "group_id", "log_partition", "log_offset"], "left")
+    place = ["cluster", "group_id", "log_partition", "log_offset"]
+    sized = rows.select(*place, "log_ts", fn.coalesce("n_members", fn.size("members")).alias("n_members"))
+    return rows.join(lag_at_generations(sized, lag), place, "left")
 
 
 def replays(measured: DataFrame) -> DataFrame:
@@ -82,7 +99,7 @@ def replay_batches(names: Sequence[str]) -> Callable[[Iterable[pa.RecordBatch]],
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plans, groups = Plans(), by_group(batches)
-        yield from in_batches((of[0], one) for of, rows in groups for one in replays_of_group(rows, names, plans))
+        yield from in_batches((of[0], one) for of, rows in groups for one in replays_of_group(as_generations(rows), names, plans))
 
     return run
 

@@ -152,7 +152,8 @@ class Run:
         if direct.sampled or not self._ends_known():
             self._rows |= direct.replay(self._at, comparable(strategies), self._end_times())
         else:
-            self._spark_replays(self._read("group_generations"), strategies, self._read("partition_lag"))
+            generations, steps = self._read("group_generations"), self._read("rebalances")
+            self._spark_replays(generations, steps, strategies, self._read("partition_lag"))
         return self._counted(told), added_kinds([(kind, *row) for seen in kinds.values() for kind, row in seen.items()])
 
     def _clear(self) -> None:
@@ -191,7 +192,7 @@ class Run:
         self._begin("lag")
         lag = self._spark_lag(steps)
         self._begin("replays")
-        self._spark_replays(generations, strategies, lag if self._ends_known() else None)
+        self._spark_replays(generations, steps, strategies, lag if self._ends_known() else None)
 
     def _spark_lag(self, steps: DataFrame) -> DataFrame:
         """The table `partition_lag`."""
@@ -201,9 +202,11 @@ class Run:
         ]
         return self._write("partition_lag", union(parts), fn.min("at").alias("first"), fn.max("at").alias("last"))
 
-    def _spark_replays(self, generations: DataFrame, strategies: Sequence[str] | None, lag: DataFrame | None) -> None:
+    def _spark_replays(
+        self, generations: DataFrame, steps: DataFrame, strategies: Sequence[str] | None, lag: DataFrame | None
+    ) -> None:
         """The tables `replays` and `metrics`."""
-        measured = measured_replays(generations, strategies, lag).persist()
+        measured = measured_replays(generations, steps, strategies, lag).persist()
         self._write("replays", replays(measured))
         self._write("metrics", metrics(measured))
         measured.unpersist()

@@ -141,6 +141,7 @@ REBALANCES = _join(
         assignment=ASSIGNMENT,
         complete=_B,
         settle_ms=_L,
+        subscriptions=ArrayType(_struct(member_id=_S, group_instance_id=_S, topics=ArrayType(_S))),
     ),
 )
 

@@ -1,6 +1,7 @@
 """How long partitions would have stood still under each strategy: what commits show of the group as it ran, scaled.
 
-An eager rebalance stops every partition for one round, a cooperative one those that move, for two. What a round costs a partition
+An eager rebalance stops every partition for one round, a cooperative one those that move, for two; a broker that assigns stops
+those that move, for one. What a round costs a partition
 is a matter of the group (its clients, its poll loop), so it is taken from the silence that was observed.
 """
 
@@ -39,6 +40,7 @@ def _seconds_of_a_round(row: Row, runs: list[Row]) -> float | None:
 def _rounds(row: Row, run: Row) -> int:
     """Partitions stopped times rounds. A strategy of both protocols is counted as `metrics` counts it: as the group runs it."""
     name = run["strategy"]
-    as_it_ran = name == OBSERVED or (name == row["protocol"] and run["mode"] == REPLAY)
+    declared = name == row["protocol"] and run["mode"] == REPLAY and row["protocol_kind"] != "server"
+    as_it_ran = name == OBSERVED or declared
     cooperative = row["protocol_kind"] == "cooperative" if as_it_ran else COOPERATIVE in strategy(name).protocols
     return int(run["revoked"]) * (2 if cooperative else 1)

@@ -113,13 +113,18 @@ def detail(
         more_loads=more_loads(loads, limits.members),
         steps=steps_in_words(history, names)[: limits.listed] if history else [],
         n_steps=len(history.steps) + history.skipped if history else 0,
-        strategies=strategy_rows(listed, observed, group["suggested_strategy"], group["protocol"]) if listed else [],
+        strategies=strategy_rows(listed, observed, group["suggested_strategy"], _declared(group)) if listed else [],
         suggestion=paragraphs(visible_lines(group["suggestion"])),
         suggested=visible(group["suggested_strategy"] or ""),
         migration=paragraphs(visible_lines(group["migration_note"])),
         fidelity=_fidelity(group),
         fidelity_note=visible(group["fidelity_note"] or ""),
     )
+
+
+def _declared(group: Row) -> str | None:
+    """The strategy it runs; a broker's assignor is none of them, whatever its name."""
+    return None if group["protocol_kind"] == "server" else group["protocol"]
 
 
 def visible_lines(text: str | None) -> str:

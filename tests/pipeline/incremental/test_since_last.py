@@ -37,6 +37,19 @@ def count_by_group(rows: list[dict[str, Any]]) -> Counter[str]:
     return Counter(row["group_id"] for row in rows)
 
 
+def generations(found: Pieces) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Those of the audits before the last, and those of the last: records, and epochs of KIP-848 groups."""
+    before = found.updates[-2].positions
+    rows = [{**row, "has_members": bool(row["members"])} for row in rows_of(found.whole, "group_generations")]
+    steps = [row for row in rows_of(found.whole, "rebalances") if row["group_type"] == "consumer"]
+    rows += [{**row, "has_members": row["n_members"] > 0} for row in steps]
+    new = [row["log_offset"] >= before.get(str(row["log_partition"]), 0) for row in rows]
+    old, late = ([row for row, is_new in zip(rows, new, strict=True) if is_new == wanted] for wanted in (False, True))
+    assert any("subscriptions" in row for row in old)
+    assert any("subscriptions" in row for row in late)
+    return old, late
+
+
 def test_tables_in_pieces_are_the_tables_in_one_go(pieces: Pieces, name: str) -> None:
     assert comparable_rows(pieces.out, name) == comparable_rows(pieces.whole, name)
 
@@ -83,11 +96,10 @@ def test_of_earlier_generations_those_are_replayed_again_whose_lag_was_not_settl
     told = pieces.updates[-1]
     assert told.work is not None
     assert told.settled is not None
-    parts = [rows_by_number(pieces.out, "group_generations", number) for number in (1, 2, 3, 4)]
-    old, new = [row for part in parts[:-1] for row in part], parts[-1]
+    old, new = generations(pieces)
     of_all, fresh, known = count_by_group(old + new), count_by_group(new), count_by_group(old)
     late = [row for row in old if row["log_ts"] > told.settled]
-    unsettled, waiting = count_by_group(late), {row["group_id"] for row in late if row["members"]}
+    unsettled, waiting = count_by_group(late), {row["group_id"] for row in late if row["has_members"]}
     on = {group: fresh[group] + max(unsettled[group], min(known[group], 1)) for group in {*fresh} | waiting}
     again = sum(of_all[group] if group in told.redone else on.get(group, 0) for group in of_all)
     assert told.work["replayed"] == again < sum(of_all.values()) / 2
@@ -97,13 +109,14 @@ def test_spark_folds_only_new_records_and_replays_no_groups_without_news(spark_p
     told = spark_pieces.updates[-1]
     news = count_by_group(rows_by_number(spark_pieces.out, "group_generations", 4))
     modern = count_by_group(rows_by_number(spark_pieces.out, "modern_group_records", 4))
-    whole = count_by_group(rows_of(spark_pieces.whole, "group_generations"))
+    old, new = generations(spark_pieces)
+    fresh, whole = count_by_group(new), count_by_group(old + new)
     folded = {group: n for group, n in told.folded.items() if group not in told.redone and group not in modern}
     assert folded == {group: n for group, n in news.items() if group not in told.redone and group not in modern}
     assert set(told.replayed) < set(whole)
     for group, n in told.replayed.items():
         # Before the new ones comes the last one of before.
-        assert n <= (whole[group] if group in told.redone else news.get(group, 0) + 1)
+        assert n <= (whole[group] if group in told.redone else fresh[group] + 1)
 
 
 def test_spark_makes_all_groups_again_once_where_tasks_left_their_states(spark_pieces: Pieces) -> None:

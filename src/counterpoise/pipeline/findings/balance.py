@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from counterpoise.pipeline.advice import COOPERATIVE, change_lines, lag_lines, migration_note
+from counterpoise.pipeline.advice import COOPERATIVE, change_lines, lag_lines
+from counterpoise.pipeline.broker_advice import assigned_by
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row, times
 from counterpoise.pipeline.findings.rebalancing import eager_stops
+from counterpoise.pipeline.folds.replay_fold import OBSERVED
 
 __all__ = ["better_strategy", "idle_members", "lag_on_one_owner", "needless_moves", "topic_skew", "unbalanced"]
 
@@ -51,7 +53,7 @@ def unbalanced(row: Row) -> Finding | None:
         "unbalanced",
         WARNING,
         f"loads are {spread} partitions apart",
-        f"{row['protocol']}: the busiest member owns {spread} partitions more than the idlest ({topic} within one topic); "
+        f"{assigned_by(row)}: the busiest member owns {spread} partitions more than the idlest ({topic} within one topic); "
         f"over the same history another strategy never had them more than {best} apart",
         f"the busiest member decides how fast the group is: it has {spread} partitions more to work on",
         change_lines(row),
@@ -76,12 +78,10 @@ def topic_skew(row: Row) -> Finding | None:
         "topic_skew",
         NOTICE,
         f"within one topic members are {topic} partitions apart",
-        f"{row['protocol']}: loads are {times(spread, 'partitions')} apart in all, but of one topic one member owns {topic} "
+        f"{assigned_by(row)}: loads are {times(spread, 'partitions')} apart in all, but of one topic one member owns {topic} "
         f"partitions more than another; over the same history {wanted} never had that more than {reachable} apart",
         "when that topic is the busy one, few members do its work while the others wait",
-        change_lines(row)
-        if wanted in (row["protocol"], COOPERATIVE)
-        else migration_note(row["protocol"], wanted, row["libraries"] or ()),
+        change_lines(row, None if wanted == row["protocol"] else wanted),
         2.0 * topic,
         {"topic_spread": topic, "reachable": reachable, "spread": spread},
         row["generation_now"],
@@ -98,7 +98,7 @@ def needless_moves(row: Row) -> Finding | None:
         "needless_moves",
         WARNING if needless >= 10 else NOTICE,
         f"{needless} of {moved} moves were needless",
-        f"{row['protocol']}: over {times(row['judged_generations'] or 0, 'generations')} {moved} partitions moved between living "
+        f"{assigned_by(row)}: over {times(_generations(row), 'generations')} {moved} partitions moved between living "
         f"members; plans just as balanced needed {moved - needless}; most in generation {row['needless_generation']}",
         f"{needless} times a partition's state, cache or connection was given up for nothing",
         row["migration_note"] or change_lines(row),
@@ -116,7 +116,7 @@ def better_strategy(row: Row) -> Finding | None:
     return Finding(
         "better_strategy",
         NOTICE if saved < 20 else WARNING,
-        f"{row['suggested_strategy']} would have served better than {row['protocol']}",
+        f"{row['suggested_strategy']} would have served better than {assigned_by(row)}",
         row["suggestion"],
         f"{times(saved, 'partitions')} stopped that need not have" if saved else "uneven loads",
         row["migration_note"] or change_lines(row),
@@ -158,3 +158,8 @@ def _saved(row: Row) -> int:
     runs = {(run["strategy"], run["mode"]): run for run in row["strategies"] or ()}
     observed, found = runs.get(("observed", "replay")), runs.get((row["suggested_strategy"], "closed_loop"))
     return 0 if observed is None or found is None else max(0, observed["revoked"] - found["revoked"])
+
+
+def _generations(row: Row) -> int:
+    """How many were looked at."""
+    return sum(run["generations"] for run in row["strategies"] or () if run["strategy"] == OBSERVED)

@@ -1,4 +1,4 @@
-"""What a leader had before it in one generation: the group as a Problem, rebuilt from that generation's record.
+"""What a leader (or the broker) had before it in one generation: the group as a Problem, rebuilt from the record.
 
 Partition counts are the ones of that moment, not today's: every strategy hands out all partitions of a subscribed topic,
 so a topic has as many as the highest index that was assigned says. Cooperative rounds withhold some: there the claims count
@@ -8,9 +8,10 @@ not exist for the leader.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.model.assemble import assemble_csr, static_rank, subscriber_csr
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.pipeline.folds.causes import identity
 from counterpoise.pipeline.timelines.ownership import Owners, owners_of
 from counterpoise.snapshot.checks import MOST_PARTITIONS
 from counterpoise.wire.consumer_protocol import Subscription
@@ -27,7 +29,7 @@ from counterpoise.wire.user_data import claims
 __all__ = ["Inputs", "Names", "Planned", "inputs_of", "replayable"]
 
 Row = Mapping[str, Any]
-Kind = Literal["eager", "cooperative"]
+Kind = Literal["eager", "cooperative", "server"]
 Claimed = tuple[dict[str, list[int]], int]
 """What a member claims by topic, and the generation of that, -1 for none."""
 _Carried = tuple[Sequence[str], Sequence[str], Int64, Int64, Int64, Int32]
@@ -60,8 +62,8 @@ class Inputs:
     ----------
     group : Names
     problem : Problem
-        The group as arrays, with the claims that members sent; where the protocol sends none (range, roundrobin), what they owned
-        before. Its lag is 0 where unknown, and None where no sample of the log ends came before the generation.
+        The group as arrays, with the claims that members sent; where the protocol sends none (range, roundrobin, KIP-848), what
+        they owned before. Its lag is 0 where unknown, and None where no sample of the log ends came before the generation.
     handed : int32[P]
         Owner by the record, UNOWNED where it hands out nothing.
     observed : int32[P]
@@ -71,7 +73,7 @@ class Inputs:
     client_ids : tuple of str
         By member code.
     kind : str
-        eager or cooperative.
+        eager, cooperative or server.
     lag_unknown : int, optional
         Partitions whose lag is unknown.
     """
@@ -142,13 +144,14 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
     Parameters
     ----------
     row : mapping
-        A row of `group_generations` for which `replayable` holds; with a `lag` (see `lag.lag_at_generations`) or without.
+        A row of `group_generations` (or `epochs.as_generation`) for which `replayable` holds; with a `lag` (see
+        `lag.lag_at_generations`) or without.
     kind : str
-        eager or cooperative.
+        As in `rebalances`: eager, cooperative or server.
     before, following : mapping, optional
         The group's generations around it, for claims nobody sends and for withheld partitions.
     """
-    protocol: Kind = "cooperative" if kind == "cooperative" else "eager"
+    protocol: Kind = "cooperative" if kind == "cooperative" else "server" if kind == "server" else "eager"
     members, claimed = row["members"], _claims(row, protocol, before)
     by_id = {member["member_id"]: member for member in members}
     group = Names(java_order(by_id), ())
@@ -247,10 +250,11 @@ def _lag(group: Names, start: Int64, told: Sequence[Row] | None) -> tuple[Int64 
 def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
     """Member id -> (claims, generation): as it sent them, or what it owned before where the protocol sends none."""
     members = row["members"]
+    if kind == "server":
+        # The broker gives a static member that comes back under another id what it held.
+        return _of_before({m["member_id"]: identity(m) for m in members}, before, identity)
     if before is not None and kind == "eager" and "sticky" not in (row["protocol"] or ""):
-        past, generation = {m["member_id"]: m["assigned"] or () for m in before["members"]}, before["generation"]
-        names = [member["member_id"] for member in members]
-        return {name: (_merged(past[name]), generation) if name in past else ({}, -1) for name in names}
+        return _of_before({m["member_id"]: m["member_id"] for m in members}, before, itemgetter("member_id"))
     sent = {}
     for member in members:
         owned = tuple((entry["topic"], tuple(entry["partitions"])) for entry in member["owned"] or ())
@@ -260,6 +264,13 @@ def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
         found = claims(told, kind)
         sent[member["member_id"]] = (_by_topic(found.owned), found.generation)
     return sent
+
+
+def _of_before(members: Mapping[str, str], before: Row | None, known_as: Callable[[Row], str]) -> dict[str, Claimed]:
+    """What members (id, and what each is known by) held in the generation before."""
+    past = {} if before is None else {known_as(m): m["assigned"] or () for m in before["members"]}
+    generation = -1 if before is None else before["generation"]
+    return {name: (_merged(past[one]), generation) if one in past else ({}, -1) for name, one in members.items()}
 
 
 def _merged(held: Sequence[Row]) -> dict[str, list[int]]:

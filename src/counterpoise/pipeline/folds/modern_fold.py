@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.pipeline.folds.causes import Difference, difference, identity
+from counterpoise.pipeline.folds.subscriptions import assignor_of, nameless, subscriptions
 from counterpoise.pipeline.records.place import POLLED
 from counterpoise.pipeline.timelines.ownership import Owners, changes, owners_of
 
@@ -155,6 +156,8 @@ class ModernFold:
             "group_instance_id": value.get("instance_id"),
             "client_id": value["client_id"],
             "topics": sorted(asked),
+            "named": list(value.get("subscribed_topic_names", ())),
+            "pattern": pattern or None,
             "assignor": value.get("server_assignor"),
         }
 
@@ -248,6 +251,7 @@ class ModernFold:
             "incarnation": self.incarnation,
             "group_type": self._type,
             "protocol_type": self._type,
+            "protocol": None,
             "protocol_kind": "server",
             "kind": kind,
             "cause": why.cause,
@@ -256,15 +260,19 @@ class ModernFold:
             "restarted": why.restarted,
             "detail": why.detail,
             "assignment": [],
+            "subscriptions": None,
             "settle_ms": None,
             **dict.fromkeys(("n_members", "n_static", "n_idle", "n_partitions"), 0),
         }
 
     def _described(self, step: dict[str, Any], members: list[dict[str, Any]]) -> None:
         held = {member["member_id"]: self._targets.get(member["member_id"], []) for member in members}
+        if self._type == "consumer" and (ids := nameless(held, self._unnamed)):
+            words = f"not compared with strategies: no name is known of topic {', '.join(ids)}"
+            step["detail"] = "; ".join(filter(None, (step["detail"], words)))
         counts = [sum(len(entry["partitions"]) for entry in entries) for entries in held.values()]
         step |= {
-            "protocol": next((member["assignor"] for member in members if member.get("assignor")), None),
+            "protocol": assignor_of(members),
             "n_members": len(members),
             "n_static": sum(member["group_instance_id"] is not None for member in members),
             "n_idle": counts.count(0),
@@ -272,4 +280,5 @@ class ModernFold:
             "assignment": [
                 {"member_id": m["member_id"], "client_id": m["client_id"], "assigned": held[m["member_id"]]} for m in members
             ],
+            "subscriptions": subscriptions(members, held, self._regex, self._unnamed) if self._type == "consumer" else None,
         }

@@ -1,4 +1,4 @@
-"""One classic group's generations through every strategy: with the inputs the leader really had, and closed loop.
+"""One group's generations through every strategy: with the inputs its leader (or the broker) really had, and closed loop.
 
 Closed loop: a strategy is fed its own previous result instead of the group's, so that its habits show over time.
 """
@@ -75,8 +75,8 @@ class Replay:
 
     @property
     def declared(self) -> bool:
-        """Whether the group ran this strategy in this generation."""
-        return bool(self.name == self.row["protocol"])
+        """Whether the group ran this strategy in this generation; a broker's assignor is none of them, whatever its name."""
+        return bool(self.name == self.row["protocol"]) and self.inputs.kind != "server"
 
 
 def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -92,7 +92,10 @@ def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
 
 
 def replays_of_group(rows: Iterable[Row], names: Sequence[str], plans: Plans | None = None) -> Iterator[Replay]:
-    """Replays of one group's rows of `group_generations`, in log order; memory is that of three generations, and of `plans`."""
+    """Replays of one group's generations, in log order; memory is that of three generations, and of `plans`.
+
+    `rows` are rows of `group_generations`, and of `epochs.as_generation`.
+    """
     fold = ReplayFold(names, plans=plans)
     for row in rows:
         yield from fold.feed(row)
@@ -144,15 +147,25 @@ class ReplayFold:
             yield from self._replay(self._held, None)
 
     def _replay(self, row: Row, following: Row | None) -> Iterator[Replay]:
-        step = self._fold.feed(row)
+        step = row.get("step") or self._fold.feed(row)
         if row["deleted"] or not row["members"]:
-            self._past, self._before = {}, None
+            if not _crosses(row, following):
+                self._past, self._before = {}, None
+            elif "step" in row:
+                self._fold.inherit(list(self._before["members"]) if self._before is not None else [], row["generation"])
             return
         if step["kind"] in _ROUNDS and replayable(row):
             ahead = following if following is not None and following["members"] and replayable(following) else None
             inputs = inputs_of(row, step["protocol_kind"], self._before, ahead)
             yield from _generation(row, step, inputs, self._names, self._past, self._plans)
         self._before = row
+
+
+def _crosses(row: Row, following: Row | None) -> bool:
+    """Whether the group goes on under the other protocol, with the partitions its members hold: in the same batch of the log."""
+    if following is None or not row["deleted"] or following["deleted"]:
+        return False
+    return ("step" in row) != ("step" in following) and bool(row["log_ts"] == following["log_ts"])
 
 
 def _planned(about: Mapping[str, Any]) -> Planned:
@@ -163,14 +176,14 @@ def _generation(
     row: Row, step: Row, inputs: Inputs, names: Sequence[str], past: dict[str, Planned], plans: Plans
 ) -> Iterator[Replay]:
     """The replays of one generation; `past` is brought up to date. All plans are made first, and measured later."""
-    problem, declared = inputs.problem, row["protocol"]
+    problem, declared = inputs.problem, None if inputs.kind == "server" else row["protocol"]
     second_round = step["kind"] == "cooperative_followup"
     asking = Asking(problem, plans)
     able = [name for name in names if problem.lag is not None or name not in BY_LAG]
     targets = {name: asking.plan(name, problem) for name in able if not second_round or name == declared}
-    optimal, cooperative = targets.get("sticky"), inputs.kind == "cooperative"
+    optimal, cooperative = targets.get("sticky"), inputs.kind != "eager"
     matching = _Matching(inputs)
-    observed = asking.known(_resolved(inputs, targets.get(declared), declared))
+    observed = asking.known(inputs.observed if declared is None else _resolved(inputs, targets.get(declared), declared))
     made = [(OBSERVED, REPLAY, True)]
     asked = [Asked(problem, observed, cooperative, optimal, inputs.duplicates)]
     going_on = _GoingOn(inputs, asking)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
+from counterpoise.pipeline.folds.epochs import as_generations
 from counterpoise.pipeline.folds.fold_state import from_text, to_text
 from counterpoise.pipeline.folds.replay_fold import ReplayFold
 from counterpoise.pipeline.folds.replay_memo import Plans
@@ -64,7 +65,8 @@ def fold_replays(generations: DataFrame, states: DataFrame | None, names: Sequen
     Parameters
     ----------
     generations : DataFrame
-        New ones with their `lag` and, before them, the last one of each group that has a state.
+        As `replays.replay_inputs` gives them: new ones with their `lag` and, before them, the last one of each group that has a
+        state.
     states : DataFrame, optional
         `REPLAY_STATES` of their groups, as far as there are any.
     names : sequence of str
@@ -142,7 +144,7 @@ def _replays_of(
     fold = ReplayFold(names, None if saved is None else from_text(saved["state"]), plans)
     finished = None if saved is None else saved["finished_ts"]
     pending = Pending()
-    for row in generations:
+    for row in as_generations(generations):
         finished = finished if fold.last is None else fold.last["log_ts"]
         for replay in fold.feed(row):
             for batch in pending.add(group[0], replay):

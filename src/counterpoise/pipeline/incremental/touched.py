@@ -83,7 +83,7 @@ def find_touched(
     since : mapping
         As in `Touched`.
     generations : collection of Group
-        With new classic generations.
+        With new records of their own, which may be generations.
     states : States
     clusters : mapping
         Name -> moments.

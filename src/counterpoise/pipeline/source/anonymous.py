@@ -61,20 +61,27 @@ def _column(name: str, column: Column, table: DataFrame, salt: str) -> Column:
         return fn.transform(column, _hash(_LISTS[name], salt))
     if name == "assignment":
         return fn.transform(column, lambda member: _member(member, ("member_id", "client_id"), ("assigned",), salt))
+    if name == "subscriptions":
+        return fn.transform(column, lambda member: _asking(member, ("member_id", "group_instance_id"), salt))
     if name == "members":
         return fn.transform(column, lambda member: _whole_member(member, salt))
     return column
 
 
 def _whole_member(member: Column, salt: str) -> Column:
-    hidden = _member(
+    hidden = _asking(
         member,
         ("member_id", "group_instance_id", "client_id", "client_host", "rack_id"),
-        ("owned", "assigned"),
         salt,
+        ("owned", "assigned"),
     )
-    hidden = hidden.withField("topics", fn.transform(member["topics"], _hash("topic", salt)))
     return hidden.withField("user_data", fn.lit(None).cast("binary"))
+
+
+def _asking(member: Column, names: tuple[str, ...], salt: str, held: tuple[str, ...] = ()) -> Column:
+    """A member with the topics it asked for."""
+    topics = fn.transform(member["topics"], _hash("topic", salt))
+    return _member(member, names, held, salt).withField("topics", topics)
 
 
 def _member(member: Column, names: tuple[str, ...], held: tuple[str, ...], salt: str) -> Column:

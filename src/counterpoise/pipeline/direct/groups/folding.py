@@ -21,6 +21,7 @@ from counterpoise.pipeline.direct.files.one_file import OneFile
 from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA
 from counterpoise.pipeline.direct.groups.kicks import Kicks
 from counterpoise.pipeline.direct.groups.steps_taken import STEPS, DealtHeld, StepsTaken
+from counterpoise.pipeline.folds.epochs import as_generation, is_epoch
 from counterpoise.pipeline.folds.history import History
 from counterpoise.pipeline.folds.modern_fold import NAMES
 from counterpoise.pipeline.rebalances import StepsFold
@@ -30,7 +31,7 @@ from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.wire.offsets_topic import decode_record
 
-__all__ = ["Folded", "Folding", "InOrder", "micros", "step_size"]
+__all__ = ["Folded", "Folding", "InOrder", "epochs_of", "micros", "step_size"]
 
 _STEPS = arrow_schema(StructType(REBALANCES.fields[1:]))
 _NOTHING: Mapping[str, Any] = dict.fromkeys(_STEPS.names)
@@ -77,6 +78,11 @@ class Folded:
         if figures:
             more = {"causes": list(figures["causes"].items()), "libraries": libraries and sorted(libraries)}
             self.figures[group] = {**figures, **more}
+
+    def epoch(self, row: Mapping[str, Any]) -> None:
+        """Take in a generation that was no record of its own."""
+        if row["members"]:
+            self.generations.append((row["group_id"], micros(row["log_ts"])))
 
     def generation(self, row: Mapping[str, Any]) -> None:
         """Take in a generation that has members."""
@@ -126,10 +132,10 @@ class Folding:
         }
 
     def fold(self, records: Iterable[pa.RecordBatch], hand: Callable[[Row], None] | None = None) -> Folded:
-        """The records of one bucket, as `rest.in_log_order` gives them; `hand` is called with every generation."""
+        """The records of one bucket, as `rest.in_log_order` gives them; `hand` is called with every generation, as it comes."""
         found, taken = Folded(STEPS.empty_table()), StepsTaken(self._folder)
         for group, rows in groupby(self._decoded(records, found, hand), key=lambda row: str(row["group_id"])):
-            history, steps = History(), InOrder(StepsFold())
+            history, steps = History(), InOrder(StepsFold(begun=epochs_of(group, found, hand)))
             for step in steps.to_the_end(self._named(rows)):
                 row = {**_NOTHING, **step, "group_id": group}
                 history.add(row)
@@ -177,6 +183,19 @@ class Folding:
                 yield {"record_type": NAMES, "payload": json.dumps(known), "deleted": False}
             told |= ids
             yield row
+
+
+def epochs_of(group: str, found: Folded, hand: Callable[[Row], None] | None) -> Callable[[Mapping[str, Any]], None]:
+    """For `StepsFold`: generations of a KIP-848 group become known, and are handed on like those that are records."""
+
+    def take(step: Mapping[str, Any]) -> None:
+        if is_epoch(step):
+            row = as_generation({**step, "group_id": group})
+            found.epoch(row)
+            if hand is not None:
+                hand(row)
+
+    return take
 
 
 def step_size(step: Mapping[str, Any]) -> int:

@@ -94,7 +94,7 @@ def groups_at_work(
         name: Moments(moment(one.final_until), first_after(looked.instants[name], moment(one.sampled_to)))
         for name, one in was.items()
     }
-    found = find_touched(since, classic, states, moments, named, _of_new_topics(out, was, looked.now))
+    found = find_touched(since, classic | modern, states, moments, named, _of_new_topics(out, was, looked.now))
     redone = _groups(view, "redone", found.redone) if found.redone else None
     if found.redone:
         view.redo(found.redone)

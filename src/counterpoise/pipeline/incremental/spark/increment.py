@@ -25,7 +25,7 @@ from counterpoise.pipeline.incremental.spark.new_records import Decoded, decode_
 from counterpoise.pipeline.incremental.view import View
 from counterpoise.pipeline.ranking import findings
 from counterpoise.pipeline.rebalances import group_records
-from counterpoise.pipeline.replays import replay_inputs
+from counterpoise.pipeline.replays import epochs_of, replay_inputs
 from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.schemas import METRICS, REBALANCES, REPLAYS, TABLES
 from counterpoise.pipeline.source.capture import Capture
@@ -185,15 +185,27 @@ class Increment:
                 self._view.before("group_generations").drop("date").join(places, [*GROUP_KEY, *_PLACE], "left_semi")
             )
         sampled = any(capture.log_ends is not None for capture in self._captures.values())
+        epochs = self._epochs(told)
         if told is not None:
-            rows = self._view.aside("generations-to-replay", rows)
-        inputs = replay_inputs(rows, self._view.whole("partition_lag") if sampled else None)
+            rows, epochs = self._view.aside("generations-to-replay", rows), self._view.aside("epochs-to-replay", epochs)
+        inputs = replay_inputs(rows, epochs, self._view.whole("partition_lag") if sampled else None)
         out = self._keep(fold_replays(inputs, told, self._names))
         measured = out.where("state is null")
         for name, schema in (("replays", REPLAYS), ("metrics", METRICS)):
             self._view.stage(name, measured.where("not open").select(*schema.names))
             self._stage_open(name, measured.where("open").select(*schema.names), self._replayed)
         self._save("replays", out.where("state is not null").select(*REPLAY_STATES.names), states, self._replayed)
+
+    def _epochs(self, told: DataFrame | None) -> DataFrame:
+        """The epochs to replay: those of groups with a state from the one on that it stands at, of others all."""
+        epochs = epochs_of(self._view.whole("rebalances"))
+        if told is None:
+            return epochs
+        columns, place = epochs.columns, fn.struct(*_PLACE)
+        stands = fn.struct(fn.col("last_partition").alias(_PLACE[0]), fn.col("last_offset").alias(_PLACE[1]))
+        states = fn.broadcast(told.select(*GROUP_KEY, stands.alias("stands")))
+        joined = _only(epochs, self._replayed).join(states, GROUP_KEY, "left")
+        return joined.where(fn.col("stands").isNull() | (place >= fn.col("stands"))).select(*columns)
 
     def _report(self) -> None:
         self._begin("report")

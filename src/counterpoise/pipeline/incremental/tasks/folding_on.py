@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.direct.files.day_rows import DayRows
-from counterpoise.pipeline.direct.groups.folding import Folded, Folding, step_size
+from counterpoise.pipeline.direct.groups.folding import Folded, Folding, epochs_of, step_size
 from counterpoise.pipeline.direct.groups.held import STEP_COLUMNS
 from counterpoise.pipeline.incremental.folded import STEP_STATES
 from counterpoise.pipeline.incremental.kept.kept_file import Kept, KeptFile, StatesFile, kept_rows, kept_states
@@ -128,7 +128,7 @@ class FoldingOn(Folding):
         again : mapping
             Group that is made again -> its rows that are stored, in the order of the log.
         hand : callable
-            Is called with every generation of `records`.
+            Is called with every generation of `records`, and with those of KIP-848 groups that are made again.
 
         Returns
         -------
@@ -138,13 +138,16 @@ class FoldingOn(Folding):
             Group -> up to when its rows of `partition_lag` are final, where that is before all others'.
         """
         folded, settled = Folded(before.steps), dict[str, int]()
-        known = {group: GroupState(group, folded.kicks, *texts[:2]) for group, texts in before.states.items()}
+        known = {
+            group: GroupState(group, folded.kicks, *texts[:2], epochs_of(group, folded, hand))
+            for group, texts in before.states.items()
+        }
         finished: list[pa.RecordBatch | None] = []
         unfinished: list[pa.RecordBatch | None] = []
         rows_: list[dict[str, Any]] = []
         decoded = groupby(self._decoded(records, folded, hand), key=lambda row: str(row["group_id"]))
         for group, rows in _each(decoded, {*known, *again}):
-            state = known.get(group) or GroupState(group, folded.kicks)
+            state = known.get(group) or GroupState(group, folded.kicks, begun=epochs_of(group, folded, hand))
             for step in state.steps.feed(self._named(self._counted(_with(rows, again.get(group, ()), folded)))):
                 row = {**_NOTHING, **step, "group_id": group}
                 state.add(row)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from counterpoise.pipeline.direct.groups.folding import InOrder, micros
@@ -42,13 +42,22 @@ class GroupState:
     group : str
     kicks : Kicks
         Gets to know what the group brings along.
+    begun : callable, optional
+        As in `StepsFold`.
     """
 
-    def __init__(self, group: str, kicks: Kicks, fold: str | None = None, rest: str | None = None) -> None:
+    def __init__(
+        self,
+        group: str,
+        kicks: Kicks,
+        fold: str | None = None,
+        rest: str | None = None,
+        begun: Callable[[Step], None] | None = None,
+    ) -> None:
         self._group, self._kicks = group, kicks
         saved = {} if rest is None else from_text(rest)
         self.history = KeptHistory(saved.get("history"))
-        self.steps = InOrder(StepsFold(None if fold is None else from_text(fold)), saved.get("waiting", ()))
+        self.steps = InOrder(StepsFold(None if fold is None else from_text(fold), begun), saved.get("waiting", ()))
         self.kinds: Counter[Kind] = Counter({(kind, cause, missed): n for kind, cause, missed, n in saved.get("kinds", ())})
         self.last_step: int | None = saved.get("last_step")
         self.libraries: set[str] = set(saved.get("libraries", ()))

@@ -130,6 +130,8 @@ def _replay(of: ToReplay, number: int, final: _Measured, unsettled: _Measured, s
         again = Again.of(before[group]) if group in before else Again()
         was = of.news.was_settled
         old = (row if was is not None and micros(row["log_ts"]) <= was else asked(row) for row in again.rows)
+        if group in stored:  # which is in memory anyhow; its records and its epochs do not come in one order
+            new = iter(sorted(new, key=_place))
         rows = counted(chain(old, map(asked, merge(stored.get(group, ()), new, key=_place))))
         kept.append(replays_on(again, rows, of.strategies, plans_so_far(), of.news.settled, tell).kept(group))
 

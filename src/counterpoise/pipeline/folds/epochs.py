@@ -1,0 +1,56 @@
+"""Epochs of KIP-848 groups as generations, so that strategies can be asked what they would have done in the broker's place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+__all__ = ["EPOCH_TYPE", "as_generation", "as_generations", "is_epoch"]
+
+Row = Mapping[str, Any]
+_ENDED = ("deleted", "migrated")
+EPOCH_TYPE = "consumer"
+"""Of groups: their assignor is the broker, and their members consume partitions. Each of their steps is a generation."""
+_OF_STEP = ("incarnation", "kind", "protocol_kind", "generation")
+
+
+def is_epoch(step: Row) -> bool:
+    """Whether a row of `rebalances` is a generation of a KIP-848 group."""
+    return bool(step["group_type"] == EPOCH_TYPE)
+
+
+def as_generation(step: Row) -> dict[str, Any]:
+    """A row of `rebalances` for which `is_epoch` holds, as a row of `group_generations` with its `step`.
+
+    Parameters
+    ----------
+    step : mapping
+        With its `group_id`, and with a `lag` or without.
+
+    Notes
+    -----
+    Where `subscriptions` is null nobody knows what members asked for: such a generation is not `replayable`. What members hold
+    is no part of their records: it is what the generation before gave them.
+    """
+    asked = {one["member_id"]: one for one in step["subscriptions"] or ()}
+    members = []
+    for member in step["assignment"] or ():
+        own = asked.get(member["member_id"], {"group_instance_id": None, "topics": None})
+        members.append({**member, "group_instance_id": own["group_instance_id"], "topics": own["topics"]})
+    return {
+        **{name: step[name] for name in ("group_id", "log_partition", "log_offset", "log_ts", "generation", "protocol")},
+        "protocol_type": "consumer",
+        "leader": None,
+        "leader_library": None,
+        "state_ts": None,
+        "deleted": step["kind"] in _ENDED,
+        "members": members,
+        "lag": step.get("lag"),
+        "step": {name: step[name] for name in _OF_STEP},
+    }
+
+
+def as_generations(rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows of `group_generations` as they are, and rows of `rebalances` among them as generations."""
+    for row in rows:
+        yield row if row.get("group_type") is None else as_generation(row)

@@ -1,0 +1,181 @@
+"""Groups whose assignor is the broker (KIP-848) through every strategy: with what the broker had before it, and closed loop."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from counterpoise.pipeline.folds.epochs import as_generation, is_epoch
+from counterpoise.pipeline.folds.modern_fold import NAMES
+from counterpoise.pipeline.folds.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY, Replay, replays_of_group
+from counterpoise.pipeline.rebalances import StepsFold, steps_of_group
+from counterpoise.pipeline.records.generations import generation_rows
+from counterpoise.pipeline.records.modern import modern_rows
+from tests.pipeline.conftest import SHOP
+from tests.pipeline.rows import NAMED, created, epoch, generation, member, member_848, modern, target, tombstone
+
+ASKED = ("range", "sticky", "cooperative-sticky")
+Row = dict[str, Any]
+
+
+def generations(*rows: Row) -> list[Row]:
+    """All generations of one group: those that are records, and those that are told by many."""
+    found: list[Row] = []
+
+    def begun(step: Any) -> None:
+        if is_epoch(step):
+            found.append(as_generation({**step, "group_id": "g"}))
+
+    fold = StepsFold(begun=begun)
+    for row in rows:
+        list(fold.feed(row))
+        if row["record_type"] is None:
+            found.append(row)
+    return found
+
+
+def replayed(*rows: Row) -> dict[tuple[int, str, str], Replay]:
+    return {(r.row["generation"], r.name, r.mode): r for r in replays_of_group(generations(*rows), ASKED)}
+
+
+def two_members() -> list[Row]:
+    return [
+        NAMED,
+        modern(5, member_848("m1", "t"), "m1"),
+        *epoch(2, {"m1": [0, 1, 2, 3]}),
+        modern(5, member_848("m2", "t"), "m2", seconds=10),
+        *epoch(3, {"m1": [0, 1], "m2": [2, 3]}, seconds=10),
+    ]
+
+
+def test_every_strategy_is_asked_what_it_would_have_done_in_the_brokers_place() -> None:
+    seen = replayed(*two_members())
+    modes = [(OBSERVED, REPLAY), *((name, mode) for name in ASKED for mode in (REPLAY, CLOSED_LOOP))]
+    assert sorted(seen) == sorted((n, name, mode) for n in (2, 3) for name, mode in modes)
+    inputs = seen[3, "sticky", REPLAY].inputs
+    assert inputs.problem.previous_owner.tolist() == [0, 0, 0, 0]
+    assert (inputs.handed.tolist(), inputs.observed.tolist(), inputs.client_ids) == ([0, 0, 1, 1], [0, 0, 1, 1], ("m1", "m2"))
+    assert {replay.step["protocol_kind"] for replay in seen.values()} == {"server"}
+
+
+def test_a_member_of_such_a_group_gives_up_only_what_moves_while_an_eager_strategy_stops_all() -> None:
+    seen = replayed(*two_members())
+    figures = {name: seen[3, name, REPLAY].metrics for name in (OBSERVED, *ASKED)}
+    assert {name: found.revoked for name, found in figures.items()} == {
+        OBSERVED: 2,
+        "range": 4,
+        "sticky": 4,
+        "cooperative-sticky": 2,
+    }
+    assert (figures[OBSERVED].moved, figures[OBSERVED].min_moves, figures[OBSERVED].sticky) == (2, 2, True)
+
+
+def test_a_broker_that_moves_more_than_it_must_is_found_out() -> None:
+    seen = replayed(*two_members(), *epoch(4, {"m1": [2, 3], "m2": [0, 1]}, seconds=20))[4, OBSERVED, REPLAY].metrics
+    assert (seen.moved, seen.min_moves, seen.balanced, seen.sticky) == (4, 0, True, False)
+
+
+def test_what_the_broker_calls_range_is_not_said_to_be_the_strategy_of_that_name() -> None:
+    seen = replayed(NAMED, modern(5, member_848("m1", "t", assignor="range"), "m1"), *epoch(2, {"m1": [0, 1]}))
+    assert [(replay.declared, replay.matches) for replay in seen.values()] == [(False, True)] * 7
+
+
+def test_a_static_member_that_is_back_under_another_id_has_what_it_held() -> None:
+    gone = [{**modern(kind, None, "m1", seconds=5), "deleted": True} for kind in (5, 7)]
+    rows = [
+        NAMED,
+        modern(5, member_848("m1", "t", instance="i"), "m1"),
+        *epoch(2, {"m1": [0, 1]}),
+        *gone,
+        modern(5, member_848("m9", "t", instance="i"), "m9", seconds=5),
+        modern(5, member_848("m2", "t"), "m2", seconds=5),
+        *epoch(3, {"m9": [0], "m2": [1]}, seconds=5),
+    ]
+    found = replayed(*rows)[3, OBSERVED, REPLAY]
+    assert list(found.inputs.group.member_ids) == ["m2", "m9"]
+    assert found.inputs.problem.previous_owner.tolist() == [1, 1]
+    assert (found.metrics.moved, found.metrics.kept) == (1, 1)
+
+
+def test_a_pattern_is_resolved_as_the_broker_had_it() -> None:
+    rows = [
+        NAMED,
+        modern(5, member_848("m1", pattern="t.*"), "m1"),
+        modern(16, json.dumps({"regex": "t.*", "topics": ["t"]})),
+        modern(5, member_848("m2", "t", "u"), "m2"),
+        modern(7, target(0), "m1"),
+        modern(7, json.dumps({"topic_partitions": [json.loads(target(0, topic_id="id-of-u"))["topic_partitions"][0]]}), "m2"),
+        modern(6, json.dumps({"assignment_epoch": 2})),
+    ]
+    problem = replayed(*rows)[2, "sticky", REPLAY].inputs.problem
+    assert problem.subscriber_start.tolist() == [0, 2, 3]
+    assert problem.subscriber.tolist() == [0, 1, 1]
+
+
+def test_where_a_topic_has_no_name_nobody_knows_who_asked_for_it_and_no_strategy_is_asked() -> None:
+    unnamed = two_members()[1:]
+    assert replayed(*unnamed) == {}
+    assert [step["subscriptions"] for step in steps_of_group(unnamed)] == [None, None]
+    said = "not compared with strategies: no name is known of topic id-of-t"
+    assert [step["detail"].endswith(said) for step in steps_of_group(unnamed)] == [True, True]
+    assert {n for n, *_ in replayed(*unnamed[:3], NAMED, *unnamed[3:])} == {3}
+
+
+def test_an_upgraded_group_goes_on_with_the_partitions_it_had_and_so_does_a_downgraded_one() -> None:
+    up = [
+        created(),
+        generation(4, member("a-1", {"t": [0, 1, 2, 3]})),
+        tombstone(seconds=5),
+        NAMED,
+        modern(5, member_848("a", "t"), "a-1", seconds=5),
+        *epoch(5, {"a-1": [0, 1, 2, 3]}, seconds=5),
+        modern(5, member_848("b", "t"), "b-1", seconds=6),
+        *epoch(6, {"a-1": [0, 1], "b-1": [2, 3]}, seconds=6),
+    ]
+    seen = replayed(*up)
+    assert [seen[n, OBSERVED, REPLAY].metrics.kept for n in (4, 5, 6)] == [0, 4, 2]
+    assert [seen[n, "sticky", CLOSED_LOOP].metrics.kept for n in (4, 5, 6)] == [0, 4, 2]
+    down = [*up, modern(3, None, seconds=7), generation(7, member("a-1", {"t": [0, 1]}), member("b-1", {"t": [2, 3]}), seconds=7)]
+    again = replayed(*down)[7, OBSERVED, REPLAY]
+    assert (again.metrics.kept, again.metrics.moved, again.step["kind"]) == (4, 0, "rebalance")
+    whole = {step["log_offset"]: step["incarnation"] for step in steps_of_group(down)}
+    found = list(replays_of_group(generations(*down), ASKED))
+    assert len(found) == 28
+    assert [one.step["incarnation"] for one in found] == [whole[one.row["log_offset"]] for one in found]
+
+
+def test_a_group_that_was_deleted_begins_again_with_nothing() -> None:
+    later = [*two_members(), modern(3, None, seconds=11), modern(5, member_848("m1", "t"), "m1", seconds=99)]
+    found = list(replays_of_group(generations(*later, *epoch(2, {"m1": [0, 1]}, seconds=99)), ASKED))
+    mine = [one for one in found if one.step["incarnation"] == 1]
+    assert {(one.name, one.metrics.kept, one.metrics.moved) for one in mine} == {(name, 0, 0) for name in (OBSERVED, *ASKED)}
+
+
+@pytest.fixture(scope="module")
+def recorded(raw: pa.RecordBatch) -> dict[str, list[Row]]:
+    """The KIP-848 groups of the capture, with the names of their topics."""
+    topics = json.loads((SHOP / "topics.json").read_text(encoding="utf-8"))
+    names = {about["topic_id"]: topic for topic, about in topics.items()}
+    found: dict[str, list[Row]] = {}
+    for row in [*({**one, "record_type": None} for one in generation_rows(raw)), *modern_rows(raw)]:
+        found.setdefault(row["group_id"], []).append(row)
+    head = {"record_type": NAMES, "payload": json.dumps(names), "deleted": False}
+    mine = {group: sorted(rows, key=lambda row: row["log_offset"]) for group, rows in found.items()}
+    return {group: [head, *rows] for group, rows in mine.items() if any(row["record_type"] == 6 for row in rows)}
+
+
+def test_moves_of_recorded_epochs_are_those_of_their_steps_and_the_brokers_plan_is_proven(recorded: dict[str, list[Row]]) -> None:
+    count = 0
+    for rows in recorded.values():
+        steps = {step["log_offset"]: step for step in steps_of_group(rows)}
+        found = [one for one in replays_of_group(generations(*rows), ASKED) if one.name == OBSERVED]
+        assert [one.row["log_offset"] for one in found] == sorted(steps)
+        for one in found:
+            step, figures = steps[one.row["log_offset"]], one.metrics
+            assert (figures.moved, figures.kept) == (step["n_moved"], step["n_kept"])
+            assert (figures.balanced, figures.sticky, figures.unassigned) == (True, True, 0)
+            count += 1
+    assert (sorted(recorded), count) == (["catalog-watcher", "recommendations"], 11)
