@@ -17,8 +17,10 @@ from counterpoise.pipeline.schemas import GROUP_REPORT
 AT = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 
 
-def run(strategy: str, mode: str, *, moved: int = 4, revoked: int = 4, spread: int = 1) -> dict[str, Any]:
-    figures = {"moved": moved, "revoked": revoked, "spread_peak": spread, "topic_spread_peak": 1}
+def run(
+    strategy: str, mode: str, *, moved: int = 4, revoked: int = 4, spread: int = 1, seconds: float | None = None
+) -> dict[str, Any]:
+    figures = {"moved": moved, "revoked": revoked, "spread_peak": spread, "topic_spread_peak": 1, "stopped_seconds": seconds}
     return {"strategy": strategy, "mode": mode, **figures, "balanced": 5, "generations": 5}
 
 
@@ -58,6 +60,7 @@ def healthy(**changes: Any) -> dict[str, Any]:
         "storm_clients": [],
         "sync_latency_ms_max": 40,
         "sync_latency_ms_p50": 4.0,
+        "sync_latency_ts": AT,
         "commits": 1000,
         "commits_without_owner": 0,
         "committed_partitions": 12,
@@ -93,19 +96,35 @@ CASES: dict[str, dict[str, Any]] = {
     "idle_members": {"idle_now": 2, "idle_clients": ["c-4", "c-5"], "members_now": 6, "partitions_now": 4},
     "unbalanced": {"protocol": "range", "spread_now": 9, "topic_spread_now": 3},
     "topic_skew": {"topic_spread_now": 4},
-    "needless_moves": {"needless_moves": 12, "observed_moved": 30, "needless_generation": 4},
+    "needless_moves": {"needless_moves": 12, "observed_moved": 30, "needless_generation": 4, "needless_ts": AT},
     "better_strategy": {"suggested_strategy": "cooperative-sticky", "suggestion": "fewer moves", "migration_note": "do this"},
-    "lag_on_one_owner": {"lag_now": 5000, "lag_owner_share": 0.95, "lag_owner": "c-1"},
+    "lag_on_one_owner": {
+        "lag_now": 5000,
+        "lag_owner_share": 0.95,
+        "lag_owner": "c-1",
+        "lag_partitions": [{"topic": "orders", "partition": 3, "lag": 4100}],
+    },
     "storm": {"storm_rebalances": 7, "storm_clients": ["c-1"]},
     "eager_stops": EAGER,
-    "failed_generations": {"failed_generations": 3, "failed_generation": 4},
+    "failed_generations": {"failed_generations": 3, "failed_generation": 4, "failed_ts": AT},
     "slow_leader": {"sync_latency_ms_max": 1500, "sync_latency_generation": 6, "slow_leader": "c-1"},
     "static_membership": {"restarts": 5, "leaves": 5, "restart_clients": ["c-1"]},
     "flapping": {"leaves": 9, "members_peak": 3, "leave_clients": ["c-1"]},
-    "polled_too_late": {"poll_kicks": 2, "poll_kick_clients": ["c-1"], "poll_kick_generation": 4, "poll_interval_ms": 300_000},
+    "polled_too_late": {
+        "poll_kicks": 2,
+        "poll_kick_clients": ["c-1"],
+        "poll_kick_generation": 4,
+        "poll_interval_ms": 300_000,
+        "poll_kick_ts": AT,
+    },
     "dead_group": {"state": "empty", "lag_now": 46038},
     "simple_consumer": {"group_type": "simple"},
-    "commits_by_nobody": {"commits_without_owner": 6},
+    "commits_by_nobody": {
+        "commits_without_owner": 9,
+        "partitions_without_owner": 7,
+        "unowned_commits": [{"topic": "orders", "partition": 3, "commits": 2}, {"topic": "orders", "partition": 0, "commits": 1}],
+        "unowned_generation": 4,
+    },
     "low_fidelity": {"replay_fidelity": 0.5, "fidelity_note": "ties"},
     "incomplete_history": {"complete": False},
 }
@@ -139,7 +158,7 @@ def test_a_rule_finds_its_case(kind: str) -> None:
     assert (finding.group_id, finding.cluster) == ("g", "default")
     assert all((finding.title, finding.evidence, finding.cost, finding.action))
     assert finding.numbers
-    assert (finding.generation, finding.at) != (None, None)
+    assert finding.at == AT
 
 
 def test_members_are_named_where_it_is_about_them() -> None:
@@ -147,6 +166,30 @@ def test_members_are_named_where_it_is_about_them() -> None:
     for kind in about:
         (finding,) = (one for one in findings_of(healthy(**CASES[kind])) if one.kind == kind)
         assert "c-" in finding.evidence, kind
+
+
+def test_partitions_with_commits_by_nobody_are_named_and_the_rest_is_counted() -> None:
+    told = CASES["commits_by_nobody"]
+    (many,) = findings_of(healthy(**told))
+    assert "that time: orders-3 (2), orders-0 (1) and 5 partitions more; most after generation 4" in many.evidence
+    (few,) = findings_of(healthy(**told | {"partitions_without_owner": 2}))
+    assert "that time: orders-3 (2), orders-0 (1); most after" in few.evidence
+
+
+def test_the_partitions_that_are_behind_are_named() -> None:
+    (found,) = findings_of(healthy(**CASES["lag_on_one_owner"]))
+    assert found.evidence == "5000 records behind in all, 4750 of them with c-1, most on orders-3 (4100)"
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(60.0, ": about 52 of 60 partition-seconds"), (None, "")])
+def test_what_a_better_strategy_saves_is_told_in_time_where_stops_were_seen(seconds: float | None, told: str) -> None:
+    runs = [
+        run("observed", "replay", revoked=60, seconds=seconds),
+        run("sticky", "closed_loop", revoked=8, seconds=None if seconds is None else 8.0),
+    ]
+    wanted = {"suggested_strategy": "sticky", "suggestion": "fewer stops", "strategies": runs}
+    (found,) = (one for one in findings_of(healthy(**wanted)) if one.kind == "better_strategy")
+    assert found.cost == f"52 partitions stopped that need not have{told}"
 
 
 def test_times_in_words_have_their_day_and_are_utc_whatever_zone_the_row_came_in() -> None:
@@ -222,6 +265,14 @@ def test_a_stop_that_nobody_saw_the_end_of_is_no_stop_of_0_seconds() -> None:
     assert finding.numbers == {"rebalances": 5, "revoked": 60, "moved": 4}
 
 
+@pytest.mark.parametrize("kind", ["storm", "flapping"])
+def test_who_can_be_static_is_told_how_and_nobody_else(kind: str) -> None:
+    share = {"group_type": "share", "protocol_type": "share", "protocol_kind": "server"}
+    for changes, told in (({}, True), (share, False), ({"static_now": 3}, False)):
+        (finding,) = (one for one in findings_of(healthy(**CASES[kind] | changes)) if one.kind == kind)
+        assert ("group.instance.id=" in finding.action) is told, changes
+
+
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -243,6 +294,7 @@ def test_a_stop_that_nobody_saw_the_end_of_is_no_stop_of_0_seconds() -> None:
         ("flapping", {"leaves": 5, "members_peak": 3}),
         ("storm", {"storm_rebalances": None}),
         ("failed_generations", {"failed_generations": 0}),
+        ("failed_generations", {"failed_generations": 3, "protocol_kind": "server", "group_type": "consumer"}),
         ("polled_too_late", {"poll_kicks": 0, "poll_interval_ms": 300_000}),
         ("simple_consumer", {"group_type": "share"}),
         ("dead_group", {"state": "deleted"}),

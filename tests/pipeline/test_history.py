@@ -12,7 +12,16 @@ ALL = {"t": [0, 1]}
 
 
 def summed(*rows: dict[str, Any]) -> dict[str, Any]:
-    keys = ("missed_generations", "sync_latency_ms", "n_moved", "leader", "leader_library", "protocol_kind", "protocol")
+    keys = (
+        "missed_generations",
+        "sync_latency_ms",
+        "n_moved",
+        "n_withheld",
+        "leader",
+        "leader_library",
+        "protocol_kind",
+        "protocol",
+    )
     return history_of(dict.fromkeys(keys) | step for step in steps_of_group(rows))
 
 
@@ -61,8 +70,25 @@ def test_idle_members_count_when_the_pair_is_done() -> None:
         generation(3, member("a-1", {"t": [0]}, owned={"t": [0]}), member("b-1", {"t": [1]}), protocol=coop),
     ]
     assert summed(*rows)["idle_peak"] == 0
+    first = summed(*rows[:3])
+    assert (first["idle_peak"], first["idle_now"], first["idle_clients"]) == (0, 0, []), "the recording ends between the rounds"
     idle = summed(created(), generation(1, member("a-1", {"t": [0]}), member("b-1", {"t": [1]}), member("c-1", {})))
     assert (idle["idle_peak"], idle["idle_now"], idle["idle_clients"]) == (1, 1, ["c"])
+
+
+def test_a_newcomer_for_whom_nothing_is_withheld_is_idle_at_once_and_so_is_who_was_before() -> None:
+    """Three members for two partitions: no second round comes. Then a fourth, while a partition is taken from one for another."""
+    coop, held = "cooperative-sticky", (member("a-1", {"t": [0]}, owned={"t": [0]}), member("b-1", {"t": [1]}, owned={"t": [1]}))
+    rows = [created(), generation(1, *held, protocol=coop), generation(2, *held, member("c-1", {}), protocol=coop)]
+    told = summed(*rows)
+    assert (told["idle_peak"], told["idle_now"], told["idle_clients"]) == (1, 1, ["c"])
+    waits = [held[0], member("b-1", {}, owned={"t": [1]}), member("c-1", {}), member("d-1", {})]
+    told = summed(*rows, generation(3, *waits, protocol=coop))
+    assert (told["idle_peak"], told["idle_now"], told["idle_clients"]) == (1, 2, ["b", "c"])
+
+
+def test_the_tombstone_of_a_group_that_was_not_seen_says_no_type() -> None:
+    assert (summed(tombstone())["group_type"], summed(created(), tombstone())["group_type"]) == (None, "classic")
 
 
 def test_the_slowest_leader_is_named() -> None:

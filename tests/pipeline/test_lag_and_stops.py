@@ -10,10 +10,13 @@ from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as fn
 
 from counterpoise.model import lag as model_lag
+from counterpoise.pipeline.direct.groups.group_sums import GroupStops
+from counterpoise.pipeline.direct.groups.stop_rows import COLUMNS
 from counterpoise.pipeline.lag import partition_lag
 from counterpoise.pipeline.stops import stops, stops_by_group
 from tests.pipeline.conftest import Audited
@@ -261,6 +264,32 @@ def test_a_stop_without_a_commit_before_or_after_it_is_unknown_and_not_0(spark: 
     assert seen == {(0, 1): None, (1, 1): None, (0, 2): 2.0, (1, 2): None, (0, 3): None, (1, 3): None}
     row = stops_by_group(found.where("generation = 3")).collect()[0]
     assert (row["stopped_partition_seconds"], row["longest_stop_seconds"], row["longest_stop_generation"]) == (None, None, None)
+
+
+def test_partitions_with_commits_by_nobody_are_named_those_with_most_first(spark: SparkSession) -> None:
+    """Seven of eight partitions have some when the group is empty, one of them twice: five are named, all are counted."""
+    held = {"a": list(range(8))}
+    life = steps(
+        spark,
+        (1, "eager", "rebalance", held),
+        (10, "eager", "emptied", {}),
+        (20, "eager", "rebalance", held),
+        (30, "eager", "emptied", {}),
+    )
+    outside = [*((p, s, 1) for p in range(7) for s in (40, 41)), (6, 42, 1), (2, 11, 1), (2, 12, 1)]
+    found = stops(commits(spark, *((p, 5, 1) for p in range(8)), *outside), life)
+    (told,) = stops_by_group(found).toArrow().to_pylist()
+    named = [(one["topic"], one["partition"], one["commits"]) for one in told["unowned_commits"]]
+    assert named == [("t", 2, 4), ("t", 6, 3), ("t", 0, 2), ("t", 1, 2), ("t", 3, 2)]
+    assert (told["partitions_without_owner"], told["commits_without_owner"], told["unowned_generation"]) == (7, 17, 3)
+    by_arrays = GroupStops()
+    rows = found.select(COLUMNS.names).toArrow().cast(COLUMNS).combine_chunks()
+    # Half of a group's partitions at a time, as a large bucket is gone through.
+    for odd in (0, 1):
+        by_arrays.add(rows.filter(pc.equal(pc.bit_wise_and(rows["partition"], 1), odd)).to_batches()[0])
+    assert [{"cluster": "default", "group_id": group, **figures} for group, figures in by_arrays.groups()] == [
+        told | {"longest_stop_ts": micros(told["longest_stop_ts"])}
+    ]
 
 
 def test_a_cooperative_member_does_not_stop_what_it_keeps(spark: SparkSession) -> None:

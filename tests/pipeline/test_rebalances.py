@@ -156,6 +156,29 @@ def test_a_broker_assigned_group_rebalances_with_each_target_epoch_and_settles_w
     assert {step["protocol"] for step in seen} == {"uniform"}
 
 
+def test_a_kip_848_group_that_its_last_member_leaves_is_empty_at_once() -> None:
+    """No target is made for nobody; who comes later joins, and no epoch was missed."""
+    seen = steps(
+        modern(-1, json.dumps({"id-of-t": "t"})),
+        modern(5, member_848("m1", "t"), "m1"),
+        modern(3, json.dumps({"epoch": 2})),
+        modern(7, target(0, 1), "m1"),
+        modern(6, json.dumps({"assignment_epoch": 2})),
+        *(modern(kind, None, "m1", seconds=10) for kind in (8, 7, 5)),
+        modern(3, json.dumps({"epoch": 3}), seconds=10),
+        modern(5, member_848("m1", "t"), "m1", seconds=20),
+        modern(3, json.dumps({"epoch": 4}), seconds=20),
+        modern(7, target(0, 1), "m1", seconds=20),
+        modern(6, json.dumps({"assignment_epoch": 4}), seconds=20),
+    )
+    told = [(s["generation"], s["kind"], s["cause"], s["joined"], s["left"], s["missed_generations"]) for s in seen]
+    assert told == [
+        (2, "rebalance", "join", ["m1"], [], 0),
+        (3, "emptied", "leave", [], ["m1"], 0),
+        (4, "rebalance", "join", ["m1"], [], 0),
+    ]
+
+
 def test_ids_of_topics_are_named_by_the_groups_own_record_and_stay_ids_where_nobody_names_them() -> None:
     """Type 4, which brokers wrote until 4.0."""
     listed = json.dumps({"topics": [{"topic_id": "id-of-t", "topic_name": "t", "num_partitions": 2}]})

@@ -244,7 +244,10 @@ def summary(tables: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
         },
         "members": {"distinct": 17},
         "fidelity": {"judged": 12, "matched": 11, "share": 11 / 12, "groups_below_one": 1},
-        "strategies": [{"strategy": "sticky", "mode": "replay", "generations": 12, "moved": 31, "revoked": 77, "balanced": 12}],
+        "strategies": [
+            {"strategy": "sticky", "mode": "replay", "generations": 12, "moved": 31, "revoked": 77, "balanced": 12}
+            | {"stopped_seconds": 63.0}
+        ],
         "findings": {"total": len(found), "by_severity": tally(found, "severity"), "by_kind": tally(found, "kind"), "top": []},
         "tables": {name: {"path": f"tables/{name}", "rows": len(rows), "columns": []} for name, rows in tables.items()},
         "notes": ["3 commits were aborted"],

@@ -133,6 +133,7 @@ def test_strategies_stand_beside_what_was_observed(page):
         ["cooperative-sticky suggested", "closed loop", "3", "3", "18 s", "1", "1", "3 of 3", "60", "\u00d7 1.50"],
     ]
     fleet = next(e for e in page.all("section") if e.attributes.get("id") == "strategies")
+    assert [cells(row)[4] for row in fleet.all("table", class_="strategies")[0].all("tr")[1:]] == ["63 s"]
     heads = [e.text() for e in fleet.all("table", class_="strategies")[0].all("th") if e.attributes.get("scope") == "col"]
     assert heads[-1] == "Balanced generations", "where no lag is known there is no column about it"
     code = [e.text() for e in section(page, "eager").all("code")]

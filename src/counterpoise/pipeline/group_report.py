@@ -23,6 +23,7 @@ from counterpoise.pipeline.stops import stops_by_group
 
 __all__ = [
     "JUDGED",
+    "LAG_NAMED",
     "advise_batches",
     "commit_counts",
     "fidelity",
@@ -40,9 +41,11 @@ __all__ = [
 _KEY = ["cluster", "group_id"]
 _BEFORE_COMMITS = GROUP_REPORT.fields[: GROUP_REPORT.names.index("commits")]
 _OF_STEPS = [field for field in _BEFORE_COMMITS if field.name not in ("libraries", "rebalances_per_day")]
-_LATER = ("polled", "generation_now", "failed_generation", "restart_clients", "leave_clients")
+_LATER = ("polled", "generation_now", "failed_generation", "restart_clients", "leave_clients", "sync_latency_ts", "failed_ts")
 HISTORY = StructType([*_OF_STEPS, *(GROUP_REPORT[name] for name in _LATER)])
 _COUNTS = ("judged", "matched", "ties", "worse")
+LAG_NAMED = 5
+"""So many partitions of the member with most lag are named, those with most of it."""
 JUDGED = StructType([*GROUP_REPORT.fields, *(StructField(name, GROUP_REPORT["generations"].dataType) for name in _COUNTS[1:])])
 """What advice is given on: `GROUP_REPORT`, and how generations that do not match differ."""
 
@@ -50,6 +53,7 @@ JUDGED = StructType([*GROUP_REPORT.fields, *(StructField(name, GROUP_REPORT["gen
 def group_report(
     rebalances: DataFrame,
     generations: DataFrame,
+    modern: DataFrame,
     metrics: DataFrame,
     commits: DataFrame,
     lag: DataFrame,
@@ -60,13 +64,14 @@ def group_report(
 
     `counts` are those of `commit_counts`, if they are known already; of `commits` then only the last `log_ts` matters.
     """
-    joined = report_parts(rebalances, generations, metrics, commits, stops, counts)
+    joined = report_parts(rebalances, generations, modern, metrics, commits, stops, counts)
     return finished_report(joined, lag, rebalances, commits)
 
 
 def report_parts(
     rebalances: DataFrame,
     generations: DataFrame,
+    modern: DataFrame,
     metrics: DataFrame,
     commits: DataFrame,
     stops: DataFrame,
@@ -80,7 +85,7 @@ def report_parts(
         latest_figures(metrics),
         fidelity(metrics),
         stops_by_group(stops),
-        poll_kicks(rebalances, generations, stops),
+        poll_kicks(rebalances, generations, modern, stops),
     ]
     return _side_by_side([histories(rebalances), *parts])
 
@@ -111,7 +116,7 @@ def histories(rebalances: DataFrame) -> DataFrame:
     """Per group: its steps summed up (`history.history_of`)."""
     first_only = "transform(m.assigned, a -> struct(a.topic, slice(a.partitions, 1, 1) as partitions)) as assigned"
     slim = f"transform(assignment, m -> struct(m.member_id, m.client_id, {first_only}))"
-    rows = rebalances.withColumn("assignment", fn.expr(slim)).drop("detail", "n_kept")
+    rows = rebalances.withColumn("assignment", fn.expr(slim)).drop("detail", "n_kept", "subscriptions")
     ordered = rows.repartition(*_KEY).sortWithinPartitions(*_KEY, "log_partition", "log_offset")
     return ordered.mapInArrow(_history_batches, HISTORY)
 
@@ -170,6 +175,7 @@ def latest_figures(metrics: DataFrame) -> DataFrame:
         fn.sum("revoked").cast("int").alias("observed_revoked"),
         fn.sum(excess).cast("int").alias("needless_moves"),
         fn.min_by("generation", fn.struct(-excess, "log_offset")).alias("needless_generation"),  # of equals the first
+        fn.min_by("log_ts", fn.struct(-excess, "log_offset")).alias("needless_ts"),
     )
 
 
@@ -202,8 +208,12 @@ def fidelity(metrics: DataFrame) -> DataFrame:
 def lag_by_group(lag: DataFrame) -> DataFrame:
     """Per group: lag at the last sample, its quality, and the member that owns most of it."""
     now = lag_now(lag)
+    behind = fn.when(fn.col("lag") > 0, fn.struct((-fn.col("lag")).alias("n"), "topic", "partition"))
+    worst = fn.slice(fn.array_sort(fn.collect_list(behind)), 1, LAG_NAMED)
     owners = now.groupBy(*_KEY, "owner").agg(
-        fn.sum("lag").alias("lag"), fn.min(fn.when(fn.col("quality") == "exact", 1).otherwise(0)).alias("exact")
+        fn.sum("lag").alias("lag"),
+        fn.min(fn.when(fn.col("quality") == "exact", 1).otherwise(0)).alias("exact"),
+        fn.transform(worst, lambda one: fn.struct(one["topic"], one["partition"], (-one["n"]).alias("lag"))).alias("worst"),
     )
     total = fn.sum("lag")
     most = fn.when(fn.col("owner").isNotNull() & fn.col("lag").isNotNull(), fn.struct(-fn.col("lag"), "owner"))
@@ -211,6 +221,7 @@ def lag_by_group(lag: DataFrame) -> DataFrame:
         total.alias("lag_now"),
         fn.when(fn.min("exact") == 1, "exact").otherwise("unknown").alias("lag_quality"),
         fn.min_by("owner", most).alias("lag_owner"),
+        fn.min_by("worst", most).alias("lag_partitions"),
         (fn.max(fn.when(fn.col("owner").isNotNull(), fn.col("lag"))) / fn.when(total > 0, total)).alias("lag_owner_share"),
     )
 
@@ -246,11 +257,15 @@ def _column(field: StructField, known: set[str]) -> Column:
         seconds = fn.col("to").cast("double") - fn.least("first_ts", "first_commit").cast("double")
         rate = fn.when(seconds >= 3600, fn.col("rebalances") * 86400 / seconds)
         return rate.alias(field.name)
+    # A group of which only its tombstone was recorded has no type; commits say that it was none with members (docs/audit.md).
+    simple = fn.col("group_type").isNull() & (fn.col("first_ts").isNull() | (fn.col("commits") > 0))
     if field.name == "group_type":
-        return fn.coalesce("group_type", fn.lit("simple")).alias(field.name)
+        return fn.when(simple, "simple").otherwise(fn.coalesce("group_type", fn.lit("classic"))).alias(field.name)
     if field.name == "state":
         gone = fn.when(fn.col("commits_gone"), "deleted").otherwise("commits_only")
-        return fn.coalesce("state", gone).alias(field.name)
+        return fn.when(simple, gone).otherwise(fn.col("state")).alias(field.name)
+    if field.name == "complete":
+        return fn.when(~simple, fn.col("complete")).alias(field.name)
     if field.name not in known:
         return fn.lit(None).cast(field.dataType).alias(field.name)
     return fn.col(field.name).cast(field.dataType).alias(field.name)

@@ -242,13 +242,14 @@ class Run:
             self._rows["findings"] = self._direct.rank(self._at, self._end_times())
             return
         steps, generations = self._read("rebalances"), self._read("group_generations")
+        modern = self._read("modern_group_records")
         figures, lag = self._read("metrics"), self._read("partition_lag")
         if self._direct is None:
             valid = union(list(self._valid().values()))
-            report = group_report(steps, generations, figures, valid, lag, stops(valid, steps))
+            report = group_report(steps, generations, modern, figures, valid, lag, stops(valid, steps))
         else:
             counts, stopped = self._named(self._direct.counts()), self._named(self._direct.stops())
-            report = group_report(steps, generations, figures, counts, lag, stopped, counts.drop("log_ts"))
+            report = group_report(steps, generations, modern, figures, counts, lag, stopped, counts.drop("log_ts"))
         groups = self._write("group_report", self._as_of(report))
         self._begin("findings")
         self._write("findings", self._as_of(findings(groups)))

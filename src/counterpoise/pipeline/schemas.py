@@ -107,7 +107,7 @@ GROUP_GENERATIONS = _join(
 
 MODERN_GROUP_RECORDS = _join(
     COMMON,
-    _struct(group_id=_S, record_type=_I, member_id=_S, epoch=_I, payload=_S, deleted=_B),
+    _struct(group_id=_S, record_type=_I, member_id=_S, epoch=_I, payload=_S, deleted=_B, client_id=_S, rebalance_timeout_ms=_I),
 )
 
 DECODE_ERRORS = _join(COMMON, _struct(record_type=_I, value_version=_I, reason=_S, key=_BIN, value=_BIN))
@@ -142,6 +142,7 @@ REBALANCES = _join(
         complete=_B,
         settle_ms=_L,
         subscriptions=ArrayType(_struct(member_id=_S, group_instance_id=_S, topics=ArrayType(_S))),
+        n_withheld=_I,
     ),
 )
 
@@ -286,6 +287,15 @@ GROUP_REPORT = _struct(
     failed_generation=_I,
     restart_clients=ArrayType(_S),
     leave_clients=ArrayType(_S),
+    partitions_without_owner=_I,
+    unowned_commits=ArrayType(_struct(topic=_S, partition=_I, commits=_L)),
+    unowned_generation=_I,
+    sync_latency_ts=_T,
+    failed_ts=_T,
+    longest_stop_ts=_T,
+    needless_ts=_T,
+    poll_kick_ts=_T,
+    lag_partitions=ArrayType(_struct(topic=_S, partition=_I, lag=_L)),
 )
 
 FINDINGS = _struct(

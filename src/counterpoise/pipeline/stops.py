@@ -12,10 +12,12 @@ from pyspark.sql import functions as fn
 
 from counterpoise.pipeline.timelines.timeline import CELL, KEY, cells, ownership
 
-__all__ = ["stops", "stops_by_group"]
+__all__ = ["UNOWNED_NAMED", "stops", "stops_by_group"]
 
 _SLOT_US = 300_000_000
 """Commits are summed up over five minutes, or up to the group's next step if that is nearer."""
+UNOWNED_NAMED = 5
+"""So many partitions with commits by nobody are named, those with most of them."""
 
 
 def stops(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
@@ -109,12 +111,28 @@ def _spans(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
 
 def stops_by_group(stops: DataFrame) -> DataFrame:
     """Per group: partition-seconds stopped, the longest stop and its generation (null where none is known), commits by nobody."""
-    longest = fn.when(fn.col("stop_s").isNotNull(), fn.struct(-fn.col("stop_s"), "generation"))
-    return stops.groupBy("cluster", "group_id").agg(
+    longest = fn.when(fn.col("stop_s").isNotNull(), fn.struct(-fn.col("stop_s"), "generation", "log_ts"))
+    strange = fn.when(fn.col("commits_by_nobody") > 0, fn.struct(-fn.col("commits_by_nobody"), "generation"))
+    of_partitions = stops.groupBy(*KEY).agg(
         # Whole microseconds: a sum of fractions would depend on the order in which rows come.
-        (fn.sum(fn.round(fn.col("stop_s") * 1_000_000).cast("bigint")) / 1_000_000).alias("stopped_partition_seconds"),
-        fn.max("stop_s").alias("longest_stop_seconds"),
-        fn.min_by("generation", longest).cast("int").alias("longest_stop_generation"),
-        fn.sum("commits_by_nobody").alias("commits_without_owner"),
-        fn.countDistinct(fn.when(fn.col("commits") > 0, fn.struct("topic", "partition"))).alias("committed_partitions"),
+        fn.sum(fn.round(fn.col("stop_s") * 1_000_000).cast("bigint")).alias("stopped_us"),
+        fn.min(longest).alias("longest"),
+        fn.sum("commits").alias("commits"),
+        fn.sum("commits_by_nobody").alias("nobody"),
+        fn.min(strange).alias("strange"),
+    )
+    entry = fn.when(fn.col("nobody") > 0, fn.struct((-fn.col("nobody")).alias("n"), "topic", "partition"))
+    first = fn.slice(fn.array_sort(fn.collect_list(entry)), 1, UNOWNED_NAMED)
+    return of_partitions.groupBy("cluster", "group_id").agg(
+        (fn.sum("stopped_us") / 1_000_000).alias("stopped_partition_seconds"),
+        (-fn.min("longest")["col1"]).alias("longest_stop_seconds"),
+        fn.min("longest")["generation"].cast("int").alias("longest_stop_generation"),
+        fn.min("longest")["log_ts"].alias("longest_stop_ts"),
+        fn.sum("nobody").alias("commits_without_owner"),
+        fn.count(fn.when(fn.col("commits") > 0, 1)).alias("committed_partitions"),
+        fn.count(entry).cast("int").alias("partitions_without_owner"),
+        fn.transform(first, lambda one: fn.struct(one["topic"], one["partition"], (-one["n"]).alias("commits"))).alias(
+            "unowned_commits"
+        ),
+        fn.min("strange")["generation"].cast("int").alias("unowned_generation"),
     )

@@ -28,6 +28,7 @@ __all__ = [
     "summarize",
     "sums_of",
     "transaction_note",
+    "with_stopped",
 ]
 
 MOST_FINDINGS = 200
@@ -76,7 +77,7 @@ class Sums:
     groups : sequence of mapping
         By type, protocol and state: ``n, members, judged, matched, below``.
     strategies : sequence of mapping
-        By strategy and mode.
+        By strategy and mode; `stopped_seconds` over all groups of which it is known, null where it is of none.
     with_lag : sequence of int
         Of observed plans: all, those whose lag was sampled, and for these unknown lags and partitions.
     """
@@ -90,7 +91,8 @@ class Sums:
 def sums_of(steps: DataFrame, figures: DataFrame, groups: DataFrame) -> Sums:
     """From `rebalances`, `metrics` and `group_report`."""
     causes = steps.groupBy("kind", "cause").agg(fn.count("*"), fn.coalesce(fn.sum("missed_generations"), fn.lit(0)))
-    return Sums([tuple(row) for row in causes.collect()], _groups(groups), _strategies(figures), _with_lag(figures))
+    strategies = with_stopped(_strategies(figures), _stopped(groups))
+    return Sums([tuple(row) for row in causes.collect()], _groups(groups), strategies, _with_lag(figures))
 
 
 @dataclass(frozen=True)
@@ -268,6 +270,19 @@ def _strategies(figures: DataFrame) -> list[dict[str, Any]]:
         mean_ratio().alias("makespan_ratio"),
     )
     return [row.asDict() for row in sums.orderBy("mode", "strategy").limit(1000).collect()]
+
+
+def _stopped(groups: DataFrame) -> dict[tuple[str, str], int]:
+    """Milliseconds stopped by strategy and mode: whole ones, so that the order of groups does not matter."""
+    runs = groups.select(fn.explode("strategies").alias("run")).where("run.stopped_seconds is not null")
+    known = runs.groupBy("run.strategy", "run.mode").agg(fn.sum(fn.round(fn.col("run.stopped_seconds") * 1000).cast("bigint")))
+    return {(strategy, mode): ms for strategy, mode, ms in known.limit(1000).collect()}
+
+
+def with_stopped(runs: Sequence[Mapping[str, Any]], stopped: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
+    """Rows of `Sums.strategies` with their `stopped_seconds`, from milliseconds by strategy and mode."""
+    told = [stopped.get((run["strategy"], run["mode"])) for run in runs]
+    return [{**run, "stopped_seconds": None if ms is None else ms / 1000} for run, ms in zip(runs, told, strict=True)]
 
 
 def _findings(found: Found) -> dict[str, Any]:

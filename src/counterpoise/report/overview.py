@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,6 @@ __all__ = [
     "StrategyRow",
     "bars",
     "figures",
-    "fleet_stops",
     "group_rows",
     "headline",
     "importance",
@@ -230,16 +228,6 @@ def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, 
         )
         for row in listed
     ]
-
-
-def fleet_stops(groups: list[Row]) -> dict[tuple[str, str], float]:
-    """Partition-seconds stopped by strategy and mode, over all groups of which that is known."""
-    sums: Counter[tuple[str, str]] = Counter()
-    for group in groups:
-        for run in group["strategies"] or ():
-            if run["stopped_seconds"] is not None:
-                sums[run["strategy"], run["mode"]] += round(run["stopped_seconds"] * 1000)
-    return {key: thousandths / 1000 for key, thousandths in sums.items()}
 
 
 def _stopped(seconds: float | None) -> str:

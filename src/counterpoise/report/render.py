@@ -19,7 +19,6 @@ from counterpoise.report.overview import (
     SPARK_BINS,
     bars,
     figures,
-    fleet_stops,
     group_rows,
     headline,
     importance,
@@ -117,7 +116,7 @@ def _page(audit: Audit, limits: Limits) -> dict[str, Any]:
         "script_hash": f"sha256-{digest}",
         "figures": figures(summary, findings),
         "charts": _charts(summary),
-        "strategies": strategy_rows(_fleet_runs(summary, groups), None, None, None),
+        "strategies": strategy_rows(summary["strategies"], None, None, None),
         "findings": [_finding(row, detailed) for row in findings[: limits.findings]],
         "open_findings": limits.open_findings,
         "open_groups": limits.open_groups,
@@ -129,12 +128,6 @@ def _page(audit: Audit, limits: Limits) -> dict[str, Any]:
         "sections_left_out": len(groups) - len(chosen),
         "notes": [visible(note) for note in summary["notes"]],
     }
-
-
-def _fleet_runs(summary: Row, groups: list[Row]) -> list[Row]:
-    stops = fleet_stops(groups)
-    none = {"spread_peak": None, "topic_spread_peak": None}
-    return [row | none | {"stopped_seconds": stops.get((row["strategy"], row["mode"]))} for row in summary["strategies"]]
 
 
 def _charts(summary: Row) -> list[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Members that polled too late, by hand (`test_same_tables` holds a recorded group to Spark): when one counts, and when not."""
+"""Members that polled too late, by hand (`test_kicked` holds recorded groups to Spark): when one counts, and when not."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from counterpoise.pipeline.direct.groups.kicks import Kicks
 from counterpoise.pipeline.direct.groups.stop_rows import COLUMNS
+from counterpoise.pipeline.folds.fold_state import from_text, to_text
 
 SECOND = 1_000_000
 
@@ -21,8 +22,8 @@ def kicks(*members: dict[str, Any], back_after: int = 5, silent_for: int = 30) -
     """Member m-1 left at second 100 and m-2 came; when m-1 had committed last."""
     found = Kicks()
     found.generation("g", list(members))
-    found.step("g", {"generation": 4, "left": ["m-1"], "joined": []}, 100 * SECOND)
-    found.step("g", {"generation": 5, "left": [], "joined": ["m-2"]}, (100 + back_after) * SECOND)
+    found.step("g", {"generation": 4, "left": ["m-1"], "joined": [], "group_type": "classic"}, 100 * SECOND)
+    found.step("g", {"generation": 5, "left": [], "joined": ["m-2"], "group_type": "classic"}, (100 + back_after) * SECOND)
     blank = dict.fromkeys(COLUMNS.names)
     last = (100 - silent_for) * SECOND
     stopped = {**blank, "group_id": "g", "log_ts": 100 * SECOND, "owner_before": "m-1", "last_before": last}
@@ -31,7 +32,7 @@ def kicks(*members: dict[str, Any], back_after: int = 5, silent_for: int = 30) -
 
 def test_a_silent_member_whose_client_came_back_was_kicked_out() -> None:
     told = {"poll_kicks": 1, "poll_kick_clients": ["c"], "poll_kick_generation": 4, "poll_interval_ms": 10_000}
-    assert kicks(member("m-1"), member("m-2")) == {"g": told}
+    assert kicks(member("m-1"), member("m-2")) == {"g": {**told, "poll_kick_ts": 100 * SECOND}}
 
 
 def test_the_longest_interval_and_the_last_name_of_a_member_count() -> None:
@@ -56,3 +57,88 @@ def test_another_client_is_not_the_one_that_left() -> None:
 
 def test_a_client_with_a_long_interval_has_as_long_to_come_back() -> None:
     assert kicks(member("m-1", interval=90_000), member("m-2"), back_after=80, silent_for=95)["g"]["poll_kicks"] == 1
+
+
+Record = tuple[int, str, int | None, int]
+"""Record type, member, epoch (None: a tombstone), second."""
+JOINED, THEN_LEFT = (5, "m", 0, 0), [(8, "m", None, 100), (5, "m", None, 100)]
+
+
+def of_members(*records: Record, last: int, step: dict[str, Any] | None = None, put_away_at: int | None = None) -> dict[str, Any]:
+    """A KIP-848 group whose records end with a step, at second 200; the member had committed last at `last`."""
+    found = Kicks()
+    for offset, (kind, name, epoch, second) in enumerate(records):
+        if offset == put_away_at:
+            state = from_text(to_text({"kicks": found.state("g")}))["kicks"]
+            found = Kicks()
+            found.go_on("g", state)
+        row = {"group_id": "g", "log_partition": 0, "log_offset": offset, "record_type": kind, "member_id": name, "epoch": epoch}
+        found.modern({**row, "deleted": epoch is None, "client_id": "c", "rebalance_timeout_ms": 10_000}, second * SECOND)
+    about = {"log_partition": 0, "log_offset": len(records), "kind": "rebalance", "generation": 7, "group_type": "consumer"}
+    found.step("g", {**about, **(step or {})}, 200 * SECOND)
+    stopped = {"group_id": "g", "log_ts": 200 * SECOND, "owner_before": "m", "last_before": last * SECOND}
+    rows = pa.RecordBatch.from_pylist([{**dict.fromkeys(COLUMNS.names), **stopped}], schema=COLUMNS)
+    return dict(found.groups(rows)).get("g", {})
+
+
+@pytest.mark.parametrize("put_away_at", [None, 1, 2, 3])
+def test_under_kip_848_who_comes_back_under_its_own_id_was_kicked_out_when_its_record_went(put_away_at: int | None) -> None:
+    """However much later it is back: it is the same process."""
+    found = of_members(JOINED, *THEN_LEFT, (5, "m", 0, 200), last=90, put_away_at=put_away_at)
+    told = {"poll_kicks": 1, "poll_kick_clients": ["c"], "poll_kick_generation": 7, "poll_interval_ms": 10_000}
+    assert found == {**told, "poll_kick_ts": 100 * SECOND}
+
+
+def test_a_step_that_hands_out_nothing_is_passed_over() -> None:
+    """Where the last member leaves, the group is empty at once; stops are told when somebody comes."""
+    found = Kicks()
+    rows = [{"record_type": 5, "deleted": deleted, "log_offset": at} for at, deleted in ((0, False), (1, True), (3, False))]
+    for row, second in zip(rows, (0, 100, 200), strict=True):
+        about = {"group_id": "g", "log_partition": 0, "member_id": "m", "client_id": "c", "rebalance_timeout_ms": 10_000}
+        found.modern({**about, **row, "epoch": None}, second * SECOND)
+    for kind, at, second in (("emptied", 2, 100), ("rebalance", 4, 200)):
+        step = {"log_partition": 0, "log_offset": at, "kind": kind, "generation": at, "group_type": "consumer"}
+        found.step("g", step, second * SECOND)
+    stopped = {"group_id": "g", "log_ts": 200 * SECOND, "owner_before": "m", "last_before": 90 * SECOND}
+    told = dict(found.groups(pa.RecordBatch.from_pylist([{**dict.fromkeys(COLUMNS.names), **stopped}], schema=COLUMNS)))
+    assert (told["g"]["poll_kick_generation"], told["g"]["poll_kick_ts"]) == (4, 100 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("records", "about"),
+    [
+        ([JOINED, *THEN_LEFT, (5, "m", 0, 200)], {"last": 91}),
+        ([JOINED, *THEN_LEFT, (5, "other", 0, 100)], {"last": 90}),
+        ([JOINED, *THEN_LEFT], {"last": 90}),
+        ([*THEN_LEFT, (5, "m", 0, 200)], {"last": 90}),
+        ([JOINED, (5, "m", 0, 150)], {"last": 90}),
+        ([JOINED, *THEN_LEFT, (5, "m", 0, 200)], {"last": 90, "step": {"kind": "deleted"}}),
+        ([JOINED, *THEN_LEFT, (5, "m", 0, 200)], {"last": 90, "step": {"log_offset": 2}}),
+        ([JOINED, (8, "m", -2, 95), *THEN_LEFT, (5, "m", 0, 200)], {"last": 90}),
+    ],
+    ids=[
+        "it had committed within its interval",
+        "another member of the client came: a restart",
+        "it did not come back",
+        "it was not known to be a member",
+        "it did not leave",
+        "the group was deleted",
+        "the step was before it left",
+        "static, away soon after its last commit",
+    ],
+)
+def test_under_kip_848_others_were_not(records: list[Record], about: dict[str, Any]) -> None:
+    assert of_members(*records, **about) == {}
+
+
+def test_a_static_member_left_when_it_said_so_and_not_when_its_session_was_over() -> None:
+    assert (
+        of_members(
+            JOINED,
+            (8, "m", -2, 100),
+            *((kind, name, epoch, 150) for kind, name, epoch, _ in THEN_LEFT),
+            (5, "m", 0, 200),
+            last=90,
+        )["poll_kick_ts"]
+        == 100 * SECOND
+    )

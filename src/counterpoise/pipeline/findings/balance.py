@@ -105,6 +105,7 @@ def needless_moves(row: Row) -> Finding | None:
         float(needless),
         {"needless": needless, "moved": moved},
         row["needless_generation"],
+        row["needless_ts"],
     )
 
 
@@ -118,7 +119,7 @@ def better_strategy(row: Row) -> Finding | None:
         NOTICE if saved < 20 else WARNING,
         f"{row['suggested_strategy']} would have served better than {assigned_by(row)}",
         row["suggestion"],
-        f"{times(saved, 'partitions')} stopped that need not have" if saved else "uneven loads",
+        f"{times(saved, 'partitions')} stopped that need not have{_seconds_saved(row)}" if saved else "uneven loads",
         row["migration_note"] or change_lines(row),
         float(saved),
         {"saved_stops": saved, "spread": row["spread_peak"] or 0},
@@ -136,7 +137,7 @@ def lag_on_one_owner(row: Row) -> Finding | None:
         "lag_on_one_owner",
         CRITICAL if share > 0.9 and lag >= 100_000 else WARNING,
         f"{share:.0%} of the lag is with one of {members} members",
-        f"{lag} records behind in all, {round(lag * share)} of them with {row['lag_owner']}",
+        f"{lag} records behind in all, {round(lag * share)} of them with {row['lag_owner']}, most on {_behind(row)}",
         f"{round(lag * share)} records wait for one member while the others are nearly done",
         "look at that member first (its host, a stuck partition, a hot key); if its partitions are the busy ones, use a strategy "
         f"that deals by lag (lag-sticky)\n{lag_lines(row)}",
@@ -147,6 +148,11 @@ def lag_on_one_owner(row: Row) -> Finding | None:
     )
 
 
+def _behind(row: Row) -> str:
+    """The partitions that have most of one owner's lag."""
+    return ", ".join(f"{one['topic']}-{one['partition']} ({one['lag']})" for one in row["lag_partitions"] or ())
+
+
 def _whole_runs(row: Row) -> list[Mapping[str, Any]]:
     """Closed loops over all generations: strategies by lag miss those before the first sample."""
     loops = [run for run in row["strategies"] or () if run["mode"] == "closed_loop"]
@@ -154,12 +160,25 @@ def _whole_runs(row: Row) -> list[Mapping[str, Any]]:
     return [run for run in loops if run["generations"] == whole]
 
 
-def _saved(row: Row) -> int:
-    runs = {(run["strategy"], run["mode"]): run for run in row["strategies"] or ()}
-    observed, found = runs.get(("observed", "replay")), runs.get((row["suggested_strategy"], "closed_loop"))
-    return 0 if observed is None or found is None else max(0, observed["revoked"] - found["revoked"])
-
-
 def _generations(row: Row) -> int:
     """How many were looked at."""
     return sum(run["generations"] for run in row["strategies"] or () if run["strategy"] == OBSERVED)
+
+
+def _compared(row: Row) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    """What was observed, and the suggested strategy over the same history."""
+    runs = {(run["strategy"], run["mode"]): run for run in row["strategies"] or ()}
+    return runs.get((OBSERVED, "replay")), runs.get((row["suggested_strategy"], "closed_loop"))
+
+
+def _seconds_saved(row: Row) -> str:
+    """What that is in time, where commits show it."""
+    known = [None if run is None else run["stopped_seconds"] for run in _compared(row)]
+    if known[0] is None or known[1] is None:
+        return ""
+    return f": about {max(0.0, known[0] - known[1]):.0f} of {known[0]:.0f} partition-seconds"
+
+
+def _saved(row: Row) -> int:
+    observed, found = _compared(row)
+    return 0 if observed is None or found is None else max(0, observed["revoked"] - found["revoked"])

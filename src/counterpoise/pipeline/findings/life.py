@@ -55,17 +55,28 @@ def commits_by_nobody(row: Row) -> Finding | None:
     n = row["commits_without_owner"] or 0
     if row["group_type"] == "simple" or not n:
         return None
+    partitions = row["partitions_without_owner"] or 0
     return Finding(
         "commits_by_nobody",
         NOTICE,
         f"{times(n, 'commits')} came from outside the group",
-        f"{n} of {row['commits']} commits are on partitions that no member owned at that time",
-        "positions were set by a tool or a process that is no member: records are read again, or skipped",
+        f"{n} of {row['commits']} commits are on partitions that no member owned at that time: {_unowned(row)}; most after "
+        f"generation {row['unowned_generation']}",
+        f"positions of {times(partitions, 'partitions')} were set by a tool or a process that is no member: records are read "
+        "again, or skipped",
         "find who resets offsets (kafka-consumer-groups --reset-offsets, AdminClient, a second application with this group id)",
         n / 10,
-        {"commits": n, "of": row["commits"] or 0},
-        at=row["last_commit"],
+        {"commits": n, "of": row["commits"] or 0, "partitions": partitions},
+        row["unowned_generation"],
+        row["last_commit"],
     )
+
+
+def _unowned(row: Row) -> str:
+    """The partitions with most commits by nobody, and how many there are besides."""
+    listed = [f"{one['topic']}-{one['partition']} ({one['commits']})" for one in row["unowned_commits"] or ()]
+    more = (row["partitions_without_owner"] or 0) - len(listed)
+    return ", ".join(listed) + (f" and {times(more, 'partitions')} more" if more > 0 else "")
 
 
 def low_fidelity(row: Row) -> Finding | None:

@@ -27,7 +27,7 @@ def storm(row: Row) -> Finding | None:
         f"from {when(row['storm_start'])} on; clients that joined: {clients}",
         f"{n} rounds of joining in {seconds:.0f} s; {_stopping(row)}",
         "look at what these clients have in common: a crash loop, processing slower than max.poll.interval.ms, or a deployment: "
-        f"then restart one at a time, and make members static\n{_static_lines(row)}",
+        f"then restart one at a time{_and_static(row, ', and make members static')}",
         float(n),
         {"rebalances": n, "seconds": seconds},
         at=row["storm_start"],
@@ -60,7 +60,7 @@ def eager_stops(row: Row) -> Finding | None:
 def _longest_stop(row: Row) -> tuple[int | None, datetime | None]:
     """Where it was, if that is known; else the end of what was looked at."""
     generation = row["longest_stop_generation"]
-    return generation, row["last_ts"] if generation is None else None
+    return generation, row["last_ts"] if generation is None else row["longest_stop_ts"]
 
 
 def _silence(row: Row) -> str:
@@ -76,7 +76,8 @@ def _silence(row: Row) -> str:
 def failed_generations(row: Row) -> Finding | None:
     """Generations that never got an assignment: the number skipped one."""
     failed = row["failed_generations"] or 0
-    if not failed:
+    # Where the broker assigns, epochs that no target was made for are changes that one target answered together.
+    if not failed or row["protocol_kind"] == "server":
         return None
     share = failed / (failed + (row["generations"] or 0))
     return Finding(
@@ -91,6 +92,7 @@ def failed_generations(row: Row) -> Finding | None:
         10.0 * failed,
         {"failed": failed, "share": share},
         row["failed_generation"],
+        row["failed_ts"],
     )
 
 
@@ -110,14 +112,14 @@ def slow_leader(row: Row) -> Finding | None:
         worst / 100,
         {"worst_ms": worst, "p50_ms": usual},
         row["sync_latency_generation"],
+        row["sync_latency_ts"],
     )
 
 
 def static_membership(row: Row) -> Finding | None:
     """Members that left and came back: with an instance id the group would not have rebalanced."""
     back = row["restarts"] or 0
-    able = row["group_type"] in ("classic", "consumer") and row["protocol_type"] == "consumer"
-    if back < 2 or (row["static_now"] or 0) > 0 or not able:
+    if back < 2 or not _may_be_static(row):
         return None
     return Finding(
         "static_membership",
@@ -131,6 +133,16 @@ def static_membership(row: Row) -> Finding | None:
         {"restarts": back, "leaves": row["leaves"] or 0},
         at=row["last_ts"],
     )
+
+
+def _may_be_static(row: Row) -> bool:
+    """Whether its members could have instance ids (those of share groups cannot), and none has."""
+    able = row["group_type"] in ("classic", "consumer") and row["protocol_type"] == "consumer"
+    return able and not row["static_now"]
+
+
+def _and_static(row: Row, words: str) -> str:
+    return f"{words}:\n{_static_lines(row)}" if _may_be_static(row) else ""
 
 
 def _static_lines(row: Row) -> str:
@@ -162,6 +174,7 @@ def polled_too_late(row: Row) -> Finding | None:
         float(2 * n),
         {"kicks": n, "interval_ms": interval},
         row["poll_kick_generation"],
+        row["poll_kick_ts"],
     )
 
 
@@ -178,7 +191,7 @@ def flapping(row: Row) -> Finding | None:
         f"{when(row['first_ts'])} and {when(row['last_ts'])}; most leaves: {', '.join(row['leave_clients'] or ())}",
         f"{row['rebalances']} rebalances; {_stopping(row)}",
         "members that come and go are kicked out (processing beyond max.poll.interval.ms, pauses beyond session.timeout.ms) or "
-        "restarted: see their logs for the reason",
+        f"restarted: see their logs for the reason{_and_static(row, '. Restarts of static members are no rebalances')}",
         leaves / peak,
         {"joins": row["joins"] or 0, "leaves": leaves, "members_peak": peak},
         at=row["last_ts"],

@@ -162,7 +162,7 @@ class ClassicFold:
         step |= {"n_moved": moved, "n_kept": kept, "missed_generations": self._missed(int(row["generation"]))}
         step["sync_latency_ms"] = _latency(row)
         step["logical_rebalance"] = self._logical
-        self._revoking = pending(claimed, now)
+        self._revoking = step["n_withheld"] = pending(claimed, now)
         self._owners = carried(self._owners, now) if self._revoking else now
         self._sizes, self._protocol = sizes, row["protocol"]
         return step

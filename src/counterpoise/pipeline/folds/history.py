@@ -41,14 +41,14 @@ class History:
         self._gone: dict[str, datetime] = {}
         self._clients: dict[str, str] = {}
         self._latency: list[int] = []
-        self._slowest: tuple[int, int | None, str | None] = (-1, None, None)
+        self._slowest: tuple[int, int | None, str | None, datetime | None] = (-1, None, None, None)
         self._recent: deque[tuple[datetime, tuple[str, ...]]] = deque()
         self._storm: tuple[int, datetime | None, float, tuple[str, ...]] = (0, None, 0.0, ())
         self._peaks = {"members_peak": 0, "idle_peak": 0}
         self._last: Row | None = None
         self._described: Row | None = None
         self._first: Row | None = None
-        self._failed: int | None = None
+        self._failed: tuple[int | None, datetime | None] = (None, None)
         self._restarted: Counter[str] = Counter()
         self._leavers: Counter[str] = Counter()
 
@@ -60,8 +60,8 @@ class History:
         self._last = step
         self._kinds[step["kind"]] += 1
         self._counts["failed_generations"] += step["missed_generations"] or 0
-        if step["missed_generations"] and self._failed is None:
-            self._failed = step["generation"]
+        if step["missed_generations"] and self._failed[0] is None:
+            self._failed = step["generation"], step["log_ts"]
         self._counts["joins"] += len(step["joined"])
         self._counts["leaves"] += len(step["left"])
         self._counts["moved"] += step["n_moved"] or 0
@@ -85,7 +85,8 @@ class History:
 
     @staticmethod
     def _in_first_round(step: Row) -> bool:
-        return step["protocol_kind"] == "cooperative" and step["kind"] == "rebalance" and bool(step["joined"])
+        """Whether a second round will hand out what this one withheld: who came without a partition is not idle yet."""
+        return bool(step["joined"] and step["n_withheld"])
 
     def _count_restarts(self, step: Row) -> None:
         names = {member["member_id"]: str(member["client_id"]) for member in step["assignment"]}
@@ -119,7 +120,7 @@ class History:
         self._leaders.add(step["leader_library"] or "unknown")
         if step["sync_latency_ms"] > self._slowest[0]:
             names = {member["member_id"]: member["client_id"] for member in step["assignment"]}
-            self._slowest = (step["sync_latency_ms"], step["generation"], names.get(step["leader"]))
+            self._slowest = (step["sync_latency_ms"], step["generation"], names.get(step["leader"]), step["log_ts"])
 
     def summary(self) -> dict[str, Any]:
         """What was counted, in columns of `group_report`."""
@@ -128,10 +129,12 @@ class History:
         if last is None or first is None:
             return {}
         alive = bool(last["n_members"])
-        idle = [str(m["client_id"]) for m in last["assignment"] if not any(entry["partitions"] for entry in m["assigned"])]
+        waiting = set(last["joined"]) if self._in_first_round(last) else set()
+        without = [m for m in last["assignment"] if not any(entry["partitions"] for entry in m["assigned"])]
+        idle = [str(m["client_id"]) for m in without if m["member_id"] not in waiting]
         known = now or last
         return {
-            "group_type": "connect" if last["protocol_type"] == "connect" else last["group_type"],
+            "group_type": self._type(last),
             "protocol_type": known["protocol_type"],
             "protocol": known["protocol"],
             "protocol_kind": known["protocol_kind"],
@@ -156,7 +159,7 @@ class History:
             **self._peaks,
             "static_now": last["n_static"],
             "distinct_members": len(self._members),
-            "idle_now": last["n_idle"],
+            "idle_now": None if last["n_idle"] is None else last["n_idle"] - (len(without) - len(idle)),
             "idle_clients": sorted(idle) if last["n_idle"] is not None else [],
             "partitions_now": last["n_partitions"],
             "topics": sorted({entry["topic"] for member in known["assignment"] for entry in member["assigned"]}),
@@ -166,10 +169,18 @@ class History:
             "slow_leader": self._slowest[2],
             "polled": last.get("log_partition") == POLLED,
             "generation_now": last["generation"],
-            "failed_generation": self._failed,
+            "failed_generation": self._failed[0],
             "restart_clients": _most(self._restarted),
             "leave_clients": _most(self._leavers),
+            "sync_latency_ts": self._slowest[3],
+            "failed_ts": self._failed[1],
         }
+
+    def _type(self, last: Row) -> str | None:
+        """None: all that was seen is the tombstone of a group, as a classic one and one that only committed leave it alike."""
+        if last["group_type"] == "classic" and set(self._kinds) == {"deleted"}:
+            return None
+        return "connect" if last["protocol_type"] == "connect" else str(last["group_type"])
 
 
 def _most(clients: Counter[str]) -> list[str]:

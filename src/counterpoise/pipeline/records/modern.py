@@ -20,6 +20,7 @@ __all__ = ["MODERN_COLUMNS", "modern_batches", "modern_row", "modern_rows", "pay
 MODERN_COLUMNS = arrow_schema(StructType(MODERN_GROUP_RECORDS.fields[1:]))
 """`MODERN_GROUP_RECORDS` without the cluster."""
 _CLASSIC = (0, 1, 2)
+_OF_MEMBER = ("client_id", "rebalance_timeout_ms")
 _EPOCHS = ("epoch", "assignment_epoch", "member_epoch")
 
 
@@ -53,7 +54,8 @@ def _columns(record: Record | Tombstone) -> dict[str, Any]:
     value = record.value
     epoch = next((getattr(value, name) for name in _EPOCHS if hasattr(value, name)), None)
     text = json.dumps({**about, **payload(value)}, ensure_ascii=False, separators=(",", ":"))
-    return {"member_id": member, "epoch": epoch, "payload": text, "deleted": False}
+    of_member = {name: getattr(value, name, None) for name in _OF_MEMBER}
+    return {"member_id": member, "epoch": epoch, "payload": text, "deleted": False, **of_member}
 
 
 def payload(value: Any) -> Any:

@@ -136,7 +136,7 @@ class Folding:
         found, taken = Folded(STEPS.empty_table()), StepsTaken(self._folder)
         for group, rows in groupby(self._decoded(records, found, hand), key=lambda row: str(row["group_id"])):
             history, steps = History(), InOrder(StepsFold(begun=epochs_of(group, found, hand)))
-            for step in steps.to_the_end(self._named(rows)):
+            for step in steps.to_the_end(self._named(rows, found.kicks)):
                 row = {**_NOTHING, **step, "group_id": group}
                 history.add(row)
                 found.kicks.step(group, row, self._count(row))
@@ -173,8 +173,8 @@ class Folding:
                     self._modern.add(other, size)
                     yield other
 
-    def _named(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The names of topics come before the first record that has their ids."""
+    def _named(self, rows: Iterable[Row], kicks: Kicks) -> Iterator[Row]:
+        """The names of topics come before the first record that has their ids; `kicks` sees all that is no classic one."""
         told: set[str] = set()
         for row in rows:
             ids = set(_TOPIC_ID.findall(row["payload"] or "")) - told if row["record_type"] is not None else set()
@@ -182,6 +182,8 @@ class Folding:
             if known:
                 yield {"record_type": NAMES, "payload": json.dumps(known), "deleted": False}
             told |= ids
+            if row["record_type"] is not None:
+                kicks.modern(row, micros(row["log_ts"]))
             yield row
 
 

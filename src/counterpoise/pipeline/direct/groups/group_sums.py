@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.groups.held import coded
+from counterpoise.pipeline.group_report import LAG_NAMED
+from counterpoise.pipeline.stops import UNOWNED_NAMED
 
 __all__ = ["GroupStops", "LagNow"]
 
@@ -23,6 +25,7 @@ class GroupStops:
 
     def __init__(self) -> None:
         self._found: dict[str, list[Any]] = {}
+        self._unowned: dict[str, _Unowned] = {}
 
     def add(self, stops: pa.RecordBatch) -> None:
         """Rows of some partitions, all there are of each."""
@@ -31,19 +34,28 @@ class GroupStops:
         stop = stops.column("stop_s").fill_null(0.0).to_numpy()
         generation = stops.column("generation").fill_null(-1).to_numpy()
         commits, by_nobody = (stops.column(name).to_numpy() for name in ("commits", "commits_by_nobody"))
-        longest = _firsts(np.lexsort((generation, -stop, group)), group, known)
+        at = stops.column("log_ts").cast(pa.int64()).fill_null(0).to_numpy()
+        longest = _firsts(np.lexsort((at, generation, -stop, group)), group, known)
         partitions = _different_partitions(stops, group, commits > 0, len(names)).tolist()
         nobody = _sums(group, by_nobody, len(names)).tolist()
         # Whole microseconds: a sum of fractions would depend on the order in which rows come.
         stopped = _sums(group[known], np.floor(stop[known] * 1_000_000 + 0.5).astype(np.int64), len(names)).tolist()
-        for at, name in enumerate(names):
-            row = longest.get(at)
+        for number, name in enumerate(names):
+            row = longest.get(number)
             found = self._found.setdefault(name, [None, 0, 0, 0])
             if row is not None:
-                worst = (-float(stop[row]), int(generation[row]))
+                worst = (-float(stop[row]), int(generation[row]), int(at[row]))
                 found[0] = worst if found[0] is None else min(found[0], worst)
-            for place, more in enumerate((stopped[at], nobody[at], partitions[at]), 1):
+            for place, more in enumerate((stopped[number], nobody[number], partitions[number]), 1):
                 found[place] += more
+        self._add_unowned(stops)
+
+    def _add_unowned(self, stops: pa.RecordBatch) -> None:
+        """Partitions with commits by nobody: few, if any."""
+        some = pc.greater(stops.column("commits_by_nobody"), 0)
+        rows = pa.table(stops.filter(some)).select(["group_id", "topic", "partition", "generation", "commits_by_nobody"])
+        for row in rows.sort_by([(name, "ascending") for name in rows.column_names[:3]]).to_pylist():
+            self._unowned.setdefault(row["group_id"], _Unowned()).add(row)
 
     def groups(self) -> Iterator[tuple[str, Figures]]:
         """What is known of each group."""
@@ -54,10 +66,40 @@ class GroupStops:
                     "stopped_partition_seconds": None if worst is None else stopped / 1_000_000,
                     "longest_stop_seconds": None if worst is None else -worst[0],
                     "longest_stop_generation": None if worst is None or worst[1] < 0 else worst[1],
+                    "longest_stop_ts": None if worst is None else worst[2],
                     "commits_without_owner": nobody,
                     "committed_partitions": partitions,
+                    **self._unowned.get(name, _NONE_UNOWNED).figures,
                 },
             )
+
+
+class _Unowned:
+    """One group's partitions with commits by nobody, as `stops.stops_by_group` tells of them."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[tuple[str, int], int] = {}
+        self._worst: tuple[int, int] | None = None
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """One partition between two steps."""
+        place, n = (row["topic"], row["partition"]), row["commits_by_nobody"]
+        self._partitions[place] = self._partitions.get(place, 0) + n
+        here = (-n, row["generation"])
+        self._worst = here if self._worst is None else min(self._worst, here)
+
+    @property
+    def figures(self) -> Figures:
+        """In columns of `group_report`."""
+        most = sorted(self._partitions.items(), key=lambda one: (-one[1], one[0]))[:UNOWNED_NAMED]
+        return {
+            "partitions_without_owner": len(self._partitions),
+            "unowned_commits": [{"topic": topic, "partition": at, "commits": n} for (topic, at), n in most],
+            "unowned_generation": None if self._worst is None else self._worst[1],
+        }
+
+
+_NONE_UNOWNED = _Unowned()
 
 
 def _different_partitions(stops: pa.RecordBatch, group: Int64, some: npt.NDArray[np.bool_], n: int) -> Int64:
@@ -101,26 +143,49 @@ class LagNow:
         )
         sums = rows.group_by(["g", "o"], use_threads=False).aggregate([("lag", "sum"), ("exact", "min")])
         for row in sums.to_pylist():
-            known = self._owners.setdefault((row["g"], row["o"]), [None, 1])
+            known = self._owners.setdefault((row["g"], row["o"]), [None, 1, []])
             known[0] = row["lag_sum"] if known[0] is None else known[0] + (row["lag_sum"] or 0)
             known[1] = min(known[1], row["exact_min"])
+        for group, owner, *worst in _most_behind(newest):
+            known = self._owners[group, owner]
+            known[2] = sorted([*known[2], worst])[:LAG_NAMED]
 
     def groups(self) -> Iterator[tuple[str, Figures]]:
         """What is known of each group."""
-        of: dict[str, dict[str | None, tuple[int | None, int]]] = {}
-        for (group, owner), (lag, exact) in self._owners.items():
-            of.setdefault(group, {})[owner] = (lag, exact)
+        of: dict[str, dict[str | None, list[Any]]] = {}
+        for (group, owner), figures in self._owners.items():
+            of.setdefault(group, {})[owner] = figures
         for group, owners in of.items():
             yield group, _lag_of_group(owners)
 
 
-def _lag_of_group(owners: Mapping[str | None, tuple[int | None, int]]) -> Figures:
-    known = [lag for lag, _ in owners.values() if lag is not None]
+def _most_behind(newest: pa.RecordBatch) -> Iterator[list[Any]]:
+    """Group, owner, lag (as a negative number), topic and partition: of each owner the partitions with most lag."""
+    rows = pa.table([newest.column(name) for name in _BEHIND], _BEHIND)
+    rows = rows.filter(pc.and_(pc.greater(rows["lag"], 0), rows["owner"].is_valid()))
+    (group, groups), (owner, owners), (topic, topics) = (coded(rows[name]) for name in _BEHIND[:3])
+    place = np.argsort(np.argsort(np.array(topics, object))) if topics else np.zeros(0, np.int64)
+    lag, partition = rows["lag"].to_numpy(), rows["partition"].to_numpy()
+    order = np.lexsort((partition, place[topic], -lag, owner, group))
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (group[order][1:] != group[order][:-1]) | (owner[order][1:] != owner[order][:-1])
+    start = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+    for row in order[np.arange(len(order)) - start < LAG_NAMED].tolist():
+        yield [groups[group[row]], owners[owner[row]], -int(lag[row]), topics[topic[row]], int(partition[row])]
+
+
+_BEHIND = ["group_id", "owner", "topic", "partition", "lag"]
+
+
+def _lag_of_group(owners: Mapping[str | None, list[Any]]) -> Figures:
+    known = [lag for lag, *_ in owners.values() if lag is not None]
     total = sum(known) if known else None
-    held = sorted((-lag, owner) for owner, (lag, _) in owners.items() if owner is not None and lag is not None)
+    held = sorted((-lag, owner) for owner, (lag, *_) in owners.items() if owner is not None and lag is not None)
+    worst = owners[held[0][1]][2] if held else ()
     return {
         "lag_now": total,
-        "lag_quality": "exact" if all(exact for _, exact in owners.values()) else "unknown",
+        "lag_quality": "exact" if all(exact for _, exact, _ in owners.values()) else "unknown",
         "lag_owner": held[0][1] if held else None,
+        "lag_partitions": [{"topic": topic, "partition": at, "lag": -lag} for lag, topic, at in worst] if held else None,
         "lag_owner_share": -held[0][0] / total if held and total else None,
     }

@@ -8,13 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from counterpoise.pipeline.direct.groups.departures import Departures
+from counterpoise.pipeline.polls import CURRENT, MEMBER, MODERN
+
 __all__ = ["Kicks", "Silent"]
 
 _BACK_MS = 60_000
 _Left = tuple[int | None, int, str]
 """Generation, time, member."""
-_Returned = tuple[int | None, int, str, str, int]
-"""The same with its client, and how long it might have been without a poll."""
+_Returned = tuple[int | None, int, str, str, int, int]
+"""The same with its client, how long it might have been without a poll, and when it left: at most the time of the step."""
 
 
 class Kicks:
@@ -24,10 +27,13 @@ class Kicks:
         self._known: dict[str, dict[str, tuple[str | None, int | None]]] = {}
         self._left: dict[str, list[_Left]] = {}
         self._joined: dict[str, list[tuple[int, str]]] = {}
+        self._departures: dict[str, Departures] = {}
 
     def state(self, group: str) -> dict[str, Any]:
         """What is known of a group so far, as `fold_state` takes it."""
         found = {"known": self._known.get(group, {}), "left": self._left.get(group, []), "joined": self._joined.get(group, [])}
+        if group in self._departures:
+            found["departures"] = self._departures[group].state
         return found if any(found.values()) else {}
 
     def go_on(self, group: str, state: Mapping[str, Any]) -> None:
@@ -37,20 +43,35 @@ class Kicks:
             for mine, rows in ((self._left, state["left"]), (self._joined, state["joined"])):
                 if rows:
                     mine[group] = [tuple(row) for row in rows]
+            if "departures" in state:
+                self._departures[group] = Departures(state["departures"])
 
     def generation(self, group: str, members: list[Mapping[str, Any]]) -> None:
         """The members of one generation."""
-        known = self._known.setdefault(group, {})
         for member in members:
-            told = (member["client_id"], member["rebalance_timeout_ms"])
-            before = known.setdefault(member["member_id"], told)
-            if before != told:
-                named = [one for one in (before[0], told[0]) if one is not None]
-                waits = [one for one in (before[1], told[1]) if one is not None]
-                known[member["member_id"]] = max(named, default=None), max(waits, default=None)
+            self._know(group, member)
+
+    def _know(self, group: str, member: Mapping[str, Any]) -> None:
+        known = self._known.setdefault(group, {})
+        told = (member["client_id"], member["rebalance_timeout_ms"])
+        before = known.setdefault(member["member_id"], told)
+        if before != told:
+            named = [one for one in (before[0], told[0]) if one is not None]
+            waits = [one for one in (before[1], told[1]) if one is not None]
+            known[member["member_id"]] = max(named, default=None), max(waits, default=None)
+
+    def modern(self, row: Mapping[str, Any], at: int) -> None:
+        """A row of `modern_group_records`, in the order of the log, and its time in microseconds."""
+        if row["record_type"] in (MEMBER, CURRENT):
+            self._departures.setdefault(row["group_id"], Departures()).feed(row, at)
+            if row["record_type"] == MEMBER and not row["deleted"]:
+                self._know(row["group_id"], row)
 
     def step(self, group: str, step: Mapping[str, Any], at: int) -> None:
         """A step of the group, and its time in microseconds."""
+        if step["group_type"] == MODERN:
+            self._departures.setdefault(group, Departures()).step(step, at)
+            return
         for member in step["left"]:
             self._left.setdefault(group, []).append((step["generation"], at, member))
         for member in step["joined"]:
@@ -64,7 +85,17 @@ class Kicks:
 
     def silent(self) -> Silent:
         """The same by rows that come a few at a time, when all steps are known."""
-        return Silent({group: found for group in self._left if (found := self._returned(group))})
+        groups = sorted({*self._left, *self._departures})
+        return Silent({group: found for group in groups if (found := self._returned(group) | self._same_again(group))})
+
+    def _same_again(self, group: str) -> set[_Returned]:
+        """Members of a KIP-848 group that left and came back."""
+        known, found = self._known.get(group, {}), set()
+        for generation, at, member, left_at in self._departures[group].returned() if group in self._departures else ():
+            client, interval = known[member]
+            if client is not None and interval:
+                found.add((generation, at, member, client, interval, left_at))
+        return found
 
     def _returned(self, group: str) -> set[_Returned]:
         """Members that left and whose client joined again soon."""
@@ -74,12 +105,12 @@ class Kicks:
             if client is not None:
                 back.setdefault(client, []).append(at // 1000)
         found = set()
-        for generation, at, member in self._left[group]:
+        for generation, at, member in self._left.get(group, ()):
             client, interval = known.get(member, (None, None))
             if client is not None and interval is not None:
                 most = max(interval, _BACK_MS)
                 if any(0 <= ms - at // 1000 <= most for ms in back.get(client, ())):
-                    found.add((generation, at, member, client, interval))
+                    found.add((generation, at, member, client, interval, at))
         return found
 
 
@@ -114,17 +145,18 @@ class Silent:
         """What is known of each group, when all rows were added."""
         for group, rows in self._returned.items():
             kicked = []
-            for generation, at, member, client, interval in sorted(rows, key=lambda row: (row[1], row[0] or 0, row[2])):
+            for generation, at, member, client, interval, left_at in sorted(rows, key=lambda row: (row[1], row[0] or 0, row[5])):
                 last = self._last[group, at, member]
-                if last is not None and at // 1000 - last // 1000 >= interval:
-                    kicked.append((generation, client, interval))
+                if last is not None and left_at // 1000 - last // 1000 >= interval:
+                    kicked.append((generation, client, interval, left_at))
             if kicked:
                 yield (
                     group,
                     {
                         "poll_kicks": len(kicked),
-                        "poll_kick_clients": sorted({client for _, client, _ in kicked}),
+                        "poll_kick_clients": sorted({client for _, client, *_ in kicked}),
                         "poll_kick_generation": kicked[0][0],
-                        "poll_interval_ms": max(interval for *_, interval in kicked),
+                        "poll_interval_ms": max(interval for _, _, interval, _ in kicked),
+                        "poll_kick_ts": kicked[0][3],
                     },
                 )

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.direct.files.day_rows import DayRows
 from counterpoise.pipeline.direct.files.one_file import OneFile
-from counterpoise.pipeline.direct.report.reporting import GroupKinds, found_in, reported
+from counterpoise.pipeline.direct.report.reporting import GroupKinds, StoppedTimes, found_in, reported
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT
 
@@ -35,7 +35,7 @@ class ReportFiles:
         self._cluster, self._until = cluster, until
         self._report = DayRows(folder, "report", _REPORT, end)
         self._findings = OneFile(folder, "findings", arrow_schema(FINDINGS))
-        self._kinds = GroupKinds()
+        self._kinds, self._stopped = GroupKinds(), StoppedTimes()
         self._open = ExitStack()
 
     def __enter__(self) -> ReportFiles:
@@ -51,6 +51,7 @@ class ReportFiles:
         if parts:
             groups = reported(parts, strategies, self._cluster, self._until)
             self._kinds.add(groups)
+            self._stopped.add(groups)
             self._report.write(groups.select(_REPORT.names))
             self._findings.write(found_in(groups))
 
@@ -62,4 +63,4 @@ class ReportFiles:
     @property
     def told(self) -> dict[str, Any]:
         """All else that a task tells, likewise."""
-        return {"findings": self._findings.file, "groups": self._kinds.told}
+        return {"findings": self._findings.file, "groups": self._kinds.told, "stopped": self._stopped.told}

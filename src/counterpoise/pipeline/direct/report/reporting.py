@@ -14,7 +14,7 @@ from counterpoise.pipeline.group_report import JUDGED, advise_batches
 from counterpoise.pipeline.ranking import finding_batches
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
-__all__ = ["PARTS", "GroupKinds", "found_in", "reported"]
+__all__ = ["PARTS", "GroupKinds", "StoppedTimes", "found_in", "reported"]
 
 _JUDGED = arrow_schema(JUDGED)
 PARTS = arrow_schema(StructType([*JUDGED.fields[1:], StructField("commits_gone", BooleanType())]))
@@ -41,12 +41,19 @@ def reported(
     rows = []
     for part in parts:
         row = {**part, **strategies.get(part["group_id"], {}), "cluster": cluster}
-        row["group_type"] = part["group_type"] or "simple"
-        row["state"] = part["state"] or ("deleted" if part["commits_gone"] else "commits_only")
+        if not part["group_type"]:
+            row |= _without_type(part)
         row["rebalances_per_day"] = _per_day(part["rebalances"], (part["first_ts"], part["first_commit"]), until)
         rows.append(row)
     (batch,) = advise_batches([pa.RecordBatch.from_pylist(rows, schema=_JUDGED)])
     return batch
+
+
+def _without_type(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Type and state of a group that shows no member: commits tell, of one that left only a tombstone, that it never had any."""
+    if part["first_ts"] is not None and not part["commits"]:
+        return {"group_type": "classic"}
+    return {"group_type": "simple", "state": "deleted" if part["commits_gone"] else "commits_only", "complete": None}
 
 
 def _per_day(rebalances: int | None, first: Iterable[datetime | None], until: int) -> float | None:
@@ -61,6 +68,25 @@ def found_in(report: pa.RecordBatch) -> pa.RecordBatch:
     """Rows of `FINDINGS`, not ranked yet."""
     (batch,) = finding_batches([report])
     return batch
+
+
+class StoppedTimes:
+    """How long partitions would have stood still under each strategy, over all groups of which that is known."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], int] = {}
+
+    def add(self, report: pa.RecordBatch) -> None:
+        """Rows of `GROUP_REPORT`."""
+        for run in report.column("strategies").flatten().to_pylist():
+            if run["stopped_seconds"] is not None:
+                key = run["strategy"], run["mode"]
+                self._known[key] = self._known.get(key, 0) + int(run["stopped_seconds"] * 1000 + 0.5)
+
+    @property
+    def told(self) -> list[list[Any]]:
+        """Strategy, mode and milliseconds, as JSON takes it."""
+        return [[*key, ms] for key, ms in self._known.items()]
 
 
 class GroupKinds:

@@ -17,7 +17,7 @@ __all__ = ["SLIM", "StrategySums", "added", "mean_of", "strategies_of_groups"]
 SLIM = (
     *("group_id", "incarnation", "generation", "log_offset", "strategy", "mode", "declared", "leader_library", "n_partitions"),
     *("spread", "kip54_score", "max_topic_spread", "moved", "min_moves", "revoked", "max_member_lag", "makespan_ratio"),
-    *("lag_unknown", "unassigned", "balanced", "matches_observed"),
+    *("lag_unknown", "unassigned", "balanced", "matches_observed", "log_ts"),
 )
 """The columns of `metrics` that are summed up."""
 _MILLION = 1_000_000
@@ -98,6 +98,7 @@ def _latest(seen: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "observed_revoked": sum(row["revoked"] for row in seen),
         "needless_moves": sum(excess),
         "needless_generation": seen[worst]["generation"],
+        "needless_ts": seen[worst]["log_ts"],
     }
 
 

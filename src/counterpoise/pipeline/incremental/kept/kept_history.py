@@ -12,7 +12,7 @@ __all__ = ["KeptHistory"]
 
 _OF_STEP = (
     *("log_partition", "log_ts", "kind", "generation", "group_type", "protocol_type", "protocol", "protocol_kind", "complete"),
-    *("n_members", "n_static", "n_idle", "n_partitions", "joined", "assignment"),
+    *("n_members", "n_static", "n_idle", "n_partitions", "n_withheld", "joined", "assignment"),
 )
 """What a later step, or the summary, may ask of a step that was added."""
 
@@ -34,10 +34,10 @@ class KeptHistory(History):
         self._members, self._leaders = set(state["members"]), set(state["leaders"])
         self._gone, self._clients, self._latency = state["gone"], state["clients"], state["latency"]
         self._recent = deque((at, tuple(names)) for at, names in state["recent"])
-        (most, slowest, leader), (size, start, seconds, clients) = state["slowest"], state["storm"]
-        self._slowest, self._storm = (most, slowest, leader), (size, start, seconds, tuple(clients))
+        (most, slowest, leader, when), (size, start, seconds, clients) = state["slowest"], state["storm"]
+        self._slowest, self._storm = (most, slowest, leader, when), (size, start, seconds, tuple(clients))
         self._peaks, self._first, self._last = state["peaks"], state["first"], state["last"]
-        self._failed = state["failed"]
+        self._failed = (state["failed"][0], state["failed"][1])
         self._restarted, self._leavers = Counter(state["restarted"]), Counter(state["leavers"])
         self._described = state["last"] if state["is_described"] else state["described"]
 

@@ -210,12 +210,13 @@ class Increment:
     def _report(self) -> None:
         self._begin("report")
         steps, commits = self._view.whole("rebalances"), union(list(self.valid().values())).select(*_COUNTED)
-        tables = [steps, self._view.whole("group_generations"), self._view.whole("metrics"), commits]
+        named = [self._view.whole(name) for name in ("group_generations", "modern_group_records", "metrics")]
+        tables = [steps, *named, commits]
         if self._saved is not None:
-            names = ("steps-told", "generations-told", "metrics-told", "commits-told")
+            names = ("steps-told", "generations-told", "modern-told", "metrics-told", "commits-told")
             tables = [self._view.aside(name, _only(table, self._told)) for name, table in zip(names, tables, strict=True)]
-        mine, generations, figures, said = tables
-        parts = report_parts(mine, generations, figures, said, stops(said, mine))
+        mine, generations, modern, figures, said = tables
+        parts = report_parts(mine, generations, modern, figures, said, stops(said, mine))
         self._save("parts", parts, self._state("parts", parts.schema), self._told)
         kept = self._spark.read.schema(parts.schema).parquet(str(self._journal.staged / "parts"))
         report = finished_report(kept, self._view.whole("partition_lag"), steps, commits)

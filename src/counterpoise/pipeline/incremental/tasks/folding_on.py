@@ -148,7 +148,7 @@ class FoldingOn(Folding):
         decoded = groupby(self._decoded(records, folded, hand), key=lambda row: str(row["group_id"]))
         for group, rows in _each(decoded, {*known, *again}):
             state = known.get(group) or GroupState(group, folded.kicks, begun=epochs_of(group, folded, hand))
-            for step in state.steps.feed(self._named(self._counted(_with(rows, again.get(group, ()), folded)))):
+            for step in state.steps.feed(self._named(self._counted(_with(rows, again.get(group, ()), folded)), folded.kicks)):
                 row = {**_NOTHING, **step, "group_id": group}
                 state.add(row)
                 finished.append(self._steps.add(row, step_size(row)))

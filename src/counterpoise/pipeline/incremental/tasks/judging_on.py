@@ -118,7 +118,7 @@ def judge_on(of: News, buckets: Sequence[int]) -> dict[str, Any]:
             first = 0 if again or of.looked is None else int(np.searchsorted(instants, of.looked))
             for picked in AskedLag(times, instants[first:]).pick(once.rows, seen):
                 asked.write(picked, number)
-            now.add(newest_of([_but(last, again), *once.newest]).select(["group_id", "owner", "lag", "quality"]))
+            now.add(newest_of([_but(last, again), *once.newest]))
             newest.write(newest_of([_but(last, again), *once.newest_final]), number)
             sums.write(compacted(bucket, told, of.looked, set(unsettled)), number)
             counted, stopped = counts_of(told), stop_rows(bucket)
