@@ -123,10 +123,10 @@ class ModernFold:
         if role == "target_epoch":
             return [] if row["deleted"] else self._retarget(row, value)
         getattr(self, f"_on_{role}")(row, value)
-        return []
         if role == "epoch" and self._was and not self._members:
             # The last member has left. No target follows before somebody joins, if anybody ever does.
             return self._retarget(row, {"assignment_epoch": value["epoch"]})
+        return []
 
     def close(self) -> list[dict[str, Any]]:
         """The step that is still open when the records end."""
