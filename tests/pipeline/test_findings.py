@@ -94,7 +94,7 @@ EAGER = {
 
 CASES: dict[str, dict[str, Any]] = {
     "idle_members": {"idle_now": 2, "idle_clients": ["c-4", "c-5"], "members_now": 6, "partitions_now": 4},
-    "unbalanced": {"protocol": "range", "spread_now": 9, "topic_spread_now": 3},
+    "unbalanced": {"protocol": "range", "spread_now": 9, "topic_spread_now": 3, "busiest_clients": ["c-1"]},
     "topic_skew": {"topic_spread_now": 4},
     "needless_moves": {"needless_moves": 12, "observed_moved": 30, "needless_generation": 4, "needless_ts": AT},
     "better_strategy": {"suggested_strategy": "cooperative-sticky", "suggestion": "fewer moves", "migration_note": "do this"},
@@ -162,7 +162,16 @@ def test_a_rule_finds_its_case(kind: str) -> None:
 
 
 def test_members_are_named_where_it_is_about_them() -> None:
-    about = ("idle_members", "lag_on_one_owner", "storm", "slow_leader", "static_membership", "flapping", "polled_too_late")
+    about = (
+        "idle_members",
+        "unbalanced",
+        "lag_on_one_owner",
+        "storm",
+        "slow_leader",
+        "static_membership",
+        "flapping",
+        "polled_too_late",
+    )
     for kind in about:
         (finding,) = (one for one in findings_of(healthy(**CASES[kind])) if one.kind == kind)
         assert "c-" in finding.evidence, kind

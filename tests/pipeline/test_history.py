@@ -87,6 +87,16 @@ def test_a_newcomer_for_whom_nothing_is_withheld_is_idle_at_once_and_so_is_who_w
     assert (told["idle_peak"], told["idle_now"], told["idle_clients"]) == (1, 2, ["b", "c"])
 
 
+def test_the_busiest_members_are_named_by_their_clients() -> None:
+    rows = [
+        created(),
+        generation(1, member("b-1", {"t": [0, 1]}), member("a-1", {"t": [2], "u": [0]}), member("c-1", {"t": [3]})),
+    ]
+    assert summed(*rows)["busiest_clients"] == ["a", "b"]
+    assert summed(*rows, generation(2))["busiest_clients"] == ["a", "b"], "those of the last generation with members"
+    assert summed(created(), generation(1, member("w-1", {})))["busiest_clients"] == []
+
+
 def test_the_tombstone_of_a_group_that_was_not_seen_says_no_type() -> None:
     assert (summed(tombstone())["group_type"], summed(created(), tombstone())["group_type"]) == (None, "classic")
 

@@ -41,7 +41,10 @@ __all__ = [
 _KEY = ["cluster", "group_id"]
 _BEFORE_COMMITS = GROUP_REPORT.fields[: GROUP_REPORT.names.index("commits")]
 _OF_STEPS = [field for field in _BEFORE_COMMITS if field.name not in ("libraries", "rebalances_per_day")]
-_LATER = ("polled", "generation_now", "failed_generation", "restart_clients", "leave_clients", "sync_latency_ts", "failed_ts")
+_LATER = (
+    *("polled", "generation_now", "failed_generation", "restart_clients", "leave_clients"),
+    *("sync_latency_ts", "failed_ts", "busiest_clients"),
+)
 HISTORY = StructType([*_OF_STEPS, *(GROUP_REPORT[name] for name in _LATER)])
 _COUNTS = ("judged", "matched", "ties", "worse")
 LAG_NAMED = 5
@@ -114,8 +117,8 @@ def _side_by_side(parts: Sequence[DataFrame]) -> DataFrame:
 
 def histories(rebalances: DataFrame) -> DataFrame:
     """Per group: its steps summed up (`history.history_of`)."""
-    first_only = "transform(m.assigned, a -> struct(a.topic, slice(a.partitions, 1, 1) as partitions)) as assigned"
-    slim = f"transform(assignment, m -> struct(m.member_id, m.client_id, {first_only}))"
+    first_only = "transform(m.assigned, a -> struct(a.topic, slice(a.partitions, 1, 1) as partitions, size(a.partitions) as n))"
+    slim = f"transform(assignment, m -> struct(m.member_id, m.client_id, {first_only} as assigned))"
     rows = rebalances.withColumn("assignment", fn.expr(slim)).drop("detail", "n_kept", "subscriptions")
     ordered = rows.repartition(*_KEY).sortWithinPartitions(*_KEY, "log_partition", "log_offset")
     return ordered.mapInArrow(_history_batches, HISTORY)

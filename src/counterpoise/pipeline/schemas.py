@@ -296,6 +296,7 @@ GROUP_REPORT = _struct(
     needless_ts=_T,
     poll_kick_ts=_T,
     lag_partitions=ArrayType(_struct(topic=_S, partition=_I, lag=_L)),
+    busiest_clients=ArrayType(_S),
 )
 
 FINDINGS = _struct(

@@ -26,7 +26,8 @@ def idle_members(row: Row) -> Finding | None:
     way = (
         f"there is a partition for everybody; change the strategy\n{change_lines(row)}"
         if skewed
-        else f"stop {times(idle, 'members')}, or give the topics more partitions"
+        else f"stop {times(idle, 'members')}, or give the topics more partitions (records with a key then go to another one):\n"
+        f"  kafka-topics --bootstrap-server <broker> --alter --topic <topic> --partitions <at least {members}>"
     )
     return Finding(
         "idle_members",
@@ -53,8 +54,9 @@ def unbalanced(row: Row) -> Finding | None:
         "unbalanced",
         WARNING,
         f"loads are {spread} partitions apart",
-        f"{assigned_by(row)}: the busiest member owns {spread} partitions more than the idlest ({topic} within one topic); "
-        f"over the same history another strategy never had them more than {best} apart",
+        f"{assigned_by(row)}: the busiest member ({', '.join((row['busiest_clients'] or ())[:5])}) owns {spread} partitions "
+        f"more than the idlest ({topic} within one topic); over the same history another strategy never had them more than "
+        f"{best} apart",
         f"the busiest member decides how fast the group is: it has {spread} partitions more to work on",
         change_lines(row),
         5.0 * spread,

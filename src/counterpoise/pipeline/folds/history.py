@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
@@ -172,6 +172,7 @@ class History:
             "failed_generation": self._failed[0],
             "restart_clients": _most(self._restarted),
             "leave_clients": _most(self._leavers),
+            "busiest_clients": _busiest(known["assignment"]),
             "sync_latency_ts": self._slowest[3],
             "failed_ts": self._failed[1],
         }
@@ -181,6 +182,18 @@ class History:
         if last["group_type"] == "classic" and set(self._kinds) == {"deleted"}:
             return None
         return "connect" if last["protocol_type"] == "connect" else str(last["group_type"])
+
+
+def _busiest(assignment: Sequence[Row]) -> list[str]:
+    """The clients of the members with most partitions."""
+    loads = {member["member_id"]: sum(map(_size, member["assigned"])) for member in assignment}
+    most = max(loads.values(), default=0)
+    return sorted(str(m["client_id"]) for m in assignment if most and loads[m["member_id"]] == most)[:_NAMED]
+
+
+def _size(entry: Row) -> int:
+    """How many partitions of a topic: of all steps of a fleet only the number is at hand, and the first."""
+    return int(entry["n"]) if "n" in entry else len(entry["partitions"])
 
 
 def _most(clients: Counter[str]) -> list[str]:
