@@ -67,6 +67,7 @@ def healthy(**changes: Any) -> dict[str, Any]:
         "lag_now": 10,
         "lag_owner_share": 0.4,
         "spread_now": 1,
+        "spread_peak": 3,
         "topic_spread_now": 1,
         "judged_generations": 7,
         "replay_fidelity": 1.0,
@@ -159,6 +160,13 @@ def test_a_rule_finds_its_case(kind: str) -> None:
     assert all((finding.title, finding.evidence, finding.cost, finding.action))
     assert finding.numbers
     assert finding.at == AT
+
+
+@pytest.mark.parametrize("kind", sorted({*CASES} - {"eager_stops", "simple_consumer", "low_fidelity", "incomplete_history"}))
+def test_a_cost_is_a_figure(kind: str) -> None:
+    """That of eager stops is one where it is known; the others say how far to trust the audit, or are a risk and no cost."""
+    (finding,) = (one for one in findings_of(healthy(**CASES[kind])) if one.kind == kind)
+    assert re.search(r"\d", finding.cost), finding.cost
 
 
 def test_members_are_named_where_it_is_about_them() -> None:

@@ -82,7 +82,7 @@ def topic_skew(row: Row) -> Finding | None:
         f"within one topic members are {topic} partitions apart",
         f"{assigned_by(row)}: loads are {times(spread, 'partitions')} apart in all, but of one topic one member owns {topic} "
         f"partitions more than another; over the same history {wanted} never had that more than {reachable} apart",
-        "when that topic is the busy one, few members do its work while the others wait",
+        f"when that topic is the busy one, its busiest member has {topic} partitions more to work on while others wait",
         change_lines(row, None if wanted == row["protocol"] else wanted),
         2.0 * topic,
         {"topic_spread": topic, "reachable": reachable, "spread": spread},
@@ -121,7 +121,9 @@ def better_strategy(row: Row) -> Finding | None:
         NOTICE if saved < 20 else WARNING,
         f"{row['suggested_strategy']} would have served better than {assigned_by(row)}",
         row["suggestion"],
-        f"{times(saved, 'partitions')} stopped that need not have{_seconds_saved(row)}" if saved else "uneven loads",
+        f"{times(saved, 'partitions')} stopped that need not have{_seconds_saved(row)}"
+        if saved
+        else f"loads were up to {row['spread_peak']} partitions apart",
         row["migration_note"] or change_lines(row),
         float(saved),
         {"saved_stops": saved, "spread": row["spread_peak"] or 0},

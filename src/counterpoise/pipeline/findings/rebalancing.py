@@ -85,8 +85,8 @@ def failed_generations(row: Row) -> Finding | None:
         CRITICAL if share > 0.3 and failed > 2 else WARNING,
         f"{times(failed, 'rebalances')} never finished",
         f"{failed} of {failed + row['generations']} generations have no assignment: the leader did not answer, or another join "
-        "came first",
-        "every such round is a stop of the group with nothing gained",
+        f"came first; the first one before generation {row['failed_generation']}",
+        f"{times(failed, 'rounds')} in which the group stopped and nothing was gained",
         "see whether the leader's assignment is slow, and raise the session timeout above the longest pause of a member:\n"
         + setting_lines(row["libraries"], {"session.timeout.ms": "<longer than the longest pause>"}),
         10.0 * failed,
