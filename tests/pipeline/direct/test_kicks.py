@@ -64,7 +64,9 @@ Record = tuple[int, str, int | None, int]
 JOINED, THEN_LEFT = (5, "m", 0, 0), [(8, "m", None, 100), (5, "m", None, 100)]
 
 
-def of_members(*records: Record, last: int, step: dict[str, Any] | None = None, put_away_at: int | None = None) -> dict[str, Any]:
+def of_members(
+    *records: Record, last: int, step: dict[str, Any] | None = None, put_away_at: int | None = None, interval: int | None = 10_000
+) -> dict[str, Any]:
     """A KIP-848 group whose records end with a step, at second 200; the member had committed last at `last`."""
     found = Kicks()
     for offset, (kind, name, epoch, second) in enumerate(records):
@@ -73,7 +75,7 @@ def of_members(*records: Record, last: int, step: dict[str, Any] | None = None, 
             found = Kicks()
             found.go_on("g", state)
         row = {"group_id": "g", "log_partition": 0, "log_offset": offset, "record_type": kind, "member_id": name, "epoch": epoch}
-        found.modern({**row, "deleted": epoch is None, "client_id": "c", "rebalance_timeout_ms": 10_000}, second * SECOND)
+        found.modern({**row, "deleted": epoch is None, "client_id": "c", "rebalance_timeout_ms": interval}, second * SECOND)
     about = {"log_partition": 0, "log_offset": len(records), "kind": "rebalance", "generation": 7, "group_type": "consumer"}
     found.step("g", {**about, **(step or {})}, 200 * SECOND)
     stopped = {"group_id": "g", "log_ts": 200 * SECOND, "owner_before": "m", "last_before": last * SECOND}
@@ -108,6 +110,8 @@ def test_a_step_that_hands_out_nothing_is_passed_over() -> None:
     ("records", "about"),
     [
         ([JOINED, *THEN_LEFT, (5, "m", 0, 200)], {"last": 91}),
+        ([JOINED, *THEN_LEFT, (5, "m", 0, 200)], {"last": 90, "interval": 0}),
+        ([JOINED, *THEN_LEFT, (5, "m", 0, 200)], {"last": 90, "interval": -1}),
         ([JOINED, *THEN_LEFT, (5, "other", 0, 100)], {"last": 90}),
         ([JOINED, *THEN_LEFT], {"last": 90}),
         ([*THEN_LEFT, (5, "m", 0, 200)], {"last": 90}),
@@ -118,6 +122,8 @@ def test_a_step_that_hands_out_nothing_is_passed_over() -> None:
     ],
     ids=[
         "it had committed within its interval",
+        "seen by polls, which tell no interval",
+        "no interval",
         "another member of the client came: a restart",
         "it did not come back",
         "it was not known to be a member",

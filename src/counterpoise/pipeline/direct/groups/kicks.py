@@ -93,7 +93,7 @@ class Kicks:
         known, found = self._known.get(group, {}), set()
         for generation, at, member, left_at in self._departures[group].returned() if group in self._departures else ():
             client, interval = known[member]
-            if client is not None and interval:
+            if client is not None and interval is not None and interval > 0:
                 found.add((generation, at, member, client, interval, left_at))
         return found
 
