@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.direct.groups.folding import micros
+from counterpoise.pipeline.direct.groups.group_sums import LagNow
+from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS
 from counterpoise.pipeline.direct.report.reporting import PARTS, GroupKinds, found_in, reported
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -40,6 +43,46 @@ def test_a_group_that_only_commits_is_simple_and_deleted_when_its_last_commit_wa
         ("simple", "commits_only"),
         ("simple", "deleted"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("commits", "kind"),
+    [(3, ("simple", "commits_only", None)), (0, ("classic", "deleted", False)), (None, ("classic", "deleted", False))],
+)
+def test_of_a_group_of_which_only_the_tombstone_was_seen_commits_tell_that_it_had_no_members(
+    commits: int | None, kind: tuple[Any, ...]
+) -> None:
+    seen = {"first_ts": START, "state": "deleted", "complete": False}
+    (row,) = reported([part(commits=commits, **seen)], {}, "c", 0).to_pylist()
+    assert (row["group_type"], row["state"], row["complete"]) == kind
+
+
+def test_the_partitions_with_most_of_an_owners_lag_are_named_also_when_they_come_a_few_at_a_time() -> None:
+    lags = {
+        ("a", 0): 5,
+        ("a", 1): 50,
+        ("b", 0): 900,
+        ("b", 1): 7,
+        ("b", 2): 0,
+        ("b", 3): 7,
+        ("b", 4): 3,
+        ("b", 5): 4,
+        ("b", 6): 8,
+    }
+    rows = [
+        {"group_id": "g", "topic": topic, "partition": at, "owner": "m-1", "lag": lag, "quality": "exact"}
+        for (topic, at), lag in lags.items()
+    ]
+    rows.append({**rows[0], "owner": "m-2", "partition": 2, "lag": 960})
+    rows.append({**rows[0], "owner": None, "partition": 3, "lag": 5000})
+    for cut in (0, 3, 9):
+        found = LagNow()
+        for some in (rows[cut:], rows[:cut]):
+            found.add(pa.RecordBatch.from_pylist([{**dict.fromkeys(LAG_COLUMNS.names), **row} for row in some], LAG_COLUMNS))
+        ((_, told),) = found.groups()
+        assert (told["lag_owner"], told["lag_now"]) == ("m-1", 6944)
+        named = [(one["topic"], one["partition"], one["lag"]) for one in told["lag_partitions"]]
+        assert named == [("b", 0, 900), ("a", 1, 50), ("b", 6, 8), ("b", 1, 7), ("b", 3, 7)]
 
 
 def test_a_better_strategy_is_suggested_and_found_and_groups_are_counted_by_kind() -> None:

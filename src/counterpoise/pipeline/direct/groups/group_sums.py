@@ -146,9 +146,9 @@ class LagNow:
             known = self._owners.setdefault((row["g"], row["o"]), [None, 1, []])
             known[0] = row["lag_sum"] if known[0] is None else known[0] + (row["lag_sum"] or 0)
             known[1] = min(known[1], row["exact_min"])
-        for group, owner, *worst in _most_behind(newest):
-            known = self._owners[group, owner]
-            known[2] = sorted([*known[2], worst])[:LAG_NAMED]
+        for whose, worst in _most_behind(newest):
+            known = self._owners[whose]
+            known[2] = sorted([*known[2], *worst])[:LAG_NAMED] if known[2] else worst
 
     def groups(self) -> Iterator[tuple[str, Figures]]:
         """What is known of each group."""
@@ -159,8 +159,8 @@ class LagNow:
             yield group, _lag_of_group(owners)
 
 
-def _most_behind(newest: pa.RecordBatch) -> Iterator[list[Any]]:
-    """Group, owner, lag (as a negative number), topic and partition: of each owner the partitions with most lag."""
+def _most_behind(newest: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], list[tuple[int, str, int]]]]:
+    """By group and owner: lag (as a negative number), topic and partition of those with most of it."""
     rows = pa.table([newest.column(name) for name in _BEHIND], _BEHIND)
     rows = rows.filter(pc.and_(pc.greater(rows["lag"], 0), rows["owner"].is_valid()))
     (group, groups), (owner, owners), (topic, topics) = (coded(rows[name]) for name in _BEHIND[:3])
@@ -169,9 +169,12 @@ def _most_behind(newest: pa.RecordBatch) -> Iterator[list[Any]]:
     order = np.lexsort((partition, place[topic], -lag, owner, group))
     begins = np.ones(len(order), np.bool_)
     begins[1:] = (group[order][1:] != group[order][:-1]) | (owner[order][1:] != owner[order][:-1])
-    start = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
-    for row in order[np.arange(len(order)) - start < LAG_NAMED].tolist():
-        yield [groups[group[row]], owners[owner[row]], -int(lag[row]), topics[topic[row]], int(partition[row])]
+    starts = np.flatnonzero(begins)
+    ends = np.minimum(starts + LAG_NAMED, np.append(starts[1:], len(order)))
+    group, owner, topic, lag, partition = (column[order].tolist() for column in (group, owner, topic, -lag, partition))
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        of = range(start, end)
+        yield (groups[group[start]], owners[owner[start]]), [(lag[at], topics[topic[at]], partition[at]) for at in of]
 
 
 _BEHIND = ["group_id", "owner", "topic", "partition", "lag"]
