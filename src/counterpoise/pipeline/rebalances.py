@@ -18,6 +18,7 @@ from counterpoise.pipeline.folds.modern_fold import NAMES, ModernFold
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.grouped import by_group
 from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.pipeline.timelines.ownership import Left, left_by
 
 __all__ = ["StepsFold", "fold_batches", "group_records", "rebalances", "steps_of_group", "topic_names"]
 
@@ -107,7 +108,7 @@ class StepsFold:
         self._classic = ClassicFold(saved.get("classic"))
         self._modern = ModernFold(saved.get("modern"))
         self._held: dict[str, Any] | None = saved.get("held")
-        self._left: list[Mapping[str, Any]] = saved.get("left", [])
+        self._left: Left = saved.get("left") or left_by([])
         self._begun = begun
 
     @property
@@ -134,7 +135,7 @@ class StepsFold:
             yield self._held
             self._held = None
         if row["deleted"]:
-            self._left = list(following.members)
+            self._left = following.left
         steps = self._fed(row) if is_modern else [{**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}]
         if steps and steps[-1]["kind"] == "deleted":
             self._held = steps.pop()

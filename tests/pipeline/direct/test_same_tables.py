@@ -1,7 +1,8 @@
 """Captures that Arrow reads give the tables of captures that Spark reads, row by row, and the same summary.
 
-Two clusters: a part of the shop in several files, with damaged commits and one that never took effect; and a small made-up fleet
-whose times are whole seconds, so that commits, samples and steps fall together.
+Three clusters: a part of the shop in several files, with damaged commits and one that never took effect; a small made-up fleet
+whose times are whole seconds, so that commits, samples and steps fall together; and recorded groups of KIP-848, one of which was
+upgraded and downgraded.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.pipeline.synthetic.capture import synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
 from tests.pipeline.conftest import rows_of
+from tests.pipeline.test_epochs import RECORDED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CLUSTERS = ("eu/west: 1", "made up")
+CLUSTERS = ("eu/west: 1", "made up", "by brokers")
 LOG_PARTITIONS = (0, 1, 4)
 """With groups of both protocols, and one whose members polled too late."""
 UNFILLED = ["rebalances_per_day", "suggested_strategy", "suggestion", "migration_note"]
@@ -38,9 +40,9 @@ ABORTED = 40
 
 @pytest.fixture(scope="module")
 def captures(shop: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Both captures by cluster."""
+    """The captures by cluster."""
     out = tmp_path_factory.mktemp("captures")
-    return dict(zip(CLUSTERS, (part_of_shop(shop, out / "shop"), whole_seconds(out / "fleet")), strict=True))
+    return dict(zip(CLUSTERS, (part_of_shop(shop, out / "shop"), whole_seconds(out / "fleet"), RECORDED), strict=True))
 
 
 def part_of_shop(shop: Path, out: Path) -> Path:
@@ -110,6 +112,8 @@ def test_the_tables_and_the_summary_are_the_same(
     report = rows_of(found.out, "group_report")
     assert [name for name in TABLES["group_report"].names if all(row[name] is None for row in report)] == UNFILLED
     assert found.summary["records"]["errors"] == 3
+    replayed = {row["group_id"] for row in rows_of(found.out, "metrics", "group_id")}
+    assert replayed >= {"by-range", "by-uniform", "moved-over", "steady"}
     assert sorted(path.name for path in (found.out / "tables").iterdir()) == sorted(TABLES)
 
 

@@ -39,15 +39,16 @@ def count_by_group(rows: list[dict[str, Any]]) -> Counter[str]:
 
 def generations(found: Pieces) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Those of the audits before the last, and those of the last: records, and epochs of KIP-848 groups."""
-    before = found.updates[-2].positions
-    rows = [{**row, "has_members": bool(row["members"])} for row in rows_of(found.whole, "group_generations")]
-    steps = [row for row in rows_of(found.whole, "rebalances") if row["group_type"] == "consumer"]
-    rows += [{**row, "has_members": row["n_members"] > 0} for row in steps]
-    new = [row["log_offset"] >= before.get(str(row["log_partition"]), 0) for row in rows]
-    old, late = ([row for row, is_new in zip(rows, new, strict=True) if is_new == wanted] for wanted in (False, True))
-    assert any("subscriptions" in row for row in old)
-    assert any("subscriptions" in row for row in late)
-    return old, late
+    numbers = (1, 2, 3, 4)
+    records = {number: rows_by_number(found.out, "group_generations", number) for number in numbers}
+    modern = {number: rows_by_number(found.out, "modern_group_records", number) for number in numbers}
+    came = {(row["log_partition"], row["log_offset"]): number for number in numbers for row in modern[number]}
+    for row in rows_of(found.whole, "rebalances"):
+        if row["group_type"] == "consumer":
+            records[came[row["log_partition"], row["log_offset"]]].append({**row, "members": row["assignment"]})
+    old, new = [row for number in numbers[:-1] for row in records[number]], records[4]
+    assert all(any("subscriptions" in row for row in rows) for rows in (old, new))
+    return old, new
 
 
 def test_tables_in_pieces_are_the_tables_in_one_go(pieces: Pieces, name: str) -> None:
@@ -99,7 +100,7 @@ def test_of_earlier_generations_those_are_replayed_again_whose_lag_was_not_settl
     old, new = generations(pieces)
     of_all, fresh, known = count_by_group(old + new), count_by_group(new), count_by_group(old)
     late = [row for row in old if row["log_ts"] > told.settled]
-    unsettled, waiting = count_by_group(late), {row["group_id"] for row in late if row["has_members"]}
+    unsettled, waiting = count_by_group(late), {row["group_id"] for row in late if row["members"]}
     on = {group: fresh[group] + max(unsettled[group], min(known[group], 1)) for group in {*fresh} | waiting}
     again = sum(of_all[group] if group in told.redone else on.get(group, 0) for group in of_all)
     assert told.work["replayed"] == again < sum(of_all.values()) / 2

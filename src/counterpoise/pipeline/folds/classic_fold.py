@@ -11,7 +11,7 @@ import numpy as np
 
 from counterpoise.pipeline.folds.causes import Difference, difference, identity
 from counterpoise.pipeline.records.place import POLLED
-from counterpoise.pipeline.timelines.ownership import Owners, carried, changes, owners_of, pending
+from counterpoise.pipeline.timelines.ownership import Left, Owners, carried, changes, owners_of, pending
 
 __all__ = ["ClassicFold", "protocol_kind"]
 
@@ -53,13 +53,14 @@ class ClassicFold:
         self._sizes: dict[str, int] = {}
 
     @property
-    def members(self) -> list[Row]:
-        """The members of the last generation."""
-        return self._members
+    def left(self) -> Left:
+        """What a group leaves that goes on under the other protocol: what it had in the last generation."""
+        return {"members": list(self._members), "owners": self._owners, "codes": dict(self._codes)}
 
-    def inherit(self, members: list[Row], generation: int | None) -> None:
+    def inherit(self, left: Left, generation: int | None) -> None:
         """Go on where the group's life under the other protocol ended, at epoch `generation`."""
-        self._members, self._seen, self._inherited, self._ended = members, True, True, False
+        self._members, self._seen, self._inherited, self._ended = left["members"], True, True, False
+        self._owners, self._codes = left["owners"], left["codes"]
         self._generation = None if generation is None else generation - 1
 
     def feed(self, row: Row) -> dict[str, Any]:

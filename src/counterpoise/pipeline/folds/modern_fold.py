@@ -16,7 +16,7 @@ import numpy as np
 from counterpoise.pipeline.folds.causes import Difference, difference, identity
 from counterpoise.pipeline.folds.subscriptions import assignor_of, nameless, subscriptions
 from counterpoise.pipeline.records.place import POLLED
-from counterpoise.pipeline.timelines.ownership import Owners, changes, owners_of
+from counterpoise.pipeline.timelines.ownership import Left, Owners, changes, owners_of
 
 __all__ = ["NAMES", "ModernFold"]
 
@@ -95,13 +95,14 @@ class ModernFold:
         self._inherited = False
 
     @property
-    def members(self) -> Sequence[Row]:
-        """The members at the last target."""
-        return self._was
+    def left(self) -> Left:
+        """What a group leaves that goes on under the other protocol: what it had at the last target."""
+        return {"members": list(self._was), "owners": self._owners, "codes": dict(self._codes)}
 
-    def inherit(self, members: Sequence[Row], generation: int | None) -> None:
+    def inherit(self, left: Left, generation: int | None) -> None:
         """Go on where the group's life under the other protocol ended, in `generation`."""
-        self._was, self._inherited, self._ended = members, True, False
+        self._was, self._inherited, self._ended = left["members"], True, False
+        self._owners, self._codes = left["owners"], left["codes"]
         self._target_epoch = None if generation is None else generation - 1
 
     def feed(self, row: Row) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.folds.classic_fold import ClassicFold
 from counterpoise.pipeline.folds.inputs import Inputs, Planned, inputs_of, replayable
 from counterpoise.pipeline.folds.replay_memo import Asking, Plans
+from counterpoise.pipeline.timelines.ownership import left_by
 
 __all__ = ["BY_LAG", "CLOSED_LOOP", "OBSERVED", "REPLAY", "Replay", "ReplayFold", "comparable", "replays_of_group"]
 
@@ -152,7 +153,7 @@ class ReplayFold:
             if not _crosses(row, following):
                 self._past, self._before = {}, None
             elif "step" in row:
-                self._fold.inherit(list(self._before["members"]) if self._before is not None else [], row["generation"])
+                self._fold.inherit(left_by(() if self._before is None else self._before["members"]), row["generation"])
             return
         if step["kind"] in _ROUNDS and replayable(row):
             ahead = following if following is not None and following["members"] and replayable(following) else None

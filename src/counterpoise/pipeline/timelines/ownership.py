@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 __all__ = [
     "NOBODY",
+    "Left",
     "Owners",
     "carried",
     "changes",
+    "left_by",
     "owners_of",
     "pending",
 ]
@@ -20,6 +22,19 @@ __all__ = [
 Owners: TypeAlias = dict[str, npt.NDArray[np.int32]]
 """Topic -> code of the owner per partition index, NOBODY where there is none."""
 NOBODY = -1
+
+
+class Left(TypedDict):
+    """What a group leaves that goes on under the other protocol: members, owners, and the code of each member's identity."""
+
+    members: list[Mapping[str, Any]]
+    owners: Owners
+    codes: dict[str, int]
+
+
+def left_by(members: Iterable[Mapping[str, Any]]) -> Left:
+    """Of members alone."""
+    return {"members": list(members), "owners": {}, "codes": {}}
 
 
 def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owners:

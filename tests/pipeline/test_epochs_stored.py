@@ -1,0 +1,80 @@
+"""Recorded KIP-848 groups through whole audits: told alike at once and in pieces, also where names come later.
+
+That Spark tells the same is held by `direct/test_same_tables.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.pipeline.audit import AuditResult
+from counterpoise.pipeline.incremental.saved import load
+from counterpoise.pipeline.incremental.update import update
+from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.session import configured
+from tests.pipeline.conftest import rows_of
+from tests.pipeline.direct.test_same_tables import run
+from tests.pipeline.incremental.conftest import ONE_PARTITION
+from tests.pipeline.incremental.pieces import comparable_rows
+from tests.pipeline.test_epochs import RECORDED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RECORDS, ENDS = "consumer_offsets.parquet", "log_offsets.parquet"
+STRATEGIES = ("sticky",)
+
+
+@pytest.fixture(scope="module")
+def by_tasks(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> AuditResult:
+    return run(spark, {"default": RECORDED}, tmp_path_factory.mktemp("epochs") / "out", direct=True)
+
+
+def test_the_report_judges_groups_of_a_broker(by_tasks: AuditResult) -> None:
+    told = {row["group_id"]: row for row in rows_of(by_tasks.out, "group_report")}
+    row = told["by-range"]
+    assert (row["protocol_kind"], row["protocol"], row["observed_moved"], row["spread_peak"]) == ("server", "range", 17, 3)
+    assert (row["needless_moves"], row["judged_generations"], row["replay_fidelity"]) == (3, None, None)
+    kinds = {(one["group_id"], one["kind"]) for one in rows_of(by_tasks.out, "findings", "group_id", "kind")}
+    assert ("by-range", "needless_moves") in kinds
+
+
+def piece(folder: Path, share: float, *, commits: bool, named: bool) -> Path:
+    """The recording up to a share of its time; without `commits` and unless `named` nobody tells what topic ids stand for."""
+    folder.mkdir(exist_ok=True)
+    records = pq.read_table(RECORDED / RECORDS)
+    records = records if commits else records.filter(pc.greater_equal(records["key"], b"\x00\x02"))
+    times = pc.cast(records["timestamp"], pa.int64())
+    first, last = pc.min(times).as_py(), pc.max(times).as_py()
+    pq.write_table(records.filter(pc.less_equal(times, first + int(share * (last - first)))), folder / RECORDS)
+    pq.write_table(pq.read_table(RECORDED / ENDS), folder / ENDS)
+    topics = json.loads((RECORDED / "topics.json").read_text(encoding="utf-8"))
+    if not named:
+        topics = {name: {**about, "topic_id": f"{at:022d}"} for at, (name, about) in enumerate(topics.items())}
+    (folder / "topics.json").write_text(json.dumps(topics), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_pieces_give_the_same_epochs(spark: SparkSession, tmp_path: Path, *, commits: bool) -> None:
+    """Cut while the group that moves over is under KIP-848; where names come with the last piece, groups are made again."""
+    out, unknown = tmp_path / "out", {}
+    with configured(spark, ONE_PARTITION):
+        for share in (0.15, 0.3, 1.0):
+            source = piece(tmp_path / "capture", share, commits=commits, named=commits or share == 1.0)
+            update(spark, {"default": source}, out, strategies=STRATEGIES)
+            steps = [row for row in rows_of(out, "rebalances") if row["group_type"] == "consumer" and row["n_members"]]
+            unknown[share] = sum(row["subscriptions"] is None for row in steps)
+        whole = run(spark, {"default": source}, tmp_path / "whole", direct=True).out
+    assert (unknown[0.15] > 0, unknown[1.0]) == (not commits, 0)
+    saved = load(out / ".since" / "state.json")
+    assert saved is not None
+    assert saved.tasks
+    assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole, name)] == []
