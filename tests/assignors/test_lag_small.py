@@ -19,7 +19,7 @@ from tests.strategies import problem_of, random_problem
 def by_arrays(problem: Problem, share: Fraction, gain: int) -> list[int]:
     """What the steps on arrays give."""
     assert problem.lag is not None
-    owner: list[int] = lag_sticky._Planner(problem, problem.lag, share, gain, 2**62, "balanced").plan().tolist()
+    owner: list[int] = lag_sticky._Planner(problem, problem.lag, share, gain, 2**62, "balanced").plan().owner.tolist()
     return owner
 
 

@@ -20,6 +20,7 @@ from counterpoise.solver.lag.bound import bound_of, levels_of
 from counterpoise.solver.lag.cells import place_in_cells
 from counterpoise.solver.lag.counts import demand_counts, fill_up, shed_lag
 from counterpoise.solver.lag.desk import Desk
+from counterpoise.solver.lag.fewer import fewer_moves
 from counterpoise.solver.lag.lower import lower, worst_of
 from counterpoise.solver.lag.near import settle_near
 from counterpoise.solver.lag.opening import open_desk
@@ -86,8 +87,8 @@ def balance_lag(
     if counts == "balanced" and all_alike(problem):
         desk = plan_alike(problem, lag, share, min_lag_gain, budget)
         if desk is not None:
-            return desk.owner
-    return _Planner(problem, lag, share, min_lag_gain, budget, counts).plan()
+            return fewer_moves(desk)
+    return fewer_moves(_Planner(problem, lag, share, min_lag_gain, budget, counts).plan())
 
 
 class _Planner:
@@ -108,15 +109,15 @@ class _Planner:
         self._limit(desk)
         self.fresh = desk
 
-    def plan(self) -> Int32:
+    def plan(self) -> Desk:
         """The first attempt that meets the limits; where none does, the calmest that nothing beats by the tolerance."""
         first = self._attempt(keep=True, shed=True)
         if not first.excess():
-            return first.owner
+            return first
         best = self._attempt(keep=True, shed=False)
         near = self._near(best)
         if near:
-            return near.owner
+            return near
         rivals = [first] if self.budget < _UNLIMITED else [first, self._attempt(keep=False, shed=False)]
         calm = best
         if self.uneven:
@@ -125,7 +126,7 @@ class _Planner:
             if worst_of(rival) + self.slack < worst_of(best):
                 best = rival
         near = None if best is calm else self._near(best)
-        return near.owner if near else best.owner
+        return near or best
 
     def _near(self, desk: Desk) -> Desk | None:
         """What meets the limits and differs from `desk` for a few members only, `desk` itself included."""
