@@ -240,6 +240,12 @@ def test_a_recorded_group_that_changed_its_protocol_twice_lost_nothing_on_the_wa
     assert [(steps[at + 1]["n_kept"], steps[at + 1]["n_moved"]) for at in over] == [(6, 0), (3, 0)]
 
 
+def test_an_epoch_that_another_one_overtook_has_not_failed() -> None:
+    steps = list(steps_of_group(histories(RECORDED)["steady"]))
+    assert [(step["generation"], step["missed_generations"]) for step in steps] == [(2, 0), (4, 0), (5, 0)]
+    assert steps[1]["detail"].endswith("; epochs 3 to 4 at once")
+
+
 @pytest.mark.parametrize("group", ["by-range", "by-uniform", "moved-over", "steady"])
 def test_replays_that_are_left_off_after_any_epoch_go_on_as_if_nothing_had_been(group: str) -> None:
     rows = generations(*histories(RECORDED)[group])

@@ -311,7 +311,6 @@ def test_who_can_be_static_is_told_how_and_nobody_else(kind: str) -> None:
         ("flapping", {"leaves": 5, "members_peak": 3}),
         ("storm", {"storm_rebalances": None}),
         ("failed_generations", {"failed_generations": 0}),
-        ("failed_generations", {"failed_generations": 3, "protocol_kind": "server", "group_type": "consumer"}),
         ("polled_too_late", {"poll_kicks": 0, "poll_interval_ms": 300_000}),
         ("simple_consumer", {"group_type": "share"}),
         ("dead_group", {"state": "deleted"}),

@@ -76,8 +76,7 @@ def _silence(row: Row) -> str:
 def failed_generations(row: Row) -> Finding | None:
     """Generations that never got an assignment: the number skipped one."""
     failed = row["failed_generations"] or 0
-    # Where the broker assigns, epochs that no target was made for are changes that one target answered together.
-    if not failed or row["protocol_kind"] == "server":
+    if not failed:
         return None
     share = failed / (failed + (row["generations"] or 0))
     return Finding(

@@ -214,7 +214,11 @@ class ModernFold:
         self._logical += 1
         step = self._step(row, "rebalance" if members else "emptied", why)
         step |= {"generation": epoch, "n_moved": moved, "n_kept": kept, "logical_rebalance": self._logical}
-        step["missed_generations"] = 0 if self._target_epoch is None else epoch - self._target_epoch - 1
+        # An epoch without a target of its own has not failed: this target answers its change too.
+        step["missed_generations"] = 0
+        if self._target_epoch is not None and epoch > self._target_epoch + 1:
+            words = f"epochs {self._target_epoch + 1} to {epoch} at once"
+            step["detail"] = "; ".join(filter(None, (step["detail"], words)))
         step["complete"] = self._target_epoch is not None or epoch <= 2
         if row.get("log_partition") == POLLED:
             step |= {"complete": False, "missed_generations": None}
