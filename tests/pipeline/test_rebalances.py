@@ -179,6 +179,35 @@ def test_a_kip_848_group_that_its_last_member_leaves_is_empty_at_once() -> None:
     ]
 
 
+def test_a_kip_848_member_that_left_and_is_back_before_the_next_target_is_told_as_both() -> None:
+    """librdkafka leaves when it polls again, and joins at once; a static member that is back has not left."""
+
+    def seen_with(instance: str | None) -> dict[str, Any]:
+        about = json.loads(member_848("m1", "t")) | {"instance_id": instance}
+        one = json.dumps(about)
+        *_, last = steps(
+            modern(-1, json.dumps({"id-of-t": "t"})),
+            modern(5, one, "m1"),
+            modern(5, member_848("m2", "t"), "m2"),
+            modern(3, json.dumps({"epoch": 2})),
+            modern(7, target(0), "m1"),
+            modern(7, target(1), "m2"),
+            modern(6, json.dumps({"assignment_epoch": 2})),
+            *(modern(kind, None, "m1", seconds=10) for kind in (8, 7, 5)),
+            modern(3, json.dumps({"epoch": 3}), seconds=10),
+            modern(5, one, "m1", seconds=10),
+            modern(3, json.dumps({"epoch": 4}), seconds=10),
+            modern(7, target(0), "m1", seconds=10),
+            modern(6, json.dumps({"assignment_epoch": 4}), seconds=10),
+        )
+        return last
+
+    last = seen_with(None)
+    assert (last["cause"], last["joined"], last["left"], last["n_moved"], last["n_kept"]) == ("join_leave", ["m1"], ["m1"], 0, 2)
+    static = seen_with("i-1")
+    assert (static["cause"], static["joined"], static["left"]) == ("unknown", [], [])
+
+
 def test_ids_of_topics_are_named_by_the_groups_own_record_and_stay_ids_where_nobody_names_them() -> None:
     """Type 4, which brokers wrote until 4.0."""
     listed = json.dumps({"topics": [{"topic_id": "id-of-t", "topic_name": "t", "num_partitions": 2}]})

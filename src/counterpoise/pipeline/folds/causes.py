@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,7 @@ def difference(
     sizes_before: Mapping[str, int],
     sizes_now: Mapping[str, int],
     protocols: tuple[Any, Any],
+    back: Collection[str] = (),
 ) -> Difference:
     """Compare two generations of one group.
 
@@ -57,11 +58,13 @@ def difference(
         As far as each generation shows them.
     protocols : pair
         Protocol name before and now; None where unknown.
+    back : collection of str, optional
+        Members of both that left in between and joined again, under the same id: they count as both.
     """
     was = {identity(member): member for member in before}
     is_now = {identity(member): member for member in now}
-    joined = [member for key, member in is_now.items() if key not in was]
-    left = [member for key, member in was.items() if key not in is_now]
+    joined = [member for key, member in is_now.items() if key not in was or member["member_id"] in back]
+    left = [member for key, member in was.items() if key not in is_now or member["member_id"] in back]
     clients_gone = {member.get("client_id") for member in left}
     restarted = sorted({str(member["client_id"]) for member in joined if member.get("client_id") in clients_gone})
     cause, detail = _cause(joined, left, restarted, (was, is_now), (sizes_before, sizes_now), protocols)

@@ -93,6 +93,7 @@ class ModernFold:
         self._codes: dict[str, int] = {}
         self._target_epoch: int | None = None
         self._inherited = False
+        self._gone: list[str] = []
 
     @property
     def left(self) -> Left:
@@ -149,7 +150,9 @@ class ModernFold:
 
     def _on_member(self, row: Row, value: Any) -> None:
         if row["deleted"]:
-            self._members.pop(row["member_id"], None)
+            gone = self._members.pop(row["member_id"], None)
+            if gone is not None and gone["group_instance_id"] is None:
+                self._gone.append(row["member_id"])
             self._reached.pop(row["member_id"], None)
             return
         pattern = value.get("subscribed_topic_regex")
@@ -200,7 +203,8 @@ class ModernFold:
         now = owners_of((code[identity(m)], self._targets.get(m["member_id"], ())) for m in members)
         sizes_before = {topic: len(array) for topic, array in self._owners.items()}
         sizes_now = {topic: len(array) for topic, array in now.items()}
-        why = difference(self._was, members, sizes_before, sizes_now, (None, None))
+        why = difference(self._was, members, sizes_before, sizes_now, (None, None), self._gone)
+        self._gone = []
         if why.cause == "partition_count" and not (self._was and members):
             why = Difference("unknown", [], [], [], "")
         if self._inherited and why.cause in ("unknown", "partition_count"):
