@@ -18,6 +18,7 @@ import numpy.typing as npt
 from counterpoise.model.problem import UNOWNED, Int32
 from counterpoise.solver.equal_small import SMALL
 from counterpoise.solver.lag.desk import Desk, exact_sums
+from counterpoise.solver.lag.giants import with_giants_dealt_anew
 
 LARGE = 5_000
 """In groups of more partitions there is more to choose from, and plans are near the proven minimum without this."""
@@ -43,13 +44,20 @@ def fewer_moves(desk: Desk) -> Int32:
     """
     if not SMALL < len(desk.owner) <= LARGE or desk.excess():
         return desk.owner
-    moves = int(np.count_nonzero((desk.previous != UNOWNED) & (desk.owner != desk.previous)))
-    least = surely_moved(desk)
+    moves, least = moves_of(desk), surely_moved(desk)
     if moves <= least:
         return desk.owner
+    for rival in with_giants_dealt_anew(desk):
+        if moves_of(rival) < moves:
+            desk, moves = rival, moves_of(rival)
     walk = _Walk(desk, least)
     walk.go(min(STEPS_PER_MOVE * moves, STEPS_AT_MOST))
     return np.array(walk.best, np.int32)
+
+
+def moves_of(desk: Desk) -> int:
+    """How many partitions change hands that could stay."""
+    return int(np.count_nonzero((desk.previous != UNOWNED) & (desk.owner != desk.previous)))
 
 
 def surely_moved(desk: Desk) -> int:

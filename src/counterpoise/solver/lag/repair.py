@@ -30,18 +30,18 @@ _STEPS_ASIDE = 256
 __all__ = ["PARTNERS", "PARTNERS_AT_MOST", "STEPS_PER_MEMBER", "WORTH_WHILE", "repair"]
 
 
-def repair(desk: Desk) -> None:
+def repair(desk: Desk, *, relays: bool = True) -> None:
     """Bring members under their limits, worst first, until none is over or nothing helps any more.
 
     Every step brings the worst member down and nobody else above its limit. Where that is not enough and
     subscriptions differ, excess is relayed over members without room: towards those that have some, then for some steps also to
     members that are no nearer to them, as much as some room can take. A relay that leaves the worst member no better is
-    taken back.
+    taken back. Without `relays` that is left out.
     """
     if desk.trade_counts:
         rotate(desk)
     _settle(desk, None)
-    if len(desk.may) > 1:
+    if relays and len(desk.may) > 1:
         for aside in (False, True):
             before = desk.excess()
             if before > 0:
