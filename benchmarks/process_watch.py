@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 __all__ = ["Usage", "Watch"]
 
 _TICK = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _MB = 1e6
 
 
@@ -24,12 +26,20 @@ class Usage:
 
 @dataclass
 class Watch:
-    """Samples this process and its descendants until it is stopped; kinds are java, worker and driver (this process)."""
+    """Samples this process and its descendants until it is stopped; kinds are java, worker and driver (this process).
 
-    every: float = 1.0
+    Notes
+    -----
+    Memory is looked at twenty times a second, because a task's peak may last for a tenth of one: resident memory, which costs
+    next to nothing to ask for, less what was shared with other processes when that was looked at last, once a second.
+    """
+
+    every: float = 0.05
+    in_full_every: float = 1.0
     usage: dict[str, Usage] = field(default_factory=lambda: {kind: Usage() for kind in ("java", "worker", "driver")})
     peak_together: float = 0.0
     _seen: dict[int, tuple[str, float]] = field(default_factory=dict)
+    _shared: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._stop = threading.Event()
@@ -38,8 +48,13 @@ class Watch:
         self._thread.start()
 
     def _run(self) -> None:
+        next_in_full = 0.0
         while not self._stop.wait(self.every):
-            self.sample()
+            if time.monotonic() >= next_in_full:
+                self.sample()
+                next_in_full = time.monotonic() + self.in_full_every
+            else:
+                self._memory()
 
     def stop(self) -> None:
         """Sample once more and end."""
@@ -53,35 +68,50 @@ class Watch:
         return {kind: usage.cpu for kind, usage in self.usage.items()}
 
     def sample(self) -> None:
-        """Look once."""
+        """Look at everything once."""
         with self._lock:
-            now: dict[str, float] = dict.fromkeys(self.usage, 0.0)
+            self._shared = {}
             for pid in _descendants(os.getpid()):
-                self._look(pid, now)
+                self._look(pid)
             for kind, usage in self.usage.items():
                 usage.cpu = sum(seconds for of, seconds in self._seen.values() if of == kind)
-                usage.peak_all = max(usage.peak_all, now[kind])
-            self.peak_together = max(self.peak_together, sum(now.values()))
+        self._memory()
 
-    def _look(self, pid: int, now: dict[str, float]) -> None:
+    def _look(self, pid: int) -> None:
         try:
             stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
             name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
-            memory = _proportional(pid)
+            shared = _shared(pid)
         except OSError:
             return
         kind = "driver" if pid == os.getpid() else "java" if name == "java" else "worker"
         self._seen[pid] = (kind, (int(stat[11]) + int(stat[12])) / _TICK)
-        now[kind] += memory
-        self.usage[kind].peak_one = max(self.usage[kind].peak_one, memory)
+        self._shared[pid] = shared
+
+    def _memory(self) -> None:
+        with self._lock:
+            now: dict[str, float] = dict.fromkeys(self.usage, 0.0)
+            for pid, shared in self._shared.items():
+                try:
+                    resident = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1]) * _PAGE / _MB
+                except OSError:
+                    continue
+                kind = self._seen[pid][0]
+                now[kind] += resident - shared
+                self.usage[kind].peak_one = max(self.usage[kind].peak_one, resident - shared)
+            for kind, usage in self.usage.items():
+                usage.peak_all = max(usage.peak_all, now[kind])
+            self.peak_together = max(self.peak_together, sum(now.values()))
 
 
-def _proportional(pid: int) -> float:
-    """MB of resident memory; pages shared with other processes count by their share."""
+def _shared(pid: int) -> float:
+    """MB of resident memory that count for other processes: pages that several have count for each by its share."""
+    found = {}
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * 1024 / _MB
-    return 0.0
+        name, _, rest = line.partition(":")
+        if name in ("Rss", "Pss"):
+            found[name] = int(rest.split()[0]) * 1024 / _MB
+    return found.get("Rss", 0.0) - found.get("Pss", 0.0)
 
 
 def _descendants(root: int) -> list[int]:
