@@ -190,6 +190,27 @@ def test_with_balanced_counts_too_drifting_lags_move_at_most_a_fifth_more_than_p
     assert moves <= 1.2 * needed
 
 
+@pytest.mark.parametrize("subscriptions", ["four sets", "random"])
+def test_so_it_is_for_twenty_partitions_a_member_in_the_first_rebalances_in_which_most_must_move(subscriptions: str) -> None:
+    """Without giants dealt anew and the walk it is 1.19 and 1.25 times the minimum; with them 1.11 of both."""
+    rng = np.random.default_rng(57)
+    problem = group(subscriptions, 10, 100, 50, rng, lag=rng.lognormal(10, 0.95, 1000).astype(np.int64))
+    owner = lag_sticky(problem, tolerance=0.02)
+    moves = needed = 0
+    for _ in range(5):
+        assert problem.lag is not None
+        problem = problem.replace(previous_owner=owner, lag=(problem.lag * rng.uniform(0.8, 1.2, 1000)).astype(np.int64))
+        owner, before = lag_sticky(problem, tolerance=0.02), owner
+        report = lag_report(problem, owner, counts="balanced")
+        assert report.gap <= 0.02 + 1e-4
+        moves += report.moves
+        least = least_moves(problem, before, float(report.bound) * 1.02 + 1, fixed=True)
+        assert least <= report.moves
+        needed += least
+    assert needed > 20
+    assert moves <= 1.17 * needed
+
+
 @pytest.mark.parametrize("fixed", [True, False])
 def test_no_plan_of_300_small_groups_needs_fewer_moves_than_the_minimum(monkeypatch: pytest.MonkeyPatch, fixed: bool) -> None:
     """Every plan within the limit, tried; with balanced counts every balanced one, whoever has a partition more in it."""
