@@ -65,4 +65,7 @@ def test_advice_is_given_where_a_strategy_would_have_done_better_over_the_same_e
     # A partition that moves stops for two rounds there, for one here.
     few = [run("observed", "replay", revoked=9), run("cooperative-sticky", "closed_loop", revoked=4)]
     assert advice(healthy(**BY_BROKER, strategies=few)) == {}
+    changes = BY_BROKER | told | {"strategies": WORSE}
+    (finding,) = (one for one in findings_of(healthy(**changes)) if one.kind == "better_strategy")
+    assert finding.numbers["saved_stops"] == 4
     assert advice(healthy(**BY_BROKER | {"group_type": "share"}, strategies=WORSE)) == {}

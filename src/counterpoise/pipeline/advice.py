@@ -59,7 +59,7 @@ def advice(row: Row) -> dict[str, Any]:
         return {}
     wanted = wanted_strategy(row)
     found = runs.get((wanted, "closed_loop"))
-    if found is None or wanted == row["protocol"]:
+    if found is None or (wanted == row["protocol"] and not by_broker(row)):
         return {}
     gains = _gains(observed, found, 2 if by_broker(row) else 1)
     if not gains:

@@ -11,7 +11,7 @@ Row = Mapping[str, Any]
 _SPREADS_ALL, _SPREADS_TOPICS = "uniform", "range"
 """The assignors that brokers bring: one spreads all partitions alike, one those of each topic."""
 _BACK = (
-    "Or back to the classic protocol, one restart at a time (where the brokers' group.consumer.migration.policy is bidirectional "
+    "back to the classic protocol, one restart at a time (where the brokers' group.consumer.migration.policy is bidirectional "
     "or downgrade), with\n  group.protocol=classic"
 )
 
@@ -43,8 +43,8 @@ def broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool = False) ->
     wanted = _SPREADS_TOPICS if by_topic else _SPREADS_ALL
     notes = []
     if row["protocol"] != wanted and (row["protocol"] or by_topic):
-        notes.append(f"The broker brings an assignor for that; every member with\n  group.remote.assignor={wanted}")
-    return "\n".join([*notes, _BACK, *(f"  {line}" for line in classic)])
+        notes.append(f"the broker brings an assignor for that; every member with\n  group.remote.assignor={wanted}")
+    return "\n".join([*notes, f"{'or ' if notes else ''}{_BACK}", *(f"  {line}" for line in classic)])
 
 
 def lag_by_broker() -> str:

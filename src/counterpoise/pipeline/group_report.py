@@ -46,11 +46,11 @@ _LATER = (
     *("sync_latency_ts", "failed_ts", "busiest_clients"),
 )
 HISTORY = StructType([*_OF_STEPS, *(GROUP_REPORT[name] for name in _LATER)])
-_COUNTS = ("judged", "matched", "ties", "worse")
+_COUNTS = ("judged", "matched", "ties", "worse", "lives")
 LAG_NAMED = 5
 """So many partitions of the member with most lag are named, those with most of it."""
 JUDGED = StructType([*GROUP_REPORT.fields, *(StructField(name, GROUP_REPORT["generations"].dataType) for name in _COUNTS[1:])])
-"""What advice is given on: `GROUP_REPORT`, and how generations that do not match differ."""
+"""What advice is given on: `GROUP_REPORT`, how generations that do not match differ, under how many protocols it has lived."""
 
 
 def group_report(
@@ -142,9 +142,15 @@ def libraries(generations: DataFrame) -> DataFrame:
     return one.groupBy(*_KEY).agg(fn.array_sort(fn.collect_set("library")).alias("libraries"))
 
 
+def _by_broker() -> Column:
+    """A group is judged by its life under the protocol it has now: what it left behind is no longer to be changed."""
+    return (fn.col("protocol_kind") == "server").alias("by_broker")
+
+
 def strategy_runs(metrics: DataFrame) -> DataFrame:
-    """Per group: the sums of every strategy and mode, observed first."""
-    sums = metrics.groupBy(*_KEY, "strategy", "mode").agg(
+    """Per group: the sums of every strategy and mode, observed first, and under how many protocols it has lived."""
+    sums = metrics.groupBy(*_KEY, _by_broker(), "strategy", "mode").agg(
+        fn.max("log_offset").alias("last"),
         fn.sum("moved").alias("moved"),
         fn.sum("revoked").alias("revoked"),
         fn.max("spread").alias("spread_peak"),
@@ -157,7 +163,9 @@ def strategy_runs(metrics: DataFrame) -> DataFrame:
     )
     names = ["strategy", "mode", "moved", "revoked", "spread_peak", "topic_spread_peak", "balanced", "generations"]
     names += ["lag_peak", "makespan_ratio", "stopped_seconds"]
-    return sums.groupBy(*_KEY).agg(fn.array_sort(fn.collect_list(fn.struct(*names))).alias("strategies"))
+    runs = fn.array_sort(fn.collect_list(fn.struct(*names))).alias("strategies")
+    lives = sums.groupBy(*_KEY, "by_broker").agg(runs, fn.max("last").alias("last"))
+    return lives.groupBy(*_KEY).agg(fn.max_by("strategies", "last").alias("strategies"), fn.count("*").alias("lives"))
 
 
 def mean_ratio() -> Column:
@@ -170,7 +178,8 @@ def latest_figures(metrics: DataFrame) -> DataFrame:
     """Per group: observed spread now and at its worst, moves, and moves that a plan at least as balanced did not need."""
     seen = metrics.where("strategy = 'observed'")
     excess = fn.greatest(fn.col("moved") - fn.col("min_moves"), fn.lit(0))
-    return seen.groupBy(*_KEY).agg(
+    lives = seen.groupBy(*_KEY, _by_broker()).agg(
+        fn.max("log_offset").alias("last"),
         fn.max_by("spread", "log_offset").alias("spread_now"),
         fn.max("spread").alias("spread_peak"),
         fn.max_by("max_topic_spread", "log_offset").alias("topic_spread_now"),
@@ -180,6 +189,8 @@ def latest_figures(metrics: DataFrame) -> DataFrame:
         fn.min_by("generation", fn.struct(-excess, "log_offset")).alias("needless_generation"),  # of equals the first
         fn.min_by("log_ts", fn.struct(-excess, "log_offset")).alias("needless_ts"),
     )
+    figures = [name for name in lives.columns if name not in (*_KEY, "by_broker", "last")]
+    return lives.groupBy(*_KEY).agg(fn.max_by(fn.struct(*figures), "last").alias("now")).select(*_KEY, "now.*")
 
 
 def fidelity(metrics: DataFrame) -> DataFrame:
@@ -235,9 +246,9 @@ def advise_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     for batch in batches:
         rows = []
         for row in batch.to_pylist():
-            matched, ties, worse = (row.pop(name) or 0 for name in _COUNTS[1:])
+            matched, ties, worse, lives = (row.pop(name) or 0 for name in _COUNTS[1:])
             note = fidelity_note(row["judged_generations"] or 0, matched, ties, worse, row["leader_libraries"] or [])
-            rows.append({**row, "strategies": with_standstill(row), "fidelity_note": note, **advice(row)})
+            rows.append({**row, "strategies": with_standstill(row, lives), "fidelity_note": note, **advice(row)})
         yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 

@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from counterpoise.pipeline.folds.classic_fold import ClassicFold
-from counterpoise.pipeline.folds.modern_fold import NAMES, ModernFold
+from counterpoise.pipeline.folds.modern_fold import GROUP_RECORDS, NAMES, ModernFold
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.grouped import by_group
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.pipeline.timelines.ownership import Left, left_by
 
-__all__ = ["StepsFold", "fold_batches", "group_records", "rebalances", "steps_of_group", "topic_names"]
+__all__ = ["StepsFold", "fold_batches", "group_records", "rebalances", "step_weight", "steps_of_group", "topic_names"]
 
 STEP_COLUMNS = arrow_schema(REBALANCES)
 _PLACE = ("log_partition", "log_offset", "log_ts")
@@ -73,12 +73,18 @@ def fold_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for group, rows in by_group(batches):
         for step in steps_of_group(rows):
             steps.append({"cluster": group[0], "group_id": group[1], **step})
-            weight += 1 + (step.get("n_partitions") or 0) // 64
+            weight += step_weight(step)
             if weight >= 2000:
                 yield pa.RecordBatch.from_pylist(steps, schema=STEP_COLUMNS)
                 steps, weight = [], 0
     if steps:
         yield pa.RecordBatch.from_pylist(steps, schema=STEP_COLUMNS)
+
+
+def step_weight(step: Mapping[str, Any]) -> int:
+    """How much of a batch of rows a step takes: a batch is some thousands."""
+    topics = sum(len(one["topics"]) for one in step.get("subscriptions") or ())
+    return 1 + ((step.get("n_partitions") or 0) + 4 * topics) // 64
 
 
 def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -131,10 +137,12 @@ class StepsFold:
         if self._held is not None:
             if _crosses(self._held, row, is_modern):
                 self._held |= _MIGRATED[is_modern]
-                following.inherit(self._left, self._held["generation"])
+                following.inherit(self._left, self._held["generation"], self._held["incarnation"])
+            elif is_modern != (self._held["group_type"] != "classic"):
+                following.end(self._held["incarnation"])
             yield self._held
             self._held = None
-        if row["deleted"]:
+        if row["deleted"] and row["record_type"] in _OF_GROUP:
             self._left = following.left
         steps = self._fed(row) if is_modern else [{**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}]
         if steps and steps[-1]["kind"] == "deleted":
@@ -157,6 +165,8 @@ class StepsFold:
                 yield dict(step)
 
 
+_OF_GROUP = (None, *GROUP_RECORDS)
+"""Types of records whose deletion ends the group; None: classic."""
 _MIGRATED: dict[bool, dict[str, Any]] = {
     to_modern: {"kind": "migrated", "cause": "protocol", "left": [], "detail": f"the group was {words}"}
     for to_modern, words in ((True, "upgraded to the consumer protocol"), (False, "downgraded to the classic protocol"))

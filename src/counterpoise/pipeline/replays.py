@@ -163,6 +163,7 @@ def _columns(pending: Sequence[tuple[str, Replay]]) -> dict[str, list[object]]:
         "incarnation": [replay.step["incarnation"] for replay in replays_],
         "strategy": [replay.name for replay in replays_],
         "mode": [replay.mode for replay in replays_],
+        "protocol_kind": [replay.inputs.kind for replay in replays_],
         "declared": [replay.declared for replay in replays_],
         "n_members": [replay.inputs.problem.n_members for replay in replays_],
         "n_partitions": [replay.inputs.problem.n_partitions for replay in replays_],

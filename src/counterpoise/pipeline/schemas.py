@@ -188,7 +188,7 @@ FIGURES = _struct(
     matches_observed=_B,
 )
 
-METRICS = _join(REPLAY_KEY, _struct(declared=_B, leader_library=_S), FIGURES)
+METRICS = _join(REPLAY_KEY, _struct(protocol_kind=_S, declared=_B, leader_library=_S), FIGURES)
 
 MEASURED_REPLAYS = _join(METRICS, _struct(assignment=ASSIGNMENT))
 """Both at once: what the one pass over the generations gives."""

@@ -19,15 +19,16 @@ __all__ = ["with_standstill"]
 Row = Mapping[str, Any]
 
 
-def with_standstill(row: Row) -> list[dict[str, Any]] | None:
+def with_standstill(row: Row, lives: int = 1) -> list[dict[str, Any]] | None:
     """The `strategies` of a row of `group_report` with their `stopped_seconds`, in partition-seconds.
 
-    Null where nothing was observed to stop for a known time. The observed run has what was observed.
+    Null where nothing was observed to stop for a known time, and where the group has had `lives` under both protocols: runs are
+    of the present one, stops of both. The observed run has what was observed.
     """
     runs: list[Row] | None = row["strategies"]
     if runs is None:
         return None
-    seconds = _seconds_of_a_round(row, runs)
+    seconds = _seconds_of_a_round(row, runs) if lives <= 1 else None
     return [{**run, "stopped_seconds": None if seconds is None else round(seconds * _rounds(row, run), 3)} for run in runs]
 
 

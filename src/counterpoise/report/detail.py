@@ -9,7 +9,7 @@ from counterpoise.report.history import GroupHistory, Row
 from counterpoise.report.limits import Limits
 from counterpoise.report.load import LagSeries
 from counterpoise.report.loads import Load, loads_of, more_loads
-from counterpoise.report.overview import Figure, StrategyRow, strategy_rows
+from counterpoise.report.overview import Figure, StrategyRow, running, strategy_rows
 from counterpoise.report.picture import draw, draw_lag
 from counterpoise.report.shapes import Picture
 from counterpoise.report.steps import Step, steps_in_words
@@ -99,7 +99,7 @@ def detail(
         name=visible(name) or "(empty name)",
         anchor=slug(name, "g"),
         kind=phrase(group["group_type"]),
-        strategy=visible(group["protocol"] or ""),
+        strategy=visible(running(group)),
         state=phrase(group["state"]),
         summary=_summary(group),
         figures=_figures(group, dict(zip([member for member, _ in history.members], names, strict=True)) if history else {}),
@@ -224,7 +224,7 @@ def _fidelity(group: Row) -> str:
     share, judged = group["replay_fidelity"], group["judged_generations"]
     if share is None or not judged:
         if group["protocol_kind"] == "server":
-            return "Not judged: the broker assigns this group's partitions, no client's strategy can be replayed."
+            return "Not judged: the broker's assignor shares out this group's partitions, which is none of the strategies."
         return "Not judged: no generation of this group could be replayed."
     by = ", ".join(f"{visible(library)} {percent(value)}" for library, value in sorted(group["fidelity_by_library"].items()))
     leaders = f" By the leader's library: {by}." if by else ""

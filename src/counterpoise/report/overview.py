@@ -152,7 +152,7 @@ def group_rows(
                 visible(name) or "(empty name)",
                 slug(name, "g"),
                 phrase(group["group_type"]),
-                visible(group["protocol"] or UNKNOWN),
+                visible(running(group) or UNKNOWN),
                 phrase(group["state"]),
                 bool(group["complete"]),
                 _cells(group),
@@ -192,6 +192,13 @@ def _spark(bins: Ints) -> str:
         height = max(4, round((SPARK_HEIGHT - 2) * int(bins[index]) / max(top, 2)))
         parts.append(f"M{round(index * step + step / 2, 1):g} {SPARK_HEIGHT}v-{height}")
     return "".join(parts)
+
+
+def running(group: Row) -> str:
+    """The strategy a group runs, or the assignor of its broker; nothing where there is none."""
+    if group["protocol_kind"] == "server":
+        return f"{group['protocol']} (broker)" if group["protocol"] else "(broker)"
+    return group["protocol"] or ""
 
 
 def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, declared: str | None) -> list[StrategyRow]:

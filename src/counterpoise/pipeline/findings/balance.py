@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterpoise.pipeline.advice import COOPERATIVE, change_lines, lag_lines
-from counterpoise.pipeline.broker_advice import assigned_by
+from counterpoise.pipeline.broker_advice import assigned_by, by_broker
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row, times
 from counterpoise.pipeline.findings.rebalancing import eager_stops
 from counterpoise.pipeline.folds.replay_fold import OBSERVED
@@ -83,7 +83,7 @@ def topic_skew(row: Row) -> Finding | None:
         f"{assigned_by(row)}: loads are {times(spread, 'partitions')} apart in all, but of one topic one member owns {topic} "
         f"partitions more than another; over the same history {wanted} never had that more than {reachable} apart",
         f"when that topic is the busy one, its busiest member has {topic} partitions more to work on while others wait",
-        change_lines(row, None if wanted == row["protocol"] else wanted),
+        change_lines(row, wanted if by_broker(row) or wanted != row["protocol"] else None),
         2.0 * topic,
         {"topic_spread": topic, "reachable": reachable, "spread": spread},
         row["generation_now"],
@@ -185,4 +185,5 @@ def _seconds_saved(row: Row) -> str:
 
 def _saved(row: Row) -> int:
     observed, found = _compared(row)
-    return 0 if observed is None or found is None else max(0, observed["revoked"] - found["revoked"])
+    rounds = 2 if by_broker(row) else 1  # as advice weighs them
+    return 0 if observed is None or found is None else max(0, observed["revoked"] - rounds * found["revoked"])

@@ -57,8 +57,14 @@ class ClassicFold:
         """What a group leaves that goes on under the other protocol: what it had in the last generation."""
         return {"members": list(self._members), "owners": self._owners, "codes": dict(self._codes)}
 
-    def inherit(self, left: Left, generation: int | None) -> None:
+    def end(self, incarnation: int) -> None:
+        """A life of the group under the other protocol has ended: what comes is the next one."""
+        self.incarnation, self._ended = incarnation, True
+
+    def inherit(self, left: Left, generation: int | None, incarnation: int) -> None:
         """Go on where the group's life under the other protocol ended, at epoch `generation`."""
+        self.incarnation = incarnation
+        self._sizes = {topic: len(array) for topic, array in left["owners"].items()}
         self._members, self._seen, self._inherited, self._ended = left["members"], True, True, False
         self._owners, self._codes = left["owners"], left["codes"]
         self._generation = None if generation is None else generation - 1

@@ -38,7 +38,7 @@ _OPAQUE = ("stream",)
 
 @dataclass(eq=False)
 class Planned:
-    """One plan by itself: names in code order, `topic_start` int64[T+1], `owner` int32[P]."""
+    """One plan by itself: what members are known by, topics, both in code order, `topic_start` int64[T+1], `owner` int32[P]."""
 
     members: Sequence[str]
     topics: Sequence[str]
@@ -72,6 +72,8 @@ class Inputs:
         Partitions that the record gives to a second member.
     client_ids : tuple of str
         By member code.
+    known_as : sequence of str
+        What each member is known by from one generation to the next: a static one keeps it when its id changes.
     kind : str
         eager, cooperative or server.
     lag_unknown : int, optional
@@ -84,6 +86,7 @@ class Inputs:
     observed: Int32
     duplicates: int
     client_ids: tuple[str | None, ...]
+    known_as: Sequence[str]
     kind: Kind
     lag_unknown: int | None = None
     _carried: _Carried | None = field(default=None, init=False, repr=False)
@@ -95,7 +98,7 @@ class Inputs:
 
     def planned(self, owner: Int32) -> Planned:
         """A plan for this generation, free of all else that is known about it."""
-        return Planned(self.group.member_ids, self.group.topic_names, self.problem.topic_start, owner)
+        return Planned(self.known_as, self.group.topic_names, self.problem.topic_start, owner)
 
     def carry(self, before: Planned | None) -> Int32:
         """The owners of an earlier plan in this generation's codes: int32[P], UNOWNED for what is gone or new."""
@@ -117,7 +120,7 @@ class Inputs:
         known = self._carried
         if known is not None and known[0] is before.members and known[1] is before.topics and known[2] is before.topic_start:
             return known[3:]
-        code = {name: at for at, name in enumerate(self.group.member_ids)}
+        code = {name: at for at, name in enumerate(self.known_as)}
         translate = np.array([code.get(name, UNOWNED) for name in before.members] + [UNOWNED], np.int32)
         place = np.full(self.problem.n_partitions, -1, np.int64)  # the last one, where there is none
         old_topic = {name: at for at, name in enumerate(before.topics)}
@@ -177,7 +180,7 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
     lag, unknown = _lag(group, start, row.get("lag"))
     problem = _problem(group, ordered, start, [claimed[name] for name in group.member_ids], lag)
     named = tuple(member["client_id"] for member in ordered)
-    return Inputs(group, problem, flat, observed, given_twice, named, protocol, unknown)
+    return Inputs(group, problem, flat, observed, given_twice, named, list(map(identity, ordered)), protocol, unknown)
 
 
 def _check(row: Row, group: Names, sizes: Mapping[str, int]) -> None:

@@ -18,7 +18,7 @@ from counterpoise.pipeline.folds.subscriptions import assignor_of, nameless, sub
 from counterpoise.pipeline.records.place import POLLED
 from counterpoise.pipeline.timelines.ownership import Left, Owners, changes, owners_of
 
-__all__ = ["NAMES", "ModernFold"]
+__all__ = ["GROUP_RECORDS", "NAMES", "ModernFold"]
 
 Row = Mapping[str, Any]
 NAMES = -1
@@ -44,6 +44,8 @@ _ROLES: Mapping[int, tuple[str, str]] = {
     21: ("streams", "target"),
     22: ("streams", "current"),
 }
+GROUP_RECORDS = tuple(kind for kind, (_, role) in _ROLES.items() if role == "epoch")
+"""Types of the records that a group lives and ends with."""
 _STABLE = {"consumer": 0, "share": 0, "streams": 1}
 
 
@@ -100,8 +102,13 @@ class ModernFold:
         """What a group leaves that goes on under the other protocol: what it had at the last target."""
         return {"members": list(self._was), "owners": self._owners, "codes": dict(self._codes)}
 
-    def inherit(self, left: Left, generation: int | None) -> None:
+    def end(self, incarnation: int) -> None:
+        """A life of the group under the other protocol has ended: what comes is the next one."""
+        self.incarnation, self._ended = incarnation, True
+
+    def inherit(self, left: Left, generation: int | None, incarnation: int) -> None:
         """Go on where the group's life under the other protocol ended, in `generation`."""
+        self.incarnation = incarnation
         self._was, self._inherited, self._ended = left["members"], True, False
         self._owners, self._codes = left["owners"], left["codes"]
         self._target_epoch = None if generation is None else generation - 1
@@ -196,9 +203,11 @@ class ModernFold:
         return self._names.get(topic_id, topic_id)
 
     def _retarget(self, row: Row, value: Any) -> list[dict[str, Any]]:
-        finished = self.close()
         epoch = int(value["assignment_epoch"])
         members = [self._members[name] for name in sorted(self._members)]
+        if not members and not self._was and epoch == self._target_epoch:
+            return []  # The group's own record has said already that it is empty.
+        finished = self.close()
         code = self._code(members)
         now = owners_of((code[identity(m)], self._targets.get(m["member_id"], ())) for m in members)
         sizes_before = {topic: len(array) for topic, array in self._owners.items()}

@@ -123,13 +123,14 @@ class ReplayFold:
         self._fold = ClassicFold(saved.get("fold"))
         self._past = {name: _planned(about) for name, about in saved.get("past", {}).items()}
         self._before: Row | None = saved.get("before")
+        self._carried_over: bool = saved.get("carried_over", False)
         self._held: Row | None = None
 
     @property
     def state(self) -> dict[str, Any]:
         """What the last generation is held against; not that itself, because what comes after it (and lag) may change it."""
         past = {name: vars(plan) for name, plan in self._past.items()}
-        return {"fold": self._fold.state, "past": past, "before": self._before}
+        return {"fold": self._fold.state, "past": past, "before": self._before, "carried_over": self._carried_over}
 
     @property
     def last(self) -> Row | None:
@@ -150,16 +151,29 @@ class ReplayFold:
     def _replay(self, row: Row, following: Row | None) -> Iterator[Replay]:
         step = row.get("step") or self._fold.feed(row)
         if row["deleted"] or not row["members"]:
-            if not _crosses(row, following):
-                self._past, self._before = {}, None
-            elif "step" in row:
-                self._fold.inherit(left_by(() if self._before is None else self._before["members"]), row["generation"])
+            self._ended(row, following)
             return
-        if step["kind"] in _ROUNDS and replayable(row):
+        # What a group has on its way to the other protocol is carried over by the broker: it is nobody's plan.
+        carried_over, self._carried_over = self._carried_over, False
+        if step["kind"] in _ROUNDS and replayable(row) and not carried_over:
             ahead = following if following is not None and following["members"] and replayable(following) else None
             inputs = inputs_of(row, step["protocol_kind"], self._before, ahead)
             yield from _generation(row, step, inputs, self._names, self._past, self._plans)
         self._before = row
+
+    def _ended(self, row: Row, following: Row | None) -> None:
+        """The group is empty or deleted, or goes on under the other protocol with what its members hold."""
+        self._carried_over = _crosses(row, following)
+        if not self._carried_over:
+            self._past, self._before = {}, None
+        if "step" not in row or not row["deleted"]:
+            return
+        incarnation = row["step"]["incarnation"]
+        if self._carried_over:
+            left = left_by(() if self._before is None else self._before["members"])
+            self._fold.inherit(left, row["generation"], incarnation)
+        else:
+            self._fold.end(incarnation)
 
 
 def _crosses(row: Row, following: Row | None) -> bool:

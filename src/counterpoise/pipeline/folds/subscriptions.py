@@ -30,12 +30,18 @@ def subscriptions(
     """
     if nameless(held, unnamed):
         return None
+    own = {member["member_id"]: {entry["topic"] for entry in held[member["member_id"]]} for member in members}
+    found: dict[str, set[str]] = {}
+    for member in members:
+        if member["pattern"] is not None:
+            # A member holds only what it asked for: that tells of its pattern where the record of what it matches is gone.
+            topics = found.setdefault(member["pattern"], set(matched.get(member["pattern"], ())))
+            topics |= own[member["member_id"]] - set(member["named"])
     asked = []
     for member in members:
-        # A member holds only what it asked for, also where the record of what its pattern matches is gone.
-        own = {entry["topic"] for entry in held[member["member_id"]]}
-        wanted = sorted({*member["named"], *matched.get(member["pattern"] or "", ()), *own})
-        asked.append({"member_id": member["member_id"], "group_instance_id": member["group_instance_id"], "topics": wanted})
+        wanted = {*member["named"], *found.get(member["pattern"], ()), *own[member["member_id"]]}
+        about = {"member_id": member["member_id"], "group_instance_id": member["group_instance_id"]}
+        asked.append({**about, "topics": sorted(wanted)})
     return asked
 
 

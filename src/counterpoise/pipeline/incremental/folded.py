@@ -15,7 +15,7 @@ from counterpoise.pipeline.folds.epochs import as_generations
 from counterpoise.pipeline.folds.fold_state import from_text, to_text
 from counterpoise.pipeline.folds.replay_fold import ReplayFold
 from counterpoise.pipeline.folds.replay_memo import Plans
-from counterpoise.pipeline.rebalances import StepsFold
+from counterpoise.pipeline.rebalances import StepsFold, step_weight
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.grouped import by_group
 from counterpoise.pipeline.replays import Pending, replay_batch
@@ -110,7 +110,7 @@ def _step_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         saved, records = _parted(rows)
         for row in step_rows(group, records, None if saved is None else saved["state"]):
             pending.append(row)
-            weight += 1 + (row.get("n_partitions") or 0) // 64
+            weight += step_weight(row)
             if weight >= 2000:
                 yield pa.RecordBatch.from_pylist(pending, schema=schema)
                 pending, weight = [], 0

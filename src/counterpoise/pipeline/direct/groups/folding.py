@@ -202,7 +202,8 @@ def epochs_of(group: str, found: Folded, hand: Callable[[Row], None] | None) -> 
 
 def step_size(step: Mapping[str, Any]) -> int:
     """Some bytes that a row of `rebalances` takes."""
-    return 500 + 64 * (step["n_members"] or 0) + 8 * (step["n_partitions"] or 0)
+    topics = sum(len(one["topics"]) for one in step["subscriptions"] or ())
+    return 500 + 64 * (step["n_members"] or 0) + 8 * (step["n_partitions"] or 0) + 40 * topics
 
 
 class InOrder:

@@ -17,7 +17,7 @@ __all__ = ["SLIM", "StrategySums", "added", "mean_of", "strategies_of_groups"]
 SLIM = (
     *("group_id", "incarnation", "generation", "log_offset", "strategy", "mode", "declared", "leader_library", "n_partitions"),
     *("spread", "kip54_score", "max_topic_spread", "moved", "min_moves", "revoked", "max_member_lag", "makespan_ratio"),
-    *("lag_unknown", "unassigned", "balanced", "matches_observed", "log_ts"),
+    *("lag_unknown", "unassigned", "balanced", "matches_observed", "log_ts", "protocol_kind"),
 )
 """The columns of `metrics` that are summed up."""
 _MILLION = 1_000_000
@@ -51,18 +51,21 @@ def mean_of(millionths: int | None, known: int) -> float | None:
 
 def strategies_of_groups(rows: pa.Table) -> Iterator[tuple[str, dict[str, Any]]]:
     """As `strategy_runs`, `latest_figures` and `fidelity` of `group_report`, for rows with `SLIM` in the order of the log."""
-    of: dict[str, list[dict[str, Any]]] = {}
-    for row in _summed(rows, ("group_id", "strategy", "mode")):
-        of.setdefault(row["group_id"], []).append(row)
+    rows = rows.append_column("by_broker", pc.equal(rows["protocol_kind"], "server"))
+    of: dict[str, dict[bool, list[dict[str, Any]]]] = {}
+    for row in _summed(rows, ("group_id", "by_broker", "strategy", "mode")):
+        of.setdefault(row["group_id"], {}).setdefault(row["by_broker"], []).append(row)
     judged = rows.filter(pc.or_(pc.equal(rows["strategy"], OBSERVED), pc.and_(rows["declared"], pc.equal(rows["mode"], REPLAY))))
     told: dict[str, list[dict[str, Any]]] = {}
     for row in judged.to_pylist():
         told.setdefault(row["group_id"], []).append(row)
-    for group, runs in of.items():
+    for group, lives in of.items():
         mine = told.get(group, [])
         seen = [row for row in mine if row["strategy"] == OBSERVED]
         ours = [row for row in mine if row["declared"] and row["mode"] == REPLAY]
-        yield group, {"strategies": _runs(runs), **_latest(seen), **_fidelity(seen, ours)}
+        now = max(seen, key=lambda row: row["log_offset"])["by_broker"]
+        figures = _latest([row for row in seen if row["by_broker"] == now])
+        yield group, {"strategies": _runs(lives[now]), "lives": len(lives), **figures, **_fidelity(seen, ours)}
 
 
 def _runs(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
