@@ -34,7 +34,7 @@ __all__ = ["counted_at_both_ends"]
 
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """What part of a light partition's move is counted for its giver: any is a bound."""
-_LEVELS: tuple[float, ...] = (2, 5, 10, 20, 36)
+_LEVELS: tuple[float, ...] = (2, 4, 7, 12, 18, 27, 40)
 """So many times the largest count of the lightest partitions are light: any number is a bound."""
 _BEYOND = 4
 """So many times the largest count more are looked at for what else a member may take; what comes after weighs no less."""
