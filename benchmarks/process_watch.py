@@ -30,11 +30,11 @@ class Watch:
 
     Notes
     -----
-    Memory is looked at twenty times a second, because a task's peak may last for a tenth of one: resident memory, which costs
+    Memory is looked at ten times a second, because a task's peak may last for less than half of one: resident memory, which costs
     next to nothing to ask for, less what was shared with other processes when that was looked at last, once a second.
     """
 
-    every: float = 0.05
+    every: float = 0.1
     in_full_every: float = 1.0
     usage: dict[str, Usage] = field(default_factory=lambda: {kind: Usage() for kind in ("java", "worker", "driver")})
     peak_together: float = 0.0

@@ -51,7 +51,7 @@ def test_the_jvm_is_started_with_its_noise_left_out(monkeypatch: pytest.MonkeyPa
         _gateway = None
 
         def __init__(self, conf: SparkConf, gateway: str) -> None:
-            made.append((conf.get("spark.master"), gateway))
+            made.append((conf.get("spark.master"), conf.get("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL"), gateway))
 
     monkeypatch.setattr(gateway, "launch_gateway", launch)
     monkeypatch.setattr(gateway, "SparkContext", Context)
@@ -64,7 +64,7 @@ def test_the_jvm_is_started_with_its_noise_left_out(monkeypatch: pytest.MonkeyPa
     for thread in threading.enumerate():
         if thread.name == gateway.READER:
             thread.join(10)
-    assert made == [("local[1]", "jvm")]
+    assert made == [("local[1]", "system", "jvm")]
     assert told.getvalue() == "no room\n"
 
 

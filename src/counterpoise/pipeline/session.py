@@ -23,8 +23,13 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "33554432",
     "spark.sql.files.maxPartitionBytes": "32m",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
 }
-"""What a session of our own sets; the batch limits bound what a Python worker holds at once (32 MB of Arrow)."""
+"""What a session of our own sets. The batch limits bound what a Python worker holds at once (32 MB of Arrow).
+
+There, Arrow and NumPy have one heap: one of Arrow's own, which its readers and writers take whatever pool a worker sets, keeps
+what it freed.
+"""
 
 
 @contextmanager

@@ -104,6 +104,19 @@ def test_row_groups_are_read_one_by_one_in_equal_batches(
     assert [at for batch in found for at in batch.column("offset").to_pylist()] == list(range(sum(row_groups)))
 
 
+@pytest.mark.parametrize("different", [3, 5_000], ids=["few keys", "many keys"])
+def test_a_batch_has_no_more_keys_than_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, different: int) -> None:
+    """Few are read as codes into one dictionary; of many a row group's dictionary would be held all the time."""
+    monkeypatch.setattr(reading, "_AT_ONCE", 500)
+    keys = [b"\x00\x01%040d" % (at * 7 % different) for at in range(5_000)]
+    rows = pa.table({name: pa.nulls(len(keys), RAW_SCHEMA.field(name).type) for name in RAW_SCHEMA.names})
+    file = tmp_path / "log.parquet"
+    pq.write_table(rows.set_column(0, "key", pa.array(keys, pa.binary())), file, dictionary_pagesize_limit=10_000)
+    found = [batch.column("key") for batch in raw_batches(Piece("c", ((str(file), (0,)),)), ["key", "offset"])]
+    assert [key for column in found for key in column.to_pylist()] == keys
+    assert [len(column.dictionary) for column in found] == [min(different, 500)] * 10
+
+
 def test_a_task_that_ran_twice_leaves_its_rows_once(shop: Path, tmp_path: Path) -> None:
     """Only files that were told of become part of the table; those of the other attempt stay where they are."""
     piece = Piece("c", ((str(shop / RECORDS), (0,)),))

@@ -8,11 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
+from counterpoise.pipeline.direct.commits import sums_file
+from counterpoise.pipeline.direct.commits.decoding import marks_of
 from counterpoise.pipeline.direct.commits.key_book import KeyBook
 from counterpoise.pipeline.direct.commits.sums import NEVER, Marks, Sums, joined, mark_counts, summed
 from counterpoise.pipeline.direct.commits.sums_file import BUCKETS, SumsWriter, read_bucket
+from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA, span_of
 from counterpoise.pipeline.direct.lag.lives import last_at
+from counterpoise.pipeline.direct.tasks import Piece
 from counterpoise.wire.offsets_topic import OffsetKey, RecordType
 from counterpoise.wire.offsets_topic.keys import encode_key
 
@@ -113,3 +119,58 @@ def test_sums_come_back_from_their_buckets(tmp_path: Path) -> None:
     )
     expected = sorted((row[0], row[1], row[7], row[8]) for row in by_hand(rows, [row[1] for row in rows]))
     assert found == expected
+
+
+def test_a_task_holds_so_many_sums_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many batches there are; rows of one key and cell in several parts of the file are still all there."""
+    monkeypatch.setattr(sums_file, "_HELD", 30)
+    rows = commits(7, 4_000)
+    book = KeyBook({})
+    keys = [OffsetKey("orders", "t", number) for number in range(4)]
+    code = book.codes(pa.array([encode_key(RecordType.OFFSET_COMMIT, key) for key in keys]).dictionary_encode())
+    held = []
+    with SumsWriter(str(tmp_path), book) as writer:
+        for first in range(0, len(rows), 50):
+            sums = single([(int(code[row[0]]), *row[1:]) for row in rows[first : first + 50]])
+            writer.add(sums, sums.ts + first)  # so that nothing of one batch is summed up with another one's
+            held.append(writer._held.rows)
+            writer.make_room()
+            assert writer._held.rows <= 60
+    assert max(held) <= 60 + 50
+    ((file, buckets),) = writer.files.items()
+    assert len(buckets) > 10
+    whole = pa.concat_tables([read_bucket([(file, buckets)], bucket) for bucket in range(BUCKETS)])
+    assert sum(whole["live"].to_pylist()) + sum(whole["dead"].to_pylist()) == len(rows)
+    assert max(whole["offset"].to_pylist()) == max(row[2] for row in rows)
+
+
+def test_marks_outside_a_piece_are_not_held(tmp_path: Path) -> None:
+    """What divides no commit of it: the others are all there, and count as before."""
+    stamps = pa.array([5, 9, 10, 15, 20, 21, None, 40], pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    keys = pa.array([b"\x00\x02\x00\x01" + name for name in (b"x", b"a", b"a", b"b", b"a", b"a", b"a", b"c")], pa.binary())
+    pq.write_table(pa.table({"key": keys, "offset": list(range(8)), "timestamp": stamps}), tmp_path / "marks.parquet")
+    file = str(tmp_path / "marks.parquet")
+    raw = {name: pa.nulls(4, RAW_SCHEMA.field(name).type) for name in RAW_SCHEMA.names}
+    for unit in ("us", "ms"):
+        times = pa.array([10, 20, None, 12], pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+        spread = (
+            pa.array([10_000, 20_000, None, 12_000], pa.int64())
+            .cast(pa.timestamp("us", tz="UTC"))
+            .cast(pa.timestamp("ms", tz="UTC"))
+        )
+        pq.write_table(pa.table({**raw, "timestamp": times if unit == "us" else spread}), tmp_path / f"{unit}.parquet")
+        assert span_of(Piece("c", ((str(tmp_path / f"{unit}.parquet"), (0,)),))) == (
+            (10, 20) if unit == "us" else (10_000, 20_000)
+        )
+    groups, marks = marks_of([file], (10, 20))
+    assert groups == {b"\x00\x01a": 0, b"\x00\x01b": 1}
+    assert marks.times.tolist() == [10, 15, 20]
+    whole_groups, whole = marks_of([file])
+    assert len(whole.place) == 7
+    group, time, offset = np.array([0, 0, 0, 1, 1]), np.array([10, 16, 20, 14, 20]), np.array([1, 3, 9, 0, 0])
+    code = np.array([whole_groups[b"\x00\x01a"]] * 3 + [whole_groups[b"\x00\x01b"]] * 2)
+    found, before = mark_counts(marks, group, time, offset), mark_counts(whole, code, time, offset)
+    assert np.diff(found[:3]).tolist() == np.diff(before[:3]).tolist() == [1, 1]
+    assert np.diff(found[3:]).tolist() == np.diff(before[3:]).tolist() == [1]
+    pq.write_table(pa.table(raw), tmp_path / "none.parquet", write_statistics=False)
+    assert span_of(Piece("c", ((str(tmp_path / "none.parquet"), (0,)),))) is None

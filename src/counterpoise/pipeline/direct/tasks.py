@@ -17,7 +17,7 @@ from pyspark.sql.utils import is_remote
 
 from counterpoise.pipeline.source.capture import Capture
 
-__all__ = ["Piece", "Stretch", "pieces_of", "scratch", "work_on"]
+__all__ = ["Piece", "Stretch", "give_back", "pieces_of", "scratch", "work_on"]
 
 _LEAST_ROWS, _MOST_ROWS = 200_000, 2_500_000
 _MOST_PARTITIONS = 10_000
@@ -100,14 +100,13 @@ def work_on(spark: SparkSession, count: int, work: Callable[[int], Mapping[str, 
         before = gc.get_threshold()
         gc.set_threshold(_ALLOCATIONS)
         # One heap for Arrow and NumPy: a pool of Arrow's own keeps some 30 MB that nothing else can use.
-        pool = pa.system_memory_pool()
-        pa.set_memory_pool(pool)
+        pa.set_memory_pool(pa.system_memory_pool())
         try:
             return json.dumps({"task": number, **work(number)})
         finally:
             gc.set_threshold(*before)
-            # What this task freed is given back: the next one, of another stage, needs other sizes.
-            pool.release_unused()
+            # The next task, of another stage, needs other sizes.
+            give_back()
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -120,6 +119,11 @@ def work_on(spark: SparkSession, count: int, work: Callable[[int], Mapping[str, 
         # No plan, no query: what the JVM loads and compiles for the first of these costs more than all else it does here.
         rows = spark.sparkContext.parallelize(range(count), count).map(told).collect()
     return sorted(map(json.loads, rows), key=lambda about: int(about["task"]))
+
+
+def give_back() -> None:
+    """Give what this process has freed back to the system: sizes that come and go would tear its heap more and more."""
+    pa.default_memory_pool().release_unused()
 
 
 def scratch(folder: str, kind: str) -> Path:

@@ -18,7 +18,7 @@ from counterpoise.pipeline.direct.commits.key_book import KeyBook, group_bytes
 from counterpoise.pipeline.direct.commits.sums import NEVER, Marks, Sums, mark_counts, slots_of
 from counterpoise.pipeline.direct.commits.sums_file import SumsWriter
 from counterpoise.pipeline.direct.files.by_day import ByDay
-from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, plain, raw_batches
+from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, plain, raw_batches, span_of
 from counterpoise.pipeline.direct.groups.rest import Split
 from counterpoise.pipeline.direct.tasks import Piece, scratch
 from counterpoise.pipeline.records.commits import CODED_COLUMNS, coded_commits
@@ -61,17 +61,30 @@ class Wanted:
     split: bool = False
 
 
-def marks_of(files: Sequence[str]) -> tuple[dict[bytes, int], Marks]:
-    """Every record in the files as a mark of its group; groups by their bytes (length and name) to codes."""
+def marks_of(files: Sequence[str], span: tuple[int, int] | None = None) -> tuple[dict[bytes, int], Marks]:
+    """Every record in the files as a mark of its group; groups by their bytes (length and name) to codes.
+
+    Parameters
+    ----------
+    files : sequence of str
+    span : pair of int, optional
+        Only marks from a time to another one, in microseconds: those before or after all commits of a piece divide none of them.
+    """
     codes: dict[bytes, int] = {}
     groups, times, offsets = [], [], []
     for file in files:
-        read = pq.read_table(file, columns=["key", "offset", "timestamp"], use_threads=False).drop_null().combine_chunks()
-        keys = read["key"].combine_chunks().dictionary_encode()
-        of_key = [codes.setdefault(group_bytes(raw), len(codes)) for raw in keys.dictionary.to_pylist()]
-        groups.append(np.array(of_key, np.int64)[keys.indices.to_numpy()])
-        times.append(read["timestamp"].cast(pa.int64()).to_numpy())
-        offsets.append(read["offset"].to_numpy())
+        with pq.ParquetFile(file) as reader:
+            for batch in reader.iter_batches(columns=["key", "offset", "timestamp"], use_threads=False):
+                read = pa.table(batch).drop_null()
+                time = read["timestamp"].cast(pa.int64()).to_numpy()
+                if span is not None:
+                    mine = np.flatnonzero((time >= span[0]) & (time <= span[1]))
+                    read, time = read.take(pa.array(mine)), time[mine]
+                keys = read["key"].combine_chunks().cast(pa.binary()).dictionary_encode()
+                of_key = [codes.setdefault(group_bytes(raw), len(codes)) for raw in keys.dictionary.to_pylist()]
+                groups.append(np.array(of_key, np.int64)[keys.indices.to_numpy()])
+                times.append(time)
+                offsets.append(read["offset"].to_numpy())
     nothing = [np.zeros(0, np.int64)]
     return codes, Marks.of(*(np.concatenate(nothing + columns) for columns in (groups, times, offsets)))
 
@@ -101,8 +114,7 @@ class _Told:
 
 def decode_piece(piece: Piece, wanted: Wanted) -> dict[str, Any]:
     """Decode and write; tell counts, files by day, files of what cannot be decoded, of sums, and what `rest.Split` tells."""
-    told = _Told()
-    groups, marks = marks_of(wanted.rest)
+    groups, marks = marks_of(wanted.rest, span_of(piece))
     book = KeyBook(groups)
     with (
         ByDay(wanted.folder, "commits", CODED_COLUMNS, _RISING, spanned=_SPANNED) as days,
@@ -110,24 +122,45 @@ def decode_piece(piece: Piece, wanted: Wanted) -> dict[str, Any]:
         SumsWriter(wanted.folder, book) as sums,
         Split(wanted.folder) as split,
     ):
-        summing = _Summing(wanted, marks, book, sums)
+        decoding = _Decoding(book, days, suspects, split if wanted.split else None, _Summing(wanted, marks, book, sums))
         for batch in raw_batches(piece, RAW):
+            decoding.decode(batch)
+            del batch
+            # Nothing of the batch is left but its sums: no piece of work has its peak on top of another one's.
             if book.full:
                 sums.flush()
                 book.clear()
-            codes = book.codes(batch.column("key"))
-            good, decoded = coded_commits(batch, book.columns, codes, lambda found: _names(book, found.key))
-            time = good.column("log_ts").cast(pa.int64()).to_numpy()
-            damaged = np.append(book.commit, False)[codes[decoded.rest]]
-            lost = decoded.rest[damaged]
-            if wanted.split:
-                split.add(batch, decoded.rest[~damaged])
-            told.count(decoded, time, len(lost), suspects.write(batch, lost))
-            if good.num_rows:
-                days.write(good, time)
-                summing.add(good, decoded, time)
+            sums.make_room()
     files = {"days": days.files, "suspects": suspects.file, "sums": sums.files}
-    return {**asdict(told), "names": sorted(summing.names), **files, **split.told}
+    return {**asdict(decoding.told), "names": sorted(decoding.names), **files, **split.told}
+
+
+class _Decoding:
+    """What is done with each batch of a piece; without `split` records of other types are left out."""
+
+    def __init__(self, book: KeyBook, days: ByDay, suspects: _Suspects, split: Split | None, summing: _Summing) -> None:
+        self._book, self._days, self._suspects, self._split, self._summing = book, days, suspects, split, summing
+        self.told = _Told()
+
+    @property
+    def names(self) -> set[tuple[str, str]]:
+        """Topic ids with their names."""
+        return self._summing.names
+
+    def decode(self, batch: pa.RecordBatch) -> None:
+        """Decode, write and sum up."""
+        book = self._book
+        codes = book.codes(batch.column("key"))
+        good, decoded = coded_commits(batch, book.columns, codes, lambda found: _names(book, found.key))
+        time = good.column("log_ts").cast(pa.int64()).to_numpy()
+        damaged = np.append(book.commit, False)[codes[decoded.rest]]
+        lost = decoded.rest[damaged]
+        if self._split is not None:
+            self._split.add(batch, decoded.rest[~damaged])
+        self.told.count(decoded, time, len(lost), self._suspects.write(batch, lost))
+        if good.num_rows:
+            self._days.write(good, time)
+            self._summing.add(good, decoded, time)
 
 
 def _names(book: KeyBook, key: Int32) -> list[pa.Array]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -23,7 +20,7 @@ __all__ = ["KeyBook", "group_bytes"]
 
 _AFTER_COMMITS = pa.scalar(b"\x00\x02", pa.binary())
 _MOST = 200_000
-"""Keys that are known at most (some 200 bytes each): memory does not grow with the capture."""
+"""Keys that are known at most (some 60 bytes each): memory does not grow with the capture."""
 
 
 class KeyBook:
@@ -53,7 +50,7 @@ class KeyBook:
 
     def clear(self) -> None:
         """Forget all keys: codes begin anew."""
-        self._code: defaultdict[bytes | None, int] = defaultdict(count().__next__)
+        self._raw = pa.array([], pa.binary())
         self.columns = decode_keys(binary_column(pa.array([], pa.binary())))
         self.commit = np.zeros(0, np.bool_)
         self.group, self.topic = np.zeros(0, np.int32), np.zeros(0, np.int32)
@@ -74,14 +71,23 @@ class KeyBook:
         """The code of each row's key, -1 for a null."""
         at = keys.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         used = np.flatnonzero(np.bincount(at + 1, minlength=len(keys.dictionary) + 1)[1:])
-        known = len(self)
         raw = keys.dictionary.take(pa.array(used)).cast(pa.binary())
         code = np.full(len(keys.dictionary) + 1, -1, np.int32)  # the last one is for nulls
-        code[used] = np.fromiter(map(self._code.__getitem__, raw.to_pylist()), np.int32, len(used))
-        if len(self._code) > known:
-            self._learn(raw.filter(pa.array(code[used] >= known)))
+        code[used] = self._codes_of(raw)
         found: Int32 = code[at]
         return found
+
+    def _codes_of(self, raw: pa.Array) -> Int32:
+        """Of keys as bytes: compared in Arrow, which takes no object of Python's per key."""
+        code = _places(raw, self._raw)
+        new = np.flatnonzero(code < 0)
+        if len(new):
+            unknown, known = raw.take(pa.array(new)), len(self)
+            fresh = unknown.unique()
+            code[new] = known + _places(unknown, fresh)
+            self._raw = pa.concat_arrays([self._raw, fresh])
+            self._learn(fresh)
+        return code
 
     def _learn(self, raw: pa.Array) -> None:
         """New keys, in the order of their codes."""
@@ -93,9 +99,9 @@ class KeyBook:
         for name in list(self.groups)[len(self._mark_of_group) :]:
             text = name.encode()
             self._mark_of_group.append(self._marked.get(len(text).to_bytes(2, "big") + text, -1))
-        gone = np.zeros(len(raw), np.int64)  # names lie in the bytes of this batch alone
-        new = replace(new, group_start=gone, group_length=gone, topic_start=gone, topic_length=gone)
-        self.columns = KeyColumns(*(_joined(getattr(self.columns, one.name), getattr(new, one.name)) for one in fields(new)))
+        of = {name: _joined(getattr(self.columns, name), getattr(new, name)) for name in ("record_type", "fault", "partition")}
+        gone = np.broadcast_to(np.int64(0), len(self) + len(raw))  # names lie in the bytes of this batch alone
+        self.columns = KeyColumns(**of, group_start=gone, group_length=gone, topic_start=gone, topic_length=gone)
         self.commit = _joined(self.commit, pc.less(raw, _AFTER_COMMITS).to_numpy(zero_copy_only=False))
         self.group, self.topic = _joined(self.group, group), _joined(self.topic, topic)
         self.mark = _joined(self.mark, np.array([*self._mark_of_group, -1], np.int64)[group])
@@ -104,6 +110,11 @@ class KeyBook:
 def group_bytes(key: bytes) -> bytes:
     """A key's group as its bytes: all keys start with their type and the group's name."""
     return key[2 : 4 + int.from_bytes(key[2:4], "big")]
+
+
+def _places(keys: pa.Array, among: pa.Array) -> Int32:
+    """Where each key stands, -1 for nowhere."""
+    return np.array(pc.index_in(keys, value_set=among).fill_null(-1), np.int32)
 
 
 def _joined(before: npt.NDArray[Any], new: npt.NDArray[Any]) -> Any:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.solver.decode import ascending
 
-__all__ = ["NEVER", "SLOT_US", "Marks", "Sums", "columns_of", "joined", "mark_counts", "slots_of", "summed"]
+__all__ = ["NEVER", "SLOT_US", "Alike", "Marks", "Sums", "joined", "mark_counts", "slots_of", "summed"]
 
 SLOT_US = 300_000_000
 """Commits are summed up over five minutes at most, as in `lag` and `stops`."""
@@ -60,60 +60,69 @@ class Sums:
         return len(self.key)
 
 
-def columns_of(rows: Sums) -> list[npt.NDArray[Any]]:
-    """The columns in order."""
-    return [getattr(rows, field.name) for field in fields(rows)]
-
-
 def joined(parts: Iterable[Sums]) -> Sums:
     """All rows of all parts."""
     several = list(parts)
     return Sums(*(np.concatenate([getattr(part, field.name) for part in several]) for field in fields(Sums)))
 
 
-def summed(rows: Sums, cell: Int64) -> tuple[Sums, Int64]:
-    """Rows that agree in `key` and `cell` as one, in the order of both; and the cell of each.
+@dataclass(frozen=True)
+class Alike:
+    """Rows of sums in an order in which those that agree in key and cell come one after the other.
 
-    Notes
-    -----
-    One sort of a number per row; offsets that do not rise as they come cost another one.
+    Attributes
+    ----------
+    order : int64
+    starts : int64
+        Where in it each run of such rows begins.
+    newest : int64
+        The row of each run that has the highest log offset.
     """
+
+    order: Int64
+    starts: Int64
+    newest: Int64
+
+    @classmethod
+    def of(cls, key: Int32, cell: Int64, offset: Int64) -> Alike:
+        """One sort of a number per row; offsets that do not rise as they come cost another one."""
+        low = int(cell.min())
+        both = key.astype(np.int64) * (int(cell.max()) - low + 1) + (cell - low)
+        order = ascending(both)
+        sorted_both = both[order]
+        starts = np.flatnonzero(np.concatenate(([True], sorted_both[1:] != sorted_both[:-1])))
+        later = offset[order]
+        falls = later[1:] < later[:-1]
+        falls[starts[1:] - 1] = False
+        if falls.any():
+            order = np.lexsort((offset, both))
+        return cls(order, starts, order[np.concatenate((starts[1:], [len(order)])) - 1])
+
+    def summed(self, name: str, column: npt.NDArray[Any]) -> Any:
+        """A column of `Sums` with a row for each run."""
+        over = _OVER.get(name)
+        if over is None or len(self.starts) == len(self.order):
+            return column[self.newest]
+        return over.reduceat(column[self.order], self.starts)
+
+
+_OVER = {
+    "max_ts": np.maximum,
+    "live": np.add,
+    "dead": np.add,
+    "live_ts": np.minimum,
+    "live_offset": np.minimum,
+    "live_until": np.maximum,
+}
+"""How several rows become one; the other columns are those of the newest."""
+
+
+def summed(rows: Sums, cell: Int64) -> tuple[Sums, Int64]:
+    """Rows that agree in `key` and `cell` as one, in the order of both; and the cell of each."""
     if not len(rows):
         return rows, cell
-    low = int(cell.min())
-    span = int(cell.max()) - low + 1
-    both = rows.key.astype(np.int64) * span + (cell - low)
-    order = ascending(both)
-    sorted_both = both[order]
-    starts = np.flatnonzero(np.concatenate(([True], sorted_both[1:] != sorted_both[:-1])))
-    offset = rows.offset[order]
-    falls = offset[1:] < offset[:-1]
-    falls[starts[1:] - 1] = False
-    if falls.any():
-        order = np.lexsort((rows.offset, both))
-    newest = order[np.concatenate((starts[1:], [len(order)])) - 1]
-    single = len(starts) == len(order)
-    return (rows.take(newest) if single else _reduced(rows, order, starts, newest)), cell[newest]
-
-
-def _reduced(rows: Sums, order: Int64, starts: Int64, newest: Int64) -> Sums:
-    def over(how: np.ufunc, column: npt.NDArray[Any]) -> Any:
-        return how.reduceat(column[order], starts)
-
-    return Sums(
-        rows.key[newest],
-        rows.ts[newest],
-        rows.offset[newest],
-        rows.committed[newest],
-        rows.deleted[newest],
-        rows.topic_id[newest],
-        over(np.maximum, rows.max_ts),
-        over(np.add, rows.live),
-        over(np.add, rows.dead),
-        over(np.minimum, rows.live_ts),
-        over(np.minimum, rows.live_offset),
-        over(np.maximum, rows.live_until),
-    )
+    alike = Alike.of(rows.key, cell, rows.offset)
+    return Sums(*(alike.summed(field.name, getattr(rows, field.name)) for field in fields(Sums))), cell[alike.newest]
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,21 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline.direct.commits.key_book import KeyBook
-from counterpoise.pipeline.direct.commits.sums import Sums, columns_of, summed
+from counterpoise.pipeline.direct.commits.sums import Alike, Sums, summed
 from counterpoise.pipeline.direct.files.footers import footer, opened
-from counterpoise.pipeline.direct.tasks import scratch
+from counterpoise.pipeline.direct.tasks import give_back, scratch
 
 __all__ = ["BUCKETS", "SumsWriter", "bucket_parts", "read_bucket", "rows_of_bucket", "sums_of"]
 
 BUCKETS = 64
 """Groups are judged so many parts at a time: by the CRC-32 of their name, which Spark knows too."""
+_FIELDS = tuple(field.name for field in fields(Sums))
 _NUMBERS = ("ts", "offset", "committed", "max_ts", "live", "dead", "live_ts", "live_offset", "live_until")
 _SCHEMA = pa.schema(
     [
@@ -40,15 +42,14 @@ class SumsWriter:
     """The sums of one task; their keys are codes of its `KeyBook`, which is cleared after a `flush` alone."""
 
     def __init__(self, folder: str, book: KeyBook) -> None:
-        self._place, self._book = scratch(folder, "sums"), book
+        self._place, self._book, self._held = scratch(folder, "sums"), book, _Held()
         self._writer: pq.ParquetWriter | None = None
         self._buckets: list[int] = []
         self._clear()
 
     def _clear(self) -> None:
         self._ids: dict[str, int] = {}
-        self._held: list[list[Any]] = [[] for _ in (*fields(Sums), "cell")]
-        self._rows = 0
+        self._held.rows = 0
 
     def __enter__(self) -> SumsWriter:
         return self
@@ -69,34 +70,25 @@ class SumsWriter:
         return self._ids.setdefault(topic_id, len(self._ids))
 
     def add(self, rows: Sums, cell: Int64) -> None:
-        """Sums of a batch; rows that agree in key and cell become one."""
-        if not len(rows):
-            return
-        self._hold(*summed(rows, cell))
-        if self._rows > 2 * _HELD:
-            rows, cell = self._taken()
-            if len(rows) > _HELD:
-                self._write(rows)
+        """Sums of a batch; rows that agree in key and cell become one. They are held until `make_room` is called."""
+        if len(rows):
+            self._held.add(*summed(rows, cell))
+
+    def make_room(self) -> None:
+        """Sum up what is held, and write it, if it is much: to be called when as little else as possible is held."""
+        if self._held.rows > 2 * _HELD:
+            self._held.sum_up()
+            if self._held.rows > _HELD:
+                self._write(self._held.sums)
                 self._clear()
-            else:
-                self._hold(rows, cell)
+            give_back()
 
     def flush(self) -> None:
         """Write what is held."""
-        if self._rows:
-            self._write(self._taken()[0])
+        if self._held.rows:
+            self._held.sum_up()
+            self._write(self._held.sums)
         self._clear()
-
-    def _hold(self, rows: Sums, cell: Int64) -> None:
-        for held, column in zip(self._held, (*columns_of(rows), cell), strict=True):
-            held.append(column)
-        self._rows += len(rows)
-
-    def _taken(self) -> tuple[Sums, Int64]:
-        """All that is held as one, and is not held any more: column by column, so that it is hardly there twice."""
-        *columns, cell = (_emptied(held) for held in self._held)
-        self._rows = 0
-        return summed(Sums(*columns), cell)
 
     def _write(self, rows: Sums) -> None:
         book, groups = self._book, list(self._book.groups)
@@ -126,10 +118,42 @@ class SumsWriter:
         return pa.Table.from_arrays(columns, schema=_SCHEMA)
 
 
-def _emptied(held: list[Any]) -> Any:
-    whole = np.concatenate(held)
-    held.clear()
-    return whole
+class _Held:
+    """Rows of sums and their cells, in arrays that are there from the beginning: what comes and goes with every batch finds its
+    memory beside them, and none that is torn by what stays.
+
+    Attributes
+    ----------
+    rows : int
+    """
+
+    def __init__(self) -> None:
+        kinds: dict[str, type] = {"key": np.int32, "topic_id": np.int32, "deleted": np.bool_}
+        self._columns: dict[str, npt.NDArray[Any]] = {
+            name: np.zeros(3 * _HELD, kinds.get(name, np.int64)) for name in (*_FIELDS, "cell")
+        }
+        self.rows = 0
+
+    @property
+    def sums(self) -> Sums:
+        """The rows, until something is added or summed up."""
+        return Sums(*(self._columns[name][: self.rows] for name in _FIELDS))
+
+    def add(self, rows: Sums, cell: Int64) -> None:
+        """More rows, and their cells."""
+        first, self.rows = self.rows, self.rows + len(rows)
+        if self.rows > len(self._columns["cell"]):
+            self._columns = {name: np.concatenate((one[:first], np.zeros_like(one))) for name, one in self._columns.items()}
+        for name in _FIELDS:
+            self._columns[name][first : self.rows] = getattr(rows, name)
+        self._columns["cell"][first : self.rows] = cell
+
+    def sum_up(self) -> None:
+        """Rows that agree in key and cell become one, column by column."""
+        alike = Alike.of(*(self._columns[name][: self.rows] for name in ("key", "cell", "offset")))
+        for name, column in self._columns.items():
+            column[: len(alike.newest)] = alike.summed(name, column[: self.rows])
+        self.rows = len(alike.newest)
 
 
 def read_bucket(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> pa.Table:

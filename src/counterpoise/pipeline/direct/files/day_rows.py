@@ -13,7 +13,7 @@ from counterpoise.pipeline.direct.files.by_day import ByDay
 
 __all__ = ["DayRows"]
 
-_HELD = 8 << 20
+_HELD = 2 << 20
 _ROWS, _BYTES = 256, 1 << 20
 
 

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from counterpoise.pipeline.direct.files.footers import footer
 from counterpoise.pipeline.direct.tasks import Piece, Stretch
 from counterpoise.pipeline.records.place import PLACE
 
-__all__ = ["RAW", "RAW_SCHEMA", "are_commits", "plain", "raw_batches"]
+__all__ = ["RAW", "RAW_SCHEMA", "are_commits", "plain", "raw_batches", "span_of"]
 
 RAW = ("key", "value", *PLACE)
 RAW_SCHEMA = pa.schema(
@@ -26,8 +27,11 @@ RAW_SCHEMA = pa.schema(
         ("timestamp", pa.timestamp("us", tz="UTC")),
     ]
 )
+_MICROS = pa.timestamp("us", tz="UTC")
 _AT_ONCE = 1 << 17
-_BYTES_AT_ONCE = 24 << 20
+_BYTES_AT_ONCE = 5 << 20
+_CODED = 8
+"""Bytes per row of a column of keys that are codes, at most: those of the dictionary itself among them."""
 _AFTER_COMMITS = pa.scalar(b"\x00\x02", pa.binary())
 
 
@@ -40,13 +44,48 @@ def raw_batches(piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch
     """
     read = list(columns) if piece.stretch is None else sorted({*columns, "partition", "offset"})
     for file, groups in piece.groups:
-        with pq.ParquetFile(file, read_dictionary=["key"]) as reader:
-            for group in groups:
-                at_once = _at_once(reader.metadata.row_group(group))
-                for batch in reader.iter_batches(at_once, row_groups=[group], columns=read, use_threads=False):
+        about = footer(file)
+        for group in groups:
+            rows = about.row_group(group)
+            listed = ["key"] if _has_few_keys(rows) else []
+            with pq.ParquetFile(file, metadata=about, read_dictionary=listed) as reader:
+                for batch in reader.iter_batches(_at_once(rows), row_groups=[group], columns=read, use_threads=False):
                     mine = batch if piece.stretch is None else batch.take(pa.array(_within(batch, piece.stretch)))
+                    del batch
                     if mine.num_rows:
-                        yield mine.select(list(columns))
+                        yield _coded(mine.select(list(columns)))
+                    del mine
+
+
+def _has_few_keys(group: Any) -> bool:
+    """Whether a row group has its keys as codes nearly everywhere: then they are read as such.
+
+    Otherwise the reader would make a dictionary of all keys of the row group, and keep it: each batch makes its own.
+    """
+    chunks = (group.column(number) for number in range(group.num_columns))
+    return any(one.path_in_schema == "key" and one.total_uncompressed_size <= _CODED * group.num_rows for one in chunks)
+
+
+def _coded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """With keys as a dictionary."""
+    at = batch.schema.get_field_index("key")
+    if at < 0 or pa.types.is_dictionary(batch.schema.field(at).type):
+        return batch
+    return batch.set_column(at, "key", batch.column(at).dictionary_encode())
+
+
+def span_of(piece: Piece) -> tuple[int, int] | None:
+    """The first and the last time of a piece's records, in microseconds; None if its files do not say."""
+    found: list[int] = []
+    for file, groups in piece.groups:
+        about = footer(file)
+        at = about.schema.names.index("timestamp")
+        for group in groups:
+            told = about.row_group(group).column(at).statistics
+            if told is None or not told.has_min_max:
+                return None
+            found += [pa.scalar(moment, _MICROS).value for moment in (told.min, told.max)]
+    return (min(found), max(found)) if found else None
 
 
 def _at_once(group: Any) -> int:

@@ -28,8 +28,10 @@ REST_SCHEMA = RAW_SCHEMA.append(pa.field("size", pa.int32()))
 """`RAW_SCHEMA`, and the bytes of a record: how many of them may be held at once is known before they are read."""
 _MARKS = pa.schema([RAW_SCHEMA.field(name) for name in ("key", "offset", "timestamp")])
 _PLACES = ["key", "partition", "offset", "size"]
-_HELD = 16 << 20
-_AT_ONCE = 8 << 20
+_HELD = 3 << 20
+"""So many bytes of records a task holds before it writes them, a row group per bucket."""
+_AT_ONCE, _CACHED = 2 << 20, 8 << 20
+"""So many are read back at a time, and so many of row groups that were read may be kept for when they are asked for again."""
 Kind = tuple[int | None, int, int, int | None, int | None]
 """Of the records of one type: the type (null: too short a key), number, deletions, first and last time (microseconds)."""
 
@@ -115,7 +117,7 @@ class Split:
 
 
 class _RestFile:
-    """The file of one task, made when there is a record; some megabytes are held before a row group per bucket is written."""
+    """The file of one task, made when there is a record; records are held before a row group per bucket is written."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -190,7 +192,7 @@ def in_log_order(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> Ite
         order, size = _order(about), about["size"].to_numpy()
         largest = max(int(table["size"].to_numpy().sum()) for table in known)
 
-        @lru_cache(maxsize=max(2, 2 * _HELD // max(largest, 1)))
+        @lru_cache(maxsize=max(2, _CACHED // max(largest, 1)))
         def read(number: int) -> pa.Table:
             file, at = places[number]
             return readers[file].read_row_group(at, RAW, use_threads=False)
