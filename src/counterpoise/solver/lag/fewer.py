@@ -31,7 +31,7 @@ _HOME, _ELSEWHERE = 2**31, int(0.95 * 2**32)
 _ODD, _MIX_1, _MIX_2 = (np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 _NUMBERS = 3
 
-__all__ = ["LARGE", "STEPS_AT_MOST", "STEPS_PER_MOVE", "fewer_moves", "surely_moved"]
+__all__ = ["LARGE", "STEPS_AT_MOST", "STEPS_PER_MOVE", "fewer_moves", "moves_of", "surely_moved"]
 
 
 def fewer_moves(desk: Desk) -> Int32:
