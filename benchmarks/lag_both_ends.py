@@ -103,7 +103,8 @@ class _Table:
         ends = [self.moves[:, :, end, share] + paid - (end - 1) * fewer for end in range(3)]
         lost = lag_price[:, None, None] * self.alone + self.barred
         single = [cost + lost[:, :, which] - fewer for which, cost in enumerate((1.0, _SHARES[share]))]
-        return np.minimum.reduce([self.nothing, *ends, *single])
+        least: Floats = np.minimum.reduce([self.nothing, *ends, *single])
+        return least
 
 
 def counted_at_both_ends(stock: Stock, owner: Int32, limit: int) -> int:
