@@ -6,6 +6,7 @@ That Spark tells the same is held by `direct/test_same_tables.py`.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from tests.pipeline.conftest import rows_of
 from tests.pipeline.direct.test_same_tables import run
-from tests.pipeline.incremental.conftest import ONE_PARTITION
+from tests.pipeline.incremental.conftest import ONE_PARTITION, by_spark
 from tests.pipeline.incremental.pieces import comparable_rows
 from tests.pipeline.test_epochs import RECORDED
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 RECORDS, ENDS = "consumer_offsets.parquet", "log_offsets.parquet"
 STRATEGIES = ("sticky",)
+WAYS = ("tasks", "spark") if os.environ.get("COUNTERPOISE_PROFILE") == "long" else ("tasks",)
+"""Spark takes minutes longer, and is held to the same on the shop."""
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +68,14 @@ def piece(folder: Path, share: float, *, commits: bool, named: bool) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("commits", [True, False])
-def test_pieces_give_the_same_epochs(spark: SparkSession, tmp_path: Path, *, commits: bool) -> None:
+def test_pieces_give_the_same_epochs(
+    spark: SparkSession, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch, *, commits: bool
+) -> None:
     """Cut while the group that moves over is under KIP-848; where names come with the last piece, groups are made again."""
+    if way == "spark":
+        by_spark(monkeypatch)
     out, unknown = tmp_path / "out", {}
     with configured(spark, ONE_PARTITION):
         for share in (0.15, 0.3, 1.0):
@@ -79,5 +87,5 @@ def test_pieces_give_the_same_epochs(spark: SparkSession, tmp_path: Path, *, com
     assert (unknown[0.15] > 0, unknown[1.0]) == (not commits, 0)
     saved = load(out / ".since" / "state.json")
     assert saved is not None
-    assert saved.tasks
+    assert saved.tasks == (way == "tasks")
     assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole, name)] == []
