@@ -20,6 +20,7 @@ __all__ = [
     "headline",
     "importance",
     "period_of",
+    "running",
     "span_words",
     "strategy_rows",
 ]
