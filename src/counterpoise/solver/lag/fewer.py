@@ -23,6 +23,8 @@ from counterpoise.solver.lag.giants import with_giants_dealt_anew
 LARGE = 5_000
 """In groups of more partitions there is more to choose from, and plans are near the proven minimum without this."""
 STEPS_PER_MOVE, STEPS_AT_MOST = 1_000, 60_000
+_SQUARE = 64
+"""In groups of fewer than 2,000 partitions one step at most for so many pairs of them: there is less to choose from."""
 _PHASES = 10
 _FIRST = 5
 """In the first phase a step that costs a move is taken once in 2**5 times, in each later one half as often as before."""
@@ -51,7 +53,7 @@ def fewer_moves(desk: Desk) -> Int32:
         if moves_of(rival) < moves:
             desk, moves = rival, moves_of(rival)
     walk = _Walk(desk, least)
-    walk.go(min(STEPS_PER_MOVE * moves, STEPS_AT_MOST))
+    walk.go(min(STEPS_PER_MOVE * moves, STEPS_AT_MOST, len(desk.owner) ** 2 // _SQUARE))
     return np.array(walk.best, np.int32)
 
 
