@@ -19,7 +19,7 @@ from counterpoise.pipeline.source.capture import Capture
 
 __all__ = ["Piece", "Stretch", "give_back", "pieces_of", "scratch", "work_on"]
 
-_LEAST_ROWS, _MOST_ROWS = 200_000, 2_500_000
+_LEAST_ROWS, _MOST_ROWS = 200_000, 1_250_000
 _MOST_PARTITIONS = 10_000
 _ALLOCATIONS = 100_000
 """So many new objects at least before cycles are looked for: rows are many and make none, a tenth of the time went there."""
