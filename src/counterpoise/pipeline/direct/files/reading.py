@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from counterpoise.pipeline.direct.files.footers import footer
 from counterpoise.pipeline.direct.tasks import Piece, Stretch
 from counterpoise.pipeline.records.place import PLACE
 
@@ -44,7 +43,7 @@ def raw_batches(piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch
     """
     read = list(columns) if piece.stretch is None else sorted({*columns, "partition", "offset"})
     for file, groups in piece.groups:
-        about = footer(file)
+        about = pq.read_metadata(file)  # a capture may write a file anew under its name
         for group in groups:
             rows = about.row_group(group)
             listed = ["key"] if _has_few_keys(rows) else []
@@ -78,7 +77,7 @@ def span_of(piece: Piece) -> tuple[int, int] | None:
     """The first and the last time of a piece's records, in microseconds; None if its files do not say."""
     found: list[int] = []
     for file, groups in piece.groups:
-        about = footer(file)
+        about = pq.read_metadata(file)  # a capture may write a file anew under its name
         at = about.schema.names.index("timestamp")
         for group in groups:
             told = about.row_group(group).column(at).statistics
