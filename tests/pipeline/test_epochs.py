@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -12,16 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.folds.epochs import as_generation, is_epoch
-from counterpoise.pipeline.folds.fold_state import from_text, to_text
 from counterpoise.pipeline.folds.modern_fold import NAMES, ModernFold
-from counterpoise.pipeline.folds.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY, Replay, ReplayFold, replays_of_group
+from counterpoise.pipeline.folds.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY, Replay, replays_of_group
 from counterpoise.pipeline.rebalances import StepsFold, steps_of_group
 from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.pipeline.records.modern import modern_rows
 from tests.pipeline.conftest import COLUMNS, SHOP
+from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, told
 from tests.pipeline.rows import NAMED, created, epoch, generation, member, member_848, modern, target, tombstone
 
-ASKED = ("range", "sticky", "cooperative-sticky")
 Row = dict[str, Any]
 
 
@@ -87,18 +87,21 @@ def test_what_the_broker_calls_range_is_not_said_to_be_the_strategy_of_that_name
     assert [(replay.declared, replay.matches) for replay in seen.values()] == [(False, True)] * 7
 
 
-def test_a_static_member_that_is_back_under_another_id_has_what_it_held() -> None:
-    gone = [{**modern(kind, None, "m1", seconds=5), "deleted": True} for kind in (5, 7)]
-    rows = [
+def static_member_back(first: Mapping[str, list[int]], then: Mapping[str, list[int]]) -> list[Row]:
+    """m1 is back as m9 when m2 joins."""
+    return [
         NAMED,
         modern(5, member_848("m1", "t", instance="i"), "m1"),
-        *epoch(2, {"m1": [0, 1]}),
-        *gone,
+        *epoch(2, first),
+        *(modern(kind, None, "m1", seconds=5) for kind in (5, 7)),
         modern(5, member_848("m9", "t", instance="i"), "m9", seconds=5),
         modern(5, member_848("m2", "t"), "m2", seconds=5),
-        *epoch(3, {"m9": [0], "m2": [1]}, seconds=5),
+        *epoch(3, then, seconds=5),
     ]
-    found = replayed(*rows)[3, OBSERVED, REPLAY]
+
+
+def test_a_static_member_that_is_back_under_another_id_has_what_it_held() -> None:
+    found = replayed(*static_member_back({"m1": [0, 1]}, {"m9": [0], "m2": [1]}))[3, OBSERVED, REPLAY]
     assert list(found.inputs.group.member_ids) == ["m2", "m9"]
     assert found.inputs.problem.previous_owner.tolist() == [1, 1]
     assert (found.metrics.moved, found.metrics.kept) == (1, 1)
@@ -147,7 +150,7 @@ def test_members_with_the_same_pattern_ask_for_the_same_also_where_the_log_no_lo
 
 
 def test_a_group_that_is_polled_and_found_empty_is_told_so_once() -> None:
-    rows = [*two_members()[:4], *({**modern(kind, None, "m1", seconds=5)} for kind in (5, 7))]
+    rows = [*two_members()[:4], *(modern(kind, None, "m1", seconds=5) for kind in (5, 7))]
     rows += [modern(3, json.dumps({"epoch": 3}), seconds=5), modern(6, json.dumps({"assignment_epoch": 3}), seconds=5)]
     assert [(step["kind"], step["generation"]) for step in steps_of_group(rows)] == [("rebalance", 2), ("emptied", 3)]
 
@@ -161,7 +164,7 @@ def test_a_group_of_many_lives_costs_no_copy_of_all_its_members_for_each_that_le
         return real(self)
 
     monkeypatch.setattr(ModernFold, "left", property(left))
-    gone = [{**modern(kind, None, name, seconds=5)} for name in ("m1", "m2") for kind in (8, 7, 5)]
+    gone = [modern(kind, None, name, seconds=5) for name in ("m1", "m2") for kind in (8, 7, 5)]
     list(steps_of_group([*two_members(), *gone, modern(3, None, seconds=6)]))
     assert len(asked) == 1
 
@@ -215,16 +218,7 @@ def test_lives_of_a_group_are_counted_whatever_their_protocols() -> None:
 
 
 def test_static_members_that_are_back_have_in_closed_loop_what_they_had() -> None:
-    gone = [{**modern(kind, None, "m1", seconds=5), "deleted": True} for kind in (5, 7)]
-    rows = [
-        NAMED,
-        modern(5, member_848("m1", "t", instance="i"), "m1"),
-        *epoch(2, {"m1": [0, 1, 2, 3]}),
-        *gone,
-        modern(5, member_848("m9", "t", instance="i"), "m9", seconds=5),
-        modern(5, member_848("m2", "t"), "m2", seconds=5),
-        *epoch(3, {"m9": [0, 1], "m2": [2, 3]}, seconds=5),
-    ]
+    rows = static_member_back({"m1": [0, 1, 2, 3]}, {"m9": [0, 1], "m2": [2, 3]})
     figures = replayed(*rows)[3, "sticky", CLOSED_LOOP].metrics
     assert (figures.moved, figures.kept) == (2, 2)
 
@@ -318,17 +312,6 @@ def test_an_epoch_that_another_one_overtook_has_not_failed() -> None:
 @pytest.mark.parametrize("group", ["by-range", "by-uniform", "moved-over", "steady"])
 def test_replays_that_are_left_off_after_any_epoch_go_on_as_if_nothing_had_been(group: str) -> None:
     rows = generations(*histories(RECORDED)[group])
-    found: list[Replay] = []
-    fold = ReplayFold(ASKED)
-    for row in rows:
-        last = [] if fold.last is None else [fold.last]
-        fold = ReplayFold(ASKED, from_text(to_text(fold.state)))
-        assert [one for again in last for one in fold.feed(again)] == []
-        found += fold.feed(row)
-    found += fold.close()
-    assert [_seen(one) for one in found] == [_seen(one) for one in replays_of_group(rows, ASKED)]
+    found = replayed_in_pieces(rows)
+    assert found == [told(one) for one in replays_of_group(rows, ASKED)]
     assert found
-
-
-def _seen(replay: Replay) -> tuple[Any, ...]:
-    return replay.row["log_offset"], replay.step["kind"], replay.name, replay.mode, replay.owner.tolist(), replay.metrics

@@ -13,12 +13,11 @@ import pytest
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.folds.causes import Difference
 from counterpoise.pipeline.folds.fold_state import from_text, to_text
-from counterpoise.pipeline.folds.replay_fold import Replay, ReplayFold, replays_of_group
+from counterpoise.pipeline.folds.replay_fold import replays_of_group
 from counterpoise.pipeline.rebalances import StepsFold, steps_of_group
 from counterpoise.pipeline.records.generations import generation_batches
 from counterpoise.pipeline.records.modern import modern_batches
-
-NAMES = ("range", "sticky", "cooperative-sticky")
+from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, told
 
 
 @pytest.fixture(scope="module")
@@ -60,20 +59,7 @@ def test_replays_in_pieces_are_the_replays_in_one_go(histories: dict[str, list[d
     busiest = sorted(histories, key=lambda group: -len(histories[group]))[:12]
     for group in busiest:
         rows = [row for row in histories[group] if row["record_type"] is None][:12]
-        found: list[Replay] = []
-        fold = ReplayFold(NAMES)
-        for row in rows:
-            last = [] if fold.last is None else [fold.last]
-            fold = ReplayFold(NAMES, from_text(to_text(fold.state)))
-            assert [one for again in last for one in fold.feed(again)] == []
-            found += fold.feed(row)
-        found += fold.close()
-        assert [_seen(one) for one in found] == [_seen(one) for one in replays_of_group(rows, NAMES)], group
-
-
-def _seen(replay: Replay) -> tuple[Any, ...]:
-    step = {name: value for name, value in replay.step.items() if name != "assignment"}
-    return replay.row["log_offset"], step, replay.name, replay.mode, replay.owner.tolist(), replay.metrics, replay.matches
+        assert replayed_in_pieces(rows) == [told(one) for one in replays_of_group(rows, ASKED)], group
 
 
 def test_every_kind_of_value_comes_back_as_it_was() -> None:

@@ -12,7 +12,7 @@ from counterpoise.pipeline.rebalances import steps_of_group
 from counterpoise.pipeline.records.modern import payload
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.wire.offsets_topic import values
-from tests.pipeline.rows import created, current, generation, member, member_848, modern, target, tombstone
+from tests.pipeline.rows import NAMED, created, current, epoch, generation, member, member_848, modern, target, tombstone
 
 HALF = {"t": [0, 1]}, {"t": [2, 3]}
 ALL = {"t": [0, 1, 2, 3]}
@@ -125,13 +125,18 @@ def test_a_simple_group_that_expires_is_only_deleted() -> None:
     assert [(step["kind"], step["complete"], step["generation"]) for step in seen] == [("deleted", False, None)]
 
 
+ONE_MEMBER = (
+    NAMED,
+    modern(5, member_848("m1", "t"), "m1"),
+    modern(3, json.dumps({"epoch": 2})),
+    *epoch(2, {"m1": [0, 1]}),
+)
+"""A KIP-848 group, new, with one member."""
+
+
 def test_a_broker_assigned_group_rebalances_with_each_target_epoch_and_settles_when_all_reach_it() -> None:
     seen = steps(
-        modern(-1, json.dumps({"id-of-t": "t"})),
-        modern(5, member_848("m1", "t"), "m1"),
-        modern(3, json.dumps({"epoch": 2})),
-        modern(7, target(0, 1), "m1"),
-        modern(6, json.dumps({"assignment_epoch": 2})),
+        *ONE_MEMBER,
         modern(8, current(2), "m1", seconds=0.25),
         modern(5, member_848("m2", "t"), "m2", seconds=10),
         modern(7, target(0), "m1", seconds=10),
@@ -159,11 +164,7 @@ def test_a_broker_assigned_group_rebalances_with_each_target_epoch_and_settles_w
 def test_a_kip_848_group_that_its_last_member_leaves_is_empty_at_once() -> None:
     """No target is made for nobody; who comes later joins, and no epoch was missed."""
     seen = steps(
-        modern(-1, json.dumps({"id-of-t": "t"})),
-        modern(5, member_848("m1", "t"), "m1"),
-        modern(3, json.dumps({"epoch": 2})),
-        modern(7, target(0, 1), "m1"),
-        modern(6, json.dumps({"assignment_epoch": 2})),
+        *ONE_MEMBER,
         *(modern(kind, None, "m1", seconds=10) for kind in (8, 7, 5)),
         modern(3, json.dumps({"epoch": 3}), seconds=10),
         modern(5, member_848("m1", "t"), "m1", seconds=20),

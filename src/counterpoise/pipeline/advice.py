@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from counterpoise.pipeline.broker_advice import broker_lines, by_broker, lag_by_broker
+from counterpoise.pipeline.broker_advice import broker_lines, by_broker, lag_by_broker, rounds_against
 from counterpoise.pipeline.records.libraries import AIOKAFKA, JAVA, KAFKA_PYTHON, LIBRDKAFKA, PYTHON, STREAMS
 
 __all__ = [
@@ -61,7 +61,7 @@ def advice(row: Row) -> dict[str, Any]:
     found = runs.get((wanted, "closed_loop"))
     if found is None or (wanted == row["protocol"] and not by_broker(row)):
         return {}
-    gains = _gains(observed, found, 2 if by_broker(row) else 1)
+    gains = _gains(observed, found, rounds_against(row))
     if not gains:
         return {}
     reason = f"{wanted} over the same {found['generations']} rebalances: " + ", ".join(gains)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["assigned_by", "broker_lines", "by_broker", "lag_by_broker"]
+from counterpoise.pipeline.folds.epochs import EPOCH_TYPE
+
+__all__ = ["assigned_by", "broker_lines", "by_broker", "lag_by_broker", "rounds_against"]
 
 Row = Mapping[str, Any]
 _SPREADS_ALL, _SPREADS_TOPICS = "uniform", "range"
@@ -18,7 +20,12 @@ _BACK = (
 
 def by_broker(row: Row) -> bool:
     """Whether a row of `group_report` is about a KIP-848 group."""
-    return bool(row["group_type"] == "consumer")
+    return bool(row["group_type"] == EPOCH_TYPE)
+
+
+def rounds_against(row: Row) -> int:
+    """How many times longer a cooperative strategy stops what moves than a group is taken to: two rounds for a broker's one."""
+    return 2 if by_broker(row) else 1
 
 
 def assigned_by(row: Row) -> str:

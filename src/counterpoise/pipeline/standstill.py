@@ -1,8 +1,8 @@
 """How long partitions would have stood still under each strategy: what commits show of the group as it ran, scaled.
 
 An eager rebalance stops every partition for one round, a cooperative one those that move, for two; a broker that assigns stops
-those that move, for one. What a round costs a partition
-is a matter of the group (its clients, its poll loop), so it is taken from the silence that was observed.
+those that move, for one. What a round costs a partition is a matter of the group (its clients, its poll loop), so it is taken
+from the silence that was observed.
 """
 
 from __future__ import annotations

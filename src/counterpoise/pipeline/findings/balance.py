@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterpoise.pipeline.advice import COOPERATIVE, change_lines, lag_lines
-from counterpoise.pipeline.broker_advice import assigned_by, by_broker
+from counterpoise.pipeline.broker_advice import assigned_by, by_broker, rounds_against
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row, times
 from counterpoise.pipeline.findings.rebalancing import eager_stops
 from counterpoise.pipeline.folds.replay_fold import OBSERVED
@@ -185,5 +185,4 @@ def _seconds_saved(row: Row) -> str:
 
 def _saved(row: Row) -> int:
     observed, found = _compared(row)
-    rounds = 2 if by_broker(row) else 1  # as advice weighs them
-    return 0 if observed is None or found is None else max(0, observed["revoked"] - rounds * found["revoked"])
+    return 0 if observed is None or found is None else max(0, observed["revoked"] - rounds_against(row) * found["revoked"])

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Difference", "difference", "identity"]
+__all__ = ["Difference", "difference", "identity", "in_words"]
 
 Row = Mapping[str, Any]
 
@@ -38,6 +38,11 @@ def identity(member: Row) -> str:
     """What stays the same when a member comes back: its instance id if it is static, else its member id."""
     instance = member.get("group_instance_id")
     return f"static {instance}" if instance else str(member["member_id"])
+
+
+def in_words(*parts: str) -> str:
+    """One text of those parts that say something."""
+    return "; ".join(filter(None, parts))
 
 
 def difference(

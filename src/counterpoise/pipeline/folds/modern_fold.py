@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.pipeline.folds.causes import Difference, difference, identity
+from counterpoise.pipeline.folds.causes import Difference, difference, identity, in_words
 from counterpoise.pipeline.folds.subscriptions import assignor_of, nameless, subscriptions
 from counterpoise.pipeline.records.place import POLLED
 from counterpoise.pipeline.timelines.ownership import Left, Owners, changes, owners_of
@@ -220,7 +220,7 @@ class ModernFold:
             why = replace(why, cause="protocol")
         self._inherited = False
         if matches := self._newly_matched():
-            why = replace(why, detail="; ".join(filter(None, (why.detail, *matches))))
+            why = replace(why, detail=in_words(why.detail, *matches))
         alive = np.zeros(len(code), np.bool_)
         alive[[code[identity(member)] for member in members]] = True
         moved, kept = changes(self._owners, now, alive)
@@ -230,8 +230,7 @@ class ModernFold:
         # An epoch without a target of its own has not failed: this target answers its change too.
         step["missed_generations"] = 0
         if self._target_epoch is not None and epoch > self._target_epoch + 1:
-            words = f"epochs {self._target_epoch + 1} to {epoch} at once"
-            step["detail"] = "; ".join(filter(None, (step["detail"], words)))
+            step["detail"] = in_words(step["detail"], f"epochs {self._target_epoch + 1} to {epoch} at once")
         step["complete"] = self._target_epoch is not None or epoch <= 2
         if row.get("log_partition") == POLLED:
             step |= {"complete": False, "missed_generations": None}
@@ -289,8 +288,8 @@ class ModernFold:
     def _described(self, step: dict[str, Any], members: list[dict[str, Any]]) -> None:
         held = {member["member_id"]: self._targets.get(member["member_id"], []) for member in members}
         if self._type == "consumer" and (ids := nameless(held, self._unnamed)):
-            words = f"not compared with strategies: no name is known of topic {', '.join(ids)}"
-            step["detail"] = "; ".join(filter(None, (step["detail"], words)))
+            unknown = f"not compared with strategies: no name is known of topic {', '.join(ids)}"
+            step["detail"] = in_words(step["detail"], unknown)
         counts = [sum(len(entry["partitions"]) for entry in entries) for entries in held.values()]
         step |= {
             "protocol": assignor_of(members),

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import UNOWNED, Int32
 from counterpoise.solver.equal_small import SMALL
-from counterpoise.solver.lag.desk import Desk, exact_sums
+from counterpoise.solver.lag.desk import Desk, Index, exact_sums
 from counterpoise.solver.lag.giants import with_giants_dealt_anew
 
 LARGE = 5_000
@@ -59,7 +59,12 @@ def fewer_moves(desk: Desk) -> Int32:
 
 def moves_of(desk: Desk) -> int:
     """How many partitions change hands that could stay."""
-    return int(np.count_nonzero((desk.previous != UNOWNED) & (desk.owner != desk.previous)))
+    return len(_moved(desk))
+
+
+def _moved(desk: Desk) -> Index:
+    """The partitions that change hands, in order."""
+    return np.flatnonzero((desk.previous != UNOWNED) & (desk.owner != desk.previous))
 
 
 def surely_moved(desk: Desk) -> int:
@@ -106,7 +111,7 @@ class _Walk:
         self.least_count, self.most_count = desk.least.tolist(), desk.most.tolist()
         held = [(mine.tolist(), desk.weight[mine].tolist()) for _, mine in desk.holdings(np.arange(len(desk.load)))]
         self.items, self.weights = [items for items, _ in held], [weights for _, weights in held]
-        self.moved = np.flatnonzero((desk.previous != UNOWNED) & (desk.owner != desk.previous)).tolist()
+        self.moved = _moved(desk).tolist()
         self.rank = {partition: at for at, partition in enumerate(self.moved)}
 
     def go(self, steps: int) -> None:
