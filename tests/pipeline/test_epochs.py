@@ -14,7 +14,7 @@ import pytest
 
 from counterpoise.pipeline.folds.epochs import as_generation, is_epoch
 from counterpoise.pipeline.folds.modern_fold import NAMES, ModernFold
-from counterpoise.pipeline.folds.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY, Replay, replays_of_group
+from counterpoise.pipeline.folds.replay_fold import CLOSED_LOOP, FOLDED, OBSERVED, REPLAY, Replay, replays_of_group
 from counterpoise.pipeline.rebalances import StepsFold, steps_of_group
 from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.pipeline.records.modern import modern_rows
@@ -315,3 +315,24 @@ def test_replays_that_are_left_off_after_any_epoch_go_on_as_if_nothing_had_been(
     found = replayed_in_pieces(rows)
     assert found == [told(one) for one in replays_of_group(rows, ASKED)]
     assert found
+
+
+@pytest.mark.parametrize("group", ["by-range", "by-uniform", "moved-over", "steady"])
+def test_generations_that_bring_their_step_along_need_not_be_folded_again(group: str) -> None:
+    """As tasks hand them on; also where the group was under both protocols."""
+    made: dict[int, dict[str, Any]] = {}
+
+    def folded(row: Any, step: Any) -> None:
+        made[row["log_offset"]] = {name: step.get(name) for name in FOLDED}
+
+    rows = histories(RECORDED)[group]
+    fold = StepsFold(folded=folded)
+    for row in rows:
+        list(fold.feed(row))
+    alone = generations(*rows)
+    brought = [{**row, "folded": made[row["log_offset"]]} if "step" not in row else row for row in alone]
+    assert len(made) == sum("step" not in row for row in alone)
+    both = [list(replays_of_group(rows, ASKED)) for rows in (brought, alone)]
+    used = [[{name: one.step[name] for name in FOLDED} for one in found] for found in both]
+    plans = [[(at, *plan) for at, _, *plan in map(told, found)] for found in both]
+    assert (used[0], plans[0]) == (used[1], plans[1])

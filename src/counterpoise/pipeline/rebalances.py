@@ -107,15 +107,22 @@ class StepsFold:
     begun : callable, optional
         Is called with each step of a modern group as soon as its record is fed: all is known of it but when it settles, and
         whether a deletion is a migration.
+    folded : callable, optional
+        Is called with each classic record and the step it makes.
     """
 
-    def __init__(self, state: Mapping[str, Any] | None = None, begun: Callable[[Mapping[str, Any]], None] | None = None) -> None:
+    def __init__(
+        self,
+        state: Mapping[str, Any] | None = None,
+        begun: Callable[[Mapping[str, Any]], None] | None = None,
+        folded: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None,
+    ) -> None:
         saved = state or {}
         self._classic = ClassicFold(saved.get("classic"))
         self._modern = ModernFold(saved.get("modern"))
         self._held: dict[str, Any] | None = saved.get("held")
         self._left: Left = saved.get("left") or left_by([])
-        self._begun = begun
+        self._begun, self._folded = begun, folded
 
     @property
     def state(self) -> dict[str, Any]:
@@ -144,10 +151,16 @@ class StepsFold:
             self._held = None
         if row["deleted"] and row["record_type"] in _OF_GROUP:
             self._left = following.left
-        steps = self._fed(row) if is_modern else [{**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}]
+        steps = self._fed(row) if is_modern else [self._classic_step(row)]
         if steps and steps[-1]["kind"] == "deleted":
             self._held = steps.pop()
         yield from steps
+
+    def _classic_step(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        step = {**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}
+        if self._folded is not None:
+            self._folded(row, step)
+        return step
 
     def _fed(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         before = self._modern.unfinished

@@ -25,13 +25,15 @@ from counterpoise.pipeline.folds.inputs import Inputs, Planned, inputs_of, repla
 from counterpoise.pipeline.folds.replay_memo import Asking, Plans
 from counterpoise.pipeline.timelines.ownership import left_by
 
-__all__ = ["BY_LAG", "CLOSED_LOOP", "OBSERVED", "REPLAY", "Replay", "ReplayFold", "comparable", "replays_of_group"]
+__all__ = ["BY_LAG", "CLOSED_LOOP", "FOLDED", "OBSERVED", "REPLAY", "Replay", "ReplayFold", "comparable", "replays_of_group"]
 
 OBSERVED = "observed"
 REPLAY = "replay"
 CLOSED_LOOP = "closed_loop"
 BY_LAG = ("lag", "lag-sticky")
 """Strategies that deal by lag."""
+FOLDED = ("incarnation", "kind", "protocol_kind")
+"""What a replay needs of the step that a generation made."""
 _ROUNDS = ("rebalance", "cooperative_followup")
 
 Row = Mapping[str, Any]
@@ -95,7 +97,8 @@ def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
 def replays_of_group(rows: Iterable[Row], names: Sequence[str], plans: Plans | None = None) -> Iterator[Replay]:
     """Replays of one group's generations, in log order; memory is that of three generations, and of `plans`.
 
-    `rows` are rows of `group_generations`, and of `epochs.as_generation`.
+    `rows` are rows of `group_generations`, all of them with the step they made as `folded` (columns `FOLDED`) or none, and of
+    `epochs.as_generation`.
     """
     fold = ReplayFold(names, plans=plans)
     for row in rows:
@@ -149,7 +152,7 @@ class ReplayFold:
             yield from self._replay(self._held, None)
 
     def _replay(self, row: Row, following: Row | None) -> Iterator[Replay]:
-        step = row.get("step") or self._fold.feed(row)
+        step = row.get("step") or row.get("folded") or self._fold.feed(row)
         if row["deleted"] or not row["members"]:
             self._ended(row, following)
             return

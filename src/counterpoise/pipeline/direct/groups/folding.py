@@ -24,6 +24,7 @@ from counterpoise.pipeline.direct.groups.steps_taken import STEPS, DealtHeld, St
 from counterpoise.pipeline.folds.epochs import as_generation, is_epoch
 from counterpoise.pipeline.folds.history import History
 from counterpoise.pipeline.folds.modern_fold import NAMES
+from counterpoise.pipeline.folds.replay_fold import FOLDED
 from counterpoise.pipeline.rebalances import StepsFold
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
@@ -134,8 +135,9 @@ class Folding:
     def fold(self, records: Iterable[pa.RecordBatch], hand: Callable[[Row], None] | None = None) -> Folded:
         """The records of one bucket, as `rest.in_log_order` gives them; `hand` is called with every generation, as it comes."""
         found, taken = Folded(STEPS.empty_table()), StepsTaken(self._folder)
-        for group, rows in groupby(self._decoded(records, found, hand), key=lambda row: str(row["group_id"])):
-            history, steps = History(), InOrder(StepsFold(begun=epochs_of(group, found, hand)))
+        told = None if hand is None else with_steps(hand)
+        for group, rows in groupby(self._decoded(records, found), key=lambda row: str(row["group_id"])):
+            history, steps = History(), InOrder(StepsFold(begun=epochs_of(group, found, hand), folded=told))
             for step in steps.to_the_end(self._named(rows, found.kicks)):
                 row = {**_NOTHING, **step, "group_id": group}
                 history.add(row)
@@ -153,7 +155,9 @@ class Folding:
         self._last = at if self._last is None else max(at, self._last)
         return at
 
-    def _decoded(self, records: Iterable[pa.RecordBatch], found: Folded, hand: Callable[[Row], None] | None) -> Iterator[Row]:
+    def _decoded(
+        self, records: Iterable[pa.RecordBatch], found: Folded, hand: Callable[[Row], None] | None = None
+    ) -> Iterator[Row]:
         """Rows of both tables, written on their way; what cannot be decoded is set aside."""
         for batch in records:
             for number, raw in enumerate(batch.to_pylist()):
@@ -196,6 +200,15 @@ def epochs_of(group: str, found: Folded, hand: Callable[[Row], None] | None) -> 
             found.epoch(row)
             if hand is not None:
                 hand(row)
+
+    return take
+
+
+def with_steps(hand: Callable[[Row], None]) -> Callable[[Mapping[str, Any], Mapping[str, Any]], None]:
+    """For `StepsFold`: classic generations are handed on with what replays need of their step, which need not fold them again."""
+
+    def take(row: Mapping[str, Any], step: Mapping[str, Any]) -> None:
+        hand({**row, "folded": {name: step.get(name) for name in FOLDED}})
 
     return take
 
