@@ -311,6 +311,7 @@ def test_who_can_be_static_is_told_how_and_nobody_else(kind: str) -> None:
         ("flapping", {"leaves": 5, "members_peak": 3}),
         ("storm", {"storm_rebalances": None}),
         ("failed_generations", {"failed_generations": 0}),
+        ("failed_generations", {"failed_generations": -1, "generations": 1}),  # a record of no members, written twice
         ("polled_too_late", {"poll_kicks": 0, "poll_interval_ms": 300_000}),
         ("simple_consumer", {"group_type": "share"}),
         ("dead_group", {"state": "deleted"}),

@@ -76,7 +76,7 @@ def _silence(row: Row) -> str:
 def failed_generations(row: Row) -> Finding | None:
     """Generations that never got an assignment: the number skipped one."""
     failed = row["failed_generations"] or 0
-    if not failed:
+    if failed <= 0:
         return None
     share = failed / (failed + (row["generations"] or 0))
     return Finding(
