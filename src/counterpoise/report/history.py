@@ -66,13 +66,15 @@ def history_of(steps: list[Row], skipped: int, assignment: Any) -> GroupHistory:
     rank = np.argsort(np.argsort(np.array(names, dtype=object))) if names else np.zeros(0, np.int64)
     topic = rank[_ints(topics.indices)][pair_of_number]
     number = _ints(pc.list_flatten(numbers))
-    width = int(number.max()) + 1 if number.size else 1
-    keys, partition = np.unique(topic * width + number, return_inverse=True)
+    low = min(int(number.min()), 0) if number.size else 0  # damaged records hold negative ones
+    width = int(number.max()) + 1 - low if number.size else 1
+    keys, partition = np.unique(topic * width + number - low, return_inverse=True)
     by_rank = sorted(names)
     held = Holdings(
         step_of_entry[entry_of_pair][pair_of_number], partition.astype(np.int64), member_of_entry[entry_of_pair][pair_of_number]
     )
-    return GroupHistory(steps, skipped, members, present, [(by_rank[key // width], key % width) for key in keys.tolist()], held)
+    partitions = [(by_rank[key // width], key % width + low) for key in keys.tolist()]
+    return GroupHistory(steps, skipped, members, present, partitions, held)
 
 
 def _ints(array: Any) -> Ints:
