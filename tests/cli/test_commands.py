@@ -123,6 +123,21 @@ def test_json_lines_give_one_plan_a_line_and_every_command_takes_them(tmp_path: 
     assert "-: line 2: not JSON: " in run("verify", lines, "-", stdin=f"{good}\nx").stderr
 
 
+def test_a_name_may_hold_what_ends_a_line_elsewhere(tmp_path: Path) -> None:
+    ids = ["a\u2028", "b\u0085", "c"]
+    line = json.dumps({"topics": {"t": 3}, "members": [{"id": name, "topics": ["t"]} for name in ids]}, ensure_ascii=False)
+    groups, plans = tmp_path / "groups.jsonl", tmp_path / "plans.jsonl"
+    groups.write_text(f"{line}\n\n{line}\n", encoding="utf-8")
+    planned = run("plan", groups, "--json")
+    assert (planned.exit_code, planned.stdout.count("\n")) == (0, 2)
+    plans.write_text("".join(f"{json.dumps(json.loads(row), ensure_ascii=False)}\n" for row in planned.stdout.split("\n")[:2]))
+    assert run("verify", groups, plans).exit_code == 0
+    metadata = "000300000001000174ffffffff00000000ffffffffffff"
+    request = {"strategy": "sticky", "topics": {"t": 3}, "members": [{"id": name, "metadata": metadata} for name in ids]}
+    answer = run("lead", stdin=json.dumps(request, ensure_ascii=False) + "\n")
+    assert (answer.exit_code, list(json.loads(answer.stdout)["assignments"])) == (0, ids)
+
+
 def test_a_json_plan_lists_its_moves_and_the_numbers_that_prove_it(snapshot: Path) -> None:
     value = json.loads(run("plan", snapshot, "--json").stdout)
     assert value["moves"] == [

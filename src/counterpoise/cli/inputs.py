@@ -14,6 +14,7 @@ from counterpoise.errors import OptionError, SnapshotError
 from counterpoise.snapshot.describe import looks_like_describe, read_describe
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.json_form import read_groups
+from counterpoise.snapshot.json_text import json_lines
 from counterpoise.snapshot.written import WrittenPlan, read_plan
 
 __all__ = ["named", "read_options", "read_plans", "read_snapshots", "read_text", "snapshot_argument", "strategy_options"]
@@ -48,7 +49,7 @@ def read_snapshots(path: str) -> list[Group]:
 def read_plans(path: str, groups: int) -> list[WrittenPlan | dict[str, dict[str, list[int]]]]:
     """The plan of one group; or of several, a line each, in the order of the groups."""
     text = read_text(path)
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = list(json_lines(text))
     if groups == 1:
         lines = [(0, text)]
     elif len(lines) != groups:

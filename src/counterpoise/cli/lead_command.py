@@ -10,6 +10,7 @@ import click
 from counterpoise.cli.inputs import read_text
 from counterpoise.errors import CounterpoiseError
 from counterpoise.planning.lead import lead
+from counterpoise.snapshot.json_text import json_lines
 from counterpoise.snapshot.request import read_request, write_answer
 
 __all__ = ["command"]
@@ -29,9 +30,7 @@ def command(requests: str, _json: bool) -> None:
       counterpoise lead < join.jsonl > sync.jsonl
     """
     failed = False
-    for number, line in enumerate(read_text(requests).splitlines(), 1):
-        if not line.strip():
-            continue
+    for number, line in json_lines(read_text(requests)):
         try:
             request = read_request(line)
             answer = lead(request.strategy, request.topics, request.members, protocol=request.protocol, **request.options)

@@ -11,7 +11,7 @@ import msgspec
 from counterpoise.errors import SnapshotError
 from counterpoise.model.order import java_order
 from counterpoise.snapshot.group import Group, Member, Topic
-from counterpoise.snapshot.json_text import UNREADABLE
+from counterpoise.snapshot.json_text import UNREADABLE, json_lines
 
 __all__ = ["read_group", "read_groups", "write_group"]
 
@@ -55,16 +55,15 @@ def read_group(text: str | bytes, *, strict: bool = True) -> Group:
 
 def read_groups(text: str, *, strict: bool = True) -> Iterator[Group]:
     """One object, or JSON lines: one object per line; errors name the line."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) <= 1 or not _is_whole(lines[0]):
+    lines = list(json_lines(text))
+    if len(lines) <= 1 or not _is_whole(lines[0][1]):
         yield read_group(text, strict=strict)
         return
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            try:
-                yield read_group(line, strict=strict)
-            except SnapshotError as error:
-                raise SnapshotError(f"line {number}: {error}") from None
+    for number, line in lines:
+        try:
+            yield read_group(line, strict=strict)
+        except SnapshotError as error:
+            raise SnapshotError(f"line {number}: {error}") from None
 
 
 def write_group(group: Group) -> str:

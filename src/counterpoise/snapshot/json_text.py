@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from counterpoise.errors import SnapshotError
 
-__all__ = ["UNREADABLE", "decoded"]
+__all__ = ["UNREADABLE", "decoded", "json_lines"]
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
 """Everything msgspec raises for a text that is no JSON of the form asked for; `ValidationError` is a `DecodeError`."""
@@ -26,3 +27,11 @@ def decoded(text: str | bytes, wanted: str) -> Any:
         return msgspec.json.decode(text)
     except UNREADABLE as error:
         raise SnapshotError(f"not JSON: {error}; {wanted}") from None
+
+
+def json_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of JSON lines that are not blank, with their numbers from 1.
+
+    Only a line feed ends a line: the other ends that `str.splitlines` knows (U+2028, U+0085, a form feed) may stand in a name.
+    """
+    return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
