@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -58,11 +58,14 @@ def generation_row(raw: Mapping[str, Any], record: Record | Tombstone | Undecoda
 
 
 def member_faults(value: object) -> list[str]:
-    """What cannot be read inside a generation: one sentence per damaged subscription or assignment."""
+    """What cannot be read inside a generation: one sentence per damaged subscription or assignment, or repeated member id."""
     if not isinstance(value, GroupMetadataValue) or value.protocol_type != "consumer":
         return []
-    faults = []
-    for member in value.members:
+    repeated = _repeated(value.members)
+    faults = [f"member {value.members[at].member_id}: an earlier member has the same id" for at in sorted(repeated)]
+    for at, member in enumerate(value.members):
+        if at in repeated:
+            continue
         for what, read, data in (
             ("subscription", _subscription, member.subscription),
             ("assignment", _assignment, member.assignment),
@@ -91,7 +94,8 @@ def _columns(record: Record | Tombstone) -> dict[str, Any]:
     value = record.value
     if not isinstance(value, GroupMetadataValue):
         raise InvariantError(f"record type {record.record_type} is no group metadata")
-    members = [_member(value, member) for member in value.members]
+    repeated = _repeated(value.members)
+    members = [_member(value, member, sound=at not in repeated) for at, member in enumerate(value.members)]
     leading = next((member for member in members if member["member_id"] == value.leader), None)
     form = next((read for member in value.members if isinstance(read := _assignment(member.assignment), Assignment)), None)
     known = leading["library"] if leading else None
@@ -112,7 +116,15 @@ def _columns(record: Record | Tombstone) -> dict[str, Any]:
     }
 
 
-def _member(value: GroupMetadataValue, member: GroupMember) -> dict[str, Any]:
+def _repeated(members: Sequence[GroupMember]) -> frozenset[int]:
+    """Which members have the id of an earlier one: no broker writes that, so what they asked for and got is not believed."""
+    if len({member.member_id for member in members}) == len(members):
+        return frozenset()
+    first: dict[str, int] = {}
+    return frozenset(at for at, member in enumerate(members) if first.setdefault(member.member_id, at) != at)
+
+
+def _member(value: GroupMetadataValue, member: GroupMember, *, sound: bool) -> dict[str, Any]:
     row: dict[str, Any] = {
         **_UNREAD,
         "member_id": member.member_id,
@@ -125,6 +137,8 @@ def _member(value: GroupMetadataValue, member: GroupMember) -> dict[str, Any]:
     }
     if value.protocol_type != "consumer":
         return {**row, "library": library_of(value.protocol_type, value.protocol, b"", -1, None)}
+    if not sound:
+        return row
     asked, given = _subscription(member.subscription), _assignment(member.assignment)
     if isinstance(asked, Subscription):
         row |= {
