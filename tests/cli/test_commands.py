@@ -166,10 +166,11 @@ def test_the_text_of_kafkas_tool_is_a_snapshot() -> None:
 
 def test_lead_answers_each_line_and_reports_the_bad_one() -> None:
     good = {"strategy": "range", "topics": {"t": 2}, "members": [{"id": "a", "metadata": "000000000001000174ffffffff"}]}
-    result = run("lead", stdin=json.dumps(good) + "\n{}\n")
-    first, second = map(json.loads, result.stdout.splitlines())
+    result = run("lead", stdin=json.dumps(good) + "\n{}\n" + json.dumps(good | {"options": {"members": 1}}))
+    first, second, third = map(json.loads, result.stdout.splitlines())
     assert first == {"assignments": {"a": "0003000000010001740000000200000000000000" + "01ffffffff"}}
     assert second["error"].startswith("line 2: request: ")
+    assert third["error"].startswith("line 3: strategy 'range' has no option 'members'")
     assert result.exit_code == 2
 
 
@@ -177,6 +178,8 @@ WRONG = [
     ("a file that is not there", ["plan", "no-such.json"], "no-such.json: No such file"),
     ("an unknown strategy", ["plan", "-", "--strategy", "stiky"], "strategy 'stiky' is unknown; there are: "),
     ("an unknown option", ["plan", "-", "--option", "x=1"], "strategy 'sticky' has no option 'x'"),
+    ("an option of ours", ["plan", "-", "--option", "protocol=eager"], "strategy 'sticky' has no option 'protocol'"),
+    ("an option nested too deep", ["plan", "-", "--option", f"racks={'[' * 100_000}"], "option 'racks'"),
     ("an option without a value", ["plan", "-", "--option", "x"], "--option x: NAME=VALUE is wanted"),
     ("an unknown strategy to compare with", ["plan", "-", "--compare", "sticky,nope"], "strategy 'nope' is unknown"),
     ("an unknown topic", ["explain", "-", "t9", "0"], "t9"),

@@ -6,6 +6,7 @@ import and one line in `_BUILT_IN`; a strategy from outside calls `register`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from counterpoise.assignors.constrained import CONSTRAINED
@@ -19,7 +20,7 @@ from counterpoise.assignors.sticky_first import STICKY_FIRST
 from counterpoise.assignors.strategy import Assignor, Strategy
 from counterpoise.errors import OptionError, UnknownStrategyError
 
-__all__ = ["assignor", "register", "strategies", "strategy"]
+__all__ = ["assignor", "check_options", "register", "strategies", "strategy"]
 
 _BUILT_IN: tuple[Strategy, ...] = (
     RANGE,
@@ -78,6 +79,19 @@ def assignor(name: str, **options: object) -> Assignor:
     OptionError
         The strategy has no such option, or the value does not fit it.
     """
+    check_options(name, options)
+    found = strategy(name)
+    return partial(found.kernel, **options) if options else found.kernel
+
+
+def check_options(name: str, options: Mapping[str, object]) -> None:
+    """Whether a strategy takes these options; for whoever hands on what others wrote, such as an option called `protocol`.
+
+    Raises
+    ------
+    UnknownStrategyError, OptionError
+        As for `assignor`.
+    """
     found = strategy(name)
     for option, value in options.items():
         known = found.options.get(option)
@@ -87,7 +101,6 @@ def assignor(name: str, **options: object) -> Assignor:
         if (known.choices and value not in known.choices) or (known.fits is not None and not known.fits(value)):
             wanted = known.wanted or f"one of {', '.join(map(repr, known.choices))} is wanted"
             raise OptionError(f"strategy {name!r}, option {option!r}: {value!r} does not fit; {wanted}")
-    return partial(found.kernel, **options) if options else found.kernel
 
 
 for _strategy in _BUILT_IN:

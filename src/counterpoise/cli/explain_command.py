@@ -29,7 +29,7 @@ def command(
     Example:
       counterpoise explain group.json orders 3 --strategy sticky
     """
-    bound = read_options(options)
+    bound = read_options(options, strategy)
     for name, group in named(read_snapshots(snapshot)):
         plan = assign(group, strategy, protocol=protocol, **bound)
         try:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from counterpoise.assignors.registry import check_options
 from counterpoise.errors import OptionError, SnapshotError
 from counterpoise.snapshot.describe import looks_like_describe, read_describe
 from counterpoise.snapshot.group import Group
@@ -81,8 +82,8 @@ def strategy_options(function: F) -> F:
     return click.option("--strategy", "-s", default="sticky", show_default=True, help="Name of the strategy.")(function)
 
 
-def read_options(pairs: Sequence[str]) -> dict[str, object]:
-    """NAME=VALUE words to keyword arguments; values are read as JSON where they are JSON, else as words."""
+def read_options(pairs: Sequence[str], strategy: str) -> dict[str, object]:
+    """NAME=VALUE words to keyword arguments of a strategy; values are read as JSON where they are JSON, else as words."""
     options: dict[str, object] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -90,6 +91,7 @@ def read_options(pairs: Sequence[str]) -> dict[str, object]:
             raise OptionError(f"--option {pair}: NAME=VALUE is wanted")
         try:
             options[name.replace("-", "_")] = json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             options[name.replace("-", "_")] = value
+    check_options(strategy, options)
     return options

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from counterpoise.assignors.registry import check_options
 from counterpoise.cli.inputs import read_text
 from counterpoise.errors import CounterpoiseError
 from counterpoise.planning.lead import lead
@@ -33,6 +34,7 @@ def command(requests: str, _json: bool) -> None:
     for number, line in json_lines(read_text(requests)):
         try:
             request = read_request(line)
+            check_options(request.strategy, request.options)
             answer = lead(request.strategy, request.topics, request.members, protocol=request.protocol, **request.options)
             click.echo(write_answer(answer))
         except CounterpoiseError as error:

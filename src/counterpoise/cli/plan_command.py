@@ -47,7 +47,7 @@ def command(
       counterpoise plan group.json --strategy cooperative-sticky
       kafka-consumer-groups --bootstrap-server H:P --describe --group g | counterpoise plan - --compare all
     """
-    bound = read_options(options)
+    bound = read_options(options, strategy)
     if lag_at is not None and lag_from is None:
         raise OptionError(f"--lag-at {lag_at}: only with --lag-from, which says whose lag")
     for name in (compared or "all").split(","):
