@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoise.errors import SnapshotError
+from counterpoise.laws import verify
 from counterpoise.model.problem import UNOWNED
+from counterpoise.planning.assign import assign
 from counterpoise.snapshot import Group, Member, Topic
 from counterpoise.snapshot.json_form import read_groups
 
@@ -115,6 +119,16 @@ def test_the_example_reads_as_written() -> None:
     assert problem.lag is not None
     assert problem.lag.tolist() == [0, 0, 7] + [0] * 9
     assert Group.from_json(group.to_json()) == group
+
+
+@pytest.mark.parametrize("carried", [copy.deepcopy, lambda what: pickle.loads(pickle.dumps(what))], ids=["copied", "pickled"])
+def test_groups_and_plans_go_from_process_to_process(carried: Callable[[Any], Any]) -> None:
+    group = Group.from_json(EXAMPLE)
+    plan = assign(group, "sticky", evenness="exact")
+    there, taken = carried(group), carried(plan)
+    assert there == group
+    assert (taken.to_json(), dict(taken.options), taken.certificate.sticky) == (plan.to_json(), dict(plan.options), True)
+    assert verify(there, taken) == []
 
 
 def test_claims_on_what_does_not_exist_are_dropped_and_counted() -> None:

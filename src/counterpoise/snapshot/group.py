@@ -178,6 +178,10 @@ class Group:
     def __hash__(self) -> int:
         return hash((self.topic_names, self.member_ids))
 
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        lag = None if self.lag is None else dict(self.lag)
+        return Group, (dict(self.topics), self.members, lag, self.name)
+
     def __repr__(self) -> str:
         name = "" if self.name is None else f"{self.name!r}, "
         return f"Group({name}{len(self.members)} members, {len(self.topics)} topics)"

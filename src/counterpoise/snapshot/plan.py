@@ -58,6 +58,12 @@ class Plan:
     options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     measure_lag: Callable[[], Any] | None = field(default=None, repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "options": dict(self.options)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, options=MappingProxyType(state["options"]))
+
     @cached_property
     def assignment(self) -> Assignment:
         """{member id: {topic: [partitions]}}: what this round hands out; every member is present."""
