@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile, marked_batches
@@ -23,10 +23,12 @@ class HandedOn:
 
     Notes
     -----
-    Pickled they take a fourth of the time that decoding the record again would. Only tasks of the same audit read the file.
+    As MessagePack they take an eighth of the time that decoding the record again would, pickled a fourth. Times come back in UTC,
+    tuples as lists.
     """
 
     def __init__(self, folder: str) -> None:
+        self._encoder = msgspec.msgpack.Encoder()
         self._out = MarkedFile(folder, "handed", _SCHEMA)
         self._rows: list[bytes] = []
         self._bytes = 0
@@ -46,7 +48,7 @@ class HandedOn:
         """Where the generations of a bucket go, one after the other; `settle` when it is done."""
 
         def take(row: Mapping[str, Any]) -> None:
-            self._rows.append(pickle.dumps(row, pickle.HIGHEST_PROTOCOL))
+            self._rows.append(self._encoder.encode(row))
             self._bytes += len(self._rows[-1])
             if self._bytes > _HELD:
                 self.settle(bucket)
@@ -62,5 +64,6 @@ class HandedOn:
 
 def handed_on(files: Marked, bucket: int) -> Iterator[Row]:
     """The generations of a bucket's groups, group by group, each group's in the order of the log."""
+    decode = msgspec.msgpack.Decoder().decode
     for batch in marked_batches(files, bucket):
-        yield from map(pickle.loads, batch.column(0).to_pylist())
+        yield from map(decode, batch.column(0).to_pylist())
