@@ -135,7 +135,7 @@ class Folding:
     def fold(self, records: Iterable[pa.RecordBatch], hand: Callable[[Row], None] | None = None) -> Folded:
         """The records of one bucket, as `rest.in_log_order` gives them; `hand` is called with every generation, as it comes."""
         found, taken = Folded(STEPS.empty_table()), StepsTaken(self._folder)
-        told = None if hand is None else with_steps(hand)
+        told = None if hand is None else _with_steps(hand)
         for group, rows in groupby(self._decoded(records, found), key=lambda row: str(row["group_id"])):
             history, steps = History(), InOrder(StepsFold(begun=epochs_of(group, found, hand), folded=told))
             for step in steps.to_the_end(self._named(rows, found.kicks)):
@@ -204,7 +204,7 @@ def epochs_of(group: str, found: Folded, hand: Callable[[Row], None] | None) -> 
     return take
 
 
-def with_steps(hand: Callable[[Row], None]) -> Callable[[Mapping[str, Any], Mapping[str, Any]], None]:
+def _with_steps(hand: Callable[[Row], None]) -> Callable[[Mapping[str, Any], Mapping[str, Any]], None]:
     """For `StepsFold`: classic generations are handed on with what replays need of their step, which need not fold them again."""
 
     def take(row: Mapping[str, Any], step: Mapping[str, Any]) -> None:
