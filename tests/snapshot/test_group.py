@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,6 +92,15 @@ BUILT_WRONG = [
     ("a number in a list", lambda: ANY({"a": Topic(1, [[A(5).id]])}, []), "topics.a.racks[0]: a list of rack names is wanted"),
     ("a list for lags", lambda: ANY({"a": 1}, [], [1]), "lag: {topic: [records behind]} is wanted, not [1]"),
     ("a number for lags", lambda: ANY({"a": 1}, [], {"a": 1}), "lag.a: a list of records behind, one per partition"),
+    ("an array of no dimension", lambda: ANY({}, np.array(3)), "members: a list of members is wanted, not array(3)"),
+    ("another one", lambda: owned(np.array(3)), "members[0].owned.a: a list of partition indices is wanted"),
+    ("half a character in a name", lambda: ANY({"\ud800": 1}, []), "topics: '\\ud800' holds half a surrogate pair"),
+    ("one in an id", lambda: ANY({}, [A("\udc00")]), "members[0].id: '\\udc00' holds half"),
+    ("one in a subscription", lambda: ANY({}, [A("x", ["t", "\udc00"])]), "members[0].topics: 't\\udc00' holds half"),
+    ("one in a claim", lambda: ANY({}, [A("x", [], {"\udc00": []})]), "members[0].owned: '\\udc00' holds half"),
+    ("one in a rack", lambda: ANY({"a": Topic(1, [["\udc00"]])}, []), "topics.a.racks: '\\udc00' holds half"),
+    ("one in a rack of ours", lambda: ANY({}, [A("x", rack="\udc00")]), "members[0].rack: '\\udc00' holds half"),
+    ("one in a group", lambda: ANY({}, [], None, "\udc00"), "group: '\\udc00' holds half"),
     ("lags without order", lambda: ANY({"a": 1}, [], {"a": {1}}), "lag.a: a list of records behind, one per partition"),
 ]
 
@@ -129,6 +139,24 @@ def test_groups_and_plans_go_from_process_to_process(carried: Callable[[Any], An
     assert there == group
     assert (taken.to_json(), dict(taken.options), taken.certificate.sticky) == (plan.to_json(), dict(plan.options), True)
     assert verify(there, taken) == []
+
+
+def test_words_and_numbers_of_other_types_are_what_they_say() -> None:
+    class Word(str):
+        __slots__ = ()
+
+    count: Any = np.int32
+    word: Any = Word
+    unknown: Any = None
+    indices: Any = np.array([0])
+    topics = {word("t"): Topic(count(2), [[word("r")], [unknown]])}
+    members = [Member(word("a"), [word("t")], {word("t"): indices}, count(3), word("i"), word("r"), count(2))]
+    group = Group(topics, members, {word("t"): [count(1), count(2)]}, word("g"))
+    said = Group({"t": Topic(2, [["r"], []])}, [Member("a", ["t"], {"t": [0]}, 3, "i", "r", 2)], lag={"t": [1, 2]}, name="g")
+    assert group == said
+    assert Group.from_json(group.to_json()) == said
+    plans = [assign(group, "lag-sticky", tolerance=np.float64(0.25)), assign(said, "lag-sticky", tolerance=0.25)]
+    assert plans[0].to_json() == plans[1].to_json()
 
 
 def test_claims_on_what_does_not_exist_are_dropped_and_counted() -> None:

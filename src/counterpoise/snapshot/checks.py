@@ -30,12 +30,13 @@ def check_parts(topics: object, members: object, lag: object = None, name: objec
     """
     if not isinstance(topics, Mapping):
         raise SnapshotError(f"topics: {{name: partition count}} is wanted, not {_shown(topics)}")
-    if not isinstance(members, Iterable) or isinstance(members, str | bytes | Mapping):
+    if not isinstance(members, Iterable) or isinstance(members, str | bytes | Mapping) or _is_number(members):
         raise SnapshotError(f"members: a list of members is wanted, not {_shown(members)}")
     if lag is not None and not isinstance(lag, Mapping):
         raise SnapshotError(f"lag: {{topic: [records behind]}} is wanted, not {_shown(lag)}")
     if not isinstance(name, str | NoneType):
         raise SnapshotError(f"group: a name is wanted, not {_shown(name)}")
+    _check_text("group", name or "")
 
 
 def check_topics(topics: Mapping[str, Topic]) -> None:
@@ -49,6 +50,7 @@ def check_topics(topics: Mapping[str, Topic]) -> None:
     for name, known in topics.items():
         if not isinstance(name, str):
             raise SnapshotError(f"topics: {name!r} is no topic name")
+        _check_text("topics", name)
         if not _is_integer(known.partitions):
             raise SnapshotError(f"topics.{name}: a partition count is wanted, not {known.partitions!r}")
         if known.partitions < 0:
@@ -73,11 +75,13 @@ def check_members(members: Sequence[object]) -> None:
             raise SnapshotError(f"members[{at}]: a Member is wanted, not {_shown(member)}")
         if not isinstance(member.id, str):
             raise SnapshotError(f"members[{at}].id: {member.id!r} is no text")
+        _check_text(f"members[{at}].id", member.id)
         if member.id in seen:
             raise SnapshotError(f"members[{at}].id: {member.id!r} is also members[{seen[member.id]}]; ids are unique")
         seen[member.id] = at
         if not _is_list(member.topics) or not all(isinstance(topic, str) for topic in member.topics):
             raise SnapshotError(f"members[{at}].topics: a list of topic names is wanted, not {_shown(member.topics)}")
+        _check_text(f"members[{at}].topics", *member.topics)
         if not _is_integer(member.generation) or not -_INT32 <= member.generation < _INT32:
             raise SnapshotError(f"members[{at}].generation: {member.generation!r} is no generation (-1, 0, 1, ...)")
         if not _is_integer(member.capacity) or not 1 <= member.capacity <= MOST_CAPACITY:
@@ -130,6 +134,7 @@ def _check_names(path: str, member: Member) -> None:
     for what, name in (("instance_id", member.instance_id), ("rack", member.rack)):
         if not isinstance(name, str | NoneType):
             raise SnapshotError(f"{path}.{what}: {_shown(name)} is no text; None means none")
+        _check_text(f"{path}.{what}", name or "")
 
 
 def _check_owned(path: str, owned: object) -> None:
@@ -138,6 +143,7 @@ def _check_owned(path: str, owned: object) -> None:
     for topic, indices in owned.items():
         if not isinstance(topic, str):
             raise SnapshotError(f"{path}: {_shown(topic)} is no topic name")
+        _check_text(path, topic)
         if not _is_list(indices):
             raise SnapshotError(f"{path}.{topic}: a list of partition indices is wanted, not {_shown(indices)}")
 
@@ -151,13 +157,28 @@ def _check_racks(path: str, racks: Sequence[Sequence[str | None]], partitions: i
         if not _is_list(listed):
             raise SnapshotError(f"{path}[{at}]: a list of rack names is wanted, not {_shown(listed)}")
     if not set(map(type, chain.from_iterable(racks))) <= {str, NoneType}:
-        at = next(at for at, listed in enumerate(racks) if not all(isinstance(rack, str | NoneType) for rack in listed))
-        raise SnapshotError(f"{path}[{at}]: a list of rack names is wanted, not {_shown(racks[at])}")
+        for at, listed in enumerate(racks):
+            if not all(isinstance(rack, str | NoneType) for rack in listed):
+                raise SnapshotError(f"{path}[{at}]: a list of rack names is wanted, not {_shown(listed)}")
+    _check_text(path, *{rack for rack in chain.from_iterable(racks) if rack})
+
+
+def _check_text(path: str, *names: str) -> None:
+    """What cannot be written as UTF-8 is no name of anything in Kafka, and no plan could be read back."""
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        raise SnapshotError(f"{path}: {_shown(''.join(names))} holds half a surrogate pair, which is no text") from None
 
 
 def _is_list(value: object) -> bool:
     """Something that can be looked at twice: not text, and not an iterator, which a check would use up."""
-    return isinstance(value, Collection) and not isinstance(value, str | bytes)
+    return isinstance(value, Collection) and not isinstance(value, str | bytes) and not _is_number(value)
+
+
+def _is_number(value: object) -> bool:
+    """An array without a dimension, which says of itself that it can be gone through."""
+    return isinstance(value, np.ndarray) and not value.ndim
 
 
 def _shown(value: object) -> str:

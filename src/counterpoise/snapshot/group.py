@@ -114,12 +114,12 @@ class Group:
     @cached_property
     def member_ids(self) -> tuple[str, ...]:
         """Member ids in code order."""
-        return tuple(java_order(member.id for member in self.members))
+        return tuple(java_order(str.__str__(member.id) for member in self.members))
 
     @cached_property
     def topic_names(self) -> tuple[str, ...]:
         """Topic names in code order."""
-        return tuple(java_order(self.topics))
+        return tuple(java_order(map(str.__str__, self.topics)))
 
     @cached_property
     def members_by_code(self) -> tuple[Member, ...]:

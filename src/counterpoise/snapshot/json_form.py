@@ -11,7 +11,7 @@ import msgspec
 from counterpoise.errors import SnapshotError
 from counterpoise.model.order import java_order
 from counterpoise.snapshot.group import Group, Member, Topic
-from counterpoise.snapshot.json_text import UNREADABLE, json_lines
+from counterpoise.snapshot.json_text import UNREADABLE, json_lines, plain
 
 __all__ = ["read_group", "read_groups", "write_group"]
 
@@ -76,13 +76,13 @@ def write_group(group: Group) -> str:
         value["lag"] = {name: list(map(int, group.lag[name])) for name in java_order(group.lag)}
     if group.name is not None:
         value["group"] = group.name
-    return msgspec.json.encode(value).decode()
+    return msgspec.json.encode(value, enc_hook=plain).decode()
 
 
 def _topic_value(topic: Topic) -> int | dict[str, Any]:
     if topic.racks is None:
         return topic.partitions
-    return {"partitions": topic.partitions, "racks": [list(racks) for racks in topic.racks]}
+    return {"partitions": topic.partitions, "racks": [[rack for rack in racks if rack] for racks in topic.racks]}
 
 
 def _member_value(member: Member) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from counterpoise.errors import SnapshotError
 
-__all__ = ["UNREADABLE", "decoded", "json_lines"]
+__all__ = ["UNREADABLE", "decoded", "json_lines", "plain"]
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
 """Everything msgspec raises for a text that is no JSON of the form asked for; `ValidationError` is a `DecodeError`."""
@@ -35,3 +36,12 @@ def json_lines(text: str) -> Iterator[tuple[int, str]]:
     Only a line feed ends a line: the other ends that `str.splitlines` knows (U+2028, U+0085, a form feed) may stand in a name.
     """
     return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+
+
+def plain(value: object) -> Any:
+    """For ``msgspec.json.encode``: what is a word or a number of another type (NumPy's, an enumeration's) as JSON has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"{type(value).__name__} is nothing that JSON holds")

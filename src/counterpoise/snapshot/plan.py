@@ -14,7 +14,7 @@ import numpy as np
 
 from counterpoise.errors import SnapshotError
 from counterpoise.model.problem import UNOWNED, Int32, Problem
-from counterpoise.snapshot.json_text import decoded
+from counterpoise.snapshot.json_text import decoded, plain
 from counterpoise.snapshot.names import Assignment, named, partitions_by_topic
 
 __all__ = ["A_PLAN", "Plan", "assignment_in", "lag_figures", "read_assignment"]
@@ -177,7 +177,7 @@ class Plan:
 
     def to_json(self) -> str:
         """One line of JSON; `read_assignment` reads the assignment back."""
-        return msgspec.json.encode(self.to_object()).decode()
+        return msgspec.json.encode(self.to_object(), enc_hook=plain).decode()
 
 
 def lag_figures(report: Any, member_ids: Sequence[str], topic_names: Sequence[str]) -> dict[str, Any]:
