@@ -50,14 +50,21 @@ def _layout(cls: type, version: int) -> tuple[list[tuple[str, Spec]], dict[int, 
 @cache
 def _reader_of(cls: type, version: int, flexible: bool, prefix: str) -> _Read:
     ordinary, tagged = _layout(cls, version)
-    steps = [(name, _read_type(spec.kind, version, flexible, prefix + name)) for name, spec in ordinary]
+    put = {each.name: getattr(cls, each.name).__set__ for each in fields(cls)}
+    steps = [(put[name], _read_type(spec.kind, version, flexible, prefix + name)) for name, spec in ordinary]
     by_tag = {
         tag: (name, _read_type(spec.kind, version, flexible, prefix + name, inside_tag=True))
         for tag, (name, spec, _) in tagged.items()
     }
+    here = {name for name, _ in ordinary}
+    absent = [(put[each.name], each.default) for each in fields(cls) if each.name not in here]
 
     def read(reader: Reader) -> Any:
-        found = {name: step(reader) for name, step in steps}
+        made: Any = object.__new__(cls)  # which sets itself in three times as long, because it is frozen
+        for set_field, step in steps:
+            set_field(made, step(reader))
+        for set_field, default in absent:
+            set_field(made, default)
         if flexible:
             unknown = []
             for tag, content in reader.tags(prefix + "tags"):
@@ -66,11 +73,11 @@ def _reader_of(cls: type, version: int, flexible: bool, prefix: str) -> _Read:
                     continue
                 name, step = by_tag[tag]
                 inner = Reader(content)
-                found[name] = step(inner)
+                put[name](made, step(inner))
                 inner.end(prefix + name)
             if unknown:
-                found["unknown_tags"] = tuple(unknown)
-        return cls(**found)
+                put["unknown_tags"](made, tuple(unknown))
+        return made
 
     return read
 
