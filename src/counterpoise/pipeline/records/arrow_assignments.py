@@ -36,11 +36,10 @@ def assignments(plans: Sequence[PlanRow]) -> pa.Array:
     """
     index, lengths, topic, runs = _runs(plans)
     lists = _lists(pa.array(index.astype(np.int32)), lengths)
-    names = np.array([name for plan in plans for name in plan.topic_names], object)
-    entries = pa.StructArray.from_arrays([pa.array(names[topic], pa.string()), lists], fields=list(_TOPIC_PARTITIONS.value_type))
+    topics = _texts([plan.topic_names for plan in plans]).take(pa.array(topic))
+    entries = pa.StructArray.from_arrays([topics, lists], fields=list(_TOPIC_PARTITIONS.value_type))
     assigned = _lists(entries, runs)
-    members = pa.array([name for plan in plans for name in plan.member_ids], pa.string())
-    clients = pa.array([name for plan in plans for name in plan.client_ids], pa.string())
+    members, clients = _texts([plan.member_ids for plan in plans]), _texts([plan.client_ids for plan in plans])
     rows = pa.StructArray.from_arrays([members, clients, assigned], fields=list(ASSIGNMENT.value_type))
     return _lists(rows, np.array([len(plan.member_ids) for plan in plans], np.int64))
 
@@ -54,7 +53,7 @@ def _runs(plans: Sequence[PlanRow]) -> tuple[Int64, Int64, Int64, Int64]:
         return tuple(np.zeros(0, np.int64) for _ in range(4))  # type: ignore[return-value]
     owners = np.concatenate([plan.owner for plan in plans]).astype(np.int64)
     starts = [plan.topic_start for plan in plans]
-    size = np.concatenate([np.diff(start) for start in starts])
+    size = np.concatenate([start[1:] - start[:-1] for start in starts])
     members = np.array([len(plan.member_ids) for plan in plans])
     topic = np.repeat(np.arange(len(size)), size)
     index = np.arange(len(owners)) - np.repeat(np.cumsum(size) - size, size)
@@ -66,6 +65,19 @@ def _runs(plans: Sequence[PlanRow]) -> tuple[Int64, Int64, Int64, Int64]:
     length = np.diff(np.append(first, len(order)))
     runs = np.bincount(owner[first], minlength=int(members.sum())).astype(np.int64)
     return index[order], length, topic[first], runs
+
+
+def _texts(lists: Sequence[Sequence[str | None]]) -> pa.Array:
+    """The texts of all lists, end to end. Plans of one generation share their lists: Python's texts are looked at once."""
+    begins: dict[int, int] = {}
+    different: list[str | None] = []
+    for one in lists:
+        if id(one) not in begins:
+            begins[id(one)] = len(different)
+            different += one
+    length = np.array([len(one) for one in lists], np.int64)
+    shift = np.array([begins[id(one)] for one in lists], np.int64) - (np.cumsum(length) - length)
+    return pa.array(different, pa.string()).take(pa.array(np.arange(int(length.sum())) + np.repeat(shift, length)))
 
 
 def _lists(values: pa.Array, lengths: Int64) -> pa.Array:
