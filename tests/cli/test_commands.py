@@ -198,10 +198,16 @@ def test_wrong_use_is_one_line_and_exit_code_2(words: list[str], message: str) -
     assert len(result.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("seconds", ["-1", "0", "1e9"])
+@pytest.mark.parametrize("seconds", ["-1", "0", "1e9", "nan"])
 def test_a_time_that_no_request_can_take_is_wrong_use(seconds: str) -> None:
     result = run("lag", "--bootstrap-server", "localhost:1", "--group", "g", "--timeout", seconds)
     assert (result.exit_code, "Invalid value for '--timeout'" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf"])
+def test_a_time_without_end_is_wrong_use(seconds: str) -> None:
+    result = run("capture", "--bootstrap-server", "localhost:1", "--out", "x", "--sample-every", seconds)
+    assert (result.exit_code, "Invalid value for '--sample-every'" in result.stderr) == (2, True)
 
 
 def test_every_command_has_help_with_an_example() -> None:

@@ -15,6 +15,7 @@ import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from counterpoise.cli.audit_follow import Wanted, check_together, follow
+from counterpoise.cli.inputs import FiniteRange
 from counterpoise.cli.render import console
 from counterpoise.errors import MissingExtraError, OptionError
 
@@ -57,10 +58,8 @@ __all__ = ["command"]
 @click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="With --follow: record this cluster into OUT/capture.")
 @click.option("--command-config", "config", type=click.Path(path_type=Path), help="With it: properties, as Kafka's tools take.")
 @click.option("--metrics-port", type=click.IntRange(1, 65535), help="With --follow: OpenMetrics at this port, for Prometheus.")
-@click.option(
-    "--trigger", type=click.FloatRange(0.1), help="With --follow: seconds between two looks at the capture. Default: 1."
-)
-@click.option("--report-every", type=click.FloatRange(1), help="With --follow: seconds between two audits. Default: 300.")
+@click.option("--trigger", type=FiniteRange(0.1), help="With --follow: seconds between two looks at the capture. Default: 1.")
+@click.option("--report-every", type=FiniteRange(1), help="With --follow: seconds between two audits. Default: 300.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
 def command(
     sources: tuple[str, ...],

@@ -16,6 +16,7 @@ import click
 from rich.markup import escape
 from rich.status import Status as Line
 
+from counterpoise.cli.inputs import FiniteRange
 from counterpoise.cli.render import console
 from counterpoise.errors import MissingExtraError, OptionError
 
@@ -36,15 +37,13 @@ __all__ = ["command", "settings_of"]
 )
 @click.option("--follow", is_flag=True, help="Go on until stopped (SIGTERM or Ctrl-C); otherwise up to now.")
 @click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as Kafka's tools take.")
-@click.option("--flush-every", default=10.0, show_default=True, type=click.FloatRange(0.1), help="Seconds between two files.")
+@click.option("--flush-every", default=10.0, show_default=True, type=FiniteRange(0.1), help="Seconds between two files.")
 @click.option(
-    "--sample-every", default=30.0, show_default=True, type=click.FloatRange(0.1), help="Seconds between samples of log ends."
+    "--sample-every", default=30.0, show_default=True, type=FiniteRange(0.1), help="Seconds between samples of log ends."
 )
 @click.option("--poll", is_flag=True, help="For clusters that hide the offsets topic: ask for groups again and again; sees less.")
-@click.option("--poll-every", default=5.0, show_default=True, type=click.FloatRange(0.1), help="Seconds between two polls.")
-@click.option(
-    "--keep-days", type=click.FloatRange(0, min_open=True), help="Drop files whose records are all older. Default: keep."
-)
+@click.option("--poll-every", default=5.0, show_default=True, type=FiniteRange(0.1), help="Seconds between two polls.")
+@click.option("--keep-days", type=FiniteRange(0, min_open=True), help="Drop files whose records are all older. Default: keep.")
 @click.option(
     "--from-segments",
     "segments",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,11 +19,31 @@ from counterpoise.snapshot.json_form import read_groups
 from counterpoise.snapshot.json_text import json_lines
 from counterpoise.snapshot.written import WrittenPlan, read_plan
 
-__all__ = ["named", "read_options", "read_plans", "read_snapshots", "read_text", "snapshot_argument", "strategy_options"]
+__all__ = [
+    "FiniteRange",
+    "named",
+    "read_options",
+    "read_plans",
+    "read_snapshots",
+    "read_text",
+    "snapshot_argument",
+    "strategy_options",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 snapshot_argument = click.argument("snapshot", metavar="SNAPSHOT", type=click.Path(allow_dash=True))
+
+
+class FiniteRange(click.FloatRange):
+    """A range that NaN and infinity lie outside of: the comparisons of `click.FloatRange` let both through."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; `click.BadParameter` for what is none."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} has no end; a number is wanted.", param, ctx)
+        return number
 
 
 def read_text(path: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from counterpoise.cli.inputs import read_text
+from counterpoise.cli.inputs import FiniteRange, read_text
 from counterpoise.cli.render import console, partition_list, table_of
 from counterpoise.clients.live_group import LiveGroup, PartitionState, read_live_group
 from counterpoise.errors import OptionError
@@ -42,7 +42,7 @@ _NOTES = {
     "--capacity", "weights", multiple=True, metavar="CLIENT=N",
     help="Weight of a member, by client id or member id, as its assignor is told; repeatable. Default: 1.",
 )  # fmt: skip
-@click.option("--timeout", default=10.0, show_default=True, type=click.FloatRange(0.001, 3600), help="Seconds for each request.")
+@click.option("--timeout", default=10.0, show_default=True, type=FiniteRange(0.001, 3600), help="Seconds for each request.")
 @click.option("--partitions", "each", is_flag=True, help="Also a row per partition.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def command(

@@ -132,3 +132,6 @@ def test_wrong_use_is_said(made: tuple[Path, Written]) -> None:
         Fleet(1000, 2, 10_000)
     with pytest.raises(OptionError, match="records is 0"):
         Fleet(0, 2, 10)
+    for endless in (float("nan"), float("inf")):
+        with pytest.raises(OptionError, match=f"seconds is {endless}; 300 is the least"):
+            Fleet(1000, 2, 10, endless)
