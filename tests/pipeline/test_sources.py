@@ -50,6 +50,18 @@ def test_an_empty_folder_of_records(tmp_path: Path) -> None:
         check_source(tmp_path)
 
 
+def test_what_spark_leaves_beside_its_files_is_no_record_and_a_stray_file_is_named(tmp_path: Path, shop: Path) -> None:
+    records = tmp_path / "consumer_offsets.parquet"
+    (records / "_temporary").mkdir(parents=True)
+    shutil.copy(shop / "consumer_offsets.parquet", records / "part-0.parquet")
+    for hidden in ("_SUCCESS", ".part-0.parquet.crc", ".part-1.parquet", "_temporary/part-2.parquet"):
+        (records / hidden).write_text("no Parquet")
+    check_source(tmp_path)
+    (records / "notes.txt").write_text("hello")
+    with pytest.raises(CaptureError, match=r"notes\.txt: not a whole Parquet file .* or a stray one"):
+        check_source(tmp_path)
+
+
 @pytest.mark.parametrize("keep", [0, 3, 100, 100_000, -1])
 def test_a_truncated_file(tmp_path: Path, shop: Path, keep: int) -> None:
     whole = (shop / "consumer_offsets.parquet").read_bytes()

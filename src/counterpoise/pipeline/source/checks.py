@@ -41,7 +41,8 @@ def check_files(path: Path) -> None:
         try:
             pq.read_metadata(file)
         except (pa.ArrowException, OSError) as error:
-            raise CaptureError(f"{file}: not a whole Parquet file ({first_line(error)}); it is damaged or cut short") from error
+            why = f"not a whole Parquet file ({first_line(error)})"
+            raise CaptureError(f"{file}: {why}; it is damaged, cut short or a stray one") from error
 
 
 def check_schema(path: Path, wanted: Mapping[str, str], source: str) -> None:
@@ -147,7 +148,11 @@ def check_pages(path: Path, failure: Exception) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else sorted(path.rglob("*.parquet"))
+    """What Spark would read at `path`: everything but what is hidden, whatever it is called."""
+    if path.is_file():
+        return [path]
+    inside = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
+    return sorted(file for file, parts in inside if not any(part[0] in "._" for part in parts) and file.is_file())
 
 
 def first_line(error: Exception) -> str:
