@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -208,6 +210,15 @@ def test_a_time_that_no_request_can_take_is_wrong_use(seconds: str) -> None:
 def test_a_time_without_end_is_wrong_use(seconds: str) -> None:
     result = run("capture", "--bootstrap-server", "localhost:1", "--out", "x", "--sample-every", seconds)
     assert (result.exit_code, "Invalid value for '--sample-every'" in result.stderr) == (2, True)
+
+
+def test_what_cannot_be_written_is_one_line_and_exit_code_2(snapshot: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-c", "from counterpoise.cli import main; main()", "plan", snapshot],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (2, "counterpoise: No space left on device; what was being written is not whole\n")
 
 
 def test_every_command_has_help_with_an_example() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -53,8 +54,20 @@ class _LazyGroup(click.Group):
             click.echo(f"counterpoise: {error}", err=True)
             sys.exit(2)
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _drop_the_rest()
             sys.exit(1)
+        except OSError as error:
+            # A full disk, a folder that may not be written to: what was being written is not whole, whatever the exit code said.
+            where = f"{error.filename}: " if error.filename else ""
+            click.echo(f"counterpoise: {where}{error.strerror or error}; what was being written is not whole", err=True)
+            _drop_the_rest()
+            sys.exit(2)
+
+
+def _drop_the_rest() -> None:
+    """What waits to be printed goes nowhere: Python would fail on it once more at its end."""
+    with suppress(OSError):  # standard output may be no file at all
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
