@@ -24,11 +24,12 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.sql.files.maxPartitionBytes": "32m",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
+    "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
 }
 """What a session of our own sets. The batch limits bound what a Python worker holds at once (32 MB of Arrow).
 
 There, Arrow and NumPy have one heap: one of Arrow's own, which its readers and writers take whatever pool a worker sets, keeps
-what it freed.
+what it freed. There is a task for every core, so no task needs more threads.
 """
 
 
@@ -103,6 +104,7 @@ def _alone(cores: int, records: int | None, *, by_tasks: bool) -> dict[str, str]
     small = records is not None and records <= SMALL
     settings = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(cores if small else 2 * cores)}
     settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    settings["spark.python.daemon.module"] = "counterpoise.pipeline.worker_daemon"
     quiet = f'"-Dlog4j2.configurationFile={Path(__file__).with_name("log4j2.properties").as_uri()}"'
     quick = " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC" if small or by_tasks else ""
     settings["spark.driver.extraJavaOptions"] = quiet + quick

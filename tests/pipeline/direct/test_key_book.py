@@ -30,9 +30,11 @@ def raw(*keys: Key | bytes | None) -> pa.DictionaryArray:
 
 
 def test_a_key_has_one_code_in_every_batch() -> None:
-    """In whatever order the dictionary of a batch has it; entries that no row uses are not learned."""
+    """In whatever order the dictionary of a batch has it, or its rows; entries that no row uses are not learned."""
     book = KeyBook({})
     assert book.codes(raw(ONE, OTHER, ONE, None)).tolist() == [0, 1, 0, -1]
+    assert book.codes(raw().cast(pa.binary())).tolist() == []
+    assert book.codes(raw(THIRD, OTHER, None, ONE, THIRD).cast(pa.binary())).tolist() == [2, 1, -1, 0, 2]
     assert book.codes(raw(THIRD, OTHER, None, ONE, THIRD)).tolist() == [2, 1, -1, 0, 2]
     sparse = pa.DictionaryArray.from_arrays(pa.array([1, 1], pa.int32()), raw(GroupKey("unused"), OTHER).dictionary)
     assert book.codes(sparse).tolist() == [1, 1]

@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -15,8 +16,8 @@ import pytest
 
 from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
 from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
-from counterpoise.pipeline.direct.files.marked_file import MarkedFile
-from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA
+from counterpoise.pipeline.direct.files.marked_file import MarkedFile, marked_batches
+from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, are_commits, raw_batches
 from counterpoise.pipeline.direct.groups import rest
 from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag, LagKnown, seen_at
 from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS
@@ -41,13 +42,20 @@ def pieces_of_shop(shop: Path, out: Path) -> list[Piece]:
     return [Piece("c", ((file, tuple(range(pq.read_metadata(file).num_row_groups))),)) for file in files]
 
 
+def put_in_buckets(piece: Piece, folder: Path) -> dict[str, Any]:
+    with rest.Split(str(folder)) as out:
+        for batch in raw_batches(piece, RAW):
+            out.add(batch, np.flatnonzero(~are_commits(batch.column("key"))))
+    return out.told
+
+
 @pytest.mark.parametrize(("held", "at_once"), [(16 << 20, 8 << 20), (2_000, 3_000), (2_000, 1)], ids=str)
 def test_every_group_comes_whole_and_in_the_order_of_the_log(
     shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int, at_once: int
 ) -> None:
     monkeypatch.setattr(rest, "_HELD", held)
     monkeypatch.setattr(rest, "_AT_ONCE", at_once)
-    told = [rest.split_off(piece, str(tmp_path)) for piece in pieces_of_shop(shop, tmp_path)]
+    told = [put_in_buckets(piece, tmp_path) for piece in pieces_of_shop(shop, tmp_path)]
     files = [(about["rest"], about["buckets"]) for about in told]
     read: list[dict[str, Any]] = []
     for bucket in range(BUCKETS):
@@ -65,7 +73,9 @@ def test_every_group_comes_whole_and_in_the_order_of_the_log(
 
 
 def test_what_is_split_off_is_counted_by_type(shop: Path, tmp_path: Path) -> None:
-    told = [kind for piece in pieces_of_shop(shop, tmp_path) for kind in rest.split_off(piece, str(tmp_path))["kinds"]]
+    pieces = pieces_of_shop(shop, tmp_path)
+    told = [kind for piece in pieces for kind in rest.split_off(piece, str(tmp_path))["kinds"]]
+    assert told == [kind for piece in pieces for kind in put_in_buckets(piece, tmp_path)["kinds"]]
     raw = pa.concat_tables([pq.read_table(tmp_path / name) for name in ("first.parquet", "last.parquet")])
     others = raw.filter(pc.fill_null(pc.greater_equal(raw["key"], b"\x00\x02"), True)).to_pylist()
     kinds = Counter(None if row["key"] is None else int.from_bytes(row["key"][:2], "big") for row in others)
@@ -112,9 +122,14 @@ def test_records_split_off_while_commits_are_decoded_are_those_split_off_before(
         wanted = Wanted(str(tmp_path), (before["rest"],), samples=(0,), width=60e6)
         later, uncut = (decode_piece(piece, replace(wanted, rest=files)) for files in (wanted.rest, ()))
         at_once = decode_piece(piece, replace(wanted, rest=(marks,), split=True))
-        assert pq.read_table(at_once["rest"]).equals(pq.read_table(before["rest"]))
-        assert (at_once["buckets"], at_once["kinds"]) == (before["buckets"], before["kinds"])
+        files = [(at_once["rest"], at_once["buckets"])]
+        kept = pa.Table.from_batches(marked_batches(files, range(BUCKETS))).select(RAW_SCHEMA.names)
+        assert sorted(map(str, kept.to_pylist())) == sorted(map(str, pq.read_table(before["rest"]).to_pylist()))
+        assert at_once["kinds"] == before["kinds"]
+        marked = sorted(map(str, pq.read_table(marks).to_pylist()))
+        assert marked == sorted(str(row) for part in rest.marks_in(files) for row in part.to_pylist())
         assert (later["rest"], later["kinds"]) == (None, [])
-        sums = [pq.read_table(next(iter(told["sums"]))) for told in (at_once, later, uncut)]
+        marked_sums = [[*told["sums"].items()] for told in (at_once, later, uncut)]
+        sums = [pa.Table.from_batches(marked_batches(one, range(BUCKETS))) for one in marked_sums]
         assert sums[0].equals(sums[1])
         assert len(sums[0]) > len(sums[2])

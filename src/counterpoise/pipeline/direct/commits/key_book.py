@@ -67,8 +67,10 @@ class KeyBook:
         """Whether it is time to `clear` it."""
         return len(self) > _MOST
 
-    def codes(self, keys: pa.DictionaryArray) -> Int32:
-        """The code of each row's key, -1 for a null."""
+    def codes(self, keys: pa.Array) -> Int32:
+        """The code of each row's key, -1 for a null; keys as bytes, or as a dictionary of them."""
+        if not pa.types.is_dictionary(keys.type):
+            return self._codes_of(keys)
         at = keys.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         used = np.flatnonzero(np.bincount(at + 1, minlength=len(keys.dictionary) + 1)[1:])
         raw = keys.dictionary.take(pa.array(used)).cast(pa.binary())
@@ -78,16 +80,15 @@ class KeyBook:
         return found
 
     def _codes_of(self, raw: pa.Array) -> Int32:
-        """Of keys as bytes: compared in Arrow, which takes no object of Python's per key."""
-        code = _places(raw, self._raw)
-        new = np.flatnonzero(code < 0)
-        if len(new):
-            unknown, known = raw.take(pa.array(new)), len(self)
-            fresh = unknown.unique()
-            code[new] = known + _places(unknown, fresh)
-            self._raw = pa.concat_arrays([self._raw, fresh])
-            self._learn(fresh)
-        return code
+        """Of keys as bytes: behind all known ones in one dictionary, made in Arrow, they have their codes, new ones the next."""
+        if not len(raw):
+            return np.zeros(0, np.int32)
+        encoded = pa.chunked_array([self._raw, raw], pa.binary()).dictionary_encode().chunks[-1]  # an empty one is left out
+        if len(encoded.dictionary) > len(self):
+            self._raw = encoded.dictionary
+            self._learn(self._raw.slice(len(self)))
+        found: Int32 = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return found
 
     def _learn(self, raw: pa.Array) -> None:
         """New keys, in the order of their codes."""
@@ -110,11 +111,6 @@ class KeyBook:
 def group_bytes(key: bytes) -> bytes:
     """A key's group as its bytes: all keys start with their type and the group's name."""
     return key[2 : 4 + int.from_bytes(key[2:4], "big")]
-
-
-def _places(keys: pa.Array, among: pa.Array) -> Int32:
-    """Where each key stands, -1 for nowhere."""
-    return np.array(pc.index_in(keys, value_set=among).fill_null(-1), np.int32)
 
 
 def _joined(before: npt.NDArray[Any], new: npt.NDArray[Any]) -> Any:

@@ -1,8 +1,8 @@
-"""Files of sums: written by the tasks that decode, a row group per bucket of groups; read bucket by bucket."""
+"""Files of sums: written by the tasks that decode, in parts of one bucket of groups each; read bucket by bucket."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 from zlib import crc32
@@ -10,13 +10,12 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline.direct.commits.key_book import KeyBook
 from counterpoise.pipeline.direct.commits.sums import Alike, Sums, summed
-from counterpoise.pipeline.direct.files.footers import footer, opened
-from counterpoise.pipeline.direct.tasks import give_back, scratch
+from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile, marked_batches
+from counterpoise.pipeline.direct.tasks import give_back
 
 __all__ = ["BUCKETS", "SumsWriter", "bucket_parts", "read_bucket", "rows_of_bucket", "sums_of"]
 
@@ -34,6 +33,7 @@ _SCHEMA = pa.schema(
         *((name, pa.int64()) for name in _NUMBERS),
     ]
 )
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _HELD = 100_000
 """So many rows a task holds before it writes them: memory does not grow with the capture."""
 
@@ -42,9 +42,7 @@ class SumsWriter:
     """The sums of one task; their keys are codes of its `KeyBook`, which is cleared after a `flush` alone."""
 
     def __init__(self, folder: str, book: KeyBook) -> None:
-        self._place, self._book, self._held = scratch(folder, "sums"), book, _Held()
-        self._writer: pq.ParquetWriter | None = None
-        self._buckets: list[int] = []
+        self._out, self._book, self._held = MarkedFile(folder, "sums", _SCHEMA, _COMPRESSED), book, _Held()
         self._clear()
 
     def _clear(self) -> None:
@@ -57,13 +55,12 @@ class SumsWriter:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.flush()
-        if self._writer is not None:
-            self._writer.close()
+        self._out.__exit__()
 
     @property
     def files(self) -> dict[str, list[int]]:
-        """The file, if there are sums, and the bucket of each of its row groups."""
-        return {str(self._place): self._buckets} if self._buckets else {}
+        """The file, if there are sums, and the bucket of each of its parts."""
+        return {} if self._out.file is None else {self._out.file: self._out.marks}
 
     def id_code(self, topic_id: str) -> int:
         """A number for a topic id; the same for equal ones until the next batch is added."""
@@ -96,13 +93,10 @@ class SumsWriter:
         order = np.argsort(bucket, kind="stable")
         bucket = bucket[order]
         listed = [pa.array(names, pa.string()) for names in (groups, list(book.topics), [*self._ids, None])]
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self._place, _SCHEMA, compression="lz4", use_dictionary=_SCHEMA.names[:5])
         ends = np.flatnonzero(np.append(bucket[1:] != bucket[:-1], True)) + 1
         start = 0
         for end in ends.tolist():
-            self._writer.write_table(self._table(rows.take(order[start:end]), *listed), row_group_size=end - start)
-            self._buckets.append(int(bucket[start]))
+            self._out.write(self._table(rows.take(order[start:end]), *listed), int(bucket[start]))
             start = end
 
     def _table(self, rows: Sums, groups: pa.Array, topics: pa.Array, ids: pa.Array) -> pa.Table:
@@ -156,33 +150,19 @@ class _Held:
         self.rows = len(alike.newest)
 
 
-def read_bucket(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> pa.Table:
+def read_bucket(files: Marked, bucket: int) -> pa.Table:
     """All sums of a bucket's groups."""
-    parts = [_SCHEMA.empty_table()]
-    for file, mine in _row_groups(files, bucket):
-        with opened(file) as reader:
-            parts.append(reader.read_row_groups(mine, use_threads=False).cast(_SCHEMA))
-    return pa.concat_tables(parts).combine_chunks()
+    return pa.Table.from_batches(marked_batches(files, bucket), _SCHEMA).combine_chunks()
 
 
-def bucket_parts(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> Iterator[pa.Table]:
+def bucket_parts(files: Marked, bucket: int) -> Iterator[pa.Table]:
     """The same, as much at a time as a task that decodes held at once."""
-    for file, mine in _row_groups(files, bucket):
-        with opened(file) as reader:
-            for at in mine:
-                yield reader.read_row_group(at, use_threads=False).cast(_SCHEMA)
+    return (pa.Table.from_batches([part]) for part in marked_batches(files, bucket))
 
 
-def rows_of_bucket(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> int:
+def rows_of_bucket(files: Marked, bucket: int) -> int:
     """How many there are."""
-    return sum(footer(file).row_group(at).num_rows for file, mine in _row_groups(files, bucket) for at in mine)
-
-
-def _row_groups(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> Iterator[tuple[str, list[int]]]:
-    for file, buckets in files:
-        mine = [at for at, number in enumerate(buckets) if number == bucket]
-        if mine:
-            yield file, mine
+    return sum(part.num_rows for part in marked_batches(files, bucket, [_SCHEMA.get_field_index("deleted")]))
 
 
 def sums_of(table: pa.Table, key: Int32, topic_id: Int32) -> Sums:

@@ -1,15 +1,15 @@
-"""Files from one task to another: rows with a mark (their bucket), read back mark by mark; quick to open, not compressed."""
+"""Files from one task to another: rows with a mark (their bucket), read back mark by mark; quick to open, however many parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
 
 from counterpoise.pipeline.direct.tasks import scratch
 
-__all__ = ["Marked", "MarkedFile", "marked_batches"]
+__all__ = ["Marked", "MarkedFile", "marked_batches", "marked_parts"]
 
 Marked = Sequence[tuple[str, Sequence[int]]]
 """Files, and the mark of each of their parts."""
@@ -28,8 +28,9 @@ class MarkedFile:
 
     _options: pa.ipc.IpcWriteOptions | None = None
 
-    def __init__(self, folder: str, kind: str, schema: pa.Schema) -> None:
+    def __init__(self, folder: str, kind: str, schema: pa.Schema, options: pa.ipc.IpcWriteOptions | None = None) -> None:
         self._folder, self._kind, self._schema = folder, kind, schema
+        self._options = options or self._options
         self._writer: Any = None
         self.file: str | None = None
         self.marks: list[int] = []
@@ -51,13 +52,18 @@ class MarkedFile:
             self.marks.append(mark)
 
 
-def marked_batches(files: Marked, mark: int | range) -> Iterator[pa.RecordBatch]:
-    """All rows with a mark, or with one of several, in the order of the files, as they were written."""
+def marked_batches(files: Marked, mark: int | range, columns: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
+    """All rows with a mark, or with one of several, in the order of the files, as they were written; all columns, or some."""
     wanted = range(mark, mark + 1) if isinstance(mark, int) else mark
     for file, marks in files:
         mine = [at for at, one in enumerate(marks) if one in wanted]
         if mine:
-            with pa.OSFile(file) as opened:
-                reader = pa.ipc.open_file(opened)
-                for at in mine:
-                    yield reader.get_batch(at)
+            yield from marked_parts(file, mine, columns)
+
+
+def marked_parts(file: str, parts: Iterable[int], columns: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
+    """Some parts of a file, as they were written; all columns, or some."""
+    with pa.OSFile(file) as opened:
+        reader = pa.ipc.open_file(opened, options=None if columns is None else pa.ipc.IpcReadOptions(included_fields=columns))
+        for at in parts:
+            yield reader.get_batch(at)

@@ -35,7 +35,7 @@ _AFTER_COMMITS = pa.scalar(b"\x00\x02", pa.binary())
 
 
 def raw_batches(piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of a piece, keys as a dictionary; large records come in smaller batches.
+    """The rows of a piece; keys as a dictionary where they are few, or else as bytes; large records come in smaller batches.
 
     Notes
     -----
@@ -52,25 +52,17 @@ def raw_batches(piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch
                     mine = batch if piece.stretch is None else batch.take(pa.array(_within(batch, piece.stretch)))
                     del batch
                     if mine.num_rows:
-                        yield _coded(mine.select(list(columns)))
+                        yield mine.select(list(columns))
                     del mine
 
 
 def _has_few_keys(group: Any) -> bool:
     """Whether a row group has its keys as codes nearly everywhere: then they are read as such.
 
-    Otherwise the reader would make a dictionary of all keys of the row group, and keep it: each batch makes its own.
+    Otherwise the reader would make a dictionary of all keys of the row group, and keep it.
     """
     chunks = (group.column(number) for number in range(group.num_columns))
     return any(one.path_in_schema == "key" and one.total_uncompressed_size <= _CODED * group.num_rows for one in chunks)
-
-
-def _coded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """With keys as a dictionary."""
-    at = batch.schema.get_field_index("key")
-    if at < 0 or pa.types.is_dictionary(batch.schema.field(at).type):
-        return batch
-    return batch.set_column(at, "key", batch.column(at).dictionary_encode())
 
 
 def span_of(piece: Piece) -> tuple[int, int] | None:
@@ -106,11 +98,14 @@ def _within(batch: pa.RecordBatch, stretch: Stretch) -> npt.NDArray[np.int64]:
     return np.flatnonzero(placed & inside if stretch.begin else ~placed | inside)
 
 
-def are_commits(keys: pa.DictionaryArray) -> npt.NDArray[np.bool_]:
-    """As `decode.is_commit`, for keys as a dictionary."""
-    of_key = pc.less(keys.dictionary.cast(pa.binary()), _AFTER_COMMITS).fill_null(False).to_numpy(zero_copy_only=False)
-    codes = keys.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    found: npt.NDArray[np.bool_] = np.append(of_key, False)[codes]
+def are_commits(keys: pa.Array) -> npt.NDArray[np.bool_]:
+    """As `decode.is_commit`, for keys as `raw_batches` gives them."""
+    found: npt.NDArray[np.bool_]
+    if not pa.types.is_dictionary(keys.type):
+        found = pc.less(keys, _AFTER_COMMITS).fill_null(False).to_numpy(zero_copy_only=False)
+        return found
+    of_key = are_commits(keys.dictionary.cast(pa.binary()))
+    found = np.append(of_key, False)[keys.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
     return found
 
 

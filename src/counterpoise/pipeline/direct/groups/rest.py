@@ -1,9 +1,8 @@
-"""Records that are no commits: found, split off into files, a row group per bucket of groups; read back in the log's order."""
+"""Records that are no commits: found, split off into files in parts, a bucket of groups each; read back in the log's order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -13,23 +12,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
-from counterpoise.pipeline.direct.files.footers import opened
+from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile, marked_batches, marked_parts
 from counterpoise.pipeline.direct.files.one_file import OneFile
 from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, are_commits, plain, raw_batches
-from counterpoise.pipeline.direct.tasks import Piece, scratch
+from counterpoise.pipeline.direct.tasks import Piece
 
-__all__ = ["REST_SCHEMA", "Kind", "Split", "group_of", "in_log_order", "keys_and_times", "mark_others", "split_off"]
+__all__ = ["REST_SCHEMA", "Kind", "Split", "group_of", "in_log_order", "keys_and_times", "mark_others", "marks_in", "split_off"]
 
 REST_SCHEMA = RAW_SCHEMA.append(pa.field("size", pa.int32()))
 """`RAW_SCHEMA`, and the bytes of a record: how many of them may be held at once is known before they are read."""
 _MARKS = pa.schema([RAW_SCHEMA.field(name) for name in ("key", "offset", "timestamp")])
-_PLACES = ["key", "partition", "offset", "size"]
+_PLACES = ("key", "partition", "offset", "size")
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _HELD = 3 << 20
-"""So many bytes of records a task holds before it writes them, a row group per bucket."""
+"""So many bytes of records a task holds before it writes them, a part per bucket."""
 _AT_ONCE, _CACHED = 2 << 20, 8 << 20
 """So many are read back at a time, and so many of row groups that were read may be kept for when they are asked for again."""
 Kind = tuple[int | None, int, int, int | None, int | None]
@@ -42,20 +41,23 @@ def group_of(key: bytes | None) -> bytes:
 
 
 def split_off(piece: Piece, folder: str) -> dict[str, Any]:
-    """Write the records of a piece that are no commits to a file; tell its name (if there are any), the bucket of each of its
-    row groups, and the kinds of records.
+    """Write the records of a piece that are no commits to a Parquet file, which Spark can read; tell its name (if there are any)
+    and the kinds of records.
 
     Notes
     -----
     Keys are read first; the other columns only of row groups that have such records.
     """
     single = [replace(piece, groups=((file, (group,)),)) for file, groups in piece.groups for group in groups]
-    with Split(folder) as out:
+    kinds: dict[int | None, Kind] = {}
+    with OneFile(folder, "rest", RAW_SCHEMA) as out:
         for one in single:
             if _has_others(one):
                 for batch in raw_batches(one, RAW):
-                    out.add(batch, np.flatnonzero(~are_commits(batch.column("key"))))
-    return out.told
+                    rows = plain(batch.take(pa.array(np.flatnonzero(~are_commits(batch.column("key"))))))
+                    _count(kinds, rows)
+                    out.write(rows)
+    return {"rest": out.file, "buckets": [], "kinds": list(kinds.values())}
 
 
 def mark_others(piece: Piece, folder: str) -> dict[str, Any]:
@@ -91,68 +93,47 @@ def _count(kinds: dict[int | None, Kind], rows: pa.RecordBatch) -> None:
 
 
 class Split:
-    """Where a task puts the records that are no commits, and counts them by type."""
+    """Where a task puts the records that are no commits, and counts them by type; some megabytes of them are held."""
 
     def __init__(self, folder: str) -> None:
-        self._out = _RestFile(folder)
+        self._out = MarkedFile(folder, "rest", REST_SCHEMA, _COMPRESSED)
         self._kinds: dict[int | None, Kind] = {}
+        self._parts: list[pa.RecordBatch] = []
+        self._bytes = 0
 
     def __enter__(self) -> Split:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        self._out.close(whole=kind is None)
+        if kind is None:
+            self._flush()
+        self._out.__exit__()
 
     @property
     def told(self) -> dict[str, Any]:
-        """The file's name (if there are any), the bucket of each of its row groups, and the kinds of records; when closed."""
-        return {"rest": self._out.file, "buckets": self._out.buckets, "kinds": list(self._kinds.values())}
+        """The file's name (if there are any), the bucket of each of its parts, and the kinds of records; when closed."""
+        return {"rest": self._out.file, "buckets": self._out.marks, "kinds": list(self._kinds.values())}
 
     def add(self, batch: pa.RecordBatch, others: Int64) -> None:
         """The rows of a raw batch that are no commits."""
         if len(others):
             rows = plain(batch.take(pa.array(others)))
             _count(self._kinds, rows)
-            self._out.add(rows)
-
-
-class _RestFile:
-    """The file of one task, made when there is a record; records are held before a row group per bucket is written."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._writer: pq.ParquetWriter | None = None
-        self._parts: list[pa.RecordBatch] = []
-        self._bytes = 0
-        self.file: str | None = None
-        self.buckets: list[int] = []
-
-    def close(self, *, whole: bool) -> None:
-        if whole:
-            self._flush()
-        if self._writer is not None:
-            self._writer.close()
-
-    def add(self, rows: pa.RecordBatch) -> None:
-        self._parts.append(rows)
-        self._bytes += rows.nbytes
-        if self._bytes > _HELD:
-            self._flush()
+            self._parts.append(rows)
+            self._bytes += rows.nbytes
+            if self._bytes > _HELD:
+                self._flush()
 
     def _flush(self) -> None:
         if not self._parts:
             return
-        if self._writer is None:
-            place = scratch(self._folder, "rest")
-            self.file, self._writer = str(place), pq.ParquetWriter(place, REST_SCHEMA, compression="zstd")
         rows = pa.Table.from_batches(self._parts).combine_chunks()
+        self._parts, self._bytes = [], 0
         lengths = [pc.binary_length(rows[name]).fill_null(0) for name in ("key", "value")]
         rows = rows.append_column(REST_SCHEMA.field("size"), pc.add(*lengths))
         bucket = _bucket_of(rows["key"])
         for number in sorted(set(bucket.tolist())):
-            self._writer.write_table(rows.take(pa.array(np.flatnonzero(bucket == number))))
-            self.buckets.append(number)
-        self._parts, self._bytes = [], 0
+            self._out.write(rows.take(pa.array(np.flatnonzero(bucket == number))), number)
 
 
 def _bucket_of(keys: pa.ChunkedArray) -> Int64:
@@ -162,49 +143,54 @@ def _bucket_of(keys: pa.ChunkedArray) -> Int64:
     return found
 
 
-def keys_and_times(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> Iterator[pa.Table]:
-    """``key, timestamp`` of the records of a bucket, as they stand in the files; their values are not read."""
-    for file, buckets in files:
-        mine = [at for at, number in enumerate(buckets) if number == bucket]
-        if mine:
-            with opened(file) as reader:
-                yield reader.read_row_groups(mine, ["key", "timestamp"], use_threads=False)
+def keys_and_times(files: Marked, bucket: int) -> Iterator[pa.RecordBatch]:
+    """``key, timestamp`` of the records of a bucket, as they stand in the files of `Split`; their values are not read."""
+    return marked_batches(files, bucket, _columns("key", "timestamp"))
 
 
-def in_log_order(files: Sequence[tuple[str, Sequence[int]]], bucket: int) -> Iterator[pa.RecordBatch]:
+def marks_in(files: Marked) -> Iterator[pa.RecordBatch]:
+    """What `mark_others` writes, of all records in files of `Split`."""
+    for file, marks in files:
+        yield from marked_parts(file, range(len(marks)), _columns(*_MARKS.names))
+
+
+def in_log_order(files: Marked, bucket: int) -> Iterator[pa.RecordBatch]:
     """The records of a bucket, group by group, each group's by log partition and offset; some megabytes at a time.
 
     Parameters
     ----------
     files : sequence of (file, buckets)
-        As `split_off` told.
+        As `Split` told.
     bucket : int
     """
     places = [(file, at) for file, buckets in files for at, number in enumerate(buckets) if number == bucket]
-    with ExitStack() as stack:
-        readers = {file: stack.enter_context(opened(file)) for file, _ in places}
-        if not places:
-            return
-        known = [readers[file].read_row_group(at, _PLACES, use_threads=False) for file, at in places]
-        part = np.repeat(np.arange(len(known)), [len(table) for table in known])
-        row = np.concatenate([np.arange(len(table)) for table in known])
-        about = pa.concat_tables(known).combine_chunks()
-        order, size = _order(about), about["size"].to_numpy()
-        largest = max(int(table["size"].to_numpy().sum()) for table in known)
+    known = [pa.Table.from_batches([part]) for part in marked_batches(files, bucket, _columns(*_PLACES))]
+    if not known:
+        return
+    part = np.repeat(np.arange(len(known)), [len(table) for table in known])
+    row = np.concatenate([np.arange(len(table)) for table in known])
+    about = pa.concat_tables(known).combine_chunks()
+    order, size = _order(about), about["size"].to_numpy()
+    largest = max(int(table["size"].to_numpy().sum()) for table in known)
+    del known, about
 
-        @lru_cache(maxsize=max(2, _CACHED // max(largest, 1)))
-        def read(number: int) -> pa.Table:
-            file, at = places[number]
-            return readers[file].read_row_group(at, RAW, use_threads=False)
+    @lru_cache(maxsize=max(2, _CACHED // max(largest, 1)))
+    def read(number: int) -> pa.Table:
+        file, at = places[number]
+        return pa.Table.from_batches(marked_parts(file, [at], _columns(*RAW)))
 
-        ends = np.cumsum(size[order].astype(np.int64) + 1)
-        start = 0
-        while start < len(order):
-            before = int(ends[start - 1]) if start else 0
-            end = max(start + 1, int(np.searchsorted(ends, before + _AT_ONCE, "right")))
-            mine = order[start:end]
-            yield _gathered(read, part[mine], row[mine])
-            start = end
+    ends = np.cumsum(size[order].astype(np.int64) + 1)
+    start = 0
+    while start < len(order):
+        before = int(ends[start - 1]) if start else 0
+        end = max(start + 1, int(np.searchsorted(ends, before + _AT_ONCE, "right")))
+        mine = order[start:end]
+        yield _gathered(read, part[mine], row[mine])
+        start = end
+
+
+def _columns(*names: str) -> list[int]:
+    return sorted(REST_SCHEMA.get_field_index(name) for name in names)
 
 
 def _order(about: pa.Table) -> npt.NDArray[np.int64]:

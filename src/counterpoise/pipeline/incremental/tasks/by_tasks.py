@@ -16,6 +16,7 @@ from counterpoise.pipeline.direct.commits.decoding import Wanted
 from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
 from counterpoise.pipeline.direct.direct import Direct
 from counterpoise.pipeline.direct.files.marked_file import Marked
+from counterpoise.pipeline.direct.groups.rest import marks_in
 from counterpoise.pipeline.direct.tasks import Stretch, scratch, work_on
 from counterpoise.pipeline.incremental.kept.kept_file import Kept
 from counterpoise.pipeline.incremental.kept.kept_places import save_places
@@ -272,9 +273,8 @@ class ByTasks(Direct):
     def _marks(self, name: str) -> list[Path]:
         """A file of the records that the next commits may come before."""
         settled = micros_of(self._now[name].final_until)
-        files = [file for file, _ in (*self._left[name].files.get("marks", ()), *self._rests[name])]
-        parts = [pq.read_table(file, columns=_MARKS.names).cast(_MARKS) for file in files]
-        rows = pa.concat_tables([_MARKS.empty_table(), *parts])
+        parts = [pq.read_table(file, columns=_MARKS.names).cast(_MARKS) for file, _ in self._left[name].files.get("marks", ())]
+        rows = pa.concat_tables([*parts, pa.Table.from_batches(marks_in(self._rests[name]), _MARKS)])
         if settled is not None:
             rows = rows.filter(pc.greater(rows["timestamp"].cast(pa.int64()), settled))
         if not len(rows):
