@@ -14,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoise.errors import SnapshotError
+from counterpoise.explanation import explain
 from counterpoise.laws import verify
 from counterpoise.model.problem import UNOWNED
 from counterpoise.planning.assign import assign
+from counterpoise.planning.compare import compare
 from counterpoise.snapshot import Group, Member, Topic
 from counterpoise.snapshot.json_form import read_groups
 
@@ -114,6 +116,14 @@ def test_nothing_is_rounded_or_converted(build: Callable[[], object], message: s
     with pytest.raises(SnapshotError) as caught:
         build()
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "call", [assign, lambda g, _: verify(g, {}), lambda g, s: compare(g, [s]), lambda g, _: explain(g, {}, "t", 0)]
+)
+def test_text_is_no_group(call: Callable[[Any, str], object]) -> None:
+    with pytest.raises(SnapshotError, match=r"^group: a Group is wanted, not str; Group\.from_json reads"):
+        call(EXAMPLE, "sticky")
 
 
 def test_text_that_is_not_json_is_one_clear_error() -> None:

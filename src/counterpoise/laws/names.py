@@ -16,7 +16,7 @@ from counterpoise.laws.promises import counts_compared, promised
 from counterpoise.laws.violation import Violation, Words
 from counterpoise.laws.written import owners_by_names
 from counterpoise.model.problem import Int32
-from counterpoise.snapshot.group import Group
+from counterpoise.snapshot.group import Group, a_group
 from counterpoise.snapshot.plan import Plan, lag_figures
 from counterpoise.snapshot.written import WrittenPlan
 
@@ -62,7 +62,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     The proof is made from the group and the plan alone; no solver takes part. Linear in partitions and
     subscriptions, but for the search for the certificate. Racks and the spread of single topics are not certified.
     """
-    problem = group.problem()
+    problem = a_group(group).problem()
     whole = plan if isinstance(plan, (Plan, WrittenPlan)) else None
     wanted = chosen(promised(whole.strategy, whole.options, problem) if laws is None and whole is not None else laws)
     words = Words(problem, group.member_ids, group.topic_names)

@@ -13,7 +13,7 @@ from counterpoise.laws.certificate import certify
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.laws.promises import counts_compared
 from counterpoise.model.withhold import withhold
-from counterpoise.snapshot.group import Group
+from counterpoise.snapshot.group import Group, a_group
 from counterpoise.snapshot.plan import Plan
 
 __all__ = ["assign", "protocol_of"]
@@ -42,7 +42,7 @@ def assign(group: Group, strategy: str, *, protocol: str | None = None, **option
     Pure: the same group gives the same plan, whatever the order of its members and topics.
     """
     chosen = protocol_of(strategy, protocol)
-    problem = group.problem()
+    problem = a_group(group).problem()
     target = assignor(strategy, **options)(problem)
     used = {name: option.default for name, option in record(strategy).options.items()} | options
     measure = partial(lag_report, problem, target, counts=counts_compared(strategy, used))

@@ -9,7 +9,7 @@ from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import OptionError
 from counterpoise.metrics import Metrics, measure
 from counterpoise.planning.assign import assign
-from counterpoise.snapshot.group import Group
+from counterpoise.snapshot.group import Group, a_group
 
 __all__ = ["compare"]
 
@@ -30,7 +30,7 @@ def compare(group: Group, strategies: Sequence[str]) -> dict[str, Metrics]:
     """
     if isinstance(strategies, str):
         raise OptionError(f"strategies: a list of names is wanted, not {strategies!r}")
-    problem = group.problem()
+    problem = a_group(group).problem()
     optimal = assignor("sticky")(problem)
     rows = {}
     for name in strategies:

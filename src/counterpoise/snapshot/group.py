@@ -9,13 +9,14 @@ from types import MappingProxyType
 
 import numpy as np
 
+from counterpoise.errors import SnapshotError
 from counterpoise.model.assemble import assemble, rack_codes, static_rank
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.checks import check_lag, check_members, check_parts, check_topics, indices_of
 from counterpoise.snapshot.parts import Member, Topic
 
-__all__ = ["Group", "Member", "Settlement", "Topic"]
+__all__ = ["Group", "Member", "Settlement", "Topic", "a_group"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +186,19 @@ class Group:
     def __repr__(self) -> str:
         name = "" if self.name is None else f"{self.name!r}, "
         return f"Group({name}{len(self.members)} members, {len(self.topics)} topics)"
+
+
+def a_group(given: object) -> Group:
+    """The group, for functions that people call.
+
+    Raises
+    ------
+    SnapshotError
+        It is something else, the text of a snapshot, say.
+    """
+    if isinstance(given, Group):
+        return given
+    raise SnapshotError(f"group: a Group is wanted, not {type(given).__name__}; Group.from_json reads the text of a snapshot")
 
 
 @dataclass(frozen=True)
