@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -116,7 +117,10 @@ class Direct:
         """
         pieces, folder, split = self._pieces, str(self._folder), not self._rests
         if split:
-            found = work_on(self._spark, len(pieces), lambda number: mark_others(pieces[number], folder))
+            with ThreadPoolExecutor(1) as meanwhile:
+                samples = meanwhile.submit(lambda: self._sampled)
+                found = work_on(self._spark, len(pieces), lambda number: mark_others(pieces[number], folder))
+                samples.result()
             marked = self._by_cluster(found, "marks")
         else:
             marked = {name: [file for file, _ in files] for name, files in self._rests.items()}

@@ -6,6 +6,7 @@ import gc
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -46,7 +47,10 @@ class Piece:
 
 
 def pieces_of(captures: Mapping[str, Capture], at_least: int, stretches: Mapping[str, Stretch] | None = None) -> list[Piece]:
-    """Pieces of about equal numbers of rows, never of two clusters; row groups that lie before a stretch are left out."""
+    """Pieces of so many rows at most, smaller ones at the end, lest all cores wait for the last; never of two clusters.
+
+    Row groups that lie before a stretch are left out. They are `at_least` so many where there are enough row groups of some size.
+    """
     of = stretches or {}
     sizes = {
         name: [
@@ -57,9 +61,18 @@ def pieces_of(captures: Mapping[str, Capture], at_least: int, stretches: Mapping
         ]
         for name, one in captures.items()
     }
-    total = sum(rows for listed in sizes.values() for _, _, rows in listed)
-    most = min(_MOST_ROWS, max(_LEAST_ROWS, -(-total // max(at_least, 1))))
-    return [Piece(name, tuple(part), of.get(name)) for name, listed in sizes.items() for part in _parts(listed, most)]
+    left = sum(rows for listed in sizes.values() for _, _, rows in listed)
+    pieces = []
+    for name, listed in sizes.items():
+        while listed:
+            some = _first(listed, min(_MOST_ROWS, max(_LEAST_ROWS, -(-left // max(at_least, 1)))))
+            part: dict[str, list[int]] = {}
+            for file, at, rows in listed[:some]:
+                part.setdefault(file, []).append(at)
+                left -= rows
+            del listed[:some]
+            pieces.append(Piece(name, tuple((file, tuple(numbers)) for file, numbers in part.items()), of.get(name)))
+    return pieces
 
 
 def _footers(capture: Capture) -> Iterator[tuple[str, Any]]:
@@ -78,17 +91,10 @@ def _is_before(about: Any, at: int, stretch: Stretch) -> bool:
     return len(possible) <= _MOST_PARTITIONS and all(offset.max < stretch.begin.get(one, 0) for one in possible)
 
 
-def _parts(listed: list[tuple[str, int, int]], most: int) -> Iterator[list[tuple[str, tuple[int, ...]]]]:
-    part: dict[str, list[int]] = {}
-    rows = 0
-    for file, at, size in listed:
-        if rows and rows + size > most * 1.2:
-            yield [(name, tuple(numbers)) for name, numbers in part.items()]
-            part, rows = {}, 0
-        part.setdefault(file, []).append(at)
-        rows += size
-    if part:
-        yield [(name, tuple(numbers)) for name, numbers in part.items()]
+def _first(listed: list[tuple[str, int, int]], most: int) -> int:
+    """How many row groups, at least one, have about so many rows."""
+    rows = accumulate(rows for _, _, rows in listed)
+    return max(1, sum(1 for _ in takewhile(lambda so_far: so_far <= most * 1.2, rows)))
 
 
 def work_on(spark: SparkSession, count: int, work: Callable[[int], Mapping[str, Any]]) -> list[dict[str, Any]]:
