@@ -73,11 +73,13 @@ def balance_lag(
     """
     share = _checked(tolerance=tolerance, min_lag_gain=min_lag_gain, max_moves=max_moves, counts=counts)
     lag = problem.lag
-    if lag is None or not problem.n_members or not int(lag.max(initial=0)):
+    most = 0 if lag is None else int(lag.max(initial=0))
+    if lag is None or not problem.n_members or not most:
         if counts == "balanced" or lag is None:
             return solve(problem, racks="ignore")
         lag = np.zeros(problem.n_partitions, np.int64)
-    if float(lag.sum(dtype=np.float64)) * (1 + float(share)) >= _UNLIMITED:
+    stretch = 1 + float(share)
+    if most * len(lag) * stretch >= _UNLIMITED / 2 and float(lag.sum(dtype=np.float64)) * stretch >= _UNLIMITED:
         raise _misfit("tolerance", tolerance, "a smaller one is wanted: such a share of lags like these is 2**62 records or more")
     budget = _UNLIMITED if max_moves is None else max_moves
     if counts == "balanced" and max_moves is None:

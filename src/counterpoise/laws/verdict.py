@@ -46,7 +46,7 @@ def alike(problem: Problem) -> bool:
     members = problem.n_members
     if not members or len(problem.subscriber) != members * problem.n_topics:
         return False
-    return int(problem.capacity.min()) == int(problem.capacity.max())
+    return bool((problem.capacity == problem.capacity[0]).all())
 
 
 def alike_verdicts(partitions: int, load: Int64, claimed: Int64, kept: npt.NDArray[np.integer]) -> tuple[Bools, Bools]:

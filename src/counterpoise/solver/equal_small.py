@@ -37,18 +37,18 @@ def deal_small(problem: Problem, history: Literal["prefer", "ignore", "pin"], *,
         else:
             owner[at] = UNOWNED
     quota = _raised(claims, partitions) if history == "pin" else small_quotas(claims, partitions)
-    excess = [max(have - most, 0) for have, most in zip(claims, quota, strict=True)]
+    excess = [have - most if have > most else 0 for have, most in zip(claims, quota, strict=True)]
     if any(excess):
         _give_up(owner, claims, excess, spread=not by_index)
     free = [at for at, member in enumerate(owner) if member < 0]
     if free:
         if by_index and problem.n_topics > 1:
             free = _by_index(problem, free)
-        kept = [min(have, most) for have, most in zip(claims, quota, strict=True)]
         turns = [
-            (level if by_index else have + level, member)
-            for member, (have, most) in enumerate(zip(kept, quota, strict=True))
-            for level in range(most - have)
+            (level - have if by_index else level, member)
+            for member, (have, most) in enumerate(zip(claims, quota, strict=True))
+            if have < most
+            for level in range(have, most)
         ]
         turns.sort()
         for at, (_, member) in zip(free, turns, strict=True):
@@ -61,10 +61,11 @@ def small_quotas(claims: list[int], partitions: int) -> list[int]:
     n = len(claims)
     base, extras = divmod(partitions, n)
     quota = [base] * n
-    keen = sorted((-have, member) for member, have in enumerate(claims) if have > base)
-    chosen = [member for _, member in keen[:extras]]
-    if len(keen) < extras:
-        chosen += [member for member, have in enumerate(claims) if have <= base][: extras - len(keen)]
+    chosen = [member for member, have in enumerate(claims) if have > base]
+    if len(chosen) > extras:
+        chosen = sorted(chosen, key=lambda member: -claims[member])[:extras]
+    elif len(chosen) < extras:
+        chosen += [member for member, have in enumerate(claims) if have <= base][: extras - len(chosen)]
     for member in chosen:
         quota[member] += 1
     return quota

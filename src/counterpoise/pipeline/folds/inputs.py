@@ -226,7 +226,7 @@ def _subscriptions(members: Sequence[Row], at_topic: Mapping[str, int]) -> tuple
     n, topics = len(members), len(at_topic)
     asked = members[0]["topics"]
     if all(one["topics"] == asked for one in members) and at_topic.keys() <= set(asked):
-        return np.arange(topics + 1, dtype=np.int64) * n, np.tile(np.arange(n, dtype=np.int32), topics)
+        return np.arange(topics + 1, dtype=np.int64) * n, np.arange(n * topics, dtype=np.int32) % n
     pairs = [(at, at_topic[topic]) for at, member in enumerate(members) for topic in member["topics"] if topic in at_topic]
     member, topic = np.array(pairs, np.int64).reshape(-1, 2).T
     return subscriber_csr(n, topics, member, topic)

@@ -25,7 +25,9 @@ def slim_counts(told: pa.Table) -> pa.Table:
 
 
 def _of_groups(told: pa.Table) -> pa.Table:
-    return told.sort_by("offset").group_by("group_id", use_threads=False).aggregate(_FIGURES)
+    return (
+        told.select(["group_id", *dict(_FIGURES)]).sort_by("offset").group_by("group_id", use_threads=False).aggregate(_FIGURES)
+    )
 
 
 def counts_of(told: pa.Table) -> pa.Table:

@@ -7,6 +7,7 @@ instants these are is known when all buckets are through; a bucket sets aside wh
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -104,7 +105,7 @@ class LagKnown:
     """
 
     def __init__(self, files: Marked, bucket: int, seen: Int64) -> None:
-        self._seen = seen
+        self._seen: list[int] = seen.tolist()
         # Of a huge group these are many: its name and those of its topics are held once, not in every row.
         parts = [_encoded(batch) for batch in marked_batches(files, bucket)]
         rows = pa.Table.from_batches(parts, _ENCODED).unify_dictionaries().combine_chunks()
@@ -121,12 +122,12 @@ class LagKnown:
 
     def at(self, group: str, moment: int) -> list[Mapping[str, Any]] | None:
         """``topic, partitions, lags`` of what is known of a group at a time; None: nobody's lag was known by then."""
-        last = int(np.searchsorted(self._seen, moment, "right")) - 1
+        last = bisect_right(self._seen, moment) - 1
         if last < 0:
             return None
         return [
             {"topic": topic, "partitions": self._partition[begin:end], "lags": self._lag[begin:end]}
-            for topic, begin, end in self._topics.get((group, int(self._seen[last])), ())
+            for topic, begin, end in self._topics.get((group, self._seen[last]), ())
         ]
 
 
