@@ -52,8 +52,9 @@ _STABLE = {"consumer": 0, "share": 0, "streams": 1}
 class ModernFold:
     """State of one group between two of its records: members, targets, and the step that is not settled yet.
 
-    `feed` takes a row of `modern_group_records` and returns the steps that are finished by it; `close` the last one.
-    `state` is all there is to know between two records (see `fold_state`); a fold made from it goes on.
+    `feed` takes a row of `modern_group_records` (with its `value`, if that is at hand and need not be read from its text) and
+    returns the steps that are finished by it; `close` the last one. `state` is all there is to know between two records (see
+    `fold_state`); a fold made from it goes on.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
@@ -116,7 +117,7 @@ class ModernFold:
     def feed(self, row: Row) -> list[dict[str, Any]]:
         """The steps that this record finishes; each holds its own ``log_*`` columns."""
         kind = int(row["record_type"])
-        value = json.loads(row["payload"]) if row["payload"] else {}
+        value = row["value"] if "value" in row else json.loads(row["payload"]) if row["payload"] else {}
         if kind == NAMES:
             self._names.update(value)
             return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -39,7 +40,7 @@ def modern_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def modern_row(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable) -> dict[str, Any] | None:
-    """The row of one record; None: it is a classic one, or has no place in the log."""
+    """The row of one record, with its `value` (not as text) as well; None: it is a classic one, or has no place in the log."""
     if isinstance(record, Undecodable) or record.record_type in _CLASSIC or nowhere(raw):
         return None
     return {**place_of(raw), "group_id": record.key.group, "record_type": int(record.record_type), **_columns(record)}
@@ -50,24 +51,31 @@ def _columns(record: Record | Tombstone) -> dict[str, Any]:
     member = key.member if isinstance(key, MemberKey) else None
     about = {"regex": key.regex} if isinstance(key, RegexKey) else {}
     if isinstance(record, Tombstone):
-        return {"member_id": member, "payload": json.dumps(about) if about else None, "deleted": True}
+        return {"member_id": member, "payload": json.dumps(about) if about else None, "deleted": True, "value": about}
     value = record.value
     epoch = next((getattr(value, name) for name in _EPOCHS if hasattr(value, name)), None)
-    text = json.dumps({**about, **payload(value)}, ensure_ascii=False, separators=(",", ":"))
+    whole = {**about, **payload(value)}
+    text = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
     of_member = {name: getattr(value, name, None) for name in _OF_MEMBER}
-    return {"member_id": member, "epoch": epoch, "payload": text, "deleted": False, **of_member}
+    return {"member_id": member, "epoch": epoch, "payload": text, "deleted": False, "value": whole, **of_member}
 
 
 def payload(value: Any) -> Any:
     """A decoded value as plain JSON: topic ids as Kafka writes them (22 characters), other bytes in hex."""
-    if is_dataclass(value):
-        return {field.name: _field(field.name, getattr(value, field.name)) for field in fields(value)}
-    return _field("", value)
+    names = _fields(value.__class__)
+    return _field("", value) if names is None else {name: _field(name, getattr(value, name)) for name in names}
 
 
 def _field(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, str | int):
+        return value
     if isinstance(value, bytes):
         return uuid_text(value) if name == "topic_id" else value.hex()
     if isinstance(value, tuple | list):
         return [_field(name, one) for one in value]
-    return payload(value) if is_dataclass(value) else value
+    return value if _fields(value.__class__) is None else payload(value)
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...] | None:
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
