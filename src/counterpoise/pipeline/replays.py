@@ -34,7 +34,7 @@ __all__ = [
     "replays",
 ]
 
-_BATCH = 512
+_BATCH = 1024
 _OF_ROW = ("group_id", "generation", "log_partition", "log_offset", "log_ts", "leader_library")
 _KEY = ("cluster", "group_id", "log_partition", "log_offset", "log_ts", "protocol", "generation")
 _OF_GENERATION = ("protocol_type", "leader", "state_ts", "deleted", "members", "leader_library")
@@ -105,7 +105,7 @@ def replay_batches(names: Sequence[str]) -> Callable[[Iterable[pa.RecordBatch]],
 
 
 class Pending:
-    """Replays until they are some hundreds, fewer where plans are large: then they are rows of `MEASURED_REPLAYS`."""
+    """Replays until there are a thousand, fewer where plans are large: then they are rows of `MEASURED_REPLAYS`."""
 
     def __init__(self) -> None:
         self._replays: list[tuple[str, Replay]] = []
@@ -126,7 +126,7 @@ class Pending:
 
 
 def in_batches(found: Iterable[tuple[str, Replay]]) -> Iterator[pa.RecordBatch]:
-    """Pairs of a cluster and a replay as rows of `MEASURED_REPLAYS`, some hundreds at a time."""
+    """Pairs of a cluster and a replay as rows of `MEASURED_REPLAYS`, a thousand at a time."""
     pending = Pending()
     for cluster, replay in found:
         yield from pending.add(cluster, replay)
