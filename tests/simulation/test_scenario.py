@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from counterpoise.errors import ScenarioError
 from counterpoise.simulation.ledger import ABSENT, Ledger
 from counterpoise.simulation.scenario import MemberGroup
 from counterpoise.simulation.scenario_file import load, read_scenario, ready_scenarios
+from counterpoise.simulation.simulate import simulate
 
 GOOD: dict[str, Any] = {"name": "s", "topics": {"t": 4}, "members": [{"name": "m", "topics": ["t"], "count": 2}]}
 
@@ -138,3 +140,17 @@ def test_time_in_which_a_partition_does_not_exist_is_no_time_without_owner() -> 
 def test_an_empty_ledger_is_no_trouble() -> None:
     found = Ledger().intervals(10)
     assert (found.time_without_owner(10), found.double_owned()) == (0, 0)
+
+
+def test_a_group_that_never_comes_to_rest_is_told_and_a_duration_ends_it() -> None:
+    # A rebalance that waits shorter than members take to hear of it: whoever did not join is expelled, comes back, and so on.
+    restless = {
+        **GOOD,
+        "members": [{"name": "m", "topics": ["t"], "count": 4}],
+        "timing": {"max_poll_interval": 1},
+        "events": [{"at": 60, "do": "pause", "members": "m-00", "seconds": 20}],
+    }
+    scenario = read_scenario(json.dumps(restless), toml=False)
+    with pytest.raises(ScenarioError, match=r"^after \d+ s and 1160 generations the group has not come to rest: "):
+        simulate(scenario, ["sticky"])
+    assert simulate(replace(scenario, duration=120.0), ["sticky"])["sticky"].duration == 120

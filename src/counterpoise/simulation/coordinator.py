@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from counterpoise.assignors.protocols import elect
+from counterpoise.errors import ScenarioError
 from counterpoise.model.problem import Int64
 from counterpoise.simulation.client import Client
 from counterpoise.simulation.dialects import Statement
@@ -79,6 +80,8 @@ class Coordinator:
     rounds: list[Round] = field(default_factory=list)
     failed: int = 0
     refused: int = 0
+    most: int | None = None
+    """After so many generations it is certain that the group goes round in circles; None: whatever comes, the run has an end."""
     crash_next_leader: bool = False
     _members: dict[int, _Registration] = field(default_factory=dict)
     _leader: int | None = None
@@ -294,6 +297,13 @@ class Coordinator:
 
     def _complete(self) -> None:
         self.generation += 1
+        if self.most is not None and self.generation > self.most:
+            seconds = round(self.world.now / 1000)
+            raise ScenarioError(
+                f"after {seconds} s and {self.most} generations the group has not come to rest: members are expelled sooner "
+                "than they can join again (timing: max_poll_interval, session_timeout, heartbeat_interval); "
+                "change these times, or give the scenario a duration"
+            )
         if not self._members:
             self.state, self._leader = EMPTY, None
             return

@@ -19,6 +19,10 @@ from counterpoise.simulation.world import World, milliseconds
 
 __all__ = ["Play"]
 
+_FEW, _EACH = 1000, 20
+"""Generations that a group may have before it counts as one that never rests: so many, and for each member at each event so many
+more. A rolling restart of 50, which has most of what is known, takes three per member."""
+
 
 class Play:
     """One run of a scenario under one strategy."""
@@ -44,6 +48,10 @@ class Play:
                     self.world.after(milliseconds(group.join_at + at * group.every), self._start, name)
         for event in self.scenario.events:
             self.world.after(milliseconds(event.at), getattr(self, f"_do_{event.do}"), event)
+        if not self.scenario.duration:
+            counts = [event.count for event in self.scenario.events if event.do == "scale"]
+            members = len(self._group_of) + sum(counts)
+            self.coordinator.most = _FEW + _EACH * members * (len(self.scenario.events) + 1)
         self.world.run(milliseconds(self.scenario.duration) if self.scenario.duration else None)
 
     def client_names(self) -> list[str]:
