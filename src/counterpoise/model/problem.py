@@ -153,23 +153,17 @@ class Problem:
         put(self, "previous_owner", _owners("previous_owner", previous_owner, self.n_partitions))
         alike = holder is None or holder is previous_owner
         put(self, "holder", self.previous_owner if alike else _owners("holder", holder, self.n_partitions))
-        weights = np.ones(self.n_members, np.int64) if capacity is None else capacity
-        put(self, "capacity", _frozen("capacity", weights, np.int64, self.n_members))
-        if (
-            capacity is not None
-            and self.n_members
-            and not 1 <= int(self.capacity.min()) <= int(self.capacity.max()) <= MOST_CAPACITY
-        ):
+        n = self.n_members
+        put(self, "capacity", _locked(np.ones(n, np.int64)) if capacity is None else _frozen("capacity", capacity, np.int64, n))
+        if capacity is not None and n and not 1 <= int(self.capacity.min()) <= int(self.capacity.max()) <= MOST_CAPACITY:
             raise ProblemError(f"capacity: every member needs at least 1 and at most {MOST_CAPACITY}")
         put(self, "lag", None if lag is None else _frozen("lag", lag, np.int64, self.n_partitions))
-        if self.lag is not None and self.n_partitions and int(self.lag.min()) < 0:
-            raise ProblemError("lag: a lag is never negative; clamp it first (counterpoise.partition_lag does)")
-        if self.lag is not None and float(self.lag.sum(dtype=np.float64)) >= 2.0**62:
-            raise ProblemError("lag: the lags sum up to 2**62 or more, which no cluster holds")
-        put(self, "racks", None if racks is None else _racks(racks, self.n_members, self.n_partitions))
-        rank = np.arange(self.n_members, dtype=np.int32) if static_rank is None else static_rank
-        put(self, "static_rank", _frozen("static_rank", rank, np.int32, self.n_members))
-        if static_rank is not None and not np.array_equal(np.sort(self.static_rank), np.arange(self.n_members)):
+        if self.lag is not None:
+            _check_lag(self.lag)
+        put(self, "racks", None if racks is None else _racks(racks, n, self.n_partitions))
+        rank = _locked(np.arange(n, dtype=np.int32)) if static_rank is None else _frozen("static_rank", static_rank, np.int32, n)
+        put(self, "static_rank", rank)
+        if static_rank is not None and not np.array_equal(np.sort(rank), np.arange(n)):
             raise ProblemError("static_rank: each of 0..n_members-1 once is wanted")
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -230,15 +224,16 @@ class Problem:
             claims.flags.writeable = False
         else:
             claims = _owners("previous_owner", previous_owner, size)
-        for name in _KEPT:
-            _put(other, name, getattr(self, name))
+        for get, put in _KEPT:
+            put(other, get(self))
         _put(other, "previous_owner", claims)
         _put(other, "holder", claims)
         return other
 
 
-_KEPT = tuple(name for name in Problem.__slots__ if name not in ("previous_owner", "holder"))
-"""What other claims leave as it is."""
+_SLOTS = tuple(getattr(Problem, name) for name in Problem.__slots__ if name not in ("previous_owner", "holder"))
+_KEPT = tuple((slot.__get__, slot.__set__) for slot in _SLOTS)
+"""What other claims leave as it is: how each is read and written."""
 
 
 def _rebuild(n: int, ts: Int64, ss: Int64, s: Int32, prev: Int32, holder: Int32, cap: Int64, lag: Int64 | None,
@@ -253,7 +248,27 @@ def _array(name: str, values: object) -> npt.NDArray[Any]:
         raise ProblemError(f"{name}: a flat list of integers is wanted") from None
 
 
+def _locked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An array that nobody else has."""
+    array.flags.writeable = False
+    return array
+
+
+def _check_lag(lag: Int64) -> None:
+    if len(lag) <= _FEW:
+        listed = lag.tolist()
+        least, total = min(listed, default=0), float(sum(listed))
+    else:
+        least, total = int(lag.min()), float(lag.sum(dtype=np.float64))
+    if least < 0:
+        raise ProblemError("lag: a lag is never negative; clamp it first (counterpoise.partition_lag does)")
+    if total >= 2.0**62:
+        raise ProblemError("lag: the lags sum up to 2**62 or more, which no cluster holds")
+
+
 def _frozen(name: str, values: object, dtype: type, length: int) -> npt.NDArray[Any]:
+    if type(values) is np.ndarray and values.dtype == dtype and values.shape == (length,):
+        return _locked(values.copy()) if values.flags.writeable or values.base is not None else values
     given = _array(name, values)
     if given.ndim != 1 or len(given) != length:
         raise ProblemError(f"{name}: length {length} is wanted, got shape {given.shape}")
