@@ -25,11 +25,12 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
+    "spark.executorEnv.MALLOC_ARENA_MAX": "1",
 }
 """What a session of our own sets. The batch limits bound what a Python worker holds at once (32 MB of Arrow).
 
 There, Arrow and NumPy have one heap: one of Arrow's own, which its readers and writers take whatever pool a worker sets, keeps
-what it freed. There is a task for every core, so no task needs more threads.
+what it freed, and one of glibc's for each thread another 12 MB. There is a task for every core, so no task needs more threads.
 """
 
 
