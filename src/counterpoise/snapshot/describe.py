@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from counterpoise.errors import SnapshotError
-from counterpoise.snapshot.group import Group, Member
+from counterpoise.snapshot.checks import check_topics
+from counterpoise.snapshot.group import Group, Member, Topic
 
 __all__ = ["looks_like_describe", "read_describe"]
 
@@ -72,6 +73,8 @@ def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
             header, starts = words, [found.start() for found in re.finditer(r"\S+", line)]
             if "PARTITION" not in header and not _assignment_column(header):
                 raise SnapshotError(f"line {number}: this table holds no owners; add --verbose to --members")
+            if "PARTITION" in header and "TOPIC" not in header:
+                raise SnapshotError(f"line {number}: a table with PARTITION and without TOPIC; give it as the tool printed it")
         elif header and not line.startswith(("Consumer group ", "Warning:", "Error:")):
             yield number, _cells(number, line, header, starts)
 
@@ -111,6 +114,8 @@ def _read_row(seen: _Seen, row: dict[str, str]) -> None:
     if row["TOPIC"] in _NONE or row["PARTITION"] in _NONE:
         return
     at = (row["TOPIC"], int(row["PARTITION"]))
+    if at[1] < 0:
+        raise ValueError(f"partition {at[1]} of {at[0]}; a partition is at least 0")
     seen.owners[at] = owner
     if row.get("LAG", "-") not in _NONE:
         seen.lag[at] = max(int(row["LAG"]), 0)
@@ -140,5 +145,8 @@ def _group(name: str, seen: _Seen) -> Group:
         if owner is not None:
             owned[owner].setdefault(topic, []).append(partition)
     members = [Member(member, subscribed, owned[member], 0, instance) for member, instance in seen.members.items()]
-    lag = {topic: [seen.lag.get((topic, at), 0) for at in range(count)] for topic, count in topics.items()}
-    return Group(topics, members, lag if seen.lag else None, name or None)
+    check_topics({topic: Topic(count) for topic, count in topics.items()})  # before anything is as long as a number says
+    lag = {topic: [0] * count for topic, count in topics.items()} if seen.lag else {}
+    for (topic, partition), behind in seen.lag.items():
+        lag[topic][partition] = behind
+    return Group(topics, members, lag or None, name or None)

@@ -59,7 +59,7 @@ def read_request(line: str | bytes) -> LeadRequest:
     try:
         raw = _DECODER.decode(line)
     except UNREADABLE as error:
-        raise SnapshotError(f"request: {error}") from None
+        raise SnapshotError(f"request: {' '.join(str(error).split())}") from None  # it quotes names, line ends and all
     topics = {
         name: Topic(known.partitions, known.racks) if isinstance(known, _Topic) else Topic(known)
         for name, known in raw.topics.items()
