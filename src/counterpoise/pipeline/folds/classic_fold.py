@@ -143,8 +143,9 @@ class ClassicFold:
 
     def _rebalanced(self, row: Row) -> dict[str, Any]:
         members = row["members"]
-        code = self._code_members(members)
-        number = [code[identity(member)] for member in members]
+        names = list(map(identity, members))
+        code = self._code_members(names)
+        number = [code[name] for name in names]
         now = owners_of((at, member["assigned"] or ()) for at, member in zip(number, members, strict=True))
         claimed = owners_of((at, member["owned"] or ()) for at, member in zip(number, members, strict=True))
         subscribed = {topic for member in members for topic in member["topics"] or ()}
@@ -179,10 +180,10 @@ class ClassicFold:
             topic: array for topic, array in claimed.items() if topic in subscribed and len(array) <= self._sizes.get(topic, 0)
         }
 
-    def _code_members(self, members: list[Row]) -> dict[str, int]:
-        keep = {identity(member) for member in self._members} | {identity(member) for member in members}
-        for name in sorted(keep):
-            self._codes.setdefault(name, len(self._codes))
+    def _code_members(self, names: list[str]) -> dict[str, int]:
+        new = {*map(identity, self._members), *names} - self._codes.keys()
+        for name in sorted(new):
+            self._codes[name] = len(self._codes)
         return self._codes
 
     def _moves(self, now: Owners, number: list[int]) -> tuple[int, int]:
