@@ -19,7 +19,7 @@ from counterpoise.laws import verify
 from counterpoise.model.problem import UNOWNED
 from counterpoise.planning.assign import assign
 from counterpoise.planning.compare import compare
-from counterpoise.snapshot import Group, Member, Topic
+from counterpoise.snapshot import Group, Member, Topic, read_assignment
 from counterpoise.snapshot.json_form import read_groups
 
 EXAMPLE = """{"topics": {"t1": 10, "t2": {"partitions": 2, "racks": [["a","b"],["b","c"]]}},
@@ -124,6 +124,22 @@ def test_nothing_is_rounded_or_converted(build: Callable[[], object], message: s
 def test_text_is_no_group(call: Callable[[Any, str], object]) -> None:
     with pytest.raises(SnapshotError, match=r"^group: a Group is wanted, not str; Group\.from_json reads"):
         call(EXAMPLE, "sticky")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "plan: Expected `object`, got `array`; a plan is"),
+        ('{"a": {"t": [0]}, "b": 3}', "plan.b: Expected `object`, got `int`; a plan is"),
+        ('{"a": {"t": [0], "u": 1}}', "plan.a.u: Expected `array`, got `int`; a plan is"),
+        ('{"a": {"t": [0, 1.5]}}', "plan.a.t[1]: Expected `int`, got `float`; a plan is"),
+        ('{"strategy": "x", "target": {"a": {"t": ["0"]}}}', "plan.a.t[0]: Expected `int`, got `str`; a plan is"),
+    ],
+)
+def test_a_wrong_plan_names_the_path(text: str, message: str) -> None:
+    with pytest.raises(SnapshotError) as caught:
+        read_assignment(text)
+    assert str(caught.value).startswith(message)
 
 
 def test_text_that_is_not_json_is_one_clear_error() -> None:

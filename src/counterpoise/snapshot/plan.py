@@ -218,5 +218,26 @@ def assignment_in(value: Any) -> dict[str, dict[str, list[int]]]:
     """The same from what was JSON: ``{member: {topic: [partitions]}}``, or one clear error."""
     try:
         return msgspec.convert(value, dict[str, dict[str, list[int]]])
+    except msgspec.ValidationError:
+        raise SnapshotError(f"{_fault(value)}; {A_PLAN}") from None
+
+
+_LEVELS: tuple[Any, ...] = (dict[str, dict[str, list[int]]], dict[str, list[int]], list[int])
+
+
+def _fault(value: Any, path: str = "plan", level: int = 0) -> str:
+    """What is wrong where; msgspec tells no keys."""
+    if level < 2 and isinstance(value, Mapping):
+        for name, part in value.items():
+            if _misfit(part, _LEVELS[level + 1]):
+                return _fault(part, f"{path}.{name}", level + 1)
+    what, _, at = _misfit(value, _LEVELS[level]).partition(" - at `$")
+    return f"{path}{at.rstrip('`')}: {what}"
+
+
+def _misfit(value: Any, kind: Any) -> str:
+    try:
+        msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise SnapshotError(f"plan: {error}; {A_PLAN}") from None
+        return str(error)
+    return ""
