@@ -50,6 +50,11 @@ def test_a_gap_in_generations_is_a_failed_rebalance() -> None:
     assert [step.get("missed_generations") for step in seen[1:]] == [0, 2]
 
 
+def test_a_generation_written_again_without_members_or_with_them_is_no_failed_one() -> None:
+    seen = steps(created(), generation(1, member("a-1", ALL)), generation(2), generation(2), generation(2, member("a-1", ALL)))
+    assert [step.get("missed_generations") for step in seen[1:]] == [0, 0, 0, 0]
+
+
 def test_history_cut_off_by_compaction_is_said_to_be_incomplete() -> None:
     seen = steps(generation(17, member("a-1", ALL)), generation(18, member("a-1", ALL)))
     assert [(step["complete"], step["missed_generations"]) for step in seen] == [(False, None), (True, 0)]

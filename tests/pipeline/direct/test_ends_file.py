@@ -39,10 +39,13 @@ def micros(instant: int) -> int:
 
 
 def samples(seed: int, instants: range) -> pa.Table:
-    """Topics of several logs: one that never shrinks, one that is made anew, with more logs or fewer, and one that comes late."""
+    """Topics of several logs: one that never shrinks, one that is made anew, with more logs or fewer, and one that comes late.
+
+    One log has a number that no broker gives; it is kept like the others, and no commit asks for it.
+    """
     rng = np.random.default_rng(seed)
     rows = []
-    ends = {("still", one): 5 * one for one in range(3)} | {("anew", one): 100 for one in range(4)}
+    ends = {("still", one): 5 * one + 5 for one in range(-1, 2)} | {("anew", one): 100 for one in range(4)}
     for instant in instants:
         if instant == 9:
             ends |= {("late", 0): 7, ("late", 1): 0}

@@ -194,7 +194,7 @@ class ClassicFold:
     def _missed(self, generation: int) -> int | None:
         if self._generation is None:
             return 0 if generation <= 1 else None
-        return generation - self._generation - 1
+        return max(generation - self._generation - 1, 0)  # the same one may be written again
 
     def _common(self, kind: str, cause: str) -> dict[str, Any]:
         empty: dict[str, Any] = {"joined": [], "left": [], "restarted": [], "assignment": [], "detail": ""}

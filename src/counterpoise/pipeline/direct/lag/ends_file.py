@@ -134,10 +134,12 @@ class _Adding:
     def add(self, table: pa.Table) -> None:
         """Rows of ``topic, partition, log_start, log_end, us``."""
         topic = table["topic"].combine_chunks()
-        code = topic.indices.to_numpy().astype(np.int64) << 32 | table["partition"].to_numpy()
+        code = (topic.indices.to_numpy().astype(np.int64) << 32) + table["partition"].to_numpy()
         different, of_row = np.unique(code, return_inverse=True)
         names = topic.dictionary.to_pylist()
-        log = np.array([self._number[names[one >> 32], one & 0xFFFFFFFF] for one in different.tolist()], np.int64)[of_row]
+        topic_of, partition_of = different + (1 << 31) >> 32, (different + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
+        logs = zip(map(names.__getitem__, topic_of.tolist()), partition_of.tolist(), strict=True)
+        log = np.array([self._number[one] for one in logs], np.int64)[of_row]
         told = np.stack([table[name].to_numpy() for name in ("us", "log_start", "log_end")], axis=1)
         order = np.lexsort((told[:, TIME], log))
         log, told = log[order], told[order]
