@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType, TimestampType
 
 from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
 from counterpoise.pipeline.direct.files.marked_file import Marked
+from counterpoise.pipeline.direct.files.places import refuse_twice
 from counterpoise.pipeline.direct.groups.rest import mark_others, split_off
 from counterpoise.pipeline.direct.groups.stop_rows import STOPS
 from counterpoise.pipeline.direct.judging import COUNTS, OfCluster, Sampled, judge_buckets
@@ -121,6 +122,7 @@ class Direct:
                 samples = meanwhile.submit(lambda: self._sampled)
                 found = work_on(self._spark, len(pieces), lambda number: mark_others(pieces[number], folder))
                 samples.result()
+            refuse_twice(pieces, [about["spans"] for about in found])
             marked = self._by_cluster(found, "marks")
         else:
             marked = {name: [file for file, _ in files] for name, files in self._rests.items()}

@@ -17,8 +17,10 @@ from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile, marked_batches, marked_parts
 from counterpoise.pipeline.direct.files.one_file import OneFile
+from counterpoise.pipeline.direct.files.places import Spans
 from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, are_commits, plain, raw_batches
 from counterpoise.pipeline.direct.tasks import Piece
+from counterpoise.pipeline.records.place import PLACE
 
 __all__ = ["REST_SCHEMA", "Kind", "Split", "group_of", "in_log_order", "keys_and_times", "mark_others", "marks_in", "split_off"]
 
@@ -61,19 +63,22 @@ def split_off(piece: Piece, folder: str) -> dict[str, Any]:
 
 
 def mark_others(piece: Piece, folder: str) -> dict[str, Any]:
-    """Write keys, offsets and times of the records of a piece that are no commits to a file, if there are any; tell its name.
+    """Write keys, offsets and times of the records of a piece that are no commits to a file; tell its name, if there are any,
+    and the spans of all records' offsets.
 
     Notes
     -----
     Values, which are most of what there is to read, are left alone.
     """
+    spans = Spans()
     with OneFile(folder, "marks", _MARKS) as out:
-        for batch in raw_batches(piece, _MARKS.names):
+        for batch in raw_batches(piece, ("key", *PLACE)):
+            spans.add(batch)
             others = np.flatnonzero(~are_commits(batch.column("key")))
             if len(others):
                 found = batch.take(pa.array(others))
                 out.write(pa.table([found.column(field.name).cast(field.type) for field in _MARKS], schema=_MARKS))
-    return {"marks": out.file}
+    return {"marks": out.file, "spans": spans.told}
 
 
 def _has_others(piece: Piece) -> bool:
