@@ -13,24 +13,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpoise.model.problem import UNOWNED, Int32
 from counterpoise.solver.equal_small import SMALL
+from counterpoise.solver.lag.anneal import annealed
 from counterpoise.solver.lag.desk import Desk, Index, exact_sums
 from counterpoise.solver.lag.giants import with_giants_dealt_anew
+from counterpoise.solver.lag.noise import splitmix
 
 LARGE = 5_000
 """In groups of more partitions there is more to choose from, and plans are near the proven minimum without this."""
 STEPS_PER_MOVE, STEPS_AT_MOST = 1_000, 60_000
 _SQUARE = 64
 """In groups of fewer than 2,000 partitions one step at most for so many pairs of them: there is less to choose from."""
+ANNEALED = 1_500
+"""In groups of fewer partitions annealing in batches takes longer than the walk for as much."""
+BATCHES_PER_MOVE, BATCHES_AT_MOST, _SQUARE_OF_BATCHES = 12, 500, 8_000
+_AFTER = 2
+"""After annealing the walk is so many times shorter."""
 _PHASES = 10
 _FIRST = 5
 """In the first phase a step that costs a move is taken once in 2**5 times, in each later one half as often as before."""
 _HOME, _ELSEWHERE = 2**31, int(0.95 * 2**32)
 """Of 2**32 steps so many go to the partition's home, up to so many to where another one that moved is, the others anywhere."""
-_ODD, _MIX_1, _MIX_2 = (np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 _NUMBERS = 3
 
 __all__ = ["LARGE", "STEPS_AT_MOST", "STEPS_PER_MOVE", "fewer_moves", "moves_of", "surely_moved"]
@@ -52,8 +57,13 @@ def fewer_moves(desk: Desk) -> Int32:
     for rival in with_giants_dealt_anew(desk):
         if moves_of(rival) < moves:
             desk, moves = rival, moves_of(rival)
+    square = len(desk.owner) ** 2
+    steps = min(STEPS_PER_MOVE * moves, STEPS_AT_MOST, square // _SQUARE)
+    if len(desk.owner) >= ANNEALED:
+        batches = min(BATCHES_PER_MOVE * moves, BATCHES_AT_MOST, square // _SQUARE_OF_BATCHES)
+        desk, steps = annealed(desk, least, batches), steps // _AFTER
     walk = _Walk(desk, least)
-    walk.go(min(STEPS_PER_MOVE * moves, STEPS_AT_MOST, len(desk.owner) ** 2 // _SQUARE))
+    walk.go(steps)
     return np.array(walk.best, np.int32)
 
 
@@ -189,11 +199,5 @@ def _price(home: int, owner: int, taker: int) -> int:
 
 def _draw(phase: int, steps: int) -> Iterator[tuple[int, ...]]:
     """Six numbers below 2**32 for each step, always the same (splitmix64)."""
-    drawn: npt.NDArray[np.uint64] = np.arange(1, _NUMBERS * steps + 1, dtype=np.uint64) + np.uint64(phase << 32)
-    drawn *= _ODD
-    for shift, factor in ((30, _MIX_1), (27, _MIX_2)):
-        drawn ^= drawn >> np.uint64(shift)
-        drawn *= factor
-    drawn ^= drawn >> np.uint64(31)
-    halves = np.concatenate((drawn >> np.uint64(32), drawn & np.uint64(2**32 - 1)))
+    halves = splitmix(phase << 32, _NUMBERS * steps)
     return zip(*halves.reshape(2 * _NUMBERS, steps).tolist(), strict=True)
