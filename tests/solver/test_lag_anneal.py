@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
 from benchmarks.lag import group
 
-from counterpoise.assignors import assignor
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.lag import anneal, fewer, noise
 from counterpoise.solver.lag.desk import Desk, Index
@@ -16,13 +16,14 @@ from tests.solver.test_lag_fewer import loads, moves, planned
 from tests.strategies import random_problem, subscribers_of
 
 
+@cache
 def drifted() -> Problem:
-    """A hundred members of which each reads half of ten topics at random; lags have changed by a fifth, five times."""
-    rng, plan = np.random.default_rng(3), assignor("lag-sticky", tolerance=0.02)
+    """A hundred members of which each reads half of ten topics at random; lags have changed by a fifth, eight times."""
+    rng = np.random.default_rng(3)
     problem = group("random", 10, 200, 100, rng.lognormal(10, 1, 2000).astype(np.int64), rng)
-    for _ in range(5):
+    for _ in range(8):
         lag = (np.asarray(problem.lag) * rng.uniform(0.8, 1.2, 2000)).astype(np.int64)
-        problem = problem.replace(previous_owner=plan(problem), lag=lag)
+        problem = problem.replace(previous_owner=planned(problem, Fraction(1, 50)).owner, lag=lag)
     return problem
 
 
@@ -38,7 +39,7 @@ def test_where_much_must_move_fewer_partitions_do_than_the_repair_or_the_walk_mo
     walk.go(15_000)
     found = anneal.annealed(desk, 0, 300)
     assert desk.owner.tolist() == before.tolist()
-    assert moves(problem, found.owner) < 0.95 * moves(problem, before)
+    assert moves(problem, found.owner) < 0.9 * moves(problem, before)
     assert moves(problem, found.owner) < moves(problem, np.array(walk.best, np.int32))
     assert found.load.tolist() == loads(found.owner, np.asarray(problem.lag), 100).tolist()
     assert (found.load <= desk.limit).all()

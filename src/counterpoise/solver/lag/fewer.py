@@ -28,8 +28,8 @@ _SQUARE = 64
 """In groups of fewer than 2,000 partitions one step at most for so many pairs of them: there is less to choose from."""
 ANNEALED = 1_500
 """In groups of fewer partitions annealing in batches takes longer than the walk for as much."""
-BATCHES_PER_MOVE, BATCHES_AT_MOST, _SQUARE_OF_BATCHES = 12, 500, 8_000
-_AFTER = 2
+BATCHES_PER_MOVE, BATCHES_AT_MOST, _SQUARE_OF_BATCHES = 12, 400, 8_000
+_AFTER = 3
 """After annealing the walk is so many times shorter."""
 _PHASES = 10
 _FIRST = 5

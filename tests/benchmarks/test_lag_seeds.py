@@ -1,0 +1,31 @@
+"""Drift by seed: each cell of the table is a run of its own, from its seed alone."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks import lag
+
+
+def test_a_run_is_drawn_from_its_seed_and_moves_no_less_than_the_minimum() -> None:
+    """Five rebalances of two seeds; the same again gives the same."""
+    one, other = (lag.drift_of(seed, 200, "four sets", 0.05, 5) for seed in (3, 4))
+    assert one[0] >= one[1] > 0
+    assert other[0] >= other[1] > 0
+    assert lag.drift_of(3, 200, "four sets", 0.05, 5) == one != other
+
+
+def test_the_table_has_a_row_for_each_kind_of_group_and_a_column_for_each_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moves, minimum and ratio; where nothing need move the ratio is that to one."""
+    asked: list[tuple[object, ...]] = []
+
+    def drift_of(*run: object) -> tuple[int, int]:
+        asked.append(run)
+        return (1200, 1000) if run[0] == 7 else (0, 0)
+
+    monkeypatch.setattr(lag, "drift_of", drift_of)
+    rows = list(lag.drift_by_seed([7, 8], 50))
+    assert rows[0] == "| partitions, subscriptions, tolerance | seed 7 | seed 8 |"
+    assert rows[2] == "| 2,000, equal, 2% | 1,200 to 1,000: 1.20 | 0 to 0: 0.00 |"
+    assert len(rows) == 2 + 12
+    assert len(set(asked)) == 24
+    assert asked[0] == (7, 200, "equal", 0.02, 50)
