@@ -118,6 +118,9 @@ def test_only_groups_of_some_size_are_annealed_and_it_ends_when_moves_are_few_en
     fewer.fewer_moves(desk)
     monkeypatch.setattr(fewer, "ANNEALED", 2001)
     fewer.fewer_moves(desk)
+    monkeypatch.setattr(fewer, "ANNEALED", 2000)
+    monkeypatch.setattr(fewer, "_EVEN", 1)  # counts are 20 and 21, and one member reads nothing
+    fewer.fewer_moves(desk)
     assert len(called) == 1
     assert 0 < called[0] <= fewer.BATCHES_AT_MOST
 

@@ -29,6 +29,8 @@ _SQUARE = 64
 ANNEALED = 1_500
 """In groups of fewer partitions annealing in batches takes longer than the walk for as much."""
 BATCHES_PER_MOVE, BATCHES_AT_MOST, _SQUARE_OF_BATCHES = 12, 400, 8_000
+_EVEN = 4
+"""Where somebody has so many times as much as most there is no annealing: its tables have room for that many for everybody."""
 _AFTER = 3
 """After annealing the walk is so many times shorter."""
 _PHASES = 10
@@ -59,7 +61,7 @@ def fewer_moves(desk: Desk) -> Int32:
             desk, moves = rival, moves_of(rival)
     square = len(desk.owner) ** 2
     steps = min(STEPS_PER_MOVE * moves, STEPS_AT_MOST, square // _SQUARE)
-    if len(desk.owner) >= ANNEALED:
+    if len(desk.owner) >= ANNEALED and len(desk.load) * int(desk.count.max()) <= _EVEN * len(desk.owner):
         batches = min(BATCHES_PER_MOVE * moves, BATCHES_AT_MOST, square // _SQUARE_OF_BATCHES)
         desk, steps = annealed(desk, least, batches), steps // _AFTER
     walk = _Walk(desk, least)
