@@ -27,6 +27,7 @@ from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, lag_rows
 from counterpoise.pipeline.direct.lag.lives import Lives
 from counterpoise.pipeline.direct.lag.mapped_lives import lives_in
 from counterpoise.pipeline.direct.report.reporting import PARTS
+from counterpoise.pipeline.direct.tasks import give_back
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
 __all__ = ["COUNTS", "OfCluster", "Sampled", "counts_of", "judge_buckets", "parts_of"]
@@ -117,6 +118,7 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
         HandedOn(of.folder) as handed,
     ):
         for number in buckets:
+            give_back()  # or each bucket finds a heap that the one before has torn, and makes it larger
             folded = folding.fold(in_log_order(of.rest, number), handed.of_bucket(number))
             handed.settle(number)
             width = None if of.sampled is None else of.sampled.width

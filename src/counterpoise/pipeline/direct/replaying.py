@@ -19,6 +19,7 @@ from counterpoise.pipeline.direct.groups.handed_on import handed_on
 from counterpoise.pipeline.direct.lag.asked_lag import LagKnown
 from counterpoise.pipeline.direct.report.report_files import GROUPS_AT_ONCE, ReportFiles
 from counterpoise.pipeline.direct.report.strategy_sums import SLIM, StrategySums, strategies_of_groups
+from counterpoise.pipeline.direct.tasks import give_back
 from counterpoise.pipeline.folds.replay_fold import Replay, replays_of_group
 from counterpoise.pipeline.folds.replay_memo import Plans
 from counterpoise.pipeline.records.arrow_types import arrow_schema
@@ -73,6 +74,7 @@ def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
         ReportFiles(of.folder, of.name, of.until, of.end) as report,
     ):
         for number in buckets:
+            give_back()  # as in `judge_buckets`
             slim = [_SLIM.empty_table()]
             for batch in in_batches((of.name, one) for one in _of_bucket(of, number)):
                 for rows, schema in ((replays, _REPLAYS), (metrics, _METRICS)):

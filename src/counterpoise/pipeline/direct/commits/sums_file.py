@@ -34,7 +34,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-_HELD = 100_000
+_HELD = 50_000
 """So many rows a task holds before it writes them: memory does not grow with the capture."""
 
 
