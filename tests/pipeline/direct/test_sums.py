@@ -15,7 +15,8 @@ from counterpoise.pipeline.direct.commits import sums_file
 from counterpoise.pipeline.direct.commits.decoding import marks_of
 from counterpoise.pipeline.direct.commits.key_book import KeyBook
 from counterpoise.pipeline.direct.commits.sums import NEVER, Marks, Sums, joined, mark_counts, summed
-from counterpoise.pipeline.direct.commits.sums_file import BUCKETS, SumsWriter, read_bucket
+from counterpoise.pipeline.direct.commits.sums_file import BUCKETS, SumsWriter, bucket_parts, read_bucket
+from counterpoise.pipeline.direct.files.marked_file import MarkedFile
 from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA, span_of
 from counterpoise.pipeline.direct.lag.lives import last_at
 from counterpoise.pipeline.direct.tasks import Piece
@@ -174,3 +175,16 @@ def test_marks_outside_a_piece_are_not_held(tmp_path: Path) -> None:
     assert np.diff(found[3:]).tolist() == np.diff(before[3:]).tolist() == [1]
     pq.write_table(pa.table(raw), tmp_path / "none.parquet", write_statistics=False)
     assert span_of(Piece("c", ((str(tmp_path / "none.parquet"), (0,)),))) is None
+
+
+def test_small_parts_of_a_bucket_come_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is dealt over hundreds of files' parts when a bucket is large: there must be few of them, and no row may be lost."""
+    monkeypatch.setattr(sums_file, "_HELD", 30)
+    empty = read_bucket((), 0)
+    one = pa.table([pa.nulls(1, field.type) for field in empty.schema], schema=empty.schema)
+    with MarkedFile(str(tmp_path), "sums", empty.schema) as out:
+        for at in range(40):
+            out.write(pa.concat_tables([one] * 5), at % 2)
+    assert out.file is not None
+    assert [len(part) for part in bucket_parts([(out.file, out.marks)], 1)] == [30, 30, 30, 10]
+    assert [len(part) for part in bucket_parts([(out.file, out.marks)], 2)] == []

@@ -19,7 +19,7 @@ from counterpoise.wire.offsets_topic.keys import RecordType
 __all__ = ["KeyBook", "group_bytes"]
 
 _AFTER_COMMITS = pa.scalar(b"\x00\x02", pa.binary())
-_MOST = 80_000
+_MOST = 200_000
 """Keys that are known at most (some 60 bytes each): memory does not grow with the capture."""
 
 

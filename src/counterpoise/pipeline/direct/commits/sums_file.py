@@ -156,8 +156,15 @@ def read_bucket(files: Marked, bucket: int) -> pa.Table:
 
 
 def bucket_parts(files: Marked, bucket: int) -> Iterator[pa.Table]:
-    """The same, as much at a time as a task that decodes held at once."""
-    return (pa.Table.from_batches([part]) for part in marked_batches(files, bucket))
+    """The same, about as much at a time as a task that decodes held at once: parts of files are small, and there are many."""
+    held: list[pa.RecordBatch] = []
+    for part in marked_batches(files, bucket):
+        held.append(part)
+        if sum(one.num_rows for one in held) >= _HELD:
+            yield pa.Table.from_batches(held).combine_chunks()
+            held = []
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()
 
 
 def rows_of_bucket(files: Marked, bucket: int) -> int:
