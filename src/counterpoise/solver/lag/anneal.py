@@ -49,9 +49,9 @@ def annealed(desk: Desk, least: int, batches: int) -> Desk:
         Array steps. Each looks at a few thousand exchanges.
     """
     crowd = _Crowd(desk)
-    best, fewest = desk, len(crowd.moved())
-    look = {int(part * batches) - 1 for part in _REPAIRED}
     moved = crowd.moved()
+    best, fewest = desk, len(moved)
+    look = {int(part * batches) - 1 for part in _REPAIRED}
     for batch in range(batches):
         crowd.step(_KINDS[batch % len(_KINDS)], moved, batch / batches)
         moved = crowd.moved()
@@ -65,7 +65,7 @@ def annealed(desk: Desk, least: int, batches: int) -> Desk:
         found = crowd.on_desk()
         if not within:
             repair(found, relays=False)
-        moves = int(np.count_nonzero((found.previous != UNOWNED) & (found.owner != found.previous)))
+        moves = len(found.moved())
         if moves < fewest and not found.excess():
             best, fewest = found, moves
             if fewest <= least:

@@ -229,6 +229,10 @@ class Desk:
         waiting: Index = self.by_weight if free.all() else self.by_weight[free[self.by_weight]]
         return waiting
 
+    def moved(self) -> Index:
+        """The partitions that change hands though they could stay, in order."""
+        return np.flatnonzero((self.previous != UNOWNED) & (self.owner != self.previous))
+
     def weights_of(self, partitions: Index) -> Int64:
         """Their lag; of all partitions, heaviest first, it is known already."""
         return self.falling if partitions is self.by_weight else self.weight[partitions]

@@ -17,7 +17,7 @@ import numpy as np
 from counterpoise.model.problem import UNOWNED, Int32
 from counterpoise.solver.equal_small import SMALL
 from counterpoise.solver.lag.anneal import annealed
-from counterpoise.solver.lag.desk import Desk, Index, exact_sums
+from counterpoise.solver.lag.desk import Desk, exact_sums
 from counterpoise.solver.lag.giants import with_giants_dealt_anew
 from counterpoise.solver.lag.noise import splitmix
 
@@ -71,12 +71,7 @@ def fewer_moves(desk: Desk) -> Int32:
 
 def moves_of(desk: Desk) -> int:
     """How many partitions change hands that could stay."""
-    return len(_moved(desk))
-
-
-def _moved(desk: Desk) -> Index:
-    """The partitions that change hands, in order."""
-    return np.flatnonzero((desk.previous != UNOWNED) & (desk.owner != desk.previous))
+    return len(desk.moved())
 
 
 def surely_moved(desk: Desk) -> int:
@@ -123,7 +118,7 @@ class _Walk:
         self.least_count, self.most_count = desk.least.tolist(), desk.most.tolist()
         held = [(mine.tolist(), desk.weight[mine].tolist()) for _, mine in desk.holdings(np.arange(len(desk.load)))]
         self.items, self.weights = [items for items, _ in held], [weights for _, weights in held]
-        self.moved = _moved(desk).tolist()
+        self.moved = desk.moved().tolist()
         self.rank = {partition: at for at, partition in enumerate(self.moved)}
 
     def go(self, steps: int) -> None:

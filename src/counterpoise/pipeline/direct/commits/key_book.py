@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int32
+from counterpoise.pipeline.direct.files.reading import are_commits
 from counterpoise.pipeline.records.commits import binary_column, strings
 from counterpoise.wire.offsets_topic import Fault
 from counterpoise.wire.offsets_topic.batch_keys import KeyColumns, decode_keys
@@ -18,7 +18,6 @@ from counterpoise.wire.offsets_topic.keys import RecordType
 
 __all__ = ["KeyBook", "group_bytes"]
 
-_AFTER_COMMITS = pa.scalar(b"\x00\x02", pa.binary())
 _MOST = 200_000
 """Keys that are known at most (some 60 bytes each): memory does not grow with the capture."""
 
@@ -103,7 +102,7 @@ class KeyBook:
         of = {name: _joined(getattr(self.columns, name), getattr(new, name)) for name in ("record_type", "fault", "partition")}
         gone = np.broadcast_to(np.int64(0), len(self) + len(raw))  # names lie in the bytes of this batch alone
         self.columns = KeyColumns(**of, group_start=gone, group_length=gone, topic_start=gone, topic_length=gone)
-        self.commit = _joined(self.commit, pc.less(raw, _AFTER_COMMITS).to_numpy(zero_copy_only=False))
+        self.commit = _joined(self.commit, are_commits(raw))
         self.group, self.topic = _joined(self.group, group), _joined(self.topic, topic)
         self.mark = _joined(self.mark, np.array([*self._mark_of_group, -1], np.int64)[group])
 

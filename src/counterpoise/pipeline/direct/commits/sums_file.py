@@ -33,7 +33,6 @@ _SCHEMA = pa.schema(
         *((name, pa.int64()) for name in _NUMBERS),
     ]
 )
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _HELD = 50_000
 """So many rows a task holds before it writes them: memory does not grow with the capture."""
 
@@ -42,7 +41,7 @@ class SumsWriter:
     """The sums of one task; their keys are codes of its `KeyBook`, which is cleared after a `flush` alone."""
 
     def __init__(self, folder: str, book: KeyBook) -> None:
-        self._out, self._book, self._held = MarkedFile(folder, "sums", _SCHEMA, _COMPRESSED), book, _Held()
+        self._out, self._book, self._held = MarkedFile(folder, "sums", _SCHEMA, "lz4"), book, _Held()
         self._clear()
 
     def _clear(self) -> None:

@@ -18,6 +18,14 @@ Marked = Sequence[tuple[str, Sequence[int]]]
 class MarkedFile:
     """A file made when there is a row.
 
+    Parameters
+    ----------
+    folder, kind : str
+        Where, and of what.
+    schema : pyarrow.Schema
+    compression : str, optional
+        As Arrow's own format has it: "lz4" or "zstd"; default: none.
+
     Attributes
     ----------
     file : str, optional
@@ -26,11 +34,9 @@ class MarkedFile:
         Of each of its parts.
     """
 
-    _options: pa.ipc.IpcWriteOptions | None = None
-
-    def __init__(self, folder: str, kind: str, schema: pa.Schema, options: pa.ipc.IpcWriteOptions | None = None) -> None:
+    def __init__(self, folder: str, kind: str, schema: pa.Schema, compression: str | None = None) -> None:
         self._folder, self._kind, self._schema = folder, kind, schema
-        self._options = options or self._options
+        self._options = None if compression is None else pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
         self._writer: Any = None
         self.file: str | None = None
         self.marks: list[int] = []

@@ -22,17 +22,28 @@ from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, are_comm
 from counterpoise.pipeline.direct.tasks import Piece
 from counterpoise.pipeline.records.place import PLACE
 
-__all__ = ["REST_SCHEMA", "Kind", "Split", "group_of", "in_log_order", "keys_and_times", "mark_others", "marks_in", "split_off"]
+__all__ = [
+    "MARKS",
+    "REST_SCHEMA",
+    "Kind",
+    "Split",
+    "group_of",
+    "in_log_order",
+    "keys_and_times",
+    "mark_others",
+    "marks_in",
+    "split_off",
+]
 
 REST_SCHEMA = RAW_SCHEMA.append(pa.field("size", pa.int32()))
 """`RAW_SCHEMA`, and the bytes of a record: how many of them may be held at once is known before they are read."""
-_MARKS = pa.schema([RAW_SCHEMA.field(name) for name in ("key", "offset", "timestamp")])
+MARKS = pa.schema([RAW_SCHEMA.field(name) for name in ("key", "offset", "timestamp")])
+"""What divides sums: whose record it is, and where and when it was."""
 _PLACES = ("key", "partition", "offset", "size")
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _HELD = 3 << 20
 """So many bytes of records a task holds before it writes them, a part per bucket."""
 _AT_ONCE, _CACHED = 2 << 20, 8 << 20
-"""So many are read back at a time, and so many of row groups that were read may be kept for when they are asked for again."""
+"""So many are read back at a time, and so many of parts that were read may be kept for when they are asked for again."""
 Kind = tuple[int | None, int, int, int | None, int | None]
 """Of the records of one type: the type (null: too short a key), number, deletions, first and last time (microseconds)."""
 
@@ -71,13 +82,13 @@ def mark_others(piece: Piece, folder: str) -> dict[str, Any]:
     Values, which are most of what there is to read, are left alone.
     """
     spans = Spans()
-    with OneFile(folder, "marks", _MARKS) as out:
+    with OneFile(folder, "marks", MARKS) as out:
         for batch in raw_batches(piece, ("key", *PLACE)):
             spans.add(batch)
             others = np.flatnonzero(~are_commits(batch.column("key")))
             if len(others):
                 found = batch.take(pa.array(others))
-                out.write(pa.table([found.column(field.name).cast(field.type) for field in _MARKS], schema=_MARKS))
+                out.write(pa.table([found.column(field.name).cast(field.type) for field in MARKS], schema=MARKS))
     return {"marks": out.file, "spans": spans.told}
 
 
@@ -101,7 +112,7 @@ class Split:
     """Where a task puts the records that are no commits, and counts them by type; some megabytes of them are held."""
 
     def __init__(self, folder: str) -> None:
-        self._out = MarkedFile(folder, "rest", REST_SCHEMA, _COMPRESSED)
+        self._out = MarkedFile(folder, "rest", REST_SCHEMA, "zstd")
         self._kinds: dict[int | None, Kind] = {}
         self._parts: list[pa.RecordBatch] = []
         self._bytes = 0
@@ -156,7 +167,7 @@ def keys_and_times(files: Marked, bucket: int) -> Iterator[pa.RecordBatch]:
 def marks_in(files: Marked) -> Iterator[pa.RecordBatch]:
     """What `mark_others` writes, of all records in files of `Split`."""
     for file, marks in files:
-        yield from marked_parts(file, range(len(marks)), _columns(*_MARKS.names))
+        yield from marked_parts(file, range(len(marks)), _columns(*MARKS.names))
 
 
 def in_log_order(files: Marked, bucket: int) -> Iterator[pa.RecordBatch]:

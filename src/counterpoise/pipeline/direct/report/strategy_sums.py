@@ -17,7 +17,7 @@ __all__ = ["SLIM", "StrategySums", "added", "mean_of", "strategies_of_groups"]
 SLIM = (
     *("group_id", "incarnation", "generation", "log_offset", "strategy", "mode", "declared", "leader_library", "n_partitions"),
     *("spread", "kip54_score", "max_topic_spread", "moved", "min_moves", "revoked", "max_member_lag", "makespan_ratio"),
-    *("lag_unknown", "unassigned", "balanced", "matches_observed", "log_ts", "protocol_kind"),
+    *("lag_unknown", "unassigned", "balanced", "matches_observed", "log_ts", "protocol_kind", "n_skewed_topics", "skewed_topics"),
 )
 """The columns of `metrics` that are summed up."""
 _MILLION = 1_000_000
@@ -97,6 +97,8 @@ def _latest(seen: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "spread_now": last["spread"],
         "spread_peak": max(row["spread"] for row in seen),
         "topic_spread_now": last["max_topic_spread"],
+        "n_skewed_topics": last["n_skewed_topics"],
+        "skewed_topics": last["skewed_topics"],
         "observed_moved": sum(row["moved"] for row in seen),
         "observed_revoked": sum(row["revoked"] for row in seen),
         "needless_moves": sum(excess),

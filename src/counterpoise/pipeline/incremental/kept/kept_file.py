@@ -19,9 +19,6 @@ from counterpoise.pipeline.direct.tasks import scratch
 
 __all__ = ["Kept", "KeptFile", "StatesFile", "kept_rows", "kept_states"]
 
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-"""A seventh of the size, for some 3 ms of a processor more per megabyte, written and read back."""
-
 
 @dataclass(frozen=True)
 class Kept:
@@ -65,7 +62,9 @@ class Kept:
 class KeptFile(MarkedFile):
     """Arrow's own format, compressed: every audit reads and writes all of it, in small parts."""
 
-    _options = _COMPRESSED
+    def __init__(self, folder: str, kind: str, schema: pa.Schema) -> None:
+        # A seventh of the size, for some 3 ms of a processor more per megabyte, written and read back.
+        super().__init__(folder, kind, schema, "zstd")
 
     @property
     def told(self) -> list[list[object]]:

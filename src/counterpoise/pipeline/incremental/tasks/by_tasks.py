@@ -16,7 +16,7 @@ from counterpoise.pipeline.direct.commits.decoding import Wanted
 from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
 from counterpoise.pipeline.direct.direct import Direct
 from counterpoise.pipeline.direct.files.marked_file import Marked
-from counterpoise.pipeline.direct.groups.rest import marks_in
+from counterpoise.pipeline.direct.groups.rest import MARKS, marks_in
 from counterpoise.pipeline.direct.tasks import Stretch, scratch, work_on
 from counterpoise.pipeline.incremental.kept.kept_file import Kept
 from counterpoise.pipeline.incremental.kept.kept_places import save_places
@@ -36,7 +36,6 @@ __all__ = ["ByTasks", "Places"]
 _BYTES_AT_ONCE = 2 << 20
 """Of files that are read back: what the groups that are done together have in them, at most."""
 _LEAST_PARTS = 8
-_MARKS = pa.schema([("key", pa.binary()), ("offset", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC"))])
 
 
 @dataclass(frozen=True)
@@ -273,8 +272,8 @@ class ByTasks(Direct):
     def _marks(self, name: str) -> list[Path]:
         """A file of the records that the next commits may come before."""
         settled = micros_of(self._now[name].final_until)
-        parts = [pq.read_table(file, columns=_MARKS.names).cast(_MARKS) for file, _ in self._left[name].files.get("marks", ())]
-        rows = pa.concat_tables([*parts, pa.Table.from_batches(marks_in(self._rests[name]), _MARKS)])
+        parts = [pq.read_table(file, columns=MARKS.names).cast(MARKS) for file, _ in self._left[name].files.get("marks", ())]
+        rows = pa.concat_tables([*parts, pa.Table.from_batches(marks_in(self._rests[name]), MARKS)])
         if settled is not None:
             rows = rows.filter(pc.greater(rows["timestamp"].cast(pa.int64()), settled))
         if not len(rows):
