@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from counterpoise.metrics import Metrics, measure
 from counterpoise.metrics import figures as shipped
-from counterpoise.metrics.figures import jain, kip54_score, lag_floor, max_topic_spread, member_lag
+from counterpoise.metrics.figures import jain, kip54_score, lag_floor, max_topic_spread, member_lag, within_topics
 from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem
 from tests.laws.oracle import all_plans, flow_optimum, valid_claims
 from tests.strategies import plans, problem_of, problems, subscribers_of
@@ -63,6 +63,7 @@ def test_topic_spread_and_lag_equal_their_definitions(drawn: tuple[Problem, Int3
         counts = [owner[first:end].tolist().count(member) for member in listed]
         spreads.append(max(counts, default=0) - min(counts, default=0))
     assert max_topic_spread(problem, owner) == max(spreads)
+    assert within_topics(problem, owner).tolist() == spreads[1:]
     assert problem.lag is not None
     lags = [sum(v for v, o in zip(problem.lag.tolist(), owner.tolist(), strict=True) if o == m) for m in range(problem.n_members)]
     assert member_lag(problem, owner, problem.lag).tolist() == lags
@@ -126,9 +127,11 @@ def test_topics_are_counted_in_slices_that_bound_the_memory(monkeypatch: pytest.
     """One topic at a time gives what all at once give."""
     problem = problem_of([4, 0, 6, 3], [[0, 1], [1], [1, 2], []], 3)
     owner = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 2, -1, -1, -1], np.int32)
-    assert max_topic_spread(problem, owner) == 4
+    apart = [2, 0, 4, 0]
+    assert within_topics(problem, owner).tolist() == apart
     monkeypatch.setattr(shipped, "_CELLS_AT_ONCE", 1)
-    assert max_topic_spread(problem, owner) == 4
+    assert within_topics(problem, owner).tolist() == apart
+    assert max_topic_spread(problem, owner) == max(apart)
 
 
 def test_a_whole_row_of_figures() -> None:

@@ -93,10 +93,12 @@ EAGER = {
     ],
 }
 
+SKEWED = {"topic": "orders", "most": 6, "fewest": 2, "most_client": "c-1", "fewest_client": "c-2"}
+
 CASES: dict[str, dict[str, Any]] = {
     "idle_members": {"idle_now": 2, "idle_clients": ["c-4", "c-5"], "members_now": 6, "partitions_now": 4},
     "unbalanced": {"protocol": "range", "spread_now": 9, "topic_spread_now": 3, "busiest_clients": ["c-1"]},
-    "topic_skew": {"topic_spread_now": 4},
+    "topic_skew": {"topic_spread_now": 4, "n_skewed_topics": 1, "skewed_topics": [SKEWED]},
     "needless_moves": {"needless_moves": 12, "observed_moved": 30, "needless_generation": 4, "needless_ts": AT},
     "better_strategy": {"suggested_strategy": "cooperative-sticky", "suggestion": "fewer moves", "migration_note": "do this"},
     "lag_on_one_owner": {
@@ -129,6 +131,9 @@ CASES: dict[str, dict[str, Any]] = {
     "low_fidelity": {"replay_fidelity": 0.5, "fidelity_note": "ties"},
     "incomplete_history": {"complete": False},
 }
+
+
+SKEWED_TOPIC = CASES["topic_skew"]
 
 
 def test_a_healthy_group_has_no_findings() -> None:
@@ -173,6 +178,7 @@ def test_members_are_named_where_it_is_about_them() -> None:
     about = (
         "idle_members",
         "unbalanced",
+        "topic_skew",
         "lag_on_one_owner",
         "storm",
         "slow_leader",
@@ -183,6 +189,21 @@ def test_members_are_named_where_it_is_about_them() -> None:
     for kind in about:
         (finding,) = (one for one in findings_of(healthy(**CASES[kind])) if one.kind == kind)
         assert "c-" in finding.evidence, kind
+
+
+def test_topics_that_are_skewed_are_named_with_who_has_most_and_fewest_and_the_rest_is_counted() -> None:
+    other = {"topic": "payments", "most": 5, "fewest": 2, "most_client": None, "fewest_client": "c-3"}
+    (found,) = findings_of(healthy(**SKEWED_TOPIC | {"n_skewed_topics": 4, "skewed_topics": [SKEWED, other]}))
+    assert found.title == "members are 4 partitions of orders apart"
+    assert found.evidence == (
+        "cooperative-sticky: loads are 1 partition apart in all, but of orders c-1 owns 6 and c-2 2, of payments a member owns 5 "
+        "and c-3 2 (and so on in 2 topics more); over the same history cooperative-sticky never had any topic more than 1 apart"
+    )
+    assert found.numbers == {"topic_spread": 4, "most": 6, "fewest": 2, "topics": 4, "reachable": 1, "spread": 1}
+    (one,) = findings_of(healthy(**SKEWED_TOPIC))
+    assert "c-1 owns 6 and c-2 2; over the same" in one.evidence
+    (far,) = (one for one in findings_of(healthy(**SKEWED_TOPIC | {"spread_now": 9})) if one.kind == "unbalanced")
+    assert "(4 within orders)" in far.evidence
 
 
 def test_partitions_with_commits_by_nobody_are_named_and_the_rest_is_counted() -> None:
@@ -297,9 +318,10 @@ def test_who_can_be_static_is_told_how_and_nobody_else(kind: str) -> None:
         ("unbalanced", {"spread_now": 9, "state": "empty"}),
         ("unbalanced", {"spread_now": 2}),
         ("needless_moves", {"needless_moves": 1}),
-        ("topic_skew", {"topic_spread_now": 2}),
-        ("topic_skew", {"topic_spread_now": 4, "state": "empty"}),
-        ("topic_skew", {"topic_spread_now": 4, "spread_now": 9}),
+        ("topic_skew", {"topic_spread_now": 2, "n_skewed_topics": 1, "skewed_topics": [SKEWED | {"most": 4}]}),
+        ("topic_skew", {"topic_spread_now": 1, "n_skewed_topics": 0, "skewed_topics": []}),
+        ("topic_skew", SKEWED_TOPIC | {"state": "empty"}),
+        ("topic_skew", SKEWED_TOPIC | {"spread_now": 9}),
         ("better_strategy", EAGER | {"suggested_strategy": "cooperative-sticky", "suggestion": "x", "migration_note": "y"}),
         ("lag_on_one_owner", {"lag_now": 5000, "lag_owner_share": 0.95, "members_now": 1}),
         ("lag_on_one_owner", {"lag_now": 5000, "lag_owner_share": 0.5, "members_now": 2}),

@@ -22,6 +22,7 @@ __all__ = [
     "subscribed",
     "topic_spreads",
     "variation",
+    "within_topics",
 ]
 
 _CELLS_AT_ONCE = 4_000_000
@@ -70,17 +71,22 @@ def jains(loads: Int64) -> list[float]:
 
 
 def max_topic_spread(problem: Problem, owner: Int32) -> int:
-    """Largest difference, over the topics, between what two subscribers of a topic own of it; 0 without subscribers.
+    """Largest difference, over the topics, between what two subscribers of a topic own of it; 0 without subscribers."""
+    return int(within_topics(problem, owner).max(initial=0))
+
+
+def within_topics(problem: Problem, owner: Int32) -> Int64:
+    """Of each topic the largest difference between what two of its subscribers own of it, int64[T]; 0 without subscribers.
 
     O(P + S + T * M) in slices of topics that bound the memory.
     """
-    worst, first = 0, 0
+    found, first = np.zeros(problem.n_topics, np.int64), 0
     at_once = max(1, _CELLS_AT_ONCE // max(problem.n_members, 1))
     while first < problem.n_topics:
         end = min(first + at_once, problem.n_topics)
-        worst = max(worst, _topic_spread(problem, owner, first, end))
+        found[first:end] = _within_topics(problem, owner, first, end)
         first = end
-    return worst
+    return found
 
 
 def topic_spreads(problem: Problem, owners: npt.NDArray[np.int32]) -> Int64:
@@ -158,7 +164,7 @@ def held(problem: Problem) -> npt.NDArray[np.bool_]:
     return now
 
 
-def _topic_spread(problem: Problem, owner: Int32, first: int, end: int) -> int:
+def _within_topics(problem: Problem, owner: Int32, first: int, end: int) -> Int64:
     """The same for the topics first..end-1, by a dense table of counts."""
     part = slice(int(problem.topic_start[first]), int(problem.topic_start[end]))
     row = np.repeat(np.arange(end - first, dtype=np.int64), np.diff(problem.topic_start[first : end + 1]))
@@ -170,9 +176,10 @@ def _topic_spread(problem: Problem, owner: Int32, first: int, end: int) -> int:
     rows = np.repeat(np.arange(end - first, dtype=np.int64), degree)
     of_pair = counts[rows * problem.n_members + problem.subscriber[start[0] : start[-1]]]
     used = (start[:-1] - start[0])[degree > 0]
-    if not len(used):
-        return 0
-    return int((np.maximum.reduceat(of_pair, used) - np.minimum.reduceat(of_pair, used)).max())
+    found = np.zeros(end - first, np.int64)
+    if len(used):
+        found[degree > 0] = np.maximum.reduceat(of_pair, used) - np.minimum.reduceat(of_pair, used)
+    return found
 
 
 def _sums(code: npt.NDArray[np.integer], values: Int64, n: int) -> Int64:

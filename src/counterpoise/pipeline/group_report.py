@@ -183,6 +183,8 @@ def latest_figures(metrics: DataFrame) -> DataFrame:
         fn.max_by("spread", "log_offset").alias("spread_now"),
         fn.max("spread").alias("spread_peak"),
         fn.max_by("max_topic_spread", "log_offset").alias("topic_spread_now"),
+        fn.max_by("n_skewed_topics", "log_offset").alias("n_skewed_topics"),
+        fn.max_by("skewed_topics", "log_offset").alias("skewed_topics"),
         fn.sum("moved").cast("int").alias("observed_moved"),
         fn.sum("revoked").cast("int").alias("observed_revoked"),
         fn.sum(excess).cast("int").alias("needless_moves"),

@@ -16,6 +16,7 @@ from counterpoise.metrics import Metrics
 from counterpoise.pipeline.folds.epochs import EPOCH_TYPE, as_generations
 from counterpoise.pipeline.folds.replay_fold import Replay, comparable, replays_of_group
 from counterpoise.pipeline.folds.replay_memo import Plans
+from counterpoise.pipeline.folds.topic_skew import skew_of
 from counterpoise.pipeline.lag import lag_at_generations
 from counterpoise.pipeline.records.arrow_assignments import PlanRow, assignments
 from counterpoise.pipeline.records.arrow_types import arrow_schema
@@ -158,6 +159,7 @@ def _columns(pending: Sequence[tuple[str, Replay]]) -> dict[str, list[object]]:
     told: dict[str, list[object]] = {name: [row[name] for row in rows] for name in _OF_ROW}
     figures = [replay.metrics for replay in replays_]
     told |= {name: [getattr(found, name) for found in figures] for name in _FIGURES}
+    skews = [skew_of(replay) for replay in replays_]
     return told | {
         "cluster": [cluster for cluster, _ in pending],
         "incarnation": [replay.step["incarnation"] for replay in replays_],
@@ -169,4 +171,6 @@ def _columns(pending: Sequence[tuple[str, Replay]]) -> dict[str, list[object]]:
         "n_partitions": [replay.inputs.problem.n_partitions for replay in replays_],
         "matches_observed": [replay.matches for replay in replays_],
         "lag_unknown": [replay.inputs.lag_unknown for replay in replays_],
+        "n_skewed_topics": [None if skew is None else skew.topics for skew in skews],
+        "skewed_topics": [None if skew is None else skew.worst for skew in skews],
     }

@@ -188,7 +188,14 @@ FIGURES = _struct(
     matches_observed=_B,
 )
 
-METRICS = _join(REPLAY_KEY, _struct(protocol_kind=_S, declared=_B, leader_library=_S), FIGURES)
+SKEWED_TOPICS = ArrayType(_struct(topic=_S, most=_I, fewest=_I, most_client=_S, fewest_client=_S))
+
+METRICS = _join(
+    REPLAY_KEY,
+    _struct(protocol_kind=_S, declared=_B, leader_library=_S),
+    FIGURES,
+    _struct(n_skewed_topics=_I, skewed_topics=SKEWED_TOPICS),
+)
 
 MEASURED_REPLAYS = _join(METRICS, _struct(assignment=ASSIGNMENT))
 """Both at once: what the one pass over the generations gives."""
@@ -297,6 +304,8 @@ GROUP_REPORT = _struct(
     poll_kick_ts=_T,
     lag_partitions=ArrayType(_struct(topic=_S, partition=_I, lag=_L)),
     busiest_clients=ArrayType(_S),
+    n_skewed_topics=_I,
+    skewed_topics=SKEWED_TOPICS,
 )
 
 FINDINGS = _struct(

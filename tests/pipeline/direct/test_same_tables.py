@@ -111,6 +111,7 @@ def test_the_tables_and_the_summary_are_the_same(
     assert [name for name in TABLES if not rows(found.out, name)] == []
     report = rows_of(found.out, "group_report")
     assert [name for name in TABLES["group_report"].names if all(row[name] is None for row in report)] == UNFILLED
+    assert any(row["skewed_topics"] for row in report)
     assert found.summary["records"]["errors"] == 3
     replayed = {row["group_id"] for row in rows_of(found.out, "metrics", "group_id")}
     assert replayed >= {"by-range", "by-uniform", "moved-over", "steady"}

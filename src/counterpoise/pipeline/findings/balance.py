@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from counterpoise.pipeline.advice import COOPERATIVE, change_lines, lag_lines
@@ -49,14 +49,14 @@ def unbalanced(row: Row) -> Finding | None:
     best = min((run["spread_peak"] for run in _whole_runs(row)), default=None)
     if row["state"] != "stable" or spread is None or best is None or spread - best < 2:
         return None
-    topic = row["topic_spread_now"] or 0
+    topic, skewed = row["topic_spread_now"] or 0, row["skewed_topics"]
     return Finding(
         "unbalanced",
         WARNING,
         f"loads are {spread} partitions apart",
         f"{assigned_by(row)}: the busiest member ({', '.join((row['busiest_clients'] or ())[:5])}) owns {spread} partitions "
-        f"more than the idlest ({topic} within one topic); over the same history another strategy never had them more than "
-        f"{best} apart",
+        f"more than the idlest ({topic} within {skewed[0]['topic'] if skewed else 'one topic'}); over the same history another "
+        f"strategy never had them more than {best} apart",
         f"the busiest member decides how fast the group is: it has {spread} partitions more to work on",
         change_lines(row),
         5.0 * spread,
@@ -68,10 +68,12 @@ def unbalanced(row: Row) -> Finding | None:
 
 def topic_skew(row: Row) -> Finding | None:
     """As many partitions for everybody, but most of one topic with few members: another strategy spreads every topic."""
-    topic, spread = row["topic_spread_now"], row["spread_now"]
+    skewed, spread = row["skewed_topics"], row["spread_now"]
     runs = [run for run in _whole_runs(row) if spread is not None and run["spread_peak"] <= max(1, spread)]
-    if row["state"] != "stable" or topic is None or not runs or unbalanced(row) is not None:
+    if row["state"] != "stable" or not skewed or not runs or unbalanced(row) is not None:
         return None
+    worst, n = skewed[0], row["n_skewed_topics"]
+    topic = worst["most"] - worst["fewest"]
     best = min(runs, key=lambda run: (run["topic_spread_peak"], run["strategy"] != COOPERATIVE, run["strategy"]))
     reachable, wanted = best["topic_spread_peak"], best["strategy"]
     if topic - reachable < 2:
@@ -79,16 +81,28 @@ def topic_skew(row: Row) -> Finding | None:
     return Finding(
         "topic_skew",
         NOTICE,
-        f"within one topic members are {topic} partitions apart",
-        f"{assigned_by(row)}: loads are {times(spread, 'partitions')} apart in all, but of one topic one member owns {topic} "
-        f"partitions more than another; over the same history {wanted} never had that more than {reachable} apart",
-        f"when that topic is the busy one, its busiest member has {topic} partitions more to work on while others wait",
+        f"members are {topic} partitions of {worst['topic']} apart",
+        f"{assigned_by(row)}: loads are {times(spread, 'partitions')} apart in all, but {_uneven(skewed, n)}; over the same "
+        f"history {wanted} never had any topic more than {reachable} apart",
+        f"when {worst['topic']} is the busy one, its busiest member has {topic} partitions more to work on while others wait",
         change_lines(row, wanted if by_broker(row) or wanted != row["protocol"] else None),
         2.0 * topic,
-        {"topic_spread": topic, "reachable": reachable, "spread": spread},
+        {"topic_spread": topic, "most": worst["most"], "fewest": worst["fewest"], "topics": n}
+        | {"reachable": reachable, "spread": spread},
         row["generation_now"],
         row["last_ts"],
     )
+
+
+def _uneven(skewed: Sequence[Row], topics: int) -> str:
+    """Who has most and who has fewest partitions of the worst topics, and how many such topics there are besides."""
+    listed = [
+        f"of {one['topic']} {one['most_client'] or 'a member'} owns {one['most']} and {one['fewest_client'] or 'another'} "
+        f"{one['fewest']}"
+        for one in skewed
+    ]
+    more = topics - len(listed)
+    return ", ".join(listed) + (f" (and so on in {times(more, 'topics')} more)" if more > 0 else "")
 
 
 def needless_moves(row: Row) -> Finding | None:

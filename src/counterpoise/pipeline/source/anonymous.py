@@ -63,6 +63,8 @@ def _column(name: str, column: Column, table: DataFrame, salt: str) -> Column:
         return fn.transform(column, lambda member: _member(member, ("member_id", "client_id"), ("assigned",), salt))
     if name == "subscriptions":
         return fn.transform(column, lambda member: _asking(member, ("member_id", "group_instance_id"), salt))
+    if name == "skewed_topics":
+        return fn.transform(column, lambda one: _skewed(one, salt))
     if name == "members":
         return fn.transform(column, lambda member: _whole_member(member, salt))
     return column
@@ -82,6 +84,12 @@ def _asking(member: Column, names: tuple[str, ...], salt: str, held: tuple[str, 
     """A member with the topics it asked for."""
     topics = fn.transform(member["topics"], _hash("topic", salt))
     return _member(member, names, held, salt).withField("topics", topics)
+
+
+def _skewed(one: Column, salt: str) -> Column:
+    for name, what in (("topic", "topic"), ("most_client", "client"), ("fewest_client", "client")):
+        one = one.withField(name, _hashed(one[name], what, salt))
+    return one
 
 
 def _member(member: Column, names: tuple[str, ...], held: tuple[str, ...], salt: str) -> Column:
