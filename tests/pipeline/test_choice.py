@@ -17,6 +17,7 @@ from rich.console import Console
 from counterpoise.cli.app import app
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.anonymous import fingerprint
 from counterpoise.pipeline.source.choice import Choice, instant
 from counterpoise.pipeline.source.sources import read_capture
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 SINCE, UNTIL = datetime(2026, 11, 21, 4, 6, tzinfo=UTC), datetime(2026, 11, 21, 4, 10, tzinfo=UTC)
 TWO = ["range", "sticky"]
+LATE = "bi-loader"
+"""It has generations after the first samples and before its first row of lag."""
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +116,22 @@ def test_only_groups_that_use_the_topic_and_their_other_topics_too(both: Audited
     some = {row["group_id"] for row in both.table("group_report", "group_id")}
     assert 3 < len(some) <= len(wanted)
     assert len(wanted) < len({row["group_id"] for row in audited.table("group_report", "group_id")})
+
+
+def test_a_group_by_itself_is_replayed_as_among_all(spark: SparkSession, audited: Audited, shop: Path, tmp_path: Path) -> None:
+    """Which samples its replays know does not depend on what others had then: before its own first lag nothing is known."""
+    with configured(spark, {"spark.sql.shuffle.partitions": "1"}):
+        out = audit(spark, shop, tmp_path, strategies=["sticky", "lag-sticky"], choice=Choice(groups=(LATE,))).out
+    assert {row["group_id"] for row in rows_of(out, "group_report")} == {LATE}
+    alike = 0
+    for name in ("replays", "metrics"):
+        mine = rows_of(out, name)
+        strategies = {row["strategy"] for row in mine}
+        assert strategies == {"observed", "sticky", "lag-sticky"}
+        among = [row for row in audited.table(name) if row["group_id"] == LATE and row["strategy"] in strategies]
+        assert sorted(mine, key=repr) == sorted(among, key=repr)
+        alike += sum(row.get("lag_unknown") == row.get("n_partitions") is not None for row in mine)
+    assert alike, "no generation before the group's first row of lag"
 
 
 def test_who_subscribes_by_pattern_is_chosen_by_what_the_pattern_matches(spark: SparkSession) -> None:

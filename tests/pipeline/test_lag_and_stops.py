@@ -148,10 +148,10 @@ def test_a_commit_below_the_start_of_the_log_waits_for_what_is_still_there(spark
     assert (row["committed"], row["lag"], row["clamped"], row["quality"]) == (5, 10, True, "exact")
 
 
-def test_replays_know_the_lag_of_the_last_sample_before_each_generation(audited: Audited) -> None:
+def test_replays_know_the_lag_of_the_last_sample_before_each_generation(audited: Audited, shop: Path) -> None:
     """The observed plan's largest summed lag per member, added up here from `partition_lag`."""
     lags: dict[tuple[str, datetime], dict[tuple[str, int], int]] = defaultdict(dict)
-    instants = sorted({row["at"] for row in audited.table("partition_lag", "at", "quality") if row["quality"] != "interpolated"})
+    instants = sorted({at for samples in samples_of(shop).values() for at, *_ in samples})
     for row in audited.table("partition_lag"):
         lags[row["group_id"], row["at"]][row["topic"], row["partition"]] = row["lag"] or 0
     figures = {(row["group_id"], row["log_offset"]): row for row in audited.table("metrics") if row["strategy"] == "observed"}

@@ -9,9 +9,10 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as fn
 
 from counterpoise.pipeline import decode
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.timelines.timeline import looks_transactional
 
-__all__ = ["decode_errors", "group_records", "observed_commits", "union"]
+__all__ = ["decode_errors", "group_records", "observed_commits", "samples_of", "union"]
 
 
 def union(parts: Sequence[DataFrame]) -> DataFrame:
@@ -30,6 +31,13 @@ def group_records(rests: Mapping[str, DataFrame]) -> tuple[DataFrame, DataFrame]
 def decode_errors(records: Mapping[str, DataFrame]) -> DataFrame:
     """`decode_errors` of records by cluster."""
     return union([decode.decode_errors(one, name) for name, one in records.items()])
+
+
+def samples_of(captures: Mapping[str, Capture]) -> DataFrame | None:
+    """``cluster, at``: when log ends were sampled; None where they were in no cluster."""
+    ends = [(name, one.log_ends) for name, one in captures.items() if one.log_ends is not None]
+    parts = [table.select(fn.lit(name).alias("cluster"), fn.col("sampled_at").alias("at")) for name, table in ends]
+    return union(parts) if parts else None
 
 
 def observed_commits(records: Mapping[str, DataFrame]) -> tuple[DataFrame, Observation]:

@@ -16,10 +16,12 @@ from counterpoise.pipeline.schemas import PARTITION_LAG
 from counterpoise.pipeline.timelines.log_ends import at_instant, log_lives, reached_at
 from counterpoise.pipeline.timelines.timeline import CELL, KEY, cells, committed, ownership
 
-__all__ = ["Reset", "lag_at_generations", "lag_now", "partition_lag"]
+__all__ = ["BY_SAMPLE", "Reset", "lag_at_generations", "lag_now", "partition_lag"]
 
 STEP_SLOT_US = 300_000_000
 """Of commits between two steps of a group, the newest in every five minutes is looked at."""
+BY_SAMPLE = "log_end is not null and quality != 'interpolated'"
+"""What rows of `partition_lag` are of the instant of a sample."""
 Reset: TypeAlias = Literal["earliest", "latest"]
 
 
@@ -103,8 +105,8 @@ def lag_now(lag: DataFrame) -> DataFrame:
     return lag.groupBy(*KEY).agg(newest.alias("now")).select(*KEY, "now.*")
 
 
-def lag_at_generations(generations: DataFrame, lag: DataFrame) -> DataFrame:
-    """The lag a leader could have known: that of the last sample at or before each generation.
+def lag_at_generations(generations: DataFrame, lag: DataFrame, samples: DataFrame) -> DataFrame:
+    """The lag a leader could have known: that of the last sample of its cluster's log ends at or before each generation.
 
     Parameters
     ----------
@@ -112,6 +114,8 @@ def lag_at_generations(generations: DataFrame, lag: DataFrame) -> DataFrame:
         ``cluster, group_id, log_partition, log_offset, log_ts, n_members``; those without members are left out.
     lag : DataFrame
         Table `partition_lag`.
+    samples : DataFrame
+        ``cluster, at``: when log ends were sampled, of whatever logs, once or more often.
 
     Returns
     -------
@@ -121,12 +125,11 @@ def lag_at_generations(generations: DataFrame, lag: DataFrame) -> DataFrame:
 
     Notes
     -----
-    A sample holds all partitions at one instant. Commits are not read again, and of `partition_lag` only what the
-    generations ask for is shuffled.
+    A sample holds all partitions at one instant; which groups `lag` has rows of makes no difference to the others. Commits are
+    not read again, and of `partition_lag` only what the generations ask for is shuffled.
     """
     place = ["cluster", "group_id", "log_partition", "log_offset"]
-    samples = lag.where("log_end is not null and quality != 'interpolated'").select("cluster", "at").distinct()
-    instants = samples.groupBy("cluster").agg(fn.collect_list("at").alias("instants"))
+    instants = samples.distinct().groupBy("cluster").agg(fn.collect_list("at").alias("instants"))
     last = fn.array_max(fn.filter("instants", lambda instant: instant <= fn.col("log_ts")))
     asked = generations.where("n_members > 0").join(fn.broadcast(instants), "cluster")
     asked = asked.select(*place, last.alias("at")).where("at is not null")

@@ -45,7 +45,11 @@ COLUMNS = arrow_schema(MEASURED_REPLAYS)
 
 
 def measured_replays(
-    generations: DataFrame, steps: DataFrame, names: Sequence[str] | None = None, lag: DataFrame | None = None
+    generations: DataFrame,
+    steps: DataFrame,
+    names: Sequence[str] | None = None,
+    lag: DataFrame | None = None,
+    samples: DataFrame | None = None,
 ) -> DataFrame:
     """`replays` and `metrics` in one pass: the columns of both.
 
@@ -55,14 +59,15 @@ def measured_replays(
         Tables `group_generations` and `rebalances`.
     names : sequence of str, optional
         Strategies; default: all registered ones.
-    lag : DataFrame, optional
-        Table `partition_lag`; without it, and in generations before its first sample, strategies by lag are left out.
+    lag, samples : DataFrame, optional
+        Table `partition_lag`, and when log ends were sampled (``cluster, at``); without them, and in generations before the first
+        sample, strategies by lag are left out.
 
     Raises
     ------
     UnknownStrategyError
     """
-    rows = replay_inputs(generations, epochs_of(steps), lag)
+    rows = replay_inputs(generations, epochs_of(steps), lag, samples)
     ordered = rows.repartition("cluster", "group_id").sortWithinPartitions("cluster", "group_id", "log_partition", "log_offset")
     return ordered.mapInArrow(replay_batches(comparable(names)), MEASURED_REPLAYS)
 
@@ -72,17 +77,17 @@ def epochs_of(steps: DataFrame) -> DataFrame:
     return steps.where(fn.col("group_type") == EPOCH_TYPE).select(*_KEY, *_OF_EPOCH)
 
 
-def replay_inputs(generations: DataFrame, epochs: DataFrame, lag: DataFrame | None) -> DataFrame:
+def replay_inputs(generations: DataFrame, epochs: DataFrame, lag: DataFrame | None, samples: DataFrame | None) -> DataFrame:
     """The columns that replays need of `group_generations` and of `epochs_of`, one below the other; `epochs.as_generations`
     tells them apart. And, where lag was sampled, what it was in each generation.
     """
     classic = generations.select(*_KEY, *_OF_GENERATION)
     rows = classic.unionByName(epochs, allowMissingColumns=True)
-    if lag is None:
+    if lag is None or samples is None:
         return rows
     place = ["cluster", "group_id", "log_partition", "log_offset"]
     sized = rows.select(*place, "log_ts", fn.coalesce("n_members", fn.size("members")).alias("n_members"))
-    return rows.join(lag_at_generations(sized, lag), place, "left")
+    return rows.join(lag_at_generations(sized, lag, samples), place, "left")
 
 
 def replays(measured: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import TimestampType
 
 from counterpoise.pipeline import store
-from counterpoise.pipeline.clusters import decode_errors, group_records, observed_commits, union
+from counterpoise.pipeline.clusters import decode_errors, group_records, observed_commits, samples_of, union
 from counterpoise.pipeline.decode import is_commit
 from counterpoise.pipeline.direct.direct import Direct
 from counterpoise.pipeline.folds.replay_fold import comparable
@@ -192,7 +192,7 @@ class Run:
         self._begin("lag")
         lag = self._spark_lag(steps)
         self._begin("replays")
-        self._spark_replays(generations, steps, strategies, lag if self._ends_known() else None)
+        self._spark_replays(generations, steps, strategies, lag)
 
     def _spark_lag(self, steps: DataFrame) -> DataFrame:
         """The table `partition_lag`."""
@@ -202,11 +202,9 @@ class Run:
         ]
         return self._write("partition_lag", union(parts), fn.min("at").alias("first"), fn.max("at").alias("last"))
 
-    def _spark_replays(
-        self, generations: DataFrame, steps: DataFrame, strategies: Sequence[str] | None, lag: DataFrame | None
-    ) -> None:
+    def _spark_replays(self, generations: DataFrame, steps: DataFrame, strategies: Sequence[str] | None, lag: DataFrame) -> None:
         """The tables `replays` and `metrics`."""
-        measured = measured_replays(generations, steps, strategies, lag).persist()
+        measured = measured_replays(generations, steps, strategies, lag, samples_of(self._captures)).persist()
         self._write("replays", replays(measured))
         self._write("metrics", metrics(measured))
         measured.unpersist()

@@ -19,7 +19,7 @@ from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
 from counterpoise.pipeline.direct.files.marked_file import MarkedFile, marked_batches
 from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, are_commits, raw_batches
 from counterpoise.pipeline.direct.groups import rest
-from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag, LagKnown, seen_at
+from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag, LagKnown
 from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS
 from counterpoise.pipeline.direct.tasks import Piece
 
@@ -90,29 +90,28 @@ def lag_row(group: str, at: int, lag: int | None, quality: str = "exact") -> dic
     return {**blank, "group_id": group, "topic": "t", "partition": 0, "at": at, "lag": lag, "quality": quality, "clamped": False}
 
 
-def test_a_generation_is_given_the_last_sample_that_any_group_of_the_cluster_has(tmp_path: Path) -> None:
-    """The bucket's groups have no row at the last instants that were sampled: whether these count depends on other buckets."""
+def test_a_generation_is_given_the_lag_of_the_last_sample_before_it_whoever_has_rows_of_that(tmp_path: Path) -> None:
     rows = [lag_row("g", 10, 7), lag_row("g", 15, 8, "interpolated"), lag_row("g", 20, 9, "interpolated"), lag_row("h", 10, None)]
-    batch = pa.RecordBatch.from_pylist(rows, schema=LAG_COLUMNS)
-    seen: set[int] = set()
-    instants = pa.array([10, 20, 30]).to_numpy()
-    picked = pa.concat_tables([*AskedLag([("g", 35), ("h", 12), ("g", 5)], instants).pick(lambda: iter([batch]), seen)])
-    assert (seen, seen_at(batch)) == ({10}, {10})
+    batch = pa.RecordBatch.from_pylist([*rows, lag_row("x", 10, 3)], schema=LAG_COLUMNS)
+    instants = [10, 20, 30]
+    asked = AskedLag([("g", 12), ("g", 25), ("g", 35), ("h", 12), ("g", 5)], np.array(instants)).of(batch)
+    assert [(row["group_id"], row["at"], row["lag"]) for row in asked.to_pylist()] == [("g", 10, 7), ("g", 20, 9)]
+    assert len(AskedLag([("g", 35)], np.zeros(0, np.int64)).of(batch)) == 0
     with MarkedFile(str(tmp_path), "asked", ASKED) as out:
-        out.write(picked, 3)
+        out.write(asked, 3)
+    assert out.file is not None
+    known = LagKnown([(out.file, out.marks)], 3, instants)
 
-    def known(group: str, at: int, *seen: int) -> list[tuple[Any, ...]] | None:
-        assert out.file is not None
-        told = LagKnown([(out.file, out.marks)], 3, pa.array(seen, pa.int64()).to_numpy()).at(group, at)
-        if told is None:
-            return None
-        return [(entry["topic"], entry["partitions"].tolist(), entry["lags"].tolist()) for entry in told]
+    def told(group: str, at: int) -> list[tuple[Any, ...]] | None:
+        found = known.at(group, at)
+        listed = [(entry["topic"], entry["partitions"].tolist(), entry["lags"].tolist()) for entry in found or ()]
+        return None if found is None else listed
 
-    assert known("g", 35, 10) == [("t", [0], [7])]
-    assert known("g", 35, 10, 20) == [("t", [0], [9])]
-    assert known("g", 35, 10, 20, 30) == []
-    assert known("h", 12, 10) == []
-    assert known("g", 5, 10) is None
+    assert told("g", 12) == [("t", [0], [7])]
+    assert told("g", 25) == [("t", [0], [9])], "of the very instant of a sample, whatever it is called"
+    assert told("g", 35) == []
+    assert told("h", 12) == []
+    assert told("g", 5) is None
 
 
 def test_records_split_off_while_commits_are_decoded_are_those_split_off_before(shop: Path, tmp_path: Path) -> None:

@@ -197,10 +197,10 @@ class Direct:
         -----
         Only after `judge` where lag was `sampled`, or no log end was sampled in any cluster.
         """
-        folder, seen = str(self._folder), self._seen()
+        folder, instants = str(self._folder), self._instants()
         of = {
             name: Replayed(
-                *(name, folder, self._marked(name, "handed"), tuple(strategies), self._marked(name, "asked"), seen[name]),
+                *(name, folder, self._marked(name, "handed"), tuple(strategies), self._marked(name, "asked"), instants[name]),
                 *(self._marked(name, "groups"), self._until(name), ends[name]),
             )
             for name in self._rests
@@ -249,13 +249,9 @@ class Direct:
         """The first and the last instant in `partition_lag`."""
         return _moment(self._judged, "first", min), _moment(self._judged, "last", max)
 
-    def _seen(self) -> dict[str, tuple[int, ...] | None]:
-        if not self.sampled:
-            return dict.fromkeys(self._captures)
-        found: dict[str, set[int]] = {name: set() for name in self._captures}
-        for about in self._judged:
-            found[about["cluster"]].update(about["seen"])
-        return {name: tuple(sorted(instants)) for name, instants in found.items()}
+    def _instants(self) -> dict[str, tuple[int, ...] | None]:
+        """Per cluster when log ends were sampled; None for all where one was not sampled: their lag is Spark's."""
+        return {name: one.instants if one is not None and self.sampled else None for name, one in self._sampled.items()}
 
     def _marked(self, name: str, kind: str) -> Marked:
         files = [about[kind] for about in self._judged if about["cluster"] == name]

@@ -23,7 +23,7 @@ from counterpoise.pipeline.direct.groups.rest import in_log_order
 from counterpoise.pipeline.direct.groups.slices import Slices
 from counterpoise.pipeline.direct.groups.stop_rows import STOPS
 from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
-from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, lag_rows
+from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, Found, lag_rows
 from counterpoise.pipeline.direct.lag.lives import Lives
 from counterpoise.pipeline.direct.lag.mapped_lives import lives_in
 from counterpoise.pipeline.direct.report.reporting import PARTS
@@ -105,7 +105,6 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
         What the task tells.
     """
     lives = None if of.sampled is None else lives_in(of.sampled.ends)
-    seen: set[int] = set()
     until: int | None = None
     instants = np.array(of.sampled.instants if of.sampled is not None else (), np.int64)
     with (
@@ -130,16 +129,18 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
                     else:
                         found.add(stopped)
                 if of.sampled is not None and lives is not None:
-                    once = _Once(slices, lives, of.sampled.now_ids, lag, now)
-                    for picked in AskedLag(folded.generations, instants).pick(once.rows, seen):
-                        asked.write(picked, number)
+                    wanted = AskedLag(folded.generations, instants)
+                    for rows in _lag_of(slices, lives, of.sampled.now_ids):
+                        now.add(rows.newest())
+                        lag.write(rows.rows, rows.time)
+                        asked.write(wanted.of(rows.rows), number)
             if of.aside:
                 counts.write(slices.counted, cluster=of.name)
             else:
                 groups.write(found.parts(slices.counted, now), number)
             last = pc.max(slices.counted["log_ts"].cast(pa.int64())).as_py()
             until = max((at for at in (until, last) if at is not None), default=None)
-    about: dict[str, Any] = {"lag": {"days": lag.files, "rows": lag.rows}, "seen": sorted(seen)}
+    about: dict[str, Any] = {"lag": {"days": lag.files, "rows": lag.rows}}
     about |= {"first": lag.first, "last": lag.last}
     about |= {"asked": [asked.file, asked.marks], "groups": [groups.file, groups.marks], "last_commit": until}
     about["handed"] = handed.told
@@ -174,18 +175,7 @@ class _Found:
         return pa.Table.from_pylist([rows[group] for group in sorted(rows)], schema=PARTS)
 
 
-class _Once:
-    """A bucket's rows of `partition_lag`, as often as they are asked for; written, and summed up, the first time."""
-
-    def __init__(self, slices: Slices, lives: Lives, now_ids: Mapping[str, str] | None, out: ByDay, now: LagNow) -> None:
-        self._slices, self._about, self._out, self._now = slices, (lives, now_ids), out, now
-        self._written = False
-
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        first, self._written = not self._written, True
-        for at in range(len(self._slices)):
-            for found in lag_rows(self._slices.bucket(at), *self._about):
-                if first:
-                    self._now.add(found.newest())
-                    self._out.write(found.rows, found.time)
-                yield found.rows
+def _lag_of(slices: Slices, lives: Lives, now_ids: Mapping[str, str] | None) -> Iterator[Found]:
+    """A bucket's rows of `partition_lag`, some partitions at a time."""
+    for at in range(len(slices)):
+        yield from lag_rows(slices.bucket(at), lives, now_ids)

@@ -8,7 +8,6 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
@@ -44,8 +43,8 @@ class Replayed:
     strategies : tuple of str
     asked : Marked
         The lag that was set aside.
-    seen : tuple of int, optional
-        The instants that count for it, ascending; None: lag was sampled nowhere.
+    instants : tuple of int, optional
+        At which log ends were sampled, ascending; None: nowhere.
     groups : Marked
         What is known of groups; none: Spark makes the report.
     until, end : int
@@ -57,7 +56,7 @@ class Replayed:
     handed: Marked
     strategies: tuple[str, ...]
     asked: Marked
-    seen: tuple[int, ...] | None
+    instants: tuple[int, ...] | None
     groups: Marked
     until: int
     end: int
@@ -92,7 +91,7 @@ def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
 
 
 def _of_bucket(of: Replayed, number: int) -> Iterator[Replay]:
-    known = None if of.seen is None else LagKnown(of.asked, number, np.array(of.seen, np.int64))
+    known = None if of.instants is None else LagKnown(of.asked, number, of.instants)
     for _, rows in groupby(_generations(of, number, known), key=lambda row: str(row["group_id"])):
         yield from replays_of_group(rows, of.strategies, plans_so_far())
 

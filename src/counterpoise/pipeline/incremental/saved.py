@@ -41,8 +41,6 @@ class ClusterState:
         Topic -> its id, and how often its logs were made anew (see `news.topic_marks`): commits under an older id count by these.
     notes : list of str
         What the capture says it misses.
-    looked : int, optional
-        The last sample up to `final_until` at which any group has a row of `partition_lag`, in microseconds.
     names : list
         Pairs of a topic id and its topic, by commits.
     kept : dict
@@ -60,7 +58,6 @@ class ClusterState:
     end: str | None = None
     topics: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    looked: int | None = None
     names: list[list[str]] = field(default_factory=list)
     kept: dict[str, list[Any]] = field(default_factory=dict)
     buckets_at_once: int = 1

@@ -1,14 +1,14 @@
 """The lag that leaders could have known (`lag.lag_at_generations`), for the groups of one bucket: set aside when lag is found,
 looked up when strategies are replayed.
 
-A generation is given the lag of the last instant at or before it at which any group of the cluster has a row by a sample. Which
-instants these are is known when all buckets are through; a bucket sets aside what may be asked of it then.
+A generation is given the lag of the last instant at or before it at which log ends of its cluster were sampled, whether or not
+its own logs were among them: so it does not matter which groups are looked at.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -21,20 +21,13 @@ from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.files.marked_file import Marked, marked_batches
 from counterpoise.pipeline.direct.groups.held import coded
 
-__all__ = ["ASKED", "AskedLag", "LagKnown", "seen_at"]
+__all__ = ["ASKED", "AskedLag", "LagKnown"]
 
 ASKED = pa.schema(
     [("group_id", pa.string()), ("at", pa.int64()), ("topic", pa.string()), ("partition", pa.int32()), ("lag", pa.int64())]
 )
 _NAME = pa.dictionary(pa.int32(), pa.string())
 _ENCODED = pa.schema([(field.name, _NAME if pa.types.is_string(field.type) else field.type) for field in ASKED])
-_INTERPOLATED = "interpolated"
-
-
-def seen_at(batch: pa.RecordBatch) -> set[int]:
-    """The instants of rows of `partition_lag` that are by a sample, in microseconds."""
-    by_sample = batch.filter(pc.not_equal(batch.column("quality"), _INTERPOLATED))
-    return set(by_sample.column("at").cast(pa.int64()).unique().to_pylist())
 
 
 class AskedLag:
@@ -51,44 +44,22 @@ class AskedLag:
         self._groups = sorted({group for group, _ in generations})
         number = {group: at for at, group in enumerate(self._groups)}
         self._instants = instants
-        self._group = np.array([number[group] for group, _ in generations], np.int64)
-        self._last = np.searchsorted(instants, np.array([at for _, at in generations], np.int64), "right") - 1
+        group = np.array([number[group] for group, _ in generations], np.int64)
+        last = np.searchsorted(instants, np.array([at for _, at in generations], np.int64), "right") - 1
+        self._wanted = np.unique(group[last >= 0] * len(instants) + last[last >= 0])
 
-    def pick(self, rows: Callable[[], Iterable[pa.RecordBatch]], seen: set[int]) -> Iterator[pa.Table]:
-        """Rows of `ASKED`; `rows` gives the bucket's rows of `partition_lag`, `seen` gains their instants.
-
-        Notes
-        -----
-        The rows are asked for a second time where no group of this bucket has a row at the last sample before a generation: then
-        an earlier one may count.
-        """
-        known, n = self._last >= 0, max(len(self._instants), 1)
-        here: set[int] = set()
-        wanted = np.unique(self._group[known] * n + self._last[known])
-        for batch in rows():
-            here |= seen_at(batch)
-            yield self._of(batch, wanted)
-        seen |= here
-        found = np.isin(self._instants, np.array(sorted(here), np.int64))
-        newest = np.maximum.accumulate(np.where(found, np.arange(len(found)), -1)) if len(found) else np.zeros(0, np.int64)
-        earlier: set[int] = set()
-        for group, last in zip(self._group[known].tolist(), self._last[known].tolist(), strict=True):
-            earlier.update(group * n + at for at in range(max(int(newest[last]), 0), last))
-        wanted = np.setdiff1d(np.array(sorted(earlier), np.int64), wanted)
-        if len(wanted):
-            for batch in rows():
-                yield self._of(batch, wanted)
-
-    def _of(self, batch: pa.RecordBatch, wanted: Int64) -> pa.Table:
-        n = max(len(self._instants), 1)
-        at = batch.column("at").cast(pa.int64()).to_numpy()
-        group = pc.index_in(batch.column("group_id"), pa.array(self._groups, pa.string())).fill_null(-1).to_numpy()
+    def of(self, rows: pa.RecordBatch) -> pa.Table:
+        """Rows of `ASKED` among rows of `partition_lag`."""
+        if not len(self._wanted):
+            return ASKED.empty_table()
+        at = rows.column("at").cast(pa.int64()).to_numpy()
+        group = pc.index_in(rows.column("group_id"), pa.array(self._groups, pa.string())).fill_null(-1).to_numpy()
+        n = len(self._instants)
         place = np.minimum(np.searchsorted(self._instants, at), n - 1)
-        exact = self._instants[place] == at if len(self._instants) else np.zeros(len(at), np.bool_)
-        mine = exact & (group >= 0) & batch.column("lag").is_valid().to_numpy(zero_copy_only=False)
-        mine &= np.isin(group.astype(np.int64) * n + place, wanted)
-        rows = batch.take(pa.array(np.flatnonzero(mine)))
-        columns = [rows.column("at").cast(pa.int64()) if name == "at" else rows.column(name) for name in ASKED.names]
+        mine = (self._instants[place] == at) & (group >= 0) & rows.column("lag").is_valid().to_numpy(zero_copy_only=False)
+        mine &= np.isin(group.astype(np.int64) * n + place, self._wanted)
+        found = rows.take(pa.array(np.flatnonzero(mine)))
+        columns = [found.column("at").cast(pa.int64()) if name == "at" else found.column(name) for name in ASKED.names]
         return pa.Table.from_arrays(columns, schema=ASKED)
 
 
@@ -100,12 +71,12 @@ class LagKnown:
     files : Marked
         Rows of `ASKED` by bucket.
     bucket : int
-    seen : int64
-        The instants of the cluster that count, ascending.
+    instants : sequence of int
+        At which log ends of the cluster were sampled, in microseconds, ascending.
     """
 
-    def __init__(self, files: Marked, bucket: int, seen: Int64) -> None:
-        self._seen: list[int] = seen.tolist()
+    def __init__(self, files: Marked, bucket: int, instants: Sequence[int]) -> None:
+        self._instants = instants
         # Of a huge group these are many: its name and those of its topics are held once, not in every row.
         parts = [_encoded(batch) for batch in marked_batches(files, bucket)]
         rows = pa.Table.from_batches(parts, _ENCODED).unify_dictionaries().combine_chunks()
@@ -121,13 +92,13 @@ class LagKnown:
             self._topics.setdefault(place, []).append((topics[topic[row]], begin, end))
 
     def at(self, group: str, moment: int) -> list[Mapping[str, Any]] | None:
-        """``topic, partitions, lags`` of what is known of a group at a time; None: nobody's lag was known by then."""
-        last = bisect_right(self._seen, moment) - 1
+        """``topic, partitions, lags`` of what is known of a group at a time; None: no log end had been sampled by then."""
+        last = bisect_right(self._instants, moment) - 1
         if last < 0:
             return None
         return [
             {"topic": topic, "partitions": self._partition[begin:end], "lags": self._lag[begin:end]}
-            for topic, begin, end in self._topics.get((group, self._seen[last]), ())
+            for topic, begin, end in self._topics.get((group, self._instants[last]), ())
         ]
 
 

@@ -1,4 +1,4 @@
-"""What is stored of groups that are made again: their records, and the instants that lag was found at; no record is decoded."""
+"""What is stored of groups that are made again: their records, and none of them is decoded."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
-from counterpoise.pipeline.direct.lag.asked_lag import seen_at
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.tables import dataset, day_folder, folder_of
+from counterpoise.pipeline.tables import dataset, folder_of
 
-__all__ = ["but_groups", "stored_commits", "stored_instants", "stored_records"]
+__all__ = ["but_groups", "stored_commits", "stored_records"]
 
 _RECORDS = ("group_generations", "modern_group_records")
 
@@ -37,17 +36,6 @@ def stored_records(out: str, cluster: str, groups: Collection[str], *, classic: 
 def stored_commits(out: str, cluster: str, groups: Collection[str]) -> pa.Table:
     """The rows of groups in `offset_commits`."""
     return _of_groups(out, "offset_commits", cluster, groups)
-
-
-def stored_instants(out: str, cluster: str) -> set[int]:
-    """The samples at which any group of a cluster has a row that will not change, in microseconds."""
-    found: set[int] = set()
-    of_cluster = Path(day_folder(cluster, "")).parent.name
-    for file in sorted(folder_of(out, "partition_lag").glob(f"{of_cluster}/date=*/part-*.parquet")):
-        with pq.ParquetFile(file) as opened:
-            for batch in opened.iter_batches(columns=["at", "quality"], use_threads=False):
-                found |= seen_at(batch)
-    return found
 
 
 def but_groups(file: Path, goal: Path, groups: Sequence[str]) -> bool:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
 
-from counterpoise.pipeline.clusters import union
+from counterpoise.pipeline.clusters import samples_of, union
 from counterpoise.pipeline.group_report import finished_report, report_parts
 from counterpoise.pipeline.incremental.folded import REPLAY_STATES, STEP_STATES, fold_replays, fold_steps
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, left_over, no_one
@@ -23,6 +23,7 @@ from counterpoise.pipeline.incremental.spark.groups_at_work import groups_at_wor
 from counterpoise.pipeline.incremental.spark.lag_news import lag_news
 from counterpoise.pipeline.incremental.spark.new_records import Decoded, decode_news
 from counterpoise.pipeline.incremental.view import View
+from counterpoise.pipeline.lag import BY_SAMPLE
 from counterpoise.pipeline.ranking import findings
 from counterpoise.pipeline.rebalances import group_records
 from counterpoise.pipeline.replays import epochs_of, replay_inputs
@@ -184,17 +185,23 @@ class Increment:
             rows = rows.unionByName(
                 self._view.before("group_generations").drop("date").join(places, [*GROUP_KEY, *_PLACE], "left_semi")
             )
-        sampled = any(capture.log_ends is not None for capture in self._captures.values())
         epochs = self._epochs(told)
         if told is not None:
             rows, epochs = self._view.aside("generations-to-replay", rows), self._view.aside("epochs-to-replay", epochs)
-        inputs = replay_inputs(rows, epochs, self._view.whole("partition_lag") if sampled else None)
+        inputs = replay_inputs(rows, epochs, self._view.whole("partition_lag"), self._samples())
         out = self._keep(fold_replays(inputs, told, self._names))
         measured = out.where("state is null")
         for name, schema in (("replays", REPLAYS), ("metrics", METRICS)):
             self._view.stage(name, measured.where("not open").select(*schema.names))
             self._stage_open(name, measured.where("open").select(*schema.names), self._replayed)
         self._save("replays", out.where("state is not null").select(*REPLAY_STATES.names), states, self._replayed)
+
+    def _samples(self) -> DataFrame | None:
+        """When log ends were sampled: by the capture, and by rows of lag where it has dropped samples since."""
+        there = samples_of(self._captures)
+        if there is None or self._saved is None:
+            return there
+        return there.unionByName(self._view.before("partition_lag").where(BY_SAMPLE).select("cluster", "at"))
 
     def _epochs(self, told: DataFrame | None) -> DataFrame:
         """The epochs to replay: those of groups with a state from the one on that it stands at, of others all."""

@@ -21,7 +21,6 @@ from counterpoise.pipeline.direct.tasks import Stretch, scratch, work_on
 from counterpoise.pipeline.incremental.kept.kept_file import Kept
 from counterpoise.pipeline.incremental.kept.kept_places import save_places
 from counterpoise.pipeline.incremental.kept.kept_sums import tail_of
-from counterpoise.pipeline.incremental.kept.stored_rows import stored_instants
 from counterpoise.pipeline.incremental.news import Looked
 from counterpoise.pipeline.incremental.saved import ClusterState, micros_of
 from counterpoise.pipeline.incremental.tasks.judging_on import News, judge_on
@@ -127,14 +126,13 @@ class ByTasks(Direct):
 
     def replay_news(self, strategies: Sequence[str], ends: Mapping[str, int]) -> None:
         """Write `replays`, `metrics` and `group_report`."""
-        seen = self._instants()
         of = {
             name: ToReplay(
                 news,
                 handed=self._marked(name, "handed"),
                 strategies=tuple(strategies),
                 asked=self._marked(name, "asked"),
-                seen=seen[name],
+                instants=news.sampled.instants,
                 groups=self._marked(name, "groups"),
                 again=self._again(name),
                 until=self._until(name),
@@ -231,22 +229,9 @@ class ByTasks(Direct):
             names=names,
             was_settled=micros_of(was.final_until),
             settled=micros_of(now.final_until),
-            looked=was.looked,
             aborted=local.aborted,
             anew=frozenset(one for one in {**was.topics, **now.topics} if was.topics.get(one) != now.topics.get(one)),
         )
-
-    def _instants(self) -> dict[str, tuple[int, ...]]:
-        """Per cluster the samples at which any group has a row; and into `now` which of them was the last one that is settled."""
-        found = {name: set(one or ()) for name, one in self._seen().items()}
-        for name, seen in found.items():
-            looked = self._was[name].looked
-            seen |= set() if looked is None else {looked}
-            if self._again(name):
-                seen |= stored_instants(str(self._places.out), name)
-            settled = micros_of(self._now[name].final_until)
-            self._now[name].looked = max((at for at in seen if settled is not None and at <= settled), default=looked)
-        return {name: tuple(sorted(seen)) for name, seen in found.items()}
 
     def _again(self, name: str) -> dict[int, list[str]]:
         mine = [about["again"] for about in self._judged if about["cluster"] == name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,6 @@ from counterpoise.pipeline.direct.groups.stop_rows import stop_rows
 from counterpoise.pipeline.direct.judging import Sampled, counts_of, parts_of
 from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
 from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, Found, lag_rows
-from counterpoise.pipeline.direct.lag.lives import Lives
 from counterpoise.pipeline.direct.lag.mapped_lives import lives_in
 from counterpoise.pipeline.direct.report.reporting import PARTS
 from counterpoise.pipeline.incremental.kept.kept_file import Kept, KeptFile, kept_rows
@@ -52,9 +51,7 @@ class News:
     names : mapping
         Topic id -> name.
     was_settled, settled : int, optional
-        Up to when rows of `partition_lag` were final after the last audit, and will be after this one; times in microseconds.
-    looked : int, optional
-        The last instant up to `was_settled` at which any group has a row.
+        Up to which sample rows of `partition_lag` were final after the last audit, and will be after this one; in microseconds.
     aborted : str, optional
         As `decoding.Wanted`.
     anew : frozenset of str
@@ -73,7 +70,6 @@ class News:
     names: Mapping[str, str]
     was_settled: int | None
     settled: int | None
-    looked: int | None
     aborted: str | None
     anew: frozenset[str]
 
@@ -87,7 +83,6 @@ def judge_on(of: News, buckets: Sequence[int]) -> dict[str, Any]:
         What the task tells; `again` are the groups of a bucket that were made again from their stored records.
     """
     lives = lives_in(of.sampled.ends)
-    seen: set[int] = set()
     until: int | None = None
     made_again: dict[str, list[str]] = {}
     with (
@@ -111,29 +106,28 @@ def judge_on(of: News, buckets: Sequence[int]) -> dict[str, Any]:
             handed.settle(number)
             bucket = bucket_of(told.combine_chunks(), folded.steps, _instants(of), of.sampled.width)
             last, now = kept_rows(of.kept, "newest", NEWEST, number), LagNow()
-            once = _Lag(of, bucket, lives, _Finals(of, bucket, before.settled, unsettled, again), lag, open_lag)
+            found = _Lag(bucket, _Finals(of, bucket, before.settled, unsettled, again), lag, open_lag)
             times = [*folded.generations, *asked_again(of.kept, number, of.was_settled, again)]
-            # Of groups that are made again any instant may count; of others none before the last at which anybody looked.
-            instants = np.array(of.sampled.instants, np.int64)
-            first = 0 if again or of.looked is None else int(np.searchsorted(instants, of.looked))
-            for picked in AskedLag(times, instants[first:]).pick(once.rows, seen):
-                asked.write(picked, number)
-            now.add(newest_of([_but(last, again), *once.newest]))
-            newest.write(newest_of([_but(last, again), *once.newest_final]), number)
-            sums.write(compacted(bucket, told, of.looked, set(unsettled)), number)
+            wanted = AskedLag(times, np.array(of.sampled.instants, np.int64))
+            for rows in lag_rows(bucket, lives, of.sampled.now_ids, found.since):
+                found.add(rows)
+                asked.write(wanted.of(rows.rows), number)
+            now.add(newest_of([_but(last, again), *found.newest]))
+            newest.write(newest_of([_but(last, again), *found.newest_final]), number)
+            sums.write(compacted(bucket, told, of.was_settled, set(unsettled)), number)
             counted, stopped = counts_of(told), stop_rows(bucket)
             groups.write(parts_of(folded, counted, stopped, now), number)
             at = pc.max(counted["log_ts"].cast(pa.int64())).as_py()
             until = max((one for one in (until, at) if one is not None), default=None)
             if again:
                 made_again[str(number)] = sorted(again)
-    about: dict[str, Any] = {"lag": {"days": lag.files, "rows": lag.rows}, "seen": sorted(seen), "again": made_again}
+    about: dict[str, Any] = {"lag": {"days": lag.files, "rows": lag.rows}, "again": made_again}
     about |= {"asked": [asked.file, asked.marks], "groups": [groups.file, groups.marks], "last_commit": until}
     about["handed"] = handed.told
-    found = folding.told
-    found["open"]["partition_lag"] = {"days": open_lag.files, "rows": open_lag.rows}
-    found["kept"] |= {"sums": sums.told, "newest": newest.told}
-    return {**found, **about}
+    steps = folding.told
+    steps["open"]["partition_lag"] = {"days": open_lag.files, "rows": open_lag.rows}
+    steps["kept"] |= {"sums": sums.told, "newest": newest.told}
+    return {**steps, **about}
 
 
 class _Finals:
@@ -144,28 +138,24 @@ class _Finals:
         usual, will = [-NEVER if one is None else one for one in (of.was_settled, of.settled)]
         self.after: Int64 = np.array([was.get(group, usual) for group in bucket.groups], np.int64)
         self.until: Int64 = np.array([now.get(group, will) for group in bucket.groups], np.int64)
-        # What replays may ask for begins where anybody looked last.
-        self.since: Int64 = self.after if of.looked is None else np.minimum(self.after, of.looked)
 
 
 class _Lag:
-    """A bucket's rows of `partition_lag`, as often as they are asked for; written the first time."""
+    """A bucket's rows of `partition_lag`: written as they come, those that may still change apart; of others the newest."""
 
-    def __init__(self, of: News, bucket: Bucket, lives: Lives, finals: _Finals, out: ByDay, open_: ByDay) -> None:
-        self._about, self._finals, self._out, self._open = (bucket, lives, of.sampled.now_ids), finals, out, open_
-        self._written = False
+    def __init__(self, bucket: Bucket, finals: _Finals, out: ByDay, open_: ByDay) -> None:
+        self._bucket, self._finals, self._out, self._open = bucket, finals, out, open_
         self.newest: list[pa.RecordBatch] = []
         self.newest_final: list[pa.RecordBatch] = []
 
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        first, self._written = not self._written, True
-        for found in lag_rows(*self._about, self._finals.since):
-            if first:
-                self._write(found)
-            yield found.rows
+    @property
+    def since(self) -> Int64:
+        """Per group, from when on rows are wanted; those at the last sample that was settled because replays ask for them."""
+        return self._finals.after
 
-    def _write(self, found: Found) -> None:
-        group = self._about[0].key_group[found.key]
+    def add(self, found: Found) -> None:
+        """Rows of some partitions, all there are of each."""
+        group = self._bucket.key_group[found.key]
         new = found.known_at > self._finals.after[group]
         final = found.known_at <= self._finals.until[group]
         self.newest.append(found.newest())
@@ -176,7 +166,7 @@ class _Lag:
 
 def _instants(of: News) -> Int64:
     """Where sums are cut: at samples, and at what was a sample when the last audit ended."""
-    known = {one for one in (of.was_settled, of.settled, of.looked) if one is not None}
+    known = {one for one in (of.was_settled, of.settled) if one is not None}
     return np.array(sorted({*of.sampled.instants, *known}), np.int64)
 
 

@@ -9,7 +9,6 @@ from heapq import merge
 from itertools import chain, groupby
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
@@ -50,8 +49,8 @@ class ToReplay:
     strategies : tuple of str
     asked : Marked
         The lag that was set aside.
-    seen : tuple of int
-        The instants that count for it, ascending.
+    instants : tuple of int
+        At which log ends were sampled, ascending.
     groups : Marked
         What is known of groups.
     again : mapping
@@ -64,7 +63,7 @@ class ToReplay:
     handed: Marked
     strategies: tuple[str, ...]
     asked: Marked
-    seen: tuple[int, ...]
+    instants: tuple[int, ...]
     groups: Marked
     again: Mapping[int, Sequence[str]]
     until: int
@@ -108,7 +107,7 @@ def replay_on(of: ToReplay, buckets: Sequence[int]) -> dict[str, Any]:
 
 def _replay(of: ToReplay, number: int, final: _Measured, unsettled: _Measured, standing: KeptFile) -> int:
     """The replays of a bucket; how many generations were looked at."""
-    known = LagKnown(of.asked, number, np.array(of.seen, np.int64))
+    known = LagKnown(of.asked, number, of.instants)
     stored = stored_records(of.news.out, of.news.name, of.again.get(number, ()), classic=True)
     before = read_again(of.news.kept, number, stored)
     kept: list[Mapping[str, Any]] = []
