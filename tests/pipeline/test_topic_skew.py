@@ -11,6 +11,8 @@ from tests.pipeline.rows import generation, member
 
 ALL = {"topics": ["a", "b", "c", "d", "e"]}
 
+UNEVEN = {"y": {"b": [0, 1, 2, 3]}, "z": {"b": [4]}}
+
 
 def observed(*members: dict[str, Any], **about: Any) -> Replay:
     (found,) = (one for one in replays_of_group([generation(1, *members, **about)], ("sticky",)) if one.name == OBSERVED)
@@ -33,6 +35,8 @@ def test_who_does_not_ask_for_a_topic_has_not_too_few_of_it() -> None:
     for mine in plan:
         mine["topics"] = [entry["topic"] for entry in mine["assigned"]]
     assert skew_of(observed(*plan)) == Skew(0, ())
+    uneven = [member("x-1", {}, topics=["a"]), *(member(f"{name}-1", held, topics=["b"]) for name, held in UNEVEN.items())]
+    assert skew_of(observed(*uneven)) == Skew(1, [ends("b", 4, 1, ("y", "z"))])
     plan[0]["topics"] = ["a", "b"]
     assert skew_of(observed(*plan)) == Skew(1, [ends("b", 2, 0, ("y", "x"))])
 

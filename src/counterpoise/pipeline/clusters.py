@@ -10,9 +10,10 @@ from pyspark.sql import functions as fn
 
 from counterpoise.pipeline import decode
 from counterpoise.pipeline.source.capture import Capture
+from counterpoise.pipeline.timelines.log_ends import disagreeing
 from counterpoise.pipeline.timelines.timeline import looks_transactional
 
-__all__ = ["decode_errors", "group_records", "observed_commits", "samples_of", "union"]
+__all__ = ["decode_errors", "disagreeing_samples", "group_records", "observed_commits", "samples_of", "union"]
 
 
 def union(parts: Sequence[DataFrame]) -> DataFrame:
@@ -38,6 +39,11 @@ def samples_of(captures: Mapping[str, Capture]) -> DataFrame | None:
     ends = [(name, one.log_ends) for name, one in captures.items() if one.log_ends is not None]
     parts = [table.select(fn.lit(name).alias("cluster"), fn.col("sampled_at").alias("at")) for name, table in ends]
     return union(parts) if parts else None
+
+
+def disagreeing_samples(captures: Mapping[str, Capture]) -> dict[str, int]:
+    """Per cluster of how many logs and instants there are samples that differ; by Spark."""
+    return {name: 0 if one.log_ends is None else disagreeing(one.log_ends) for name, one in captures.items()}
 
 
 def observed_commits(records: Mapping[str, DataFrame]) -> tuple[DataFrame, Observation]:

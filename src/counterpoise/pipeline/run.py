@@ -14,7 +14,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import TimestampType
 
 from counterpoise.pipeline import store
-from counterpoise.pipeline.clusters import decode_errors, group_records, observed_commits, samples_of, union
+from counterpoise.pipeline.clusters import decode_errors, disagreeing_samples, group_records, observed_commits, samples_of, union
 from counterpoise.pipeline.decode import is_commit
 from counterpoise.pipeline.direct.direct import Direct
 from counterpoise.pipeline.folds.replay_fold import comparable
@@ -40,6 +40,7 @@ from counterpoise.pipeline.summary import (
     kinds_of,
     lag_note,
     nothing_note,
+    samples_note,
     summarize,
     sums_of,
     transaction_note,
@@ -307,6 +308,8 @@ class Run:
         clusters = list(self._captures)
         notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
         known = all(capture.tells_aborted for capture in self._captures.values())
+        told = self._direct.disagreeing if self._direct is not None and self._direct.sampled else None
+        notes += samples_note(disagreeing_samples(self._captures) if told is None else told)
         notes += [*nothing_note(about), *transaction_note(counted.transactional, known), *lag_note(sums.with_lag)]
         if self._salt is not None:
             notes.append("names are hashed; details of steps, metadata of commits, user data and raw bytes are left out")

@@ -12,6 +12,7 @@ from pyspark.sql import functions as fn
 
 from counterpoise._version import __version__
 from counterpoise.pipeline.group_report import mean_ratio
+from counterpoise.pipeline.source.layout import ENDS_FILE
 
 __all__ = [
     "MOST_FINDINGS",
@@ -155,6 +156,14 @@ def _with_lag(figures: DataFrame) -> list[int]:
     )
     row = seen.first()
     return [0, 0, 0, 0] if row is None else [int(figure or 0) for figure in row]
+
+
+def samples_note(disagreeing: Mapping[str, int]) -> list[str]:
+    """By cluster, of how many logs and instants there are samples that differ, in words: a sentence for each that has any."""
+    named = [(f"{name}: " if len(disagreeing) > 1 else "", n) for name, n in disagreeing.items() if n]
+    return [
+        f"{start}{ENDS_FILE}: {n} samples are there more than once and differ; the largest log end counts" for start, n in named
+    ]
 
 
 def lag_note(with_lag: Sequence[int]) -> list[str]:

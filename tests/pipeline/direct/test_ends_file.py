@@ -135,22 +135,36 @@ def added(before: EndsFile, files: list[str], after: int | None, folder: Path) -
     return with_samples(before, NewSamples(files, after), str(folder))
 
 
+def again(once: pa.Table) -> tuple[pa.Table, list[int]]:
+    """With rows that repeat others, here and there with a smaller end or start; and the times of those that differ."""
+    rows = once.to_pylist()
+    less = [{**row, "log_end": row["log_end"] - 1} for row in rows[::3]]
+    less += [{**row, "log_start": row["log_start"] - 2} for row in rows[::7]]
+    odd = {(row["topic"], row["partition"], row["sampled_at"]) for row in less}
+    more = pa.Table.from_pylist([*rows[::2], *less, *rows[1::2], *rows[::5]], SCHEMA)
+    return more, sorted(int(at.timestamp()) * 1_000_000 for *_, at in odd)
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("at_once", [1 << 20, 5])
 def test_samples_in_pieces_are_the_samples_of_the_whole(
     tmp_path: Path, seed: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each time those after the last but one are read again, as if they were not settled; then they stand in the file already."""
+    """Each time those after the last but one are read again, as if they were not settled; then they stand in the file already.
+
+    Some are in the capture more than once, and the largest of these counts.
+    """
     monkeypatch.setattr(ends_file, "_AT_ONCE", at_once)
     whole = samples(seed, range(20))
     assert {row["topic"] for row in whole.to_pylist()} == {"still", "anew", "late"}
     ends, settled = EndsFile.empty(), None
     for last in (3, 6, 7, 12, 13, 19):
-        file = put(
-            whole.filter(pa.compute.less_equal(whole["sampled_at"], START + timedelta(seconds=15 * last))), tmp_path / "capture"
-        )
+        once = whole.filter(pa.compute.less_equal(whole["sampled_at"], START + timedelta(seconds=15 * last)))
+        more, odd = again(once)
+        file, plain = put(more, tmp_path / "capture"), put(once, tmp_path / "plain")
         full = added(ends, [file], settled, tmp_path)
-        assert told(mapped_lives(full)) == told(read_lives([file]))
+        assert told(mapped_lives(full)) == told(read_lives([plain]))
+        assert sorted(full.odd.tolist()) == odd
         assert full.lives_of_topics() == added(EndsFile.empty(), [file], None, tmp_path).lives_of_topics()
         assert full.instants.tolist() == sorted({micros(0) + 15_000_000 * one for one in range(last + 1)})
         settled = micros(last - 1)

@@ -60,12 +60,20 @@ def part_of_shop(shop: Path, out: Path) -> Path:
     for at in range(3):
         # Not in the order of the log: a later file holds earlier records.
         pq.write_table(records.slice(third * (2 - at), third if at else None), folder / f"{at}.parquet", row_group_size=1500)
-    for name in ("log_offsets.parquet", "topics.json"):
-        shutil.copy(shop / name, out)
+    shutil.copy(shop / "topics.json", out)
+    pq.write_table(sampled_twice(pq.read_table(shop / "log_offsets.parquet")), out / "log_offsets.parquet", row_group_size=5000)
     commits = records.filter(pc.less(records["key"], b"\x00\x02")).slice(0, 100 * ABORTED).to_pylist()[::100]
     pairs = [[row["partition"], row["offset"]] for row in commits]
     (out / "aborted_offsets.json").write_text(json.dumps(pairs), encoding="utf-8")
     return out
+
+
+def sampled_twice(ends: pa.Table) -> pa.Table:
+    """As two recordings in one folder leave them: every tenth sample a second time, every hundredth with another end."""
+    again = ends.take(pa.array(range(0, len(ends), 10)))
+    odd = pa.array([at % 10 == 0 for at in range(len(again))])
+    below = pc.if_else(odd, pc.subtract(again["log_end"], 1), again["log_end"])
+    return pa.concat_tables([again.set_column(again.schema.get_field_index("log_end"), "log_end", below), ends])
 
 
 def whole_seconds(out: Path) -> Path:
@@ -116,6 +124,11 @@ def test_the_tables_and_the_summary_are_the_same(
     replayed = {row["group_id"] for row in rows_of(found.out, "metrics", "group_id")}
     assert replayed >= {"by-range", "by-uniform", "moved-over", "steady"}
     assert sorted(path.name for path in (found.out / "tables").iterdir()) == sorted(TABLES)
+    lag = rows_of(found.out, "partition_lag", "cluster", "group_id", "topic", "partition", "at")
+    assert len({tuple(row.values()) for row in lag}) == len(lag), "a row for each sample that is there twice"
+    n = -(-pq.ParquetFile(captures[CLUSTERS[0]] / "log_offsets.parquet").metadata.num_rows // 110)
+    told = f"{CLUSTERS[0]}: log_offsets.parquet: {n} samples are there more than once and differ; the largest log end counts"
+    assert told in found.summary["notes"]
 
 
 def test_where_tasks_know_no_samples_spark_finds_lag_and_the_tables_are_the_same(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,10 +31,13 @@ STRATEGIES = ("sticky",)
 
 
 def grown(folder: Path, share: float, way: str) -> dict[str, Path]:
-    """A small part of the shop so far; with a file beside it that only Spark passes over, where it is to go on."""
+    """A small part of the shop so far, some samples twice; with a file that only Spark passes over, where it is to go on."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / RECORDS).mkdir(parents=True)
     records, ends = pq.read_table(SHOP / RECORDS), pq.read_table(SHOP / ENDS)
+    some = ends.slice(100, 20)
+    less = some.set_column(some.schema.get_field_index("log_end"), "log_end", pc.subtract(some["log_end"], 1))
+    ends = pa.concat_tables([ends, some, less])
     mine = pc.is_in(records["partition"], pa.array(LOG_PARTITIONS, pa.int32()))
     for table, column, file in ((records.filter(mine), "timestamp", f"{RECORDS}/part-0.parquet"), (ends, "sampled_at", ENDS)):
         pq.write_table(table.filter(pc.less(table[column], pa.scalar(moment_at(share), table[column].type))), folder / file)
@@ -56,7 +60,10 @@ def test_who_goes_on_makes_no_difference(spark: SparkSession, tmp_path: Path, wa
             assert (saved.number, saved.tasks) == (at + 1, way == "tasks")
             left = {place.name.partition("-")[0] for place in (out / ".since").iterdir() if place.is_dir()} - {"staged"}
             assert left == ({"steps", "kept", "ends"} if way == "tasks" else {"steps", "replays", "parts"})
-        whole = audit(spark, source, tmp_path / "whole", strategies=STRATEGIES).out
+        made = audit(spark, source, tmp_path / "whole", strategies=STRATEGIES)
+    whole, told = made.out, json.loads((out / "summary.json").read_text())
+    assert told["notes"] == made.summary["notes"]
+    assert "log_offsets.parquet: 20 samples are there more than once and differ; the largest log end counts" in told["notes"]
     assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole, name)] == []
     assert len(rows_of(out, "partition_lag")) > 100
 

@@ -245,6 +245,11 @@ class Direct:
         return all(one is not None for one in self._sampled.values())
 
     @property
+    def disagreeing(self) -> dict[str, int]:
+        """Per cluster of how many logs and instants there are samples that differ."""
+        return {name: 0 if one is None else one.disagreeing for name, one in self._sampled.items()}
+
+    @property
     def lag_span(self) -> tuple[Any, Any]:
         """The first and the last instant in `partition_lag`."""
         return _moment(self._judged, "first", min), _moment(self._judged, "last", max)
@@ -352,7 +357,7 @@ def sampled_by(local: Local, ends: EndsFile, folder: Path) -> Sampled | None:
     ends.save(place)
     ordered = tuple(ends.instants.tolist())
     width = max((ordered[-1] - ordered[0]) / max(len(ordered) - 1, 1), 1.0)
-    return Sampled(str(place), ordered, width, None if local.topics is None else _ids(local.topics))
+    return Sampled(str(place), ordered, width, None if local.topics is None else _ids(local.topics), len(ends.odd))
 
 
 def _ids(file: str) -> dict[str, str]:

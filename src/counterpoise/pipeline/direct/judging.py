@@ -61,12 +61,15 @@ class Sampled:
         Mean time between two of them.
     now_ids : dict, optional
         Topic -> its id at the end.
+    disagreeing : int
+        Of how many logs and instants there were samples that differ.
     """
 
     ends: str
     instants: tuple[int, ...]
     width: float
     now_ids: Mapping[str, str] | None
+    disagreeing: int = 0
 
 
 @dataclass(frozen=True)

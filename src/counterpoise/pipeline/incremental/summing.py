@@ -19,6 +19,7 @@ from counterpoise.pipeline.summary import (
     iso,
     lag_note,
     nothing_note,
+    samples_note,
     summarize,
     transaction_note,
 )
@@ -33,7 +34,13 @@ def counted_of(told: Mapping[str, Any], errors: int) -> Counted:
 
 
 def told_in_full(
-    captures: Mapping[str, Capture], saved: Saved | None, counted: Counted, kinds: Kinds, sums: Sums, found: Found
+    captures: Mapping[str, Capture],
+    saved: Saved | None,
+    counted: Counted,
+    kinds: Kinds,
+    sums: Sums,
+    found: Found,
+    disagreeing: Mapping[str, int],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the summary says of records, groups and findings, with its notes; and the sums to be kept for the next one.
 
@@ -46,6 +53,8 @@ def told_in_full(
         Of new records.
     sums, found
         Of all tables, as they will be.
+    disagreeing : mapping
+        Cluster name -> of how many logs and instants there are samples that differ.
     """
     about = summarize(counted, sums, found, kinds)
     before: Mapping[str, Any] = {} if saved is None else saved.sums
@@ -57,6 +66,7 @@ def told_in_full(
     notes = [note if len(captures) == 1 else f"{name}: {note}" for name, one in captures.items() for note in one.notes]
     like = counted.transactional + (before["transactional"] if before else 0)
     known = all(capture.tells_aborted for capture in captures.values())
+    notes += samples_note(disagreeing)
     about["notes"] = [*notes, *nothing_note(about), *transaction_note(like, known), *lag_note(sums.with_lag)]
     return about, {"transactional": like, **{name: about[name] for name in ("records", "from", "to")}}
 

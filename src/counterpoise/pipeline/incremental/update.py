@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import AuditResult, check_out, result_of
+from counterpoise.pipeline.clusters import disagreeing_samples
 from counterpoise.pipeline.direct.lag.ends_file import EndsFile
 from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
@@ -148,7 +149,9 @@ def update(
         def total(step: Increment, found: Decoded) -> dict[str, Any]:
             told = sums_of(step.view.whole("rebalances"), step.view.whole("metrics"), step.report)
             counted = counted_of(found.counted, step.errors)
-            about, sums = told_in_full(captures, saved, counted, found.kinds, told, found_of(step.findings))
+            by_spark = disagreeing_samples({name: one for name, one in captures.items() if name not in looked.ends})
+            odd = by_spark | {name: len(one.odd) for name, one in looked.ends.items()}
+            about, sums = told_in_full(captures, saved, counted, found.kinds, told, found_of(step.findings), odd)
             file, rows = journal.staged / "summary.json", step.view.rows(step.number)
             summary.update(write_summary(file, where, step.now, step.number, step.sampled, rows, about))
             return sums

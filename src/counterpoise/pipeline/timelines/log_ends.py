@@ -1,6 +1,7 @@
 """Sampled log ends as a line in time: where a log ended between two samples, and when it had come to an offset.
 
 A log that ends lower than before was made anew: samples before and after that are two lives, and no line joins them.
+Of samples of one log and instant (two recordings of one time in one folder) the one with the largest end counts: logs grow.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-__all__ = ["at_instant", "log_lives", "reached_at"]
+__all__ = ["at_instant", "disagreeing", "log_lives", "reached_at"]
 
 _LOG = ("topic", "partition")
 
@@ -22,6 +23,10 @@ def log_lives(log_ends: DataFrame) -> DataFrame:
         ``topic, partition, log_start, log_end, sampled_at``.
     """
     order = Window.partitionBy(*_LOG).orderBy("sampled_at")
+    # Ordered further than need be for one pass over the same sort: the last one of an instant stays.
+    following = fn.lead("sampled_at").over(Window.partitionBy(*_LOG).orderBy("sampled_at", "log_end", "log_start"))
+    once = log_ends.withColumn("following", following)
+    log_ends = once.where("following is null or following != sampled_at").drop("following")
     shrunk = fn.coalesce((fn.col("log_end") < fn.lag("log_end").over(order)).cast("int"), fn.lit(0))
     # A topic is made anew as a whole: its other partitions may have grown beyond their old ends by the next sample.
     anew = fn.max("shrunk").over(Window.partitionBy("topic", "sampled_at"))
@@ -39,6 +44,13 @@ def log_lives(log_ends: DataFrame) -> DataFrame:
         fn.when(same, fn.unix_micros(fn.lead("sampled_at").over(order))).alias("next_us"),
     )
     return numbered.select(*_LOG, fn.col("sampled_at").alias("time"), told.alias("sample"))
+
+
+def disagreeing(log_ends: DataFrame) -> int:
+    """Of how many logs and instants there are samples that differ."""
+    told = fn.struct("log_end", "log_start")
+    apart = log_ends.groupBy(*_LOG, "sampled_at").agg(fn.min(told).alias("one"), fn.max(told).alias("other"))
+    return apart.where("one != other").count()
 
 
 def at_instant(rows: DataFrame) -> DataFrame:

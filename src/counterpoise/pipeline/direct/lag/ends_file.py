@@ -23,12 +23,12 @@ __all__ = ["TIME", "EndsFile", "with_samples"]
 TIME, START, END = range(3)
 _WIDTH = 3
 _AT_ONCE = 1 << 20
-_ARRAYS = ("first", "count", "room", "life_log", "life_at", "life_number", "instants")
+_ARRAYS = ("first", "count", "room", "life_log", "life_at", "life_number", "instants", "odd")
 
 
 @dataclass(frozen=True)
 class EndsFile:
-    """Where samples stand: a row of three numbers (time in microseconds, start, end) for each, those of a log by time.
+    """Where samples stand: three numbers (time in microseconds, start, end) each; those of a log by time, one of an instant.
 
     Attributes
     ----------
@@ -40,6 +40,8 @@ class EndsFile:
         By log: after how many of its samples a life begins (see `log_ends`), and how many came before it.
     instants : int64
         At which was sampled, ascending.
+    odd : int64
+        When a log was sampled more than once with different ends, of which the largest counts: a time for each such log.
     """
 
     file: str
@@ -51,6 +53,7 @@ class EndsFile:
     life_at: Int64
     life_number: Int64
     instants: Int64
+    odd: Int64
 
     @classmethod
     def empty(cls) -> EndsFile:
@@ -72,7 +75,8 @@ class EndsFile:
         stay = self.life_at < count[self.life_log]
         instants = self.instants[self.instants <= moment]
         life_log, life_at, life_number = self.life_log[stay], self.life_at[stay], self.life_number[stay]
-        return replace(self, count=count, instants=instants, life_log=life_log, life_at=life_at, life_number=life_number)
+        cut = replace(self, count=count, instants=instants, odd=self.odd[self.odd <= moment])
+        return replace(cut, life_log=life_log, life_at=life_at, life_number=life_number)
 
     def lives_of_topics(self) -> dict[str, int]:
         """Topic that was sampled -> how often it was made anew."""
@@ -141,14 +145,14 @@ class _Adding:
         logs = zip(map(names.__getitem__, topic_of.tolist()), partition_of.tolist(), strict=True)
         log = np.array([self._number[one] for one in logs], np.int64)[of_row]
         told = np.stack([table[name].to_numpy() for name in ("us", "log_start", "log_end")], axis=1)
-        order = np.lexsort((told[:, TIME], log))
+        order = np.lexsort((told[:, START], told[:, END], told[:, TIME], log))
         log, told = log[order], told[order]
         begins = np.flatnonzero(np.append(True, log[1:] != log[:-1]))
         mine = log[begins]
         size = np.diff(np.append(begins, len(log)))
         at = self._now.first[mine] + self._count[mine]
         fresh = self._count[mine] > self._base[mine]
-        self._mixed.update(mine[fresh & (self._rows[at - 1, TIME] > told[begins, TIME])].tolist())
+        self._mixed.update(mine[fresh & (self._rows[at - 1, TIME] >= told[begins, TIME])].tolist())
         self._rows[np.repeat(at - begins, size) + np.arange(len(log))] = told
         self._count[mine] += size
 
@@ -157,9 +161,28 @@ class _Adding:
         for log in sorted(self._mixed):
             first = int(self._now.first[log])
             part = self._rows[first + int(self._base[log]) : first + int(self._count[log])]
-            part[:] = part[np.argsort(part[:, TIME], kind="stable")]
-        whole = replace(self._now, count=self._count, instants=np.union1d(self._now.instants, instants))
+            part[:] = part[np.lexsort((part[:, START], part[:, END], part[:, TIME]))]
+        odd = np.concatenate((self._now.odd, self._once()))
+        whole = replace(self._now, count=self._count, instants=np.union1d(self._now.instants, instants), odd=odd)
         return _with_lives(whole, sorted(self._anew()))
+
+    def _once(self) -> Int64:
+        """Keep the last of new samples of one log and time, which has the largest end; when there were others that differ."""
+        first, base, odd = self._now.first, self._base, [np.zeros(0, np.int64)]
+        for some in _parts(self._count - base):
+            begin = first[some] + base[some]
+            row = _each(begin, np.maximum(first[some] + self._count[some] - 1, begin))
+            again = row[self._rows[row, TIME] == self._rows[row + 1, TIME]]
+            log = np.searchsorted(first, again, "right") - 1
+            differ = (self._rows[again, START:] != self._rows[again + 1, START:]).any(axis=1)
+            found = set(zip(log[differ].tolist(), self._rows[again[differ], TIME].tolist(), strict=True))
+            odd.append(np.array(sorted(at for _, at in found), np.int64))
+            for one, gone in zip(*_split(log, again), strict=True):
+                start, count = int(first[one] + base[one]), int(self._count[one] - base[one])
+                stay = np.delete(self._rows[start : start + count], gone - start, axis=0)
+                self._rows[start : start + len(stay)] = stay
+                self._count[one] = base[one] + len(stay)
+        return np.concatenate(odd)
 
     def _anew(self) -> set[tuple[int, int]]:
         """Log and place of new samples that begin a life: a topic is made anew as a whole when one of its logs has shrunk."""
@@ -204,6 +227,12 @@ def _with_lives(whole: EndsFile, anew: list[tuple[int, int]]) -> EndsFile:
     lives = np.concatenate((np.stack((log, at, number), axis=1), np.array(more, np.int64).reshape(-1, 3)))
     lives = lives[np.lexsort((lives[:, 1], lives[:, 0]))]
     return replace(whole, life_log=lives[:, 0], life_at=lives[:, 1], life_number=lives[:, 2])
+
+
+def _split(log: Int64, rows: Int64) -> tuple[list[int], list[Int64]]:
+    """Rows by log, whose numbers ascend."""
+    logs, begins = np.unique(log, return_index=True)
+    return logs.tolist(), np.split(rows, begins[1:]) if len(logs) else []
 
 
 def _roomier(now: EndsFile, grown: Int64, folder: str, oldest: int | None) -> EndsFile:

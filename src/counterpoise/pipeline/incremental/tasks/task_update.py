@@ -102,7 +102,8 @@ def update_by_tasks(
     errors = sum(pq.read_metadata(file).num_rows for file in view.staged("decode_errors").rglob("*.parquet"))
     whole = added_kinds([(kind, *row) for seen in kinds.values() for kind, row in seen.items()])
     counted = counted_of(told, errors)
-    about, sums = told_in_full(captures, saved if goes_on else None, counted, whole, tasks.sums(), tasks.found())
+    before_ = saved if goes_on else None
+    about, sums = told_in_full(captures, before_, counted, whole, tasks.sums(), tasks.found(), tasks.disagreeing)
     file = journal.staged / "summary.json"
     summary = write_summary(file, where, looked.now, number, view.span("partition_lag", "at"), view.rows(number), about)
     begin("store")
