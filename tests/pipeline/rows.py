@@ -124,11 +124,13 @@ def current(epoch: int, state: int = 0) -> str:
     return json.dumps({"member_epoch": epoch, "state": state})
 
 
-def epoch(number: int, held: Mapping[str, Sequence[int]], *, seconds: float = 0.0) -> list[dict[str, Any]]:
+def epoch(
+    number: int, held: Mapping[str, Sequence[int]], *, seconds: float = 0.0, topic_id: str = "id-of-t"
+) -> list[dict[str, Any]]:
     """The targets of members, and the epoch they belong to (types 7 and 6)."""
-    targets = [modern(7, target(*partitions), name, seconds=seconds) for name, partitions in held.items()]
+    targets = [modern(7, target(*partitions, topic_id=topic_id), name, seconds=seconds) for name, partitions in held.items()]
     return [*targets, modern(6, json.dumps({"assignment_epoch": number}), seconds=seconds)]
 
 
-NAMED = {**modern(-1, json.dumps({"id-of-t": "t", "id-of-u": "u"})), "log_ts": None}
+NAMED = {**modern(-1, json.dumps({"id-of-t": "t", "id-of-t-anew": "t", "id-of-u": "u"})), "log_ts": None}
 """What the ids of topics stand for."""

@@ -77,6 +77,39 @@ def test_a_member_of_such_a_group_gives_up_only_what_moves_while_an_eager_strate
     assert (figures[OBSERVED].moved, figures[OBSERVED].min_moves, figures[OBSERVED].sticky) == (2, 2, True)
 
 
+SWAPPED = {"m1": [2, 3], "m2": [0, 1]}
+
+
+def made_anew(gap: bool) -> list[Row]:
+    """The topic is deleted and made again under its name; the broker has a target without it in between, or has none."""
+    empty = [modern(7, json.dumps({"topic_partitions": []}), name, seconds=15) for name in SWAPPED]
+    between = [*empty, modern(6, json.dumps({"assignment_epoch": 4}), seconds=15)] if gap else []
+    return [*two_members(), *between, *epoch(5 if gap else 4, SWAPPED, seconds=20, topic_id="id-of-t-anew")]
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_partitions_of_a_topic_that_was_made_anew_are_others_and_did_not_move(gap: bool) -> None:
+    last = steps_of(made_anew(gap))[-1]
+    assert (last["n_moved"], last["n_kept"], last["recreated"]) == (0, 0, ["t"])
+    assert (last["cause"], "made anew: t" in last["detail"]) == ("partition_count", True)
+    seen = replayed(*made_anew(gap))
+    figures = {key[1:]: one.metrics for key, one in seen.items() if key[0] == last["generation"]}
+    assert len(figures) == 1 + 2 * len(ASKED)
+    assert {(one.moved, one.kept, one.revoked) for one in figures.values()} == {(0, 0, 0)}
+
+
+def test_of_the_same_topic_they_moved() -> None:
+    last = steps_of([*two_members(), *epoch(4, SWAPPED, seconds=20)])[-1]
+    assert (last["n_moved"], last["n_kept"], last["recreated"], last["cause"]) == (4, 0, [], "unknown")
+    later = steps_of([*made_anew(gap=False), *epoch(5, {"m1": [0, 1], "m2": [2, 3]}, seconds=30, topic_id="id-of-t-anew")])[-1]
+    assert (later["n_moved"], later["n_kept"], later["recreated"]) == (4, 0, [])
+
+
+def steps_of(rows: list[Row]) -> list[Row]:
+    fold = StepsFold()
+    return [*(step for row in rows for step in fold.feed(row)), *fold.unfinished()]
+
+
 def test_a_broker_that_moves_more_than_it_must_is_found_out() -> None:
     seen = replayed(*two_members(), *epoch(4, {"m1": [2, 3], "m2": [0, 1]}, seconds=20))[4, OBSERVED, REPLAY].metrics
     assert (seen.moved, seen.min_moves, seen.balanced, seen.sticky) == (4, 0, True, False)

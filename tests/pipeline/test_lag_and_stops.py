@@ -10,13 +10,17 @@ from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as fn
 
 from counterpoise.model import lag as model_lag
+from counterpoise.pipeline.direct.groups.bucket import bucket_of
 from counterpoise.pipeline.direct.groups.group_sums import GroupStops
-from counterpoise.pipeline.direct.groups.stop_rows import COLUMNS
+from counterpoise.pipeline.direct.groups.steps_taken import STEPS
+from counterpoise.pipeline.direct.groups.stop_rows import COLUMNS, stop_rows
+from counterpoise.pipeline.incremental.kept.kept_sums import single_sums
 from counterpoise.pipeline.lag import partition_lag
 from counterpoise.pipeline.stops import stops, stops_by_group
 from tests.pipeline.conftest import Audited
@@ -193,15 +197,20 @@ def commits(spark: SparkSession, *rows: tuple[int, float, int | None]) -> DataFr
     return spark.createDataFrame(data, f"{columns}, committed_offset long, deleted boolean")
 
 
-def steps(spark: SparkSession, *rows: tuple[float, str, str, dict[str, list[int]]]) -> DataFrame:
-    """Steps of group g: (seconds, protocol kind, kind, {member: partitions})."""
+def steps(spark: SparkSession, *rows: tuple[float, str, str, dict[str, list[int]]], anew: int | None = None) -> DataFrame:
+    """Steps of group g: (seconds, protocol kind, kind, {member: partitions}); `anew`: the first one with another topic t."""
     data = [
-        ("default", "g", at(s), 0, 1000 + number, number, how, kind, [(name, [("t", held)]) for name, held in owned.items()])
+        (
+            *("default", "g", at(s), 0, 1000 + number, number, how, kind),
+            *([(name, [("t", held)]) for name, held in owned.items()], ["t"] if number == anew else []),
+        )
         for number, (s, how, kind, owned) in enumerate(rows, 1)
     ]
     columns = "cluster string, group_id string, log_ts timestamp, log_partition int, log_offset long, generation int"
     nested = "array<struct<member_id: string, assigned: array<struct<topic: string, partitions: array<int>>>>>"
-    return spark.createDataFrame(data, f"{columns}, protocol_kind string, kind string, assignment {nested}")
+    return spark.createDataFrame(
+        data, f"{columns}, protocol_kind string, kind string, assignment {nested}, recreated array<string>"
+    )
 
 
 def ends(spark: SparkSession, *rows: tuple[int, float, int]) -> DataFrame:
@@ -248,6 +257,22 @@ def test_a_stop_is_the_silence_between_two_owners_less_the_usual_gap(spark: Spar
     assert [(rows[p, 2]["owner_before"], rows[p, 2]["owner"]) for p in (0, 1)] == [("a", "a"), ("a", "b")]
     assert rows[0, 1]["stop_s"] is None
     assert sum(row["commits_by_nobody"] for row in rows.values()) == 1
+
+
+def test_nothing_stopped_of_a_topic_that_was_made_anew_by_spark_and_by_tasks(spark: SparkSession) -> None:
+    """Both partitions change hands at 10 s, when the topic is another one, and again at 20 s."""
+    told = commits(spark, *((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18, 24, 26) for p in (0, 1)))
+    life = [(s, "server", "rebalance", {"ab"[s // 10 % 2]: [0], "ba"[s // 10 % 2]: [1]}) for s in (1, 10, 20)]
+    found = {}
+    for anew, known in ((None, {2: 4.0, 3: 4.0}), (2, {3: 4.0})):
+        whole = steps(spark, *life, anew=anew)
+        found[anew] = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(told, whole).collect()}
+        assert found[anew] == {(p, n): known.get(n) for p in (0, 1) for n in (1, 2, 3)}
+        table = whole.withColumn("recreated", fn.expr("nullif(recreated, array())")).toArrow().select(STEPS.names).cast(STEPS)
+        said = told.withColumn("topic_id", fn.lit(None).cast("string")).toArrow()
+        bucket = bucket_of(single_sums(said, None), table, np.zeros(0, np.int64), None)
+        rows = stop_rows(bucket).to_pylist()
+        assert {(row["partition"], row["generation"]): row["stop_s"] for row in rows} == found[anew]
 
 
 def test_a_stop_without_a_commit_before_or_after_it_is_unknown_and_not_0(spark: SparkSession) -> None:

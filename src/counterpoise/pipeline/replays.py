@@ -39,7 +39,7 @@ _BATCH = 1024
 _OF_ROW = ("group_id", "generation", "log_partition", "log_offset", "log_ts", "leader_library")
 _KEY = ("cluster", "group_id", "log_partition", "log_offset", "log_ts", "protocol", "generation")
 _OF_GENERATION = ("protocol_type", "leader", "state_ts", "deleted", "members", "leader_library")
-_OF_EPOCH = ("group_type", "incarnation", "kind", "protocol_kind", "assignment", "subscriptions", "n_members")
+_OF_EPOCH = ("group_type", "incarnation", "kind", "protocol_kind", "assignment", "subscriptions", "n_members", "recreated")
 _FIGURES = tuple(field.name for field in fields(Metrics))
 COLUMNS = arrow_schema(MEASURED_REPLAYS)
 

@@ -143,6 +143,7 @@ REBALANCES = _join(
         settle_ms=_L,
         subscriptions=ArrayType(_struct(member_id=_S, group_instance_id=_S, topics=ArrayType(_S))),
         n_withheld=_I,
+        recreated=ArrayType(_S),
     ),
 )
 

@@ -28,7 +28,8 @@ def stops(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
     DataFrame
         ``cluster, group_id, topic, partition, generation, log_ts, owner, owner_before, eager, last_before, first_after,
         usual_gap_s, stop_s, commits, commits_by_nobody``; `stop_s` is null where the partition did not stop (its owner
-        stayed, and the protocol is not eager) or one of the two commits is missing: how long it stood still is unknown then.
+        stayed, and the protocol is not eager) or one of the two commits is missing: how long it stood still is unknown then. Nor
+        did one of a topic that was deleted and made again in between, where steps tell: it is another partition.
         Interval 0, before the first step, has a null generation.
 
     Notes
@@ -44,7 +45,9 @@ def stops(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
         fn.max("last").over(of_owner).alias("owner_last"),
         fn.min("gap").over(of_owner).alias("owner_gap"),
     )
-    before = Window.partitionBy(*KEY).orderBy("interval").rowsBetween(Window.unboundedPreceding, -1)
+    up_to = Window.partitionBy(*KEY).orderBy("interval")
+    sums = sums.withColumn("life", fn.count(fn.when(fn.col("anew"), 1)).over(up_to))
+    before = Window.partitionBy(*KEY, "life").orderBy("interval").rowsBetween(Window.unboundedPreceding, -1)
     joined = sums.select(
         "*",
         fn.last("owner_last", ignorenulls=True).over(before).alias("last_before"),
@@ -81,7 +84,7 @@ def _spans(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
         fn.count("*").alias("n"),
     )
     said = summed.drop("slot", "cell").join(marks.select("cluster", "group_id").distinct(), ["cluster", "group_id"], "left_semi")
-    held = fn.struct("generation", "owner", "until", "eager").alias("held")
+    held = fn.struct("generation", "owner", "until", "eager", "anew").alias("held")
     owners = ownership(rebalances).select(*KEY, fn.col("log_ts").alias("time"), "log_offset", fn.lit(1).alias("step"), held)
     until_now = Window.partitionBy(*KEY).orderBy("time", "log_offset").rowsBetween(Window.unboundedPreceding, 0)
     numbered = said.unionByName(owners, allowMissingColumns=True).select(
@@ -106,7 +109,7 @@ def _spans(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
         count.alias("commits"),
         fn.coalesce(fn.sum(fn.when(nobody, fn.col("n"))), fn.lit(0)).alias("commits_by_nobody"),
     )
-    return sums.select("*", "held.generation", "held.owner", "held.eager").drop("held")
+    return sums.select("*", "held.generation", "held.owner", "held.eager", "held.anew").drop("held")
 
 
 def stops_by_group(stops: DataFrame) -> DataFrame:

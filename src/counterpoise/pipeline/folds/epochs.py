@@ -46,6 +46,7 @@ def as_generation(step: Row) -> dict[str, Any]:
         "deleted": step["kind"] in _ENDED,
         "members": members,
         "lag": step.get("lag"),
+        "recreated": step.get("recreated"),
         "step": {name: step[name] for name in _OF_STEP},
     }
 

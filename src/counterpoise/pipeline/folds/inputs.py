@@ -8,7 +8,7 @@ not exist for the leader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import itemgetter
@@ -44,6 +44,14 @@ class Planned:
     topics: Sequence[str]
     topic_start: Int64
     owner: Int32
+
+    def without(self, topics: Collection[str]) -> Planned:
+        """The same, as if some topics had been nobody's."""
+        owner = self.owner.copy()
+        for at, name in enumerate(self.topics):
+            if name in topics:
+                owner[self.topic_start[at] : self.topic_start[at + 1]] = UNOWNED
+        return Planned(self.members, self.topics, self.topic_start, owner)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,7 +263,8 @@ def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
     members = row["members"]
     if kind == "server":
         # The broker gives a static member that comes back under another id what it held.
-        return _of_before({m["member_id"]: identity(m) for m in members}, before, identity)
+        held = _of_before({m["member_id"]: identity(m) for m in members}, before, identity)
+        return _but(held, row["recreated"]) if row.get("recreated") else held
     if before is not None and kind == "eager" and "sticky" not in (row["protocol"] or ""):
         return _of_before({m["member_id"]: m["member_id"] for m in members}, before, itemgetter("member_id"))
     sent = {}
@@ -274,6 +283,14 @@ def _of_before(members: Mapping[str, str], before: Row | None, known_as: Callabl
     past = {} if before is None else {known_as(m): m["assigned"] or () for m in before["members"]}
     generation = -1 if before is None else before["generation"]
     return {name: (_merged(past[one]), generation) if one in past else ({}, -1) for name, one in members.items()}
+
+
+def _but(claimed: Mapping[str, Claimed], topics: Collection[str]) -> dict[str, Claimed]:
+    """The claims without some topics: of what was deleted and made again nobody holds anything."""
+    return {
+        name: ({topic: held for topic, held in owned.items() if topic not in topics}, generation)
+        for name, (owned, generation) in claimed.items()
+    }
 
 
 def _merged(held: Sequence[Row]) -> dict[str, list[int]]:

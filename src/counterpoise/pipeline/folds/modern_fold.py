@@ -88,6 +88,8 @@ class ModernFold:
         self._epoch: int | None = None
         self._members: dict[str, dict[str, Any]] = {}
         self._targets: dict[str, list[dict[str, Any]]] = {}
+        self._asked: dict[str, dict[str, str]] = {}
+        self._ids: dict[str, list[str]] = {}
         self._reached: dict[str, int] = {}
         self._regex: dict[str, list[str]] = {}
         self._matched: dict[str, list[str]] = {}
@@ -179,9 +181,11 @@ class ModernFold:
     def _on_target(self, row: Row, value: Any) -> None:
         if row["deleted"]:
             self._targets.pop(row["member_id"], None)
+            self._asked.pop(row["member_id"], None)
             return
         held = value.get("topic_partitions", value.get("active_tasks", ()))
         self._targets[row["member_id"]] = [{"topic": self._name(entry), "partitions": entry["partitions"]} for entry in held]
+        self._asked[row["member_id"]] = {self._name(entry): entry["topic_id"] for entry in held if entry.get("topic_id")}
 
     def _on_current(self, row: Row, value: Any) -> None:
         if row["deleted"]:
@@ -213,6 +217,7 @@ class ModernFold:
         now = owners_of((code[identity(m)], self._targets.get(m["member_id"], ())) for m in members)
         sizes_before = {topic: len(array) for topic, array in self._owners.items()}
         sizes_now = {topic: len(array) for topic, array in now.items()}
+        anew = self._made_anew()
         why = difference(self._was, members, sizes_before, sizes_now, (None, None), self._gone)
         self._gone = []
         if why.cause == "partition_count" and not (self._was and members):
@@ -220,14 +225,19 @@ class ModernFold:
         if self._inherited and why.cause in ("unknown", "partition_count"):
             why = replace(why, cause="protocol")
         self._inherited = False
+        if anew:
+            cause = "partition_count" if why.cause == "unknown" else why.cause
+            why = replace(why, cause=cause, detail=in_words(why.detail, f"made anew: {', '.join(anew)}"))
         if matches := self._newly_matched():
             why = replace(why, detail=in_words(why.detail, *matches))
         alive = np.zeros(len(code), np.bool_)
         alive[[code[identity(member)] for member in members]] = True
-        moved, kept = changes(self._owners, now, alive)
+        still = {topic: array for topic, array in self._owners.items() if topic not in anew}
+        moved, kept = changes(still, now, alive)
         self._logical += 1
         step = self._step(row, "rebalance" if members else "emptied", why)
         step |= {"generation": epoch, "n_moved": moved, "n_kept": kept, "logical_rebalance": self._logical}
+        step["recreated"] = anew
         # An epoch without a target of its own has not failed: this target answers its change too.
         step["missed_generations"] = 0
         if self._target_epoch is not None and epoch > self._target_epoch + 1:
@@ -239,6 +249,16 @@ class ModernFold:
         self._open, self._opened = step, row["log_ts"]
         self._was, self._owners, self._target_epoch = members, now, epoch
         return finished
+
+    def _made_anew(self) -> list[str]:
+        """Topics whose name stands for another topic than when the group was last given any of it: deleted, and made again."""
+        now: dict[str, set[str]] = {}
+        for asked in self._asked.values():
+            for topic, one in asked.items():
+                now.setdefault(topic, set()).add(one)
+        anew = [topic for topic, ids in now.items() if topic in self._ids and ids.isdisjoint(self._ids[topic])]
+        self._ids |= {topic: sorted(ids) for topic, ids in now.items()}
+        return sorted(anew)
 
     def _newly_matched(self) -> list[str]:
         """Patterns of which other topics than at the last target are known to match, in words."""
@@ -283,6 +303,7 @@ class ModernFold:
             "assignment": [],
             "subscriptions": None,
             "settle_ms": None,
+            "recreated": [],
             **dict.fromkeys(("n_members", "n_static", "n_idle", "n_partitions"), 0),
         }
 

@@ -153,6 +153,8 @@ class ReplayFold:
 
     def _replay(self, row: Row, following: Row | None) -> Iterator[Replay]:
         step = row.get("step") or row.get("folded") or self._fold.feed(row)
+        if row.get("recreated"):
+            self._forget(row["recreated"])
         if row["deleted"] or not row["members"]:
             self._ended(row, following)
             return
@@ -163,6 +165,11 @@ class ReplayFold:
             inputs = inputs_of(row, step["protocol_kind"], self._before, ahead)
             yield from _generation(row, step, inputs, self._names, self._past, self._plans)
         self._before = row
+
+    def _forget(self, topics: Sequence[str]) -> None:
+        """What strategies gave out of topics that were made anew; plans that were one stay one, and are asked for once."""
+        known = {id(plan): plan.without(topics) for plan in self._past.values()}
+        self._past = {name: known[id(plan)] for name, plan in self._past.items()}
 
     def _ended(self, row: Row, following: Row | None) -> None:
         """The group is empty or deleted, or goes on under the other protocol with what its members hold."""

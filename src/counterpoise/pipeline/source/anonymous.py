@@ -25,7 +25,7 @@ _NAMES = {
     "rack_id": "rack",
 }
 """Column -> what it names; the word is part of the hash, so a topic named like a group gets another one."""
-_LISTS = {"joined": "member", "left": "member", "restarted": "client", "topics": "topic"}
+_LISTS = {"joined": "member", "left": "member", "restarted": "client", "topics": "topic", "recreated": "topic"}
 _OPAQUE = ("detail", "key", "metadata", "payload", "reason", "user_data", "value")
 """Texts and bytes that may hold any name: null."""
 

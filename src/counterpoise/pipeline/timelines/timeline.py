@@ -20,9 +20,9 @@ def ownership(rebalances: DataFrame) -> DataFrame:
     Returns
     -------
     DataFrame
-        ``cluster, group_id, topic, partition, log_ts, log_offset, until, generation, eager, owner``; `until` is when the
-        group's next step came (null: it never did), `owner` a member id. A cooperative member holds what the next step
-        withholds until the step after that.
+        ``cluster, group_id, topic, partition, log_ts, log_offset, until, generation, eager, anew, owner``; `until` is when the
+        group's next step came (null: it never did), `anew` that the topic was deleted and made again since it was last handed
+        out, `owner` a member id. A cooperative member holds what the next step withholds until the step after that.
 
     Notes
     -----
@@ -35,9 +35,10 @@ def ownership(rebalances: DataFrame) -> DataFrame:
     held_on = fn.when(eager | ends, until).otherwise(fn.lead("log_ts", 2).over(order))
     steps = rebalances.withColumn("until", held_on).withColumn("eager", eager)
     place = ["cluster", "group_id", "log_ts", "log_offset", "until", "generation", "eager"]
-    members = steps.select(*place, fn.explode("assignment").alias("m"))
-    topics = members.select(*place, fn.col("m.member_id").alias("owner"), fn.explode("m.assigned").alias("a"))
-    return topics.select(*place, "owner", fn.col("a.topic").alias("topic"), fn.explode("a.partitions").alias("partition"))
+    members = steps.select(*place, "recreated", fn.explode("assignment").alias("m"))
+    topics = members.select(*place, "recreated", fn.col("m.member_id").alias("owner"), fn.explode("m.assigned").alias("a"))
+    anew = fn.coalesce(fn.array_contains("recreated", fn.col("a.topic")), fn.lit(False)).alias("anew")
+    return topics.select(*place, anew, "owner", fn.col("a.topic").alias("topic"), fn.explode("a.partitions").alias("partition"))
 
 
 def committed(commits: DataFrame, aborted: DataFrame | None = None) -> DataFrame:

@@ -27,6 +27,8 @@ class Bucket:
     steps : Steps
     held_key, held_step, held_owner : int64[H]
         One row per step and partition it hands out, sorted by key, time and log offset.
+    anew : set of (int, int)
+        Steps with topics that were deleted and made again since the step before that handed them out.
     """
 
     groups: list[str]
@@ -41,6 +43,7 @@ class Bucket:
     held_key: Int64
     held_step: Int64
     held_owner: Int64
+    anew: frozenset[tuple[int, int]] = frozenset()
 
 
 def bucket_of(told: pa.Table, steps: pa.Table, samples: Int64, width: float | None) -> Bucket:
@@ -71,6 +74,8 @@ def laid_out(told: pa.Table, steps: pa.Table, out: Handed, samples: Int64, width
     cell = slots_of(rows.ts, samples, width) + mark_counts(marks, group_of_sum, rows.ts, rows.offset)
     rows, _ = summed(rows, cell)
     order = np.lexsort((about.offset[out.step], about.time[out.step], key[n:]))
+    anew = steps["recreated"].combine_chunks()
+    again = [topics.get(name, -1) for name in anew.flatten().to_pylist()]
     return Bucket(
         groups=list(groups),
         topics=list(topics),
@@ -84,6 +89,7 @@ def laid_out(told: pa.Table, steps: pa.Table, out: Handed, samples: Int64, width
         held_key=key[n:][order],
         held_step=out.step[order],
         held_owner=out.member[order],
+        anew=frozenset(zip(anew.value_parent_indices().to_pylist(), again, strict=True)),
     )
 
 

@@ -14,7 +14,10 @@ from counterpoise.pipeline.direct.commits.sums import NEVER
 
 __all__ = ["STEP_COLUMNS", "Handed", "Steps", "coded", "handed", "recoded", "steps_of"]
 
-STEP_COLUMNS = ("group_id", "log_partition", "log_offset", "log_ts", "kind", "protocol_kind", "generation", "assignment")
+STEP_COLUMNS = (
+    *("group_id", "log_partition", "log_offset", "log_ts", "kind", "protocol_kind", "generation", "assignment"),
+    "recreated",
+)
 _ENDS = ("emptied", "deleted", "migrated")
 
 

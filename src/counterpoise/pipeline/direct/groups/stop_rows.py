@@ -81,7 +81,7 @@ def stop_rows(bucket: Bucket, owners: OwnedOnDisk | None = None) -> pa.RecordBat
     spans = spans_of(bucket)
     committed = spans.committed(bucket)
     first, last, gap = _of_owners(committed) if owners is None else owners.of(committed.key)
-    begins = np.searchsorted(spans.key, spans.key)
+    begins = _lives(bucket, spans)
     said = _before(last != -NEVER, begins)
     owned = _before(spans.held >= 0, begins)
     timed = _before(~np.isnan(gap), begins)
@@ -168,6 +168,19 @@ def _of_owners(committed: Owned) -> tuple[Int64, Int64, Float]:
     known = owned_of(committed)
     at = np.searchsorted(known.key, committed.key)
     return known.first[at], known.last[at], known.gap[at]
+
+
+def _lives(bucket: Bucket, spans: Spans) -> Int64:
+    """For each span where its partition begins, or the life of its topic if that was made anew since."""
+    begins = np.searchsorted(spans.key, spans.key)
+    if not bucket.anew:
+        return begins
+    step, topic = _pick(bucket.held_step, spans.held), bucket.key_topic[spans.key]
+    pairs = zip(np.where(spans.held >= 0, step, -1).tolist(), topic.tolist(), strict=True)
+    first = np.flatnonzero(np.array([pair in bucket.anew for pair in pairs], np.bool_))
+    later = np.full(len(begins), -1, np.int64)
+    later[first] = first
+    return np.maximum(begins, np.maximum.accumulate(later))
 
 
 def _before(known: npt.NDArray[np.bool_], begins: Int64) -> Int64:
