@@ -27,6 +27,7 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.anonymous import anonymous, fingerprint
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice, within
+from counterpoise.pipeline.source.repeats import refuse_repeats
 from counterpoise.pipeline.stops import stops
 from counterpoise.pipeline.store import Catalog, Folder
 from counterpoise.pipeline.summary import (
@@ -168,8 +169,8 @@ class Run:
         self._ends = {name: _later(told[f"end{at}"], rests[name]) for at, name in enumerate(rests)}
         self._write("decode_errors", decode_errors(damaged))
         self._begin("groups")
-        self._write("group_generations", generations)
-        self._write("modern_group_records", modern)
+        groups = [self._write("group_generations", generations), self._write("modern_group_records", modern)]
+        refuse_repeats(self._read("offset_commits"), groups)
         return self._counted(told)
 
     def _counted(self, told: Mapping[str, Any]) -> Counted:

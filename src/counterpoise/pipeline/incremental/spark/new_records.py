@@ -19,6 +19,7 @@ from counterpoise.pipeline.incremental.saved import ClusterState
 from counterpoise.pipeline.incremental.view import View
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.repeats import refuse_repeats
 from counterpoise.pipeline.summary import Kinds, added_kinds, kinds_of
 
 __all__ = ["Decoded", "decode_news"]
@@ -69,7 +70,7 @@ def decode_news(
         rests = direct.rests()
         kinds = {name: added_kinds(rows) for name, rows in direct.kinds.items()}
         generations, modern = group_records(rests)
-        counted, _ = view.stage_by("offset_commits", direct.decode)
+        counted, staged = view.stage_by("offset_commits", direct.decode)
         damaged: Mapping[str, DataFrame] = direct.suspects(rests)
     else:
         rests = {name: records.where(~is_commit()).persist() for name, records in fresh.items()}
@@ -77,13 +78,14 @@ def decode_news(
         kinds = {name: kinds_of(rest) for name, rest in rests.items()}
         commits, seen = observed_commits(fresh)
         commits, generations, modern = choice.of_groups(commits.where("group_id is not null"), *group_records(rests))
-        view.stage("offset_commits", commits)
+        staged = view.stage("offset_commits", commits)
         counted = seen.get
         damaged = fresh if counted["errors"] else rests
     view.stage("decode_errors", decode_errors(damaged))
     errors = sum(pq.read_metadata(file).num_rows for file in view.staged("decode_errors").rglob("*.parquet"))
     generations = view.stage("group_generations", generations)
     modern = view.stage("modern_group_records", modern)
+    refuse_repeats(staged, [generations, modern])
     ends = {name: _last(counted[f"end{at}"], of) for at, (name, of) in enumerate(kinds.items())}
     whole = added_kinds([(kind, *figures) for of in kinds.values() for kind, figures in of.items()])
     return Decoded(counted, whole, ends, errors, generations, modern, kept)
