@@ -128,7 +128,7 @@ CASES: dict[str, dict[str, Any]] = {
         "unowned_commits": [{"topic": "orders", "partition": 3, "commits": 2}, {"topic": "orders", "partition": 0, "commits": 1}],
         "unowned_generation": 4,
     },
-    "low_fidelity": {"replay_fidelity": 0.5, "fidelity_note": "ties"},
+    "low_fidelity": {"replay_fidelity": 0.5, "judged_generations": 8, "fidelity_note": fidelity_note(8, 4, 3, 1, ["java"])},
     "incomplete_history": {"complete": False},
 }
 
@@ -172,6 +172,32 @@ def test_a_cost_is_a_figure(kind: str) -> None:
     """That of eager stops is one where it is known; the others say how far to trust the audit, or are a risk and no cost."""
     (finding,) = (one for one in findings_of(healthy(**CASES[kind])) if one.kind == kind)
     assert re.search(r"\d", finding.cost), finding.cost
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_numbers_are_those_in_the_words(kind: str) -> None:
+    """As they are, in per cent or in seconds."""
+    (finding,) = (one for one in findings_of(healthy(**CASES[kind])) if one.kind == kind)
+    told = set(re.findall(r"\d+%?", f"{finding.title} {finding.evidence} {finding.cost}"))
+    assert all({f"{n:g}", f"{n:.0%}", f"{n / 1000:g}"} & told for n in finding.numbers.values()), finding
+    assert re.search(r"\d", finding.evidence) or kind == "better_strategy", "whose evidence is the suggestion, made elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("libraries", "told"),
+    [
+        (["java"], "members with\n  group.protocol=consumer"),
+        (
+            ["java", "librdkafka"],
+            "members with\n  java:\n    group.protocol=consumer\n  librdkafka:\n    group.protocol=consumer",
+        ),
+        (["aiokafka", "java"], "the time on metadata"),
+        (None, "the time on metadata"),
+    ],
+)
+def test_where_all_clients_can_a_slow_leader_is_done_without(libraries: list[str] | None, told: str) -> None:
+    (finding,) = findings_of(healthy(**CASES["slow_leader"], libraries=libraries))
+    assert finding.action.endswith(told)
 
 
 def test_members_are_named_where_it_is_about_them() -> None:

@@ -140,7 +140,7 @@ def better_strategy(row: Row) -> Finding | None:
         else f"loads were up to {row['spread_peak']} partitions apart",
         row["migration_note"] or change_lines(row),
         float(saved),
-        {"saved_stops": saved, "spread": row["spread_peak"] or 0},
+        {"saved_stops": saved} if saved else {"spread": row["spread_peak"] or 0},
         row["generation_now"],
         row["last_ts"],
     )

@@ -35,17 +35,19 @@ def _typed(name: str) -> str:
 
 def simple_consumer(row: Row) -> Finding | None:
     """Commits without a group: assigned by hand."""
+    partitions = row["committed_partitions"] or 0
     if row["group_type"] != "simple" or not row["commits"]:
         return None
     return Finding(
         "simple_consumer",
         NOTICE,
         "commits without a group",
-        f"{times(row['commits'], 'commits')}, no member ever joined: partitions are assigned by hand (assign, not subscribe)",
+        f"{times(row['commits'], 'commits')} on {times(partitions, 'partitions')}, no member ever joined: partitions are "
+        "assigned by hand (assign, not subscribe)",
         "nobody takes over when such a process dies, and two of them read everything twice",
         "use subscribe() unless the split is planned elsewhere",
         1.0,
-        {"commits": row["commits"], "partitions": row["committed_partitions"] or 0},
+        {"commits": row["commits"], "partitions": partitions},
         at=row["last_commit"],
     )
 
@@ -117,7 +119,8 @@ def incomplete_history(row: Row) -> Finding | None:
         "incomplete_history",
         NOTICE,
         "older history is missing",
-        f"the first record of the group is from {when(row['first_ts'])} and not its first generation",
+        f"the first record of the group is from {when(row['first_ts'])} and not its first generation; "
+        f"{times(row['generations'] or 0, 'generations')} are known",
         "compaction keeps the newest generation only: earlier rebalances are not counted",
         "record continuously: counterpoise capture --follow",
         0.1,

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from counterpoise.pipeline.advice import migration_note, setting_lines, wanted_strategy
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row, times, when
+from counterpoise.pipeline.records.libraries import JAVA, LIBRDKAFKA
 
 __all__ = ["eager_stops", "failed_generations", "flapping", "polled_too_late", "slow_leader", "static_membership", "storm"]
 
@@ -24,7 +25,7 @@ def storm(row: Row) -> Finding | None:
         "storm",
         CRITICAL if n >= 2 * _STORM else WARNING,
         f"{n} rebalances within {seconds:.0f} s",
-        f"from {when(row['storm_start'])} on; clients that joined: {clients}",
+        f"{n} rebalances from {when(row['storm_start'])} on, within {seconds:.0f} s; clients that joined: {clients}",
         f"{n} rounds of joining in {seconds:.0f} s; {_stopping(row)}",
         "look at what these clients have in common: a crash loop, processing slower than max.poll.interval.ms, or a deployment: "
         f"then restart one at a time{_and_static(row, ', and make members static')}",
@@ -83,8 +84,8 @@ def failed_generations(row: Row) -> Finding | None:
         "failed_generations",
         CRITICAL if share > 0.3 and failed > 2 else WARNING,
         f"{times(failed, 'rebalances')} never finished",
-        f"{failed} of {failed + row['generations']} generations have no assignment: the leader did not answer, or another join "
-        f"came first; the first one before generation {row['failed_generation']}",
+        f"{failed} of {failed + row['generations']} generations ({share:.0%}) have no assignment: the leader did not answer, or "
+        f"another join came first; the first one before generation {row['failed_generation']}",
         f"{times(failed, 'rounds')} in which the group stopped and nothing was gained",
         "see whether the leader's assignment is slow, and raise the session timeout above the longest pause of a member:\n"
         + setting_lines(row["libraries"], {"session.timeout.ms": "<longer than the longest pause>"}),
@@ -107,12 +108,22 @@ def slow_leader(row: Row) -> Finding | None:
         f"generation {row['sync_latency_generation']}, leader {row['slow_leader']}: {worst} ms from the end of the join to its "
         f"assignment (usually {usual:.0f} ms)",
         f"every member stood still for {worst} ms",
-        "look at that host at that time (a cold start, a pause, no CPU); a leader with many topics spends the time on metadata",
+        "look at that host at that time (a cold start, a pause, no CPU); a leader with many topics spends the time on metadata"
+        f"{_without_leader(row)}",
         worst / 100,
         {"worst_ms": worst, "p50_ms": usual},
         row["sync_latency_generation"],
         row["sync_latency_ts"],
     )
+
+
+def _without_leader(row: Row) -> str:
+    """What spares a group its leader, where all its client libraries can."""
+    libraries = set(row["libraries"] or ())
+    if not libraries or not libraries <= {JAVA, LIBRDKAFKA}:
+        return ""
+    lines = setting_lines(sorted(libraries), {"group.protocol": "consumer"})
+    return f"; a broker of Kafka 4.0 or newer assigns by itself, to members with\n{lines}"
 
 
 def static_membership(row: Row) -> Finding | None:
