@@ -88,7 +88,7 @@ class ModernFold:
         self._epoch: int | None = None
         self._members: dict[str, dict[str, Any]] = {}
         self._targets: dict[str, list[dict[str, Any]]] = {}
-        self._asked: dict[str, dict[str, str]] = {}
+        self._given: dict[str, list[str]] = {}
         self._ids: dict[str, list[str]] = {}
         self._reached: dict[str, int] = {}
         self._regex: dict[str, list[str]] = {}
@@ -181,11 +181,11 @@ class ModernFold:
     def _on_target(self, row: Row, value: Any) -> None:
         if row["deleted"]:
             self._targets.pop(row["member_id"], None)
-            self._asked.pop(row["member_id"], None)
+            self._given.pop(row["member_id"], None)
             return
         held = value.get("topic_partitions", value.get("active_tasks", ()))
         self._targets[row["member_id"]] = [{"topic": self._name(entry), "partitions": entry["partitions"]} for entry in held]
-        self._asked[row["member_id"]] = {self._name(entry): entry["topic_id"] for entry in held if entry.get("topic_id")}
+        self._given[row["member_id"]] = [entry["topic_id"] for entry in held if entry.get("topic_id")]
 
     def _on_current(self, row: Row, value: Any) -> None:
         if row["deleted"]:
@@ -253,9 +253,8 @@ class ModernFold:
     def _made_anew(self) -> list[str]:
         """Topics whose name stands for another topic than when the group was last given any of it: deleted, and made again."""
         now: dict[str, set[str]] = {}
-        for asked in self._asked.values():
-            for topic, one in asked.items():
-                now.setdefault(topic, set()).add(one)
+        for one in {one for given in self._given.values() for one in given}:
+            now.setdefault(self._names.get(one, one), set()).add(one)
         anew = [topic for topic, ids in now.items() if topic in self._ids and ids.isdisjoint(self._ids[topic])]
         self._ids |= {topic: sorted(ids) for topic, ids in now.items()}
         return sorted(anew)
