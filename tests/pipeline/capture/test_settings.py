@@ -6,8 +6,10 @@ import pickle
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
 
 from counterpoise.errors import OptionError
+from counterpoise.pipeline.capture.cluster import source_error
 from counterpoise.pipeline.capture.positions import from_json, parse_positions, share_out, to_json
 from counterpoise.pipeline.capture.settings import Settings, read_properties
 
@@ -65,6 +67,19 @@ def test_secrets_are_hidden_even_after_pickling() -> None:
         assert 'p"w;d' not in repr(each)
         assert "keypw" not in repr(each)
         assert each.hidden(f'Invalid value "keypw" or p"w;d in {PLAIN}\nnext') == 'Invalid value "***" or *** in *** next'
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (KafkaError._TRANSPORT, "a:9092 does not answer (no way to ***); check the address, the listener and its security"),
+        (KafkaError._AUTHENTICATION, "a:9092 refuses the login (no way to ***); check user, password and mechanism"),
+        (KafkaError._FAIL, "topics: no way to ***"),
+    ],
+)
+def test_what_librdkafka_says_is_told_in_its_words_without_secrets(code: int, words: str) -> None:
+    settings = Settings({**AT, "ssl.key.password": "keypw"})
+    assert str(source_error(KafkaError(code, "no way to keypw"), "topics", settings)) == words
 
 
 def test_a_properties_file_is_read_as_java_does(tmp_path: Path) -> None:

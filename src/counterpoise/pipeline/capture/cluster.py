@@ -176,6 +176,7 @@ def source_error(error: Any, what: str, settings: Settings) -> SourceError:
     """A Kafka error as one line with advice."""
     where = settings["bootstrap.servers"]
     code = error.code() if isinstance(error, KafkaError) else None
+    words = settings.hidden(error.str() if isinstance(error, KafkaError) else error)
     if code in _DENIED:
         return SourceError(
             f"{what}: not allowed. This principal needs Describe and Read on topic {OFFSETS_TOPIC}, and Describe on the topics "
@@ -186,12 +187,10 @@ def source_error(error: Any, what: str, settings: Settings) -> SourceError:
         hint = f" (no group has committed yet, or the cluster hides it{_POLL})" if what == OFFSETS_TOPIC else ""
         return SourceError(f"{what}: there is no such topic at {where}{hint}")
     if code in _AWAY:
-        return SourceError(
-            f"{where} does not answer ({settings.hidden(error)}); check the address, the listener and its security"
-        )
+        return SourceError(f"{where} does not answer ({words}); check the address, the listener and its security")
     if code == KafkaError._AUTHENTICATION:  # noqa: SLF001
-        return SourceError(f"{where} refuses the login ({settings.hidden(error)}); check user, password and mechanism")
-    return SourceError(f"{what}: {settings.hidden(error)}")
+        return SourceError(f"{where} refuses the login ({words}); check user, password and mechanism")
+    return SourceError(f"{what}: {words}")
 
 
 def hidden_tails(stable: dict[Place, int], end: dict[Place, int]) -> list[Tail]:
