@@ -61,6 +61,7 @@ def test_limits_counts_and_subscriptions_hold_for_any_group(
 ) -> None:
     """Unequal subscriptions and capacities, claims of any kind; nothing gets worse, and sums stay what they say."""
     monkeypatch.setattr(fewer, "SMALL", 0)
+    monkeypatch.setattr(fewer, "RELIEVED", 0)
     monkeypatch.setattr(fewer, "STEPS_AT_MOST", 2000)
     rng, better = np.random.default_rng(seed), 0
     for number in range(40):

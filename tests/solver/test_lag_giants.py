@@ -32,8 +32,8 @@ def test_the_owners_of_two_giants_exchange_them_where_that_takes_fewer_moves() -
     problem = two_giants()
     before = planned(problem, TO_100)
     assert (int(before.limit[0]), moves_of(before)) == (100, 6)
-    (dealt,) = giants.with_giants_dealt_anew(before)
-    assert (moves_of(dealt), int(dealt.load.max())) == (4, 100)
+    ((home, dealt),) = giants.with_giants_dealt_anew(before)
+    assert (moves_of(home), moves_of(dealt), int(dealt.load.max())) == (2, 4, 100)
     assert dealt.owner[[0, 6]].tolist() == [1, 0]
     owner = assignor("lag-sticky", tolerance=float(TO_100) - 1e-9)(problem)
     assert moves(problem, owner) == 4

@@ -1,9 +1,10 @@
 """Fewer moves: in a plan within its limits partitions change places, on a walk that is the same each time, towards their homes.
 
-What the repair finds step by step can mostly be had for less: a partition that moved goes home, and something else of about its
-weight comes from there, which has moved as well or moves now instead. Every step stays within all limits and counts and mostly
-costs nothing; rarely, later ever more rarely, it costs a move (simulated annealing: Kirkpatrick, Gelatt, Vecchi, 1983). The plan
-with fewest moves on the way is the outcome. Lists and bisection, one step at a time: the next one depends on the one before.
+What the repair finds step by step can mostly be had for less. From home, all members over their limit are relieved at once; what
+has fewer moves goes on. Then a walk: a partition that moved goes home, and something else of about its weight comes from there,
+which has moved as well or moves now instead. Every step stays within all limits and counts and mostly costs nothing; rarely,
+later ever more rarely, it costs a move (simulated annealing: Kirkpatrick, Gelatt, Vecchi, 1983). The plan with fewest moves on
+the way is the outcome. Lists and bisection, one step at a time: the next one depends on the one before.
 """
 
 from __future__ import annotations
@@ -16,23 +17,21 @@ import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int32
 from counterpoise.solver.equal_small import SMALL
-from counterpoise.solver.lag.anneal import annealed
 from counterpoise.solver.lag.desk import Desk, exact_sums
-from counterpoise.solver.lag.giants import with_giants_dealt_anew
+from counterpoise.solver.lag.giants import at_home, is_settled, with_giants_dealt_anew
 from counterpoise.solver.lag.noise import splitmix
+from counterpoise.solver.lag.relief import relieve
+from counterpoise.solver.lag.repair import repair
 
 LARGE = 5_000
 """In groups of more partitions there is more to choose from, and plans are near the proven minimum without this."""
 STEPS_PER_MOVE, STEPS_AT_MOST = 1_000, 60_000
 _SQUARE = 64
 """In groups of fewer than 2,000 partitions one step at most for so many pairs of them: there is less to choose from."""
-ANNEALED = 1_500
-"""In groups of fewer partitions annealing in batches takes longer than the walk for as much."""
-BATCHES_PER_MOVE, BATCHES_AT_MOST, _SQUARE_OF_BATCHES = 12, 400, 8_000
-_EVEN = 4
-"""Where somebody has so many times as much as most there is no annealing: its tables have room for that many for everybody."""
-_AFTER = 3
-"""After annealing the walk is so many times shorter."""
+RELIEVED = 1_500
+"""In groups of fewer partitions members over their limit are not relieved at once: the walk finds as much in less time."""
+_STEPS_AFTER = 20_000
+"""Where that moves less so many steps of the walk are enough."""
 _PHASES = 10
 _FIRST = 5
 """In the first phase a step that costs a move is taken once in 2**5 times, in each later one half as often as before."""
@@ -56,14 +55,17 @@ def fewer_moves(desk: Desk) -> Int32:
     moves, least = moves_of(desk), surely_moved(desk)
     if moves <= least:
         return desk.owner
-    for rival in with_giants_dealt_anew(desk):
+    steps = min(STEPS_PER_MOVE * moves, STEPS_AT_MOST, len(desk.owner) ** 2 // _SQUARE)
+    home = None
+    for dealt, rival in with_giants_dealt_anew(desk):
         if moves_of(rival) < moves:
-            desk, moves = rival, moves_of(rival)
-    square = len(desk.owner) ** 2
-    steps = min(STEPS_PER_MOVE * moves, STEPS_AT_MOST, square // _SQUARE)
-    if len(desk.owner) >= ANNEALED and len(desk.load) * int(desk.count.max()) <= _EVEN * len(desk.owner):
-        batches = min(BATCHES_PER_MOVE * moves, BATCHES_AT_MOST, square // _SQUARE_OF_BATCHES)
-        desk, steps = annealed(desk, least, batches), steps // _AFTER
+            home, desk, moves = dealt, rival, moves_of(rival)
+    if len(desk.owner) >= RELIEVED and is_settled(desk):
+        relieved = home or at_home(desk)
+        relieve(relieved)
+        repair(relieved, relays=False)
+        if moves_of(relieved) < moves and not relieved.excess():
+            desk, steps = relieved, min(steps, _STEPS_AFTER)
     walk = _Walk(desk, least)
     walk.go(steps)
     return np.array(walk.best, np.int32)

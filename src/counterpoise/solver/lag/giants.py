@@ -24,28 +24,29 @@ _NEVER = 10**6
 _MARGINS = (0, 5)
 """So much (‰ of the limit) members should stay below it when costs are estimated: mostly one of these makes the rest easier."""
 
-__all__ = ["with_giants_dealt_anew"]
+__all__ = ["at_home", "is_settled", "with_giants_dealt_anew"]
 
 
-def with_giants_dealt_anew(desk: Desk) -> list[Desk]:
-    """Plans within all limits that start from home with giants where they cost least; none where that is as now, or will not do.
+def with_giants_dealt_anew(desk: Desk) -> list[tuple[Desk, Desk]]:
+    """Home with giants where they cost least, and a plan within all limits from there; none where that is as now, or will not do.
 
-    Only where nobody comes, goes, or must end with another count than it has, and capacities are equal.
+    Only of what `is_settled`.
     """
     giants = desk.by_weight[: int(np.searchsorted(-2 * desk.falling, -int(desk.limit.max(initial=0))))]
-    if not 0 < len(giants) <= min(_MOST, len(desk.load)) or not _settled(desk):
+    if not 0 < len(giants) <= min(_MOST, len(desk.load)) or not is_settled(desk):
         return []
     plans, tried = [], []
     for margin in _MARGINS:
-        home = _at_home(desk)
+        home = at_home(desk)
         owner = _cheapest(home, giants, margin * int(desk.limit[0]) // 1000)
         if owner is None or owner in tried:
             continue
         tried.append(owner)
         if all(_swap(home, giant, taker) for giant, taker in zip(giants.tolist(), owner, strict=True)):
-            repair(home, relays=False)
-            if not home.excess():
-                plans.append(home)
+            plan = home.saved()
+            repair(plan, relays=False)
+            if not plan.excess():
+                plans.append((home, plan))
     return plans
 
 
@@ -95,8 +96,8 @@ def _assigned(cost: Int64) -> list[int]:
     return columns_of
 
 
-def _settled(desk: Desk) -> bool:
-    """Whether everything has an owner who may keep it, and counts are balanced as they are."""
+def is_settled(desk: Desk) -> bool:
+    """Whether everything has an owner who may keep it, counts are balanced as they are, and capacities equal."""
     if not desk.trade_counts or int(desk.capacity.min()) < int(desk.capacity.max()):
         return False
     if int(desk.previous.min(initial=0)) == UNOWNED or not desk.may[desk.class_of, desk.previous].all():
@@ -105,7 +106,7 @@ def _settled(desk: Desk) -> bool:
     return bool((np.sort(before) == np.sort(desk.count)).all())
 
 
-def _at_home(desk: Desk) -> Desk:
+def at_home(desk: Desk) -> Desk:
     """Everything where it was."""
     n, owner = len(desk.load), desk.previous.copy()
     count = np.bincount(owner, minlength=n).astype(np.int64)
