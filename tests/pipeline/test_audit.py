@@ -12,13 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 
-from counterpoise.errors import CaptureError, UnknownStrategyError
+from counterpoise.errors import CaptureError, OptionError, UnknownStrategyError
 from counterpoise.pipeline import audit as audit_module
 from counterpoise.pipeline import store
 from counterpoise.pipeline.audit import audit, run_audit
+from counterpoise.pipeline.catalog import Catalog
 from counterpoise.pipeline.findings import Finding
+from counterpoise.pipeline.incremental.update import run_update
+from counterpoise.pipeline.keyed import stored
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.store import Catalog
 from counterpoise.pipeline.summary import nothing_note, transaction_note
 from counterpoise.pipeline.tables import PARTITIONS, folder_of
 from tests.pipeline.conftest import Audited, rows_of
@@ -102,7 +104,7 @@ def test_a_catalog_has_the_rows_of_the_folder(spark: SparkSession, small: tuple[
     out, summary, _ = small
     for name, about in summary["tables"].items():
         found = store.read(spark, name, LAKE)
-        assert found.columns == store.stored(name).names, name
+        assert found.columns == stored(name).names, name
         assert found.count() == about["stored"], name
         columns = ["cluster", "group_id"] if "group_id" in found.columns else ["cluster", "log_offset"]
         there = Counter(tuple(row) for row in found.select(*columns).toLocalIterator())
@@ -166,3 +168,13 @@ def test_wrong_use_is_told_before_spark_works(
     with pytest.raises(UnknownStrategyError, match="nonsense"):
         run_audit(shop, tmp_path / "out", strategies=["nonsense"])
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("run", [run_audit, run_update])
+def test_a_folder_that_cannot_be_made_is_told_before_spark_is_started(
+    shop: Path, tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(audit_module, "local_session", lambda **_: pytest.fail("a session was asked for"))
+    with pytest.raises(OptionError, match=r"file/out: nothing can be written there \(Not a directory\); give another --out$"):
+        run({"east": shop}, tmp_path / "file" / "out")

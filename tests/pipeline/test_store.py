@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 from pyspark.sql import functions as fn
 
 from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline import store
+from counterpoise.pipeline import catalog, store
+from counterpoise.pipeline.catalog import Catalog
+from counterpoise.pipeline.keyed import KEYS, stored
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.store import Catalog, Folder, Target
+from counterpoise.pipeline.store import Folder, Target
 from counterpoise.pipeline.tables import STAGED, days
 from tests.pipeline.conftest import rows_of
 
@@ -37,20 +40,26 @@ def commit(offset: int, hours: float, *, cluster: str = "east", group: str = "g"
     return {**place, "group_id": group, "topic": "t", "partition": 0, "committed_offset": offset, "deleted": False}
 
 
-@pytest.fixture(params=["folder", "catalog"])
-def target(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Target]:
-    """An empty folder, and an empty schema of the session's own catalog."""
-    if request.param == "folder":
-        yield Folder(tmp_path / "tables")
-        return
+@pytest.fixture
+def lake(spark: SparkSession) -> Iterator[Catalog]:
+    """An empty schema of the session's own catalog."""
     spark.sql("CREATE DATABASE audits")
     yield Catalog("audits", "shop_")
     spark.sql("DROP DATABASE audits CASCADE")
 
 
+@pytest.fixture(params=["folder", "lake"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
+    """An empty folder, and an empty schema."""
+    if request.param == "folder":
+        return Folder(tmp_path / "tables")
+    lake: Catalog = request.getfixturevalue("lake")
+    return lake
+
+
 def offsets(spark: SparkSession, target: Target) -> list[tuple[str, date, int]]:
     found = store.read(spark, "offset_commits", target)
-    assert found.columns == store.stored("offset_commits").names
+    assert found.columns == stored("offset_commits").names
     return sorted((row["cluster"], row["date"], row["log_offset"]) for row in found.collect())
 
 
@@ -95,6 +104,52 @@ def test_what_no_longer_holds_at_the_end_goes_though_nothing_comes_in_its_place(
     assert [row["date"].day for row in store.read(spark, "findings", kept).collect()] == [1]
 
 
+def test_what_no_longer_holds_at_the_end_goes_from_a_catalog_too(spark: SparkSession, lake: Catalog) -> None:
+    for day, cluster in ((1, ODD), (2, ODD), (2, "it's \\"), (2, "west")):
+        found = table(spark, "findings", {"cluster": cluster, "rank": 1}).withColumn("date", fn.lit(date(2026, 3, day)))
+        catalog.add(found, "findings", lake)
+    none = table(spark, "findings").withColumn("date", fn.lit(None).cast("date"))
+    catalog.add(none, "findings", lake, {(ODD, date(2026, 3, 2)), ("it's \\", date(2026, 3, 2)), ("other", date(2026, 3, 2))})
+    left = {(row["cluster"], row["date"].day) for row in store.read(spark, "findings", lake).collect()}
+    assert left == {(ODD, 1), ("west", 2)}
+
+
+def test_folders_that_a_killed_audit_filled_unknown_to_the_catalog_are_not_filled_again(
+    spark: SparkSession, lake: Catalog, tmp_path: Path
+) -> None:
+    """Spark writes the files of a day before it tells its catalog of the day."""
+    rows = table(spark, "offset_commits", commit(1, 0), commit(2, 0))
+    store.write(rows, "offset_commits", lake)
+    full = lake.table("offset_commits")
+    described = spark.sql(f"DESCRIBE TABLE EXTENDED {full}").where("col_name = 'Location'").first()
+    assert described is not None
+    day = Path(described["data_type"].removeprefix("file:")) / "cluster=east" / "date=2026-03-02"
+    shutil.copytree(day, tmp_path / "day")
+    spark.sql(f"ALTER TABLE {full} DROP PARTITION (cluster='east', date='2026-03-02')")
+    shutil.copytree(tmp_path / "day", day)
+    assert offsets(spark, lake) == []
+    store.write(rows, "offset_commits", lake)
+    assert [offset for *_, offset in offsets(spark, lake)] == [1, 2]
+
+
+def test_a_table_that_was_made_by_others_is_taken_in_its_own_format_and_refused_with_other_columns(
+    spark: SparkSession, lake: Catalog
+) -> None:
+    full = lake.table("offset_commits")
+    columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in reversed(stored("offset_commits").fields))
+    spark.sql(f"CREATE TABLE {full} ({columns}) USING orc PARTITIONED BY (date, cluster)")
+    for _ in range(2):
+        store.write(table(spark, "offset_commits", commit(1, 0)), "offset_commits", lake)
+    (row,) = store.read(spark, "offset_commits", lake).collect()
+    assert (row["group_id"], row["topic"], row["committed_offset"], row["log_ts"].astimezone(UTC)) == ("g", "t", 1, MIDNIGHT)
+    wrong = {"cluster string, date date": "no column log_partition, ", columns: "columns of its own: team"}
+    for there, words in wrong.items():
+        spark.sql(f"DROP TABLE {full}")
+        spark.sql(f"CREATE TABLE {full} (team string, {there})")
+        with pytest.raises(CaptureError, match=rf"^audits\.shop_offset_commits: has {words}.*another --table-prefix"):
+            store.write(table(spark, "offset_commits", commit(1, 0)), "offset_commits", lake)
+
+
 @pytest.mark.parametrize("day", ["2026-03-02", None])
 def test_a_table_without_a_row_is_read_by_any_engine_and_takes_rows_later(
     spark: SparkSession, tmp_path: Path, day: str | None
@@ -105,7 +160,7 @@ def test_a_table_without_a_row_is_read_by_any_engine_and_takes_rows_later(
     for _ in range(2):
         store.leave_columns(target, ODD, day)
     for name in TABLES:
-        wanted = {field.name: field.dataType for field in store.stored(name).fields if field.name not in ("cluster", "date")}
+        wanted = {field.name: field.dataType for field in stored(name).fields if field.name not in ("cluster", "date")}
         found = spark.read.parquet(str(target.path / name))
         assert {field.name: field.dataType for field in found.schema.fields if field.name in wanted} == wanted, name
         assert {"cluster", "date"} <= set(found.columns), name
@@ -154,21 +209,26 @@ def test_the_page_of_tables_has_every_column_in_its_order_with_its_type() -> Non
     kinds = {"bigint": "long", "array<string>": "list of string"}
     for name, part in sections.items():
         told = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| [^|]{3,} \|$", part, re.MULTILINE)
-        fields = [(field.name, field.dataType.simpleString()) for field in store.stored(name).fields]
+        fields = [(field.name, field.dataType.simpleString()) for field in stored(name).fields]
         assert [column for column, _ in told] == [column for column, _ in fields], name
         for (column, word), (_, kind) in zip(told, fields, strict=True):
             long = {"array<struct": "list of struct", "map<string": "map of string to"}.get(
                 kind[:12].split(",")[0].rstrip("<"), ""
             )
             assert word == kinds.get(kind, kind) or (long and word.startswith(long)), (name, column, word, kind)
-        for column in store.KEYS.get(name, ()):
+        for column in KEYS.get(name, ()):
             assert f"`{column}`" in part.split("| column |")[0], (name, column)
 
 
 def test_wrong_targets_get_one_line(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="--into nowhere: no such schema"):
-        store.check_target(spark, Catalog("nowhere"))
+        catalog.check_target(spark, Catalog("nowhere"))
     with pytest.raises(CaptureError, match="run `counterpoise audit"):
         store.read(spark, "metrics", Folder(tmp_path))
     with pytest.raises(CaptureError, match=r"default\.metrics: no such table"):
         store.read(spark, "metrics", Catalog("default"))
+    with pytest.raises(OptionError, match="kept in memory here and forgotten when the audit ends"):
+        catalog.check_lasting(spark, Catalog("default"))
+    catalog.check_lasting(spark, Catalog("lake.audits"))
+    with pytest.raises(CaptureError, match=r"^audits\.a b_metrics: .*INVALID_SCHEMA_OR_RELATION_NAME"):
+        catalog.add(table(spark, "metrics"), "metrics", Catalog("audits", "a b_"))

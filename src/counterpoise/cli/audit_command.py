@@ -113,8 +113,8 @@ def command(
     alone = {name: given[name] for name in ("--topic", "--from", "--to", "--reset", "--anonymize", "--into")}
     _check_going_on(going_on, alone)
     from counterpoise.pipeline.audit import run_audit
+    from counterpoise.pipeline.catalog import Catalog
     from counterpoise.pipeline.source.choice import Choice
-    from counterpoise.pipeline.store import Catalog
     from counterpoise.report.render import write_report
     from counterpoise.report.terminal import print_findings
 
@@ -180,7 +180,7 @@ def _by_cluster(sources: tuple[str, ...], clusters: tuple[str, ...]) -> dict[str
     names = clusters or (("default",) if len(sources) == 1 else ())
     if len(names) != len(sources) or len(set(names)) != len(names):
         raise OptionError(
-            f"{len(sources)} captures and {len(set(names))} names of clusters: give --cluster once for each, all different"
+            f"captures: {len(sources)}, names of clusters: {len(set(names))}; give --cluster once for each capture, all different"
         )
     return dict(zip(names, sources, strict=True))
 

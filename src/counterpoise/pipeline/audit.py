@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline import store
+from counterpoise.pipeline.catalog import Catalog, check_lasting, check_target
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.run import Progress, Run
@@ -22,9 +24,9 @@ from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.layout import check_source, count_records, is_plain
 from counterpoise.pipeline.source.sources import ONLY_RECORDS, check_columns, read_capture, reading
-from counterpoise.pipeline.store import Catalog, Folder, check_target
+from counterpoise.pipeline.store import Folder
 
-__all__ = ["AuditResult", "Source", "audit", "check_kept", "check_out", "result_of", "run_audit"]
+__all__ = ["AuditResult", "Source", "audit", "check_kept", "check_out", "check_writable", "result_of", "run_audit"]
 
 Source: TypeAlias = str | Path | DataFrame | Capture
 
@@ -76,11 +78,14 @@ def run_audit(
     for one in sources.values():
         check_source(one)
     check_out(out, salt)
+    check_writable(out)
     sizes = [count_records(one) for one in sources.values()]
     known = [size for size in sizes if size is not None]
     by_tasks = (choice or Choice()) == Choice() and all(map(is_plain, sources.values()))
     spark, made = local_session(records=sum(known) if len(known) == len(sizes) else None, by_tasks=by_tasks)
     try:
+        if made and into is not None:
+            check_lasting(spark, into)
         return audit(spark, sources, out, strategies=strategies, choice=choice, salt=salt, into=into, progress=progress)
     finally:
         if made:
@@ -195,6 +200,21 @@ def check_out(out: str | Path, salt: str | None) -> None:
         )
         held = "plain" if before.get("hashed") is None else hashed
         raise OptionError(f"{out}: the names there are {held}; one folder has names of one kind, give another --out")
+
+
+def check_writable(out: str | Path) -> None:
+    """Make the folder, before Spark is started for what cannot be kept.
+
+    Raises
+    ------
+    OptionError
+        It cannot be made, or nothing can be made in it.
+    """
+    try:
+        Path(out).mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=out).close()
+    except OSError as error:
+        raise OptionError(f"{out}: nothing can be written there ({error.strerror}); give another --out") from None
 
 
 def _capture(spark: SparkSession, source: str | Path | DataFrame | Capture) -> Capture:

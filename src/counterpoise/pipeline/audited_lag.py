@@ -128,9 +128,8 @@ def group_rows(out: str | Path, group: str, cluster: str | None = None) -> pa.Ta
     try:
         table = dataset(path).to_table(filter=wanted)
     except (pa.ArrowException, OSError) as error:
-        raise CaptureError(
-            f"{path}: no table of an audit ({str(error).splitlines()[0]}); run `counterpoise audit` first"
-        ) from None
+        why = f" ({str(error).splitlines()[0]})" if path.exists() else ""
+        raise CaptureError(f"{path}: no table of an audit{why}; run `counterpoise audit` first") from None
     clusters = pc.unique(table.column("cluster")).to_pylist()
     if len(clusters) > 1:
         raise OptionError(f"group {group} is in the clusters {', '.join(sorted(clusters))}; name one with --cluster")

@@ -13,12 +13,14 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import TimestampType
 
-from counterpoise.pipeline import store
+from counterpoise.pipeline import catalog, store
+from counterpoise.pipeline.catalog import Catalog
 from counterpoise.pipeline.clusters import decode_errors, disagreeing_samples, group_records, observed_commits, samples_of, union
 from counterpoise.pipeline.decode import is_commit
 from counterpoise.pipeline.direct.direct import Direct
 from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.group_report import group_report
+from counterpoise.pipeline.keyed import stored
 from counterpoise.pipeline.lag import partition_lag
 from counterpoise.pipeline.ranking import findings
 from counterpoise.pipeline.rebalances import rebalances, topic_names
@@ -29,7 +31,7 @@ from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice, within
 from counterpoise.pipeline.source.repeats import refuse_repeats
 from counterpoise.pipeline.stops import stops
-from counterpoise.pipeline.store import Catalog, Folder
+from counterpoise.pipeline.store import Folder
 from counterpoise.pipeline.summary import (
     Counted,
     Found,
@@ -273,11 +275,18 @@ class Run:
         for name in TABLES:
             store.check(self._spark, name, self._made, kept)
         if self._into is not None:
-            for name in TABLES:
-                store.write(store.read(self._spark, name, self._made), name, self._into)
+            self._store_in(self._into)
         ended = days(self._made.path / "group_report")
         for name in TABLES:
             store.merge(self._spark, name, self._made, kept, ended)
+
+    def _store_in(self, target: Catalog) -> None:
+        tables = {name: store.read(self._spark, name, self._made) for name in TABLES}
+        for name, table in tables.items():
+            catalog.check(table, name, target)
+        reported = tables["group_report"].select("cluster", "date").distinct().collect()
+        for name, table in tables.items():
+            catalog.add(table, name, target, {(row["cluster"], row["date"]) for row in reported})
 
     def _valid(self) -> dict[str, DataFrame]:
         """Per cluster, the commits that count."""
@@ -291,7 +300,7 @@ class Run:
                 "path": f"tables/{name}",
                 "rows": self._rows[name],
                 "stored": dataset(self._out / "tables" / name).count_rows(),
-                "columns": store.stored(name).names,
+                "columns": stored(name).names,
             }
             for name in TABLES
         }

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from counterpoise.pipeline import store
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, moment
+from counterpoise.pipeline.keyed import stored
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.summary import (
     Counted,
@@ -88,7 +88,7 @@ def write_summary(
     found |= {"sampled_from": iso(sampled[0]), "sampled_to": iso(sampled[1])}
     found |= {name: value for name, value in about.items() if name != "notes"}
     found["tables"] = {
-        name: {"path": f"tables/{name}", "rows": n, "stored": n, "columns": store.stored(name).names} for name, n in rows.items()
+        name: {"path": f"tables/{name}", "rows": n, "stored": n, "columns": stored(name).names} for name, n in rows.items()
     }
     found["notes"] = about["notes"]
     file.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from counterpoise.errors import OptionError
-from counterpoise.pipeline.audit import AuditResult, check_out, result_of
+from counterpoise.pipeline.audit import AuditResult, check_out, check_writable, result_of
 from counterpoise.pipeline.clusters import disagreeing_samples
 from counterpoise.pipeline.direct.lag.ends_file import EndsFile
 from counterpoise.pipeline.folds.replay_fold import comparable
@@ -60,6 +60,7 @@ def run_update(
     for one in sources.values():
         check_source(one)
     _checked(sources, out, strategies, choice or Choice())
+    check_writable(out)
     spark, made = update_session(sources, out, choice=choice)
     try:
         return update(spark, sources, out, strategies=strategies, choice=choice, progress=progress)

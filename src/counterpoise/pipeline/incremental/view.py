@@ -16,6 +16,7 @@ from counterpoise.pipeline.direct.tasks import work_on
 from counterpoise.pipeline.incremental.journal import Journal, files_in
 from counterpoise.pipeline.incremental.kept.stored_rows import but_groups
 from counterpoise.pipeline.incremental.touched import Group
+from counterpoise.pipeline.keyed import stored
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.store import Folder
 from counterpoise.pipeline.tables import day_folder, folder_of
@@ -88,14 +89,14 @@ class View:
         """Rows that were final when the last audit ended, but for those of groups that are made again."""
         if not any(file.is_relative_to(folder_of(self._journal.out, name)) for file in self._rewritten):
             held = self._stored(name, "part-*")
-            return self._spark.createDataFrame([], store.stored(name)) if held is None else held
+            return self._spark.createDataFrame([], stored(name)) if held is None else held
         kept = store.read(self._spark, name, self._redone)
         base = folder_of(self._journal.out, name)
         rest = sorted(set(base.glob("cluster=*/date=*/part-*.parquet")) - set(self._rewritten))
         if not rest:
             return kept
         # Plain scans and no join: whatever reads the table is planned many times over.
-        schema = store.stored(name)
+        schema = stored(name)
         others = self._spark.read.schema(schema).option("basePath", str(base)).parquet(*map(str, rest))
         return kept.unionByName(others.select(*schema.names))
 
@@ -212,7 +213,7 @@ class View:
         folder = folder_of(self._journal.out, name)
         if self._fresh or next(folder.glob(f"cluster=*/date=*/{pattern}.parquet"), None) is None:
             return None
-        schema = store.stored(name)
+        schema = stored(name)
         held = self._spark.read.schema(schema).option("pathGlobFilter", pattern).parquet(str(folder))
         return held.select(*schema.names)
 
