@@ -26,6 +26,7 @@ __all__ = [
     "kinds_of",
     "lag_note",
     "nothing_note",
+    "samples_note",
     "summarize",
     "sums_of",
     "transaction_note",
