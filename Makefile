@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 KAFKA := .kafka/.ready
 OLDEST := .oldest/.ready
+LAKE := .lake/.ready
 PYTEST := $(BIN)/pytest
 SOAK := long
 RECORDS := 1000000 5000000 20000000
@@ -23,7 +24,7 @@ test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import 
 	@# Side by side: live groups mostly wait; what needs Spark stays on one worker (tests/conftest.py).
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) -n 3 --dist loadscope
 
-test-long: $(READY) $(KAFKA) $(OLDEST) ## the same tests with a hundred times the generated cases, and a Spark cluster (hours; the seed of a failure is printed)
+test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) ## the same tests with a hundred times the generated cases, a Spark cluster, catalogs (hours; the seed of a failure is printed)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)
 
 soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, everything done to each of them (half an hour; SOAK=dev: a part of it)
@@ -61,7 +62,7 @@ clean: ## remove what the other targets made, except the environment and the bro
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove those too
-	rm -rf $(VENV) .kafka .oldest
+	rm -rf $(VENV) .kafka .oldest .lake
 
 $(READY): requirements.lock pyproject.toml
 	@scripts/make_env.sh $(VENV)
@@ -71,3 +72,6 @@ $(KAFKA): tests/kafka/pom.xml
 
 $(OLDEST): $(READY) $(wildcard tests/clients/oldest/*.txt)
 	@scripts/fetch_oldest.sh .oldest
+
+$(LAKE): $(READY) $(wildcard tests/pipeline/lake/*)
+	@scripts/fetch_lake.sh .lake

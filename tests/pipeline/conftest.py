@@ -26,8 +26,8 @@ AS_USERS_HAVE = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
-# Three audits and a cluster, minutes of two cores: in the long profile, or when the file is named.
-collect_ignore = [] if os.environ.get("COUNTERPOISE_PROFILE") == "long" else ["test_cluster.py"]
+# A cluster, or catalogs of four formats, and audits: minutes of two cores. In the long profile, or when the file is named.
+collect_ignore = [] if os.environ.get("COUNTERPOISE_PROFILE") == "long" else ["test_cluster.py", "test_catalogs.py"]
 
 
 @dataclass(frozen=True)
