@@ -18,7 +18,7 @@ from counterpoise.cli.app import app
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.source.anonymous import fingerprint
+from counterpoise.pipeline.source.anonymous import anonymous, fingerprint
 from counterpoise.pipeline.source.choice import Choice, instant
 from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.report.render import write_report
@@ -85,6 +85,17 @@ def test_no_name_is_left_in_anything_that_is_written_or_printed(both: Audited, a
     assert {name for name in names if any(name in text for text in told)} == set()
     assert [path.name for path in out.parent.iterdir() if "with-names" in path.name] == []
     assert "group-" in screen.getvalue()
+
+
+def test_topics_that_are_skewed_or_made_anew_are_hashed_as_elsewhere(spark: SparkSession) -> None:
+    """The shop has none in those minutes."""
+    skewed = "array<struct<topic: string, most: int, fewest: int, most_client: string, fewest_client: string>>"
+    rows = [("orders", "app-1", [("orders", 3, 1, "app-1", None)], ["orders"]), ("orders", "app-1", None, None)]
+    table = spark.createDataFrame(rows, f"topic string, client_id string, skewed_topics {skewed}, recreated array<string>")
+    told, nothing = anonymous(table, "salt").collect()
+    assert told["topic"].startswith("topic-")
+    assert [tuple(one) for one in told["skewed_topics"]] == [(told["topic"], 3, 1, told["client_id"], None)]
+    assert (told["recreated"], nothing["skewed_topics"], nothing["recreated"]) == ([told["topic"]], None, None)
 
 
 def test_hashes_are_the_same_in_every_table_and_cluster(both: Audited) -> None:
