@@ -24,6 +24,16 @@ class Usage:
     peak_all: float = 0.0
 
 
+@dataclass(frozen=True)
+class _Process:
+    """What was seen of one: seconds of its own, and of those it waited for."""
+
+    kind: str
+    parent: int
+    seconds: float
+    waited: float
+
+
 @dataclass
 class Watch:
     """Samples this process and its descendants until it is stopped; kinds are java, worker and driver (this process).
@@ -31,14 +41,16 @@ class Watch:
     Notes
     -----
     Memory is looked at ten times a second, because a task's peak may last for less than half of one: resident memory, which costs
-    next to nothing to ask for, less what was shared with other processes when that was looked at last, once a second.
+    next to nothing to ask for, less what was shared with other processes when that was looked at last, once a second. Workers
+    fork a process for every task, which may be gone before anybody has looked at it, or has looked once more: its parent, who
+    waited for it, is asked what it took.
     """
 
     every: float = 0.1
     in_full_every: float = 1.0
     usage: dict[str, Usage] = field(default_factory=lambda: {kind: Usage() for kind in ("java", "worker", "driver")})
     peak_together: float = 0.0
-    _seen: dict[int, tuple[str, float]] = field(default_factory=dict)
+    _seen: dict[int, _Process] = field(default_factory=dict)
     _shared: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -71,10 +83,12 @@ class Watch:
         """Look at everything once."""
         with self._lock:
             self._shared = {}
-            for pid in _descendants(os.getpid()):
+            living = _descendants(os.getpid())
+            for pid in living:
                 self._look(pid)
             for kind, usage in self.usage.items():
-                usage.cpu = sum(seconds for of, seconds in self._seen.values() if of == kind)
+                usage.cpu = sum(one.seconds for one in self._seen.values() if one.kind == kind)
+            self.usage["worker"].cpu += self._unseen(set(living))
         self._memory()
 
     def _look(self, pid: int) -> None:
@@ -85,18 +99,30 @@ class Watch:
         except OSError:
             return
         kind = "driver" if pid == os.getpid() else "java" if name == "java" else "worker"
-        self._seen[pid] = (kind, (int(stat[11]) + int(stat[12])) / _TICK)
+        self._seen[pid] = _Process(kind, int(stat[1]), *((int(stat[at]) + int(stat[at + 1])) / _TICK for at in (11, 13)))
         self._shared[pid] = shared
+
+    def _unseen(self, living: set[int]) -> float:
+        """What workers waited for, but for what was seen of it while it lived."""
+        waited = {pid: one.waited for pid, one in self._seen.items() if one.kind == "worker"}
+        for pid, one in self._seen.items():
+            if pid not in living and one.parent in waited:
+                waited[one.parent] -= one.seconds + one.waited
+        return sum(max(seconds, 0.0) for seconds in waited.values())
 
     def _memory(self) -> None:
         with self._lock:
+            workers = [pid for pid in self._shared if self._seen[pid].kind == "worker"]
+            for child in [one for pid in workers for one in _children(pid)]:
+                if child not in self._shared:
+                    self._look(child)
             now: dict[str, float] = dict.fromkeys(self.usage, 0.0)
             for pid, shared in self._shared.items():
                 try:
                     resident = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1]) * _PAGE / _MB
                 except OSError:
                     continue
-                kind = self._seen[pid][0]
+                kind = self._seen[pid].kind
                 now[kind] += resident - shared
                 self.usage[kind].peak_one = max(self.usage[kind].peak_one, resident - shared)
             for kind, usage in self.usage.items():
@@ -112,6 +138,13 @@ def _shared(pid: int) -> float:
         if name in ("Rss", "Pss"):
             found[name] = int(rest.split()[0]) * 1024 / _MB
     return found.get("Rss", 0.0) - found.get("Pss", 0.0)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()]
+    except OSError:
+        return []
 
 
 def _descendants(root: int) -> list[int]:

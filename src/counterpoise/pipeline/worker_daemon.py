@@ -18,7 +18,7 @@ def main() -> None:
     Each worker used to import for itself: a second of a processor and some 90 MB, in every one of them. No thread of Arrow's runs
     before its first task, and BLAS has none here, so it is safe to fork.
     """
-    for module in ("pyspark.worker", "counterpoise.pipeline.direct.direct"):
+    for module in ("pyspark.worker", "pyarrow.dataset", "pyarrow.acero", "counterpoise.pipeline.direct.direct"):
         import_module(module)
     gc.collect()
     # What is there by now stays: no collection in a worker looks at it, which would copy its pages.

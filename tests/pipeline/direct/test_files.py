@@ -11,8 +11,8 @@ import pytest
 
 from counterpoise.pipeline.direct import direct, tasks
 from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
-from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
 from counterpoise.pipeline.direct.files import reading
+from counterpoise.pipeline.direct.files.buckets import BUCKETS
 from counterpoise.pipeline.direct.files.marked_file import marked_batches
 from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA, raw_batches
 from counterpoise.pipeline.direct.groups.rest import split_off

@@ -14,7 +14,8 @@ import pytest
 from counterpoise.pipeline.direct.commits import key_book
 from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
 from counterpoise.pipeline.direct.commits.key_book import KeyBook, group_bytes
-from counterpoise.pipeline.direct.commits.sums_file import BUCKETS, read_bucket
+from counterpoise.pipeline.direct.commits.sums_file import read_bucket
+from counterpoise.pipeline.direct.files.buckets import BUCKETS
 from counterpoise.pipeline.direct.tasks import Piece
 from counterpoise.wire.offsets_topic import GroupKey, OffsetKey, RecordType
 from counterpoise.wire.offsets_topic.keys import Key, encode_key

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
-from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
+from counterpoise.pipeline.direct.files.buckets import BUCKETS
 from counterpoise.pipeline.direct.files.marked_file import MarkedFile, marked_batches
 from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, are_commits, raw_batches
 from counterpoise.pipeline.direct.groups import rest
@@ -49,12 +49,16 @@ def put_in_buckets(piece: Piece, folder: Path) -> dict[str, Any]:
     return out.told
 
 
-@pytest.mark.parametrize(("held", "at_once"), [(16 << 20, 8 << 20), (2_000, 3_000), (2_000, 1)], ids=str)
+@pytest.mark.parametrize(
+    ("held", "at_once", "cached"),
+    [(16 << 20, 8 << 20, 8 << 20), (2_000, 3_000, 8 << 20), (2_000, 1, 8 << 20), (2_000, 3_000, 9_000)],
+)
 def test_every_group_comes_whole_and_in_the_order_of_the_log(
-    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int, at_once: int
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int, at_once: int, cached: int
 ) -> None:
-    monkeypatch.setattr(rest, "_HELD", held)
-    monkeypatch.setattr(rest, "_AT_ONCE", at_once)
+    """Whether a bucket's records are held together, or each part is read when it is needed."""
+    for name, value in (("_HELD", held), ("_AT_ONCE", at_once), ("_CACHED", cached)):
+        monkeypatch.setattr(rest, name, value)
     told = [put_in_buckets(piece, tmp_path) for piece in pieces_of_shop(shop, tmp_path)]
     files = [(about["rest"], about["buckets"]) for about in told]
     read: list[dict[str, Any]] = []

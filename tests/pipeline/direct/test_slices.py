@@ -7,7 +7,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -16,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
-from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
-from counterpoise.pipeline.direct.direct import sampled_in
+from counterpoise.pipeline.direct.files.buckets import BUCKETS
 from counterpoise.pipeline.direct.groups import slices, steps_taken
 from counterpoise.pipeline.direct.groups.bucket import Bucket, laid_out
 from counterpoise.pipeline.direct.groups.commit_counts import counts_of, slim_counts
 from counterpoise.pipeline.direct.groups.rest import mark_others
 from counterpoise.pipeline.direct.judging import OfCluster, judge_buckets
+from counterpoise.pipeline.direct.lag.sampled import sampled_in
 from counterpoise.pipeline.direct.tasks import Piece
 from counterpoise.pipeline.source.layout import local_files
 from counterpoise.pipeline.synthetic.capture import synthesize
@@ -62,7 +61,7 @@ def rows_of(files: Sequence[str]) -> Any:
 def split(capture: Path, out: Path) -> Split:
     file = capture / "consumer_offsets.parquet"
     local = local_files(file, capture)
-    sampled = sampled_in(SimpleNamespace(local=local), out)  # type: ignore[arg-type]
+    sampled = sampled_in(local, str(out))
     assert sampled is not None
     half = pq.read_metadata(file).num_row_groups // 2
     pieces = [Piece("c", ((str(file), groups),)) for groups in (tuple(range(half)), tuple(range(half, 2 * half))) if groups]

@@ -15,7 +15,8 @@ from counterpoise.pipeline.direct.commits import sums_file
 from counterpoise.pipeline.direct.commits.decoding import marks_of
 from counterpoise.pipeline.direct.commits.key_book import KeyBook
 from counterpoise.pipeline.direct.commits.sums import NEVER, Marks, Sums, joined, mark_counts, summed
-from counterpoise.pipeline.direct.commits.sums_file import BUCKETS, SumsWriter, bucket_parts, read_bucket
+from counterpoise.pipeline.direct.commits.sums_file import SumsWriter, bucket_parts, read_bucket
+from counterpoise.pipeline.direct.files.buckets import BUCKETS
 from counterpoise.pipeline.direct.files.marked_file import MarkedFile
 from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA, span_of
 from counterpoise.pipeline.direct.lag.lives import last_at

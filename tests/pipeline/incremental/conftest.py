@@ -141,7 +141,7 @@ def in_pieces(spark: SparkSession, base: Path, ways: str) -> tuple[Path, Path, l
             if way == "s":
                 by_spark(patch)
             if buckets is not None:
-                patch.setattr(by_tasks, "_BYTES_AT_ONCE", buckets)
+                patch.setattr(by_tasks.ByTasks, "bytes_at_once", buckets)
             if moves is not None:
                 killed_while_storing(patch, moves)
             told.summary = update(spark, {"default": folder}, out).summary
@@ -149,7 +149,7 @@ def in_pieces(spark: SparkSession, base: Path, ways: str) -> tuple[Path, Path, l
         saved = load(out / ".since" / "state.json")
         assert saved is not None
         if way == "t":
-            assert saved.clusters["default"].buckets_at_once == (8 if buckets is None else 1)
+            assert saved.clusters["default"].buckets_at_once == (32 if buckets is None else 1)
         told.positions = saved.clusters["default"].positions
         updates.append(told)
 

@@ -8,7 +8,7 @@ from zlib import crc32
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
+from counterpoise.pipeline.direct.files.buckets import BUCKETS
 from counterpoise.pipeline.incremental.kept.kept_file import Kept, KeptFile, StatesFile, kept_rows, kept_states
 
 SCHEMA = pa.schema([("group_id", pa.string()), ("n", pa.int64())])

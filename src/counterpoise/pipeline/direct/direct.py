@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -14,28 +13,29 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
 from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
+from counterpoise.pipeline.direct.files.buckets import buckets_at_once, together
 from counterpoise.pipeline.direct.files.marked_file import Marked
 from counterpoise.pipeline.direct.files.places import refuse_twice
 from counterpoise.pipeline.direct.groups.rest import mark_others, split_off
 from counterpoise.pipeline.direct.groups.stop_rows import STOPS
-from counterpoise.pipeline.direct.judging import COUNTS, OfCluster, Sampled, judge_buckets
-from counterpoise.pipeline.direct.lag.ends_file import EndsFile, with_samples
-from counterpoise.pipeline.direct.lag.new_samples import NewSamples
+from counterpoise.pipeline.direct.judging import COUNTS, OfCluster, judge_buckets
+from counterpoise.pipeline.direct.lag.ends_file import EndsFile
+from counterpoise.pipeline.direct.lag.sampled import Sampled, sampled_by, sampled_in, topic_ids
 from counterpoise.pipeline.direct.replaying import Replayed, replay_buckets
 from counterpoise.pipeline.direct.report.ranks import rank_findings
 from counterpoise.pipeline.direct.report.totals import told_sums
-from counterpoise.pipeline.direct.tasks import Stretch, pieces_of, scratch, work_on
+from counterpoise.pipeline.direct.tasks import Stretch, pieces_of, work_on
 from counterpoise.pipeline.schemas import RECORDS
-from counterpoise.pipeline.source.capture import Capture, Local
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.store import Folder
 from counterpoise.pipeline.summary import Found, Sums
 from counterpoise.pipeline.tables import day_folder
 
-__all__ = ["Direct", "sampled_by", "sampled_in"]
+__all__ = ["Direct"]
 
 _RAW = StructType([RECORDS[name] for name in ("key", "value", "partition", "offset", "timestamp")])
-_REPLAYED_AT_ONCE = 4
-"""So many buckets a task replays: strategies take most of the time, so tasks are small, lest one core waits for the other."""
+_REPLAYING = 16
+"""So many tasks replay, at least: strategies take most of the time, so tasks are small, lest one core waits for the other."""
 
 
 Kind = tuple[int | None, int, int, datetime | None, datetime | None]
@@ -47,6 +47,8 @@ class Direct:
 
     Attributes
     ----------
+    bytes_at_once : int
+        Of files that are read back: what the groups that are done together have in them, about.
     kinds : dict
         Cluster name -> what `split` saw of each type of record, perhaps more than once of a type.
 
@@ -68,6 +70,8 @@ class Direct:
     is never looked at.
     """
 
+    bytes_at_once = 1 << 21
+
     def __init__(
         self,
         spark: SparkSession,
@@ -80,6 +84,7 @@ class Direct:
         self._tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
         self._ends = ends
         self._pieces = pieces_of(captures, self._tasks, stretches)
+        self._at_once: dict[str, int] = {}
         self._rests: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
         self.kinds: dict[str, list[Kind]] = {}
         self._sums: dict[str, list[tuple[str, tuple[int, ...]]]] = {name: [] for name in captures}
@@ -116,12 +121,9 @@ class Direct:
         dict
             What `run.Run` observes of commits (times as Spark gives them), and its rows.
         """
-        pieces, folder, split = self._pieces, str(self._folder), not self._rests
+        pieces, split = self._pieces, not self._rests
         if split:
-            with ThreadPoolExecutor(1) as meanwhile:
-                samples = meanwhile.submit(lambda: self._sampled)
-                found = work_on(self._spark, len(pieces), lambda number: mark_others(pieces[number], folder))
-                samples.result()
+            found = self._mark()
             refuse_twice(pieces, [about["spans"] for about in found])
             marked = self._by_cluster(found, "marks")
         else:
@@ -144,6 +146,23 @@ class Direct:
             mine = [about for piece, about in zip(pieces, told, strict=True) if piece.cluster == name]
             seen[f"end{at}"] = _moment(mine, "last", max)
         return seen
+
+    def _mark(self) -> list[dict[str, Any]]:
+        """What `mark_others` tells of the pieces; the same tasks lay out the samples, if that was not done before."""
+        pieces, folder = self._pieces, str(self._folder)
+        new = {} if self._ends is not None else {name: capture.local for name, capture in self._captures.items()}
+        local = list(new.values())
+
+        def work(number: int) -> Mapping[str, Any]:
+            if number < len(local):
+                laid_out = sampled_in(local[number], folder)
+                return {"sampled": None if laid_out is None else asdict(laid_out)}
+            return mark_others(pieces[number - len(local)], folder)
+
+        told = work_on(self._spark, len(local) + len(pieces), work)
+        if new:
+            self._sampled = {name: _sampled_of(about) for name, about in zip(new, told, strict=False)}
+        return told[len(local) :]
 
     def suspects(self, rests: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
         """Per cluster all records that perhaps cannot be decoded: the other ones, and commits that decoding gave back."""
@@ -170,10 +189,11 @@ class Direct:
         """
         self._aside, whole, folder = aside, self.sampled, str(self._folder)
         names = self._topic_names()
-        of = {
-            name: OfCluster(name, folder, rest, self._sums[name], self._sampled[name] if whole else None, names, aside)
-            for name, rest in self._rests.items()
-        }
+        self._decide_at_once()
+        of = {}
+        for name in self._rests:
+            rest, sums = self._together(name)
+            of[name] = OfCluster(name, folder, rest, sums, self._sampled[name] if whole else None, names, aside)
         shares = self._shares()
         self._judged = work_on(self._spark, len(shares), lambda number: judge_buckets(of[shares[number][0]], shares[number][1]))
         for (name, _), about in zip(shares, self._judged, strict=True):
@@ -205,7 +225,7 @@ class Direct:
             )
             for name in self._rests
         }
-        shares = self._shares(_REPLAYED_AT_ONCE)
+        shares = self._shares(_REPLAYING)
         told = work_on(self._spark, len(shares), lambda number: replay_buckets(of[shares[number][0]], shares[number][1]))
         for (name, _), about in zip(shares, told, strict=True):
             about["cluster"] = name
@@ -233,11 +253,11 @@ class Direct:
 
     @cached_property
     def _sampled(self) -> dict[str, Sampled | None]:
-        """The samples of each cluster; laid out when they are first asked for, in a folder that is there by then."""
+        """The samples of each cluster, if no task has laid them out."""
+        local, folder = {name: capture.local for name, capture in self._captures.items()}, str(self._folder)
         if self._ends is None:
-            return {name: sampled_in(capture, self._folder) for name, capture in self._captures.items()}
-        local = {name: capture.local for name, capture in self._captures.items()}
-        return {name: None if one is None else sampled_by(one, self._ends[name], self._folder) for name, one in local.items()}
+            return {name: sampled_in(one, folder) for name, one in local.items()}
+        return {name: None if one is None else sampled_by(one, self._ends[name], folder) for name, one in local.items()}
 
     @property
     def sampled(self) -> bool:
@@ -266,13 +286,29 @@ class Direct:
         mine = [about for about in self._judged if about["cluster"] == name]
         return max((about[kind] for about in mine for kind in ("last_step", "last_commit") if about[kind] is not None), default=0)
 
-    def _shares(self, at_once: int | None = None) -> list[tuple[str, tuple[int, ...]]]:
-        """Which buckets a task does, of which cluster."""
+    def _decide_at_once(self) -> None:
+        """How many buckets are done together, which costs little more than one of them."""
+        for name in self._captures:
+            self._at_once[name] = buckets_at_once(self._read_back(name), self.bytes_at_once, self._tasks)
+
+    def _read_back(self, name: str) -> list[str]:
+        """The files of a cluster that are read back bucket by bucket."""
+        return [file for file, _ in (*self._rests[name], *self._sums[name])]
+
+    def _together(self, name: str) -> tuple[Marked, Marked]:
+        """The records that are no commits, and the sums of commits, marked with what is done together."""
+        return together(self._rests[name], self._at_once[name]), together(self._sums[name], self._at_once[name])
+
+    def _filled(self, name: str) -> set[int]:
+        """What is to be done of a cluster, by its marks."""
+        return {mark for files in self._together(name) for _, marks in files for mark in marks}
+
+    def _shares(self, least: int = 1) -> list[tuple[str, tuple[int, ...]]]:
+        """What a task does, of which cluster: at least so many tasks for each cluster."""
         shares = []
         for name in self._captures:
-            filled = {number for _, buckets in (*self._rests[name], *self._sums[name]) for number in buckets}
-            tasks = self._tasks if at_once is None else max(self._tasks, -(-len(filled) // at_once))
-            parts = [tuple(sorted(filled)[first::tasks]) for first in range(tasks)]
+            filled, tasks = sorted(self._filled(name)), max(self._tasks, least)
+            parts = [tuple(filled[first::tasks]) for first in range(tasks)]
             shares += [(name, part) for part in parts if part]
         return shares
 
@@ -289,7 +325,7 @@ class Direct:
         found = dict(sorted(self._names))
         for capture in self._captures.values():
             if capture.local is not None and capture.local.topics is not None:
-                found |= {one: topic for topic, one in sorted(_ids(capture.local.topics).items())}
+                found |= {one: topic for topic, one in sorted(topic_ids(capture.local.topics).items())}
         return found
 
     def stops(self) -> DataFrame:
@@ -332,6 +368,11 @@ def _place(files: Mapping[str, str], table: Path, cluster: str) -> None:
         Path(file).rename(goal / Path(file).name)
 
 
+def _sampled_of(told: Mapping[str, Any]) -> Sampled | None:
+    about = told["sampled"]
+    return None if about is None else Sampled(**{**about, "instants": tuple(about["instants"])})
+
+
 def _spark_time(us: int | None) -> Any:
     return None if us is None else TimestampType().fromInternal(us)
 
@@ -339,27 +380,3 @@ def _spark_time(us: int | None) -> Any:
 def _moment(told: Iterable[Mapping[str, Any]], name: str, pick: Any) -> Any:
     known = [about[name] for about in told if about[name] is not None]
     return _spark_time(pick(known) if known else None)
-
-
-def sampled_in(capture: Capture, folder: Path) -> Sampled | None:
-    """The samples of a capture that has any, laid out in a file of that folder."""
-    local = capture.local
-    if local is None or not local.ends:
-        return None
-    return sampled_by(local, with_samples(EndsFile.empty(), NewSamples(local.ends), str(folder)), folder)
-
-
-def sampled_by(local: Local, ends: EndsFile, folder: Path) -> Sampled | None:
-    """The same if they are laid out already."""
-    if not len(ends.instants):
-        return None
-    place = scratch(str(folder), "ends").with_suffix(".json")
-    ends.save(place)
-    ordered = tuple(ends.instants.tolist())
-    width = max((ordered[-1] - ordered[0]) / max(len(ordered) - 1, 1), 1.0)
-    return Sampled(str(place), ordered, width, None if local.topics is None else _ids(local.topics), len(ends.odd))
-
-
-def _ids(file: str) -> dict[str, str]:
-    about = json.loads(Path(file).read_bytes())
-    return {topic: one["topic_id"] for topic, one in about.items() if one.get("topic_id") is not None}

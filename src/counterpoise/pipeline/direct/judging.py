@@ -26,11 +26,12 @@ from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
 from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, Found, lag_rows
 from counterpoise.pipeline.direct.lag.lives import Lives
 from counterpoise.pipeline.direct.lag.mapped_lives import lives_in
+from counterpoise.pipeline.direct.lag.sampled import Sampled
 from counterpoise.pipeline.direct.report.reporting import PARTS
 from counterpoise.pipeline.direct.tasks import give_back
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
-__all__ = ["COUNTS", "OfCluster", "Sampled", "counts_of", "judge_buckets", "parts_of"]
+__all__ = ["COUNTS", "OfCluster", "counts_of", "judge_buckets", "parts_of"]
 
 COUNTS = StructType(
     [
@@ -45,31 +46,6 @@ COUNTS = StructType(
     ]
 )
 """The columns of `group_report.commit_counts`, and the time of the group's last record of a commit."""
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """The samples of one cluster's log ends.
-
-    Attributes
-    ----------
-    ends : str
-        Where it is put away which there are (`EndsFile`).
-    instants : tuple of int
-        At which was sampled, in microseconds, ascending.
-    width : float
-        Mean time between two of them.
-    now_ids : dict, optional
-        Topic -> its id at the end.
-    disagreeing : int
-        Of how many logs and instants there were samples that differ.
-    """
-
-    ends: str
-    instants: tuple[int, ...]
-    width: float
-    now_ids: Mapping[str, str] | None
-    disagreeing: int = 0
 
 
 @dataclass(frozen=True)

@@ -105,5 +105,5 @@ def _generations(of: Replayed, number: int, known: LagKnown | None) -> Iterator[
 
 @cache
 def plans_so_far() -> Plans:
-    """One for all tasks of a worker: what was asked in one bucket need not be asked in another one. It changes no result."""
+    """One for all buckets of a task: what was asked in one need not be asked in another one. It changes no result."""
     return Plans()

@@ -6,6 +6,7 @@ import gc
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from counterpoise.pipeline.direct.forked import forked
 from counterpoise.pipeline.source.capture import Capture
 
 __all__ = ["Piece", "Stretch", "give_back", "pieces_of", "scratch", "work_on"]
@@ -98,32 +100,26 @@ def _first(listed: list[tuple[str, int, int]], most: int) -> int:
 
 
 def work_on(spark: SparkSession, count: int, work: Callable[[int], Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """``work(0)`` to ``work(count - 1)``, each in a task of its own; what they tell, in this order."""
+    """``work(0)`` to ``work(count - 1)``, each in a task and a process of its own; what they tell, in this order."""
     if not count:
         return []
 
     def told(number: int) -> str:
-        before = gc.get_threshold()
         gc.set_threshold(_ALLOCATIONS)
         # One heap for Arrow and NumPy: a pool of Arrow's own keeps some 30 MB that nothing else can use.
         pa.set_memory_pool(pa.system_memory_pool())
-        try:
-            return json.dumps({"task": number, **work(number)})
-        finally:
-            gc.set_threshold(*before)
-            # The next task, of another stage, needs other sizes.
-            give_back()
+        return json.dumps({"task": number, **work(number)})
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield pa.RecordBatch.from_arrays([pa.array([told(number)])], names=["told"])
+                yield pa.RecordBatch.from_arrays([pa.array([forked(partial(told, number))])], names=["told"])
 
     if is_remote():
         rows = [row["told"] for row in spark.range(0, count, 1, count).mapInArrow(run, "told string").collect()]
     else:
         # No plan, no query: what the JVM loads and compiles for the first of these costs more than all else it does here.
-        rows = spark.sparkContext.parallelize(range(count), count).map(told).collect()
+        rows = spark.sparkContext.parallelize(range(count), count).map(lambda number: forked(partial(told, number))).collect()
     return sorted(map(json.loads, rows), key=lambda about: int(about["task"]))
 
 

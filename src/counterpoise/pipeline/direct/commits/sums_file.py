@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from itertools import pairwise
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,12 @@ import pyarrow as pa
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline.direct.commits.key_book import KeyBook
 from counterpoise.pipeline.direct.commits.sums import Alike, Sums, summed
+from counterpoise.pipeline.direct.files.buckets import bucket_of
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile, marked_batches
 from counterpoise.pipeline.direct.tasks import give_back
 
-__all__ = ["BUCKETS", "SumsWriter", "bucket_parts", "read_bucket", "rows_of_bucket", "sums_of"]
+__all__ = ["SumsWriter", "bucket_parts", "read_bucket", "small_bucket", "sums_of"]
 
-BUCKETS = 64
-"""Groups are judged so many parts at a time: by the CRC-32 of their name, which Spark knows too."""
 _FIELDS = tuple(field.name for field in fields(Sums))
 _NUMBERS = ("ts", "offset", "committed", "max_ts", "live", "dead", "live_ts", "live_offset", "live_until")
 _SCHEMA = pa.schema(
@@ -33,6 +32,7 @@ _SCHEMA = pa.schema(
         *((name, pa.int64()) for name in _NUMBERS),
     ]
 )
+_MADE = 8_192
 _HELD = 50_000
 """So many rows a task holds before it writes them: memory does not grow with the capture."""
 
@@ -88,15 +88,19 @@ class SumsWriter:
 
     def _write(self, rows: Sums) -> None:
         book, groups = self._book, list(self._book.groups)
-        bucket = np.array([crc32(name.encode()) % BUCKETS for name in groups], np.int64)[book.group[rows.key]]
+        bucket = np.array([bucket_of(name.encode()) for name in groups], np.int64)[book.group[rows.key]]
         order = np.argsort(bucket, kind="stable")
         bucket = bucket[order]
         listed = [pa.array(names, pa.string()) for names in (groups, list(book.topics), [*self._ids, None])]
-        ends = np.flatnonzero(np.append(bucket[1:] != bucket[:-1], True)) + 1
+        ends = (np.flatnonzero(np.append(bucket[1:] != bucket[:-1], True)) + 1).tolist()
         start = 0
-        for end in ends.tolist():
-            self._out.write(self._table(rows.take(order[start:end]), *listed), int(bucket[start]))
-            start = end
+        while ends:
+            # Small parts are made together, some thousand rows at a time: most of what a part costs is not its rows.
+            several = [end for end in ends if end <= start + _MADE] or ends[:1]
+            table = self._table(rows.take(order[start : several[-1]]), *listed)
+            for first, end in pairwise([start, *several]):
+                self._out.write(table.slice(first - start, end - first), int(bucket[first]))
+            start, ends = several[-1], ends[len(several) :]
 
     def _table(self, rows: Sums, groups: pa.Array, topics: pa.Array, ids: pa.Array) -> pa.Table:
         book = self._book
@@ -166,9 +170,15 @@ def bucket_parts(files: Marked, bucket: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held).combine_chunks()
 
 
-def rows_of_bucket(files: Marked, bucket: int) -> int:
-    """How many there are."""
-    return sum(part.num_rows for part in marked_batches(files, bucket, [_SCHEMA.get_field_index("deleted")]))
+def small_bucket(files: Marked, bucket: int, most: int) -> pa.Table | None:
+    """The same if there are so many rows at most."""
+    rows, held = 0, []
+    for part in marked_batches(files, bucket):
+        rows += part.num_rows
+        if rows > most:
+            return None
+        held.append(part)
+    return pa.Table.from_batches(held, _SCHEMA).combine_chunks()
 
 
 def sums_of(table: pa.Table, key: Int32, topic_id: Int32) -> Sums:

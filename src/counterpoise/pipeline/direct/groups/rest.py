@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
+from counterpoise.pipeline.direct.files.buckets import bucket_of
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile, marked_batches, marked_parts
 from counterpoise.pipeline.direct.files.one_file import OneFile
 from counterpoise.pipeline.direct.files.places import Spans
@@ -43,7 +42,7 @@ _PLACES = ("key", "partition", "offset", "size")
 _HELD = 3 << 20
 """So many bytes of records a task holds before it writes them, a part per bucket."""
 _AT_ONCE, _CACHED = 2 << 20, 8 << 20
-"""So many are read back at a time, and so many of parts that were read may be kept for when they are asked for again."""
+"""So many are given at a time, and so many of what was read may be kept until it is."""
 Kind = tuple[int | None, int, int, int | None, int | None]
 """Of the records of one type: the type (null: too short a key), number, deletions, first and last time (microseconds)."""
 
@@ -147,14 +146,14 @@ class Split:
         self._parts, self._bytes = [], 0
         lengths = [pc.binary_length(rows[name]).fill_null(0) for name in ("key", "value")]
         rows = rows.append_column(REST_SCHEMA.field("size"), pc.add(*lengths))
-        bucket = _bucket_of(rows["key"])
+        bucket = _buckets_of(rows["key"])
         for number in sorted(set(bucket.tolist())):
             self._out.write(rows.take(pa.array(np.flatnonzero(bucket == number))), number)
 
 
-def _bucket_of(keys: pa.ChunkedArray) -> Int64:
+def _buckets_of(keys: pa.ChunkedArray) -> Int64:
     coded = keys.combine_chunks().dictionary_encode()
-    of_key = np.array([*(crc32(group_of(key)) % BUCKETS for key in coded.dictionary.to_pylist()), crc32(b"") % BUCKETS], np.int64)
+    of_key = np.array([*(bucket_of(group_of(key)) for key in coded.dictionary.to_pylist()), bucket_of(b"")], np.int64)
     found: Int64 = of_key[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
     return found
 
@@ -179,22 +178,14 @@ def in_log_order(files: Marked, bucket: int) -> Iterator[pa.RecordBatch]:
         As `Split` told.
     bucket : int
     """
-    places = [(file, at) for file, buckets in files for at, number in enumerate(buckets) if number == bucket]
-    known = [pa.Table.from_batches([part]) for part in marked_batches(files, bucket, _columns(*_PLACES))]
+    known, read = _read_at_once(files, bucket) or _read_again(files, bucket)
     if not known:
         return
     part = np.repeat(np.arange(len(known)), [len(table) for table in known])
     row = np.concatenate([np.arange(len(table)) for table in known])
     about = pa.concat_tables(known).combine_chunks()
     order, size = _order(about), about["size"].to_numpy()
-    largest = max(int(table["size"].to_numpy().sum()) for table in known)
     del known, about
-
-    @lru_cache(maxsize=max(2, _CACHED // max(largest, 1)))
-    def read(number: int) -> pa.Table:
-        file, at = places[number]
-        return pa.Table.from_batches(marked_parts(file, [at], _columns(*RAW)))
-
     ends = np.cumsum(size[order].astype(np.int64) + 1)
     start = 0
     while start < len(order):
@@ -203,6 +194,35 @@ def in_log_order(files: Marked, bucket: int) -> Iterator[pa.RecordBatch]:
         mine = order[start:end]
         yield _gathered(read, part[mine], row[mine])
         start = end
+
+
+_Parts = tuple[list[pa.Table], Callable[[int], pa.Table]]
+"""Of each part where its records stand, and what reads one."""
+
+
+def _read_at_once(files: Marked, bucket: int) -> _Parts | None:
+    """All parts of a bucket, if they may be held together."""
+    held, size = [], 0
+    for part in marked_batches(files, bucket):
+        size += part.nbytes
+        if size > _CACHED:
+            return None
+        held.append(pa.Table.from_batches([part]))
+    return [table.select(list(_PLACES)) for table in held], lambda number: held[number].select(list(RAW))
+
+
+def _read_again(files: Marked, bucket: int) -> _Parts:
+    """A part is read when it is asked for; some of them are kept for when they are asked for again."""
+    places = [(file, at) for file, buckets in files for at, number in enumerate(buckets) if number == bucket]
+    known = [pa.Table.from_batches([part]) for part in marked_batches(files, bucket, _columns(*_PLACES))]
+    largest = max(int(table["size"].to_numpy().sum()) for table in known)
+
+    @lru_cache(maxsize=max(2, _CACHED // max(largest, 1)))
+    def read(number: int) -> pa.Table:
+        file, at = places[number]
+        return pa.Table.from_batches(marked_parts(file, [at], _columns(*RAW)))
+
+    return known, read
 
 
 def _columns(*names: str) -> list[int]:

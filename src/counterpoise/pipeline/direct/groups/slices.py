@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.commits.sums_file import bucket_parts, read_bucket, rows_of_bucket
+from counterpoise.pipeline.direct.commits.sums_file import bucket_parts, read_bucket, small_bucket
 from counterpoise.pipeline.direct.files.marked_file import Marked
 from counterpoise.pipeline.direct.groups.bucket import Bucket, bucket_of, laid_out
 from counterpoise.pipeline.direct.groups.commit_counts import counts_of, slim_counts
@@ -51,8 +51,8 @@ class Slices:
         self._held: DealtHeld | None = folded.dealt
         self._sums: Dealt | None = None
         self._parts = [range(PARTS)]
-        if folded.dealt is None and rows_of_bucket(sums, number) <= AT_ONCE:
-            told = read_bucket(sums, number)
+        told = None if folded.dealt is not None else small_bucket(sums, number, AT_ONCE)
+        if told is not None:
             self.counted = counts_of(told)
             self._whole = bucket_of(told, folded.steps, *self._cut)
         else:

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
+from counterpoise.pipeline.direct.files.buckets import bucket_of
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile
 from counterpoise.pipeline.direct.groups.held import coded
 from counterpoise.pipeline.direct.tasks import scratch
@@ -55,7 +54,7 @@ class Kept:
         if self.was <= self.now:
             return rows
         group, names = coded(rows["group_id"])
-        mine = [crc32(name.encode()) % BUCKETS // self.now == mark for name in names]
+        mine = [bucket_of(name.encode()) // self.now == mark for name in names]
         return rows.filter(pa.array(np.array([*mine, False], np.bool_)[group]))
 
 

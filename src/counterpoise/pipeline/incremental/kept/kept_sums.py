@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,8 @@ import pyarrow.dataset as ds
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.commits.sums import NEVER, Marks, Sums, mark_counts, summed
-from counterpoise.pipeline.direct.commits.sums_file import BUCKETS, read_bucket
+from counterpoise.pipeline.direct.commits.sums_file import read_bucket
+from counterpoise.pipeline.direct.files.buckets import bucket_of
 from counterpoise.pipeline.direct.groups.bucket import Bucket
 from counterpoise.pipeline.direct.groups.held import coded
 from counterpoise.pipeline.incremental.kept.kept_file import KeptFile
@@ -36,7 +36,7 @@ def tail_of(file: str, after: int | None, aborted: str | None, folder: str) -> d
     rows = single_sums(ds.dataset(file, format="parquet").to_table(columns=_COLUMNS, filter=wanted), aborted)
     with KeptFile(folder, "tail", SUMS) as out:
         group, names = coded(rows["group_id"])
-        bucket = np.array([*(crc32(name.encode()) % BUCKETS for name in names), 0], np.int64)[group]
+        bucket = np.array([*(bucket_of(name.encode()) for name in names), 0], np.int64)[group]
         for number in sorted(set(bucket.tolist())):
             out.write(rows.filter(pa.array(bucket == number)), number)
     return {"tail": out.told}

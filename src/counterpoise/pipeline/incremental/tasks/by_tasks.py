@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from counterpoise.pipeline.direct.commits.decoding import Wanted
-from counterpoise.pipeline.direct.commits.sums_file import BUCKETS
 from counterpoise.pipeline.direct.direct import Direct
-from counterpoise.pipeline.direct.files.marked_file import Marked
+from counterpoise.pipeline.direct.files.buckets import together
 from counterpoise.pipeline.direct.groups.rest import MARKS, marks_in
 from counterpoise.pipeline.direct.tasks import Stretch, scratch, work_on
 from counterpoise.pipeline.incremental.kept.kept_file import Kept
@@ -31,10 +30,6 @@ from counterpoise.pipeline.store import Folder
 from counterpoise.pipeline.tables import day_folder
 
 __all__ = ["ByTasks", "Places"]
-
-_BYTES_AT_ONCE = 2 << 20
-"""Of files that are read back: what the groups that are done together have in them, at most."""
-_LEAST_PARTS = 8
 
 
 @dataclass(frozen=True)
@@ -113,7 +108,7 @@ class ByTasks(Direct):
     def judge_news(self) -> set[Group]:
         """Write the tables that no strategy is asked for; the groups that were made again from their stored records."""
         self._aside, names = False, self.names()
-        self._buckets_at_once()
+        self._decide_at_once()
         of = self._news = {name: self._news_of(name, names) for name in self._captures}
         shares = self._shares()
         self._judged = work_on(self._spark, len(shares), lambda number: judge_on(of[shares[number][0]], shares[number][1]))
@@ -171,21 +166,14 @@ class ByTasks(Direct):
             now.kept = {kind: [[Path(file).name, marks] for file, marks in files] for kind, files in kept.items()}
         return found
 
-    def _buckets_at_once(self) -> None:
-        """Decide how many buckets are done together, which costs little more than one of them: but no task is to hold too
-        much, and none to be without work.
-        """
+    def _decide_at_once(self) -> None:
+        super()._decide_at_once()
         for name, left in self._left.items():
-            files = [*self._rests[name], *self._sums[name], *(one for told in left.files.values() for one in told)]
-            size = sum(Path(file).stat().st_size for file, _ in files)
-            most = min(BUCKETS * _BYTES_AT_ONCE // max(size, 1), BUCKETS // max(_LEAST_PARTS, 2 * self._tasks))
-            at_once = 1 << max(most.bit_length() - 1, 0)
-            self._left[name] = replace(left, now=at_once)
-            self._now[name].buckets_at_once = at_once
+            self._left[name] = replace(left, now=self._at_once[name])
+            self._now[name].buckets_at_once = self._at_once[name]
 
-    def _together(self, name: str, files: Marked) -> list[tuple[str, tuple[int, ...]]]:
-        """With marks for several buckets in the place of buckets."""
-        return [(file, tuple(number // self._left[name].now for number in buckets)) for file, buckets in files]
+    def _read_back(self, name: str) -> list[str]:
+        return [*super()._read_back(name), *(file for told in self._left[name].files.values() for file, _ in told)]
 
     def _settled_ends(self, name: str) -> Path | None:
         """Which samples the next audit need not read again: a later one of the others may still be to come."""
@@ -216,14 +204,15 @@ class ByTasks(Direct):
         was, now, local, sampled = self._was[name], self._now[name], self._captures[name].local, self._sampled[name]
         assert local is not None
         assert sampled is not None
+        rest, sums = self._together(name)
         return News(
             name=name,
             folder=str(self._folder),
             base=str(self._places.base.absolute()),
             out=str(self._places.out.absolute()),
-            rest=self._together(name, self._rests[name]),
-            sums=self._together(name, self._sums[name]),
-            tail=self._together(name, self._tails[name]),
+            rest=rest,
+            sums=sums,
+            tail=together(self._tails[name], self._at_once[name]),
             kept=self._left[name],
             sampled=sampled,
             names=names,
@@ -240,15 +229,9 @@ class ByTasks(Direct):
     def _keep_open(self, told: Sequence[Mapping[str, Any]], tables: Sequence[str]) -> None:
         self._keep([{"tables": about["open"], "cluster": about["cluster"]} for about in told], self._places.open, tables)
 
-    def _shares(self, at_once: int | None = None) -> list[tuple[str, tuple[int, ...]]]:
-        """What a task does, of which cluster: all that has something new, or of which the last audit left something."""
-        shares = []
-        for name, left in self._left.items():
-            told = self._together(name, [*self._rests[name], *self._sums[name]])
-            filled = sorted({number for _, marks in told for number in marks} | left.marks)
-            tasks = self._tasks if at_once is None else max(self._tasks, -(-len(filled) // at_once))
-            shares += [(name, part) for part in (tuple(filled[first::tasks]) for first in range(tasks)) if part]
-        return shares
+    def _filled(self, name: str) -> set[int]:
+        """All that has something new, or of which the last audit left something."""
+        return super()._filled(name) | self._left[name].marks
 
     def _wanted(self, name: str, rest: Sequence[str], *, split: bool) -> Wanted:
         """No sum reaches across a record that the last audit read either, if it is so late that a commit may come before it."""

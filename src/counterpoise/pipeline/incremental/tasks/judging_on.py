@@ -20,10 +20,11 @@ from counterpoise.pipeline.direct.groups.group_sums import LagNow
 from counterpoise.pipeline.direct.groups.handed_on import HandedOn
 from counterpoise.pipeline.direct.groups.rest import group_of, in_log_order, keys_and_times
 from counterpoise.pipeline.direct.groups.stop_rows import stop_rows
-from counterpoise.pipeline.direct.judging import Sampled, counts_of, parts_of
+from counterpoise.pipeline.direct.judging import counts_of, parts_of
 from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
 from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, Found, lag_rows
 from counterpoise.pipeline.direct.lag.mapped_lives import lives_in
+from counterpoise.pipeline.direct.lag.sampled import Sampled
 from counterpoise.pipeline.direct.report.reporting import PARTS
 from counterpoise.pipeline.incremental.kept.kept_file import Kept, KeptFile, kept_rows
 from counterpoise.pipeline.incremental.kept.kept_replays import asked_again
