@@ -10,8 +10,8 @@ import pytest
 
 from counterpoise.assignors import assignor, lag_sticky
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.solver.lag import fewer
 from counterpoise.solver.lag.desk import Desk
+from counterpoise.solver.lag.moves import fewer
 from tests.strategies import problem_of, random_problem, subscribers_of
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from counterpoise.assignors import assignor
 from counterpoise.model.problem import Problem
-from counterpoise.solver.lag import giants
-from counterpoise.solver.lag.fewer import moves_of
+from counterpoise.solver.lag.moves import giants
+from counterpoise.solver.lag.moves.fewer import moves_of
 from tests.solver.test_lag_fewer import moves, planned
 from tests.strategies import problem_of
 

@@ -12,13 +12,13 @@ from benchmarks.lag import group
 from scipy.optimize import linprog
 
 from counterpoise.model.problem import Problem
-from counterpoise.solver.lag import fewer, relief
-from counterpoise.solver.lag.chains import Chain, Start, Sweep, Task
 from counterpoise.solver.lag.desk import Desk
-from counterpoise.solver.lag.giants import at_home, is_settled
-from counterpoise.solver.lag.programme import Programme
+from counterpoise.solver.lag.moves import fewer, relief
+from counterpoise.solver.lag.moves.chains import Chain, Start, Sweep, Task
+from counterpoise.solver.lag.moves.giants import at_home, is_settled
+from counterpoise.solver.lag.moves.programme import Programme
+from counterpoise.solver.lag.moves.starts import kinds_of, long_starts, picked, starts_of
 from counterpoise.solver.lag.repair import repair
-from counterpoise.solver.lag.starts import kinds_of, long_starts, picked, starts_of
 from tests.solver.test_lag_fewer import moves, no_worse, planned
 from tests.strategies import problem_of, random_problem
 

@@ -20,8 +20,8 @@ from counterpoise.solver.lag.bound import bound_of, levels_of
 from counterpoise.solver.lag.cells import place_in_cells
 from counterpoise.solver.lag.counts import demand_counts, fill_up, shed_lag
 from counterpoise.solver.lag.desk import Desk
-from counterpoise.solver.lag.fewer import fewer_moves
 from counterpoise.solver.lag.lower import lower, worst_of
+from counterpoise.solver.lag.moves.fewer import fewer_moves
 from counterpoise.solver.lag.near import settle_near
 from counterpoise.solver.lag.opening import open_desk
 from counterpoise.solver.lag.place import place_waiting

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,30 @@ def test_one_that_is_killed_is_told(tmp_path: Path) -> None:
     kept = Cleans()
     assert forked(lambda: str(type(kept).__name__)) == "Cleans"
     assert not place.exists()  # the fork runs nothing that is its parent's to run
+
+
+def test_where_the_parent_is_interrupted_nothing_goes_on(tmp_path: Path) -> None:
+    begun, ended = tmp_path / "pid", tmp_path / "ended"
+
+    def work() -> str:
+        begun.write_text(str(os.getpid()))
+        time.sleep(4)
+        ended.touch()
+        return ""
+
+    def interrupt(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(TimeoutError):
+            forked(work)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(begun.read_text()), 0)
+    assert not ended.exists()
 
 
 def test_files_of_the_parent_are_not_left_open() -> None:

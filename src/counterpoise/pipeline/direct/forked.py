@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import traceback
 from collections.abc import Callable
 from typing import NoReturn
@@ -36,9 +37,14 @@ def forked(work: Callable[[], str]) -> str:
         os.close(reading)
         _work(work, writing)
     os.close(writing)
-    with os.fdopen(reading, "rb") as told:
-        answer = told.read()
-    _, status = os.waitpid(child, 0)
+    try:
+        with os.fdopen(reading, "rb") as told:
+            answer = told.read()
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        _, status = os.waitpid(child, 0)
     if status or not answer:
         raise CounterpoiseError(f"a process that worked on a part of the capture {_ended(status)}; the audit was not finished")
     if answer[:1] == _FAILED:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.solver.lag.chains import Chain
+from counterpoise.solver.lag.moves.chains import Chain
 
 _PIVOTS = 1_500
 """So many at most, each time; a few dozen are usual."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from counterpoise.solver.lag.chains import Chain, Start, Sweep, Task
 from counterpoise.solver.lag.desk import Desk
-from counterpoise.solver.lag.programme import Programme
-from counterpoise.solver.lag.starts import kinds_of, long_starts, picked, starts_of
+from counterpoise.solver.lag.moves.chains import Chain, Start, Sweep, Task
+from counterpoise.solver.lag.moves.programme import Programme
+from counterpoise.solver.lag.moves.starts import kinds_of, long_starts, picked, starts_of
 
 _BITS, _OVER = 62, 50
 """A bit of a word for each piece; so many members at once, those most over their limit."""

@@ -18,9 +18,9 @@ import numpy as np
 from counterpoise.model.problem import UNOWNED, Int32
 from counterpoise.solver.equal_small import SMALL
 from counterpoise.solver.lag.desk import Desk, exact_sums
-from counterpoise.solver.lag.giants import at_home, is_settled, with_giants_dealt_anew
-from counterpoise.solver.lag.noise import splitmix
-from counterpoise.solver.lag.relief import relieve
+from counterpoise.solver.lag.moves.giants import at_home, is_settled, with_giants_dealt_anew
+from counterpoise.solver.lag.moves.noise import splitmix
+from counterpoise.solver.lag.moves.relief import relieve
 from counterpoise.solver.lag.repair import repair
 
 LARGE = 5_000

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.solver.lag.blocks import Bools
-from counterpoise.solver.lag.chains import Start
 from counterpoise.solver.lag.desk import Desk, Index
+from counterpoise.solver.lag.moves.chains import Start
 
 _ROOMS = 30
 """So many members, those with most room, are what chains begin with."""
