@@ -33,6 +33,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _MADE = 8_192
+"""So many rows are laid out for writing at a time: small parts together, because most of what one costs is not its rows."""
 _HELD = 50_000
 """So many rows a task holds before it writes them: memory does not grow with the capture."""
 
@@ -95,7 +96,6 @@ class SumsWriter:
         ends = (np.flatnonzero(np.append(bucket[1:] != bucket[:-1], True)) + 1).tolist()
         start = 0
         while ends:
-            # Small parts are made together, some thousand rows at a time: most of what a part costs is not its rows.
             several = [end for end in ends if end <= start + _MADE] or ends[:1]
             table = self._table(rows.take(order[start : several[-1]]), *listed)
             for first, end in pairwise([start, *several]):
@@ -160,12 +160,13 @@ def read_bucket(files: Marked, bucket: int) -> pa.Table:
 
 def bucket_parts(files: Marked, bucket: int) -> Iterator[pa.Table]:
     """The same, about as much at a time as a task that decodes held at once: parts of files are small, and there are many."""
-    held: list[pa.RecordBatch] = []
+    rows, held = 0, list[pa.RecordBatch]()
     for part in marked_batches(files, bucket):
+        rows += part.num_rows
         held.append(part)
-        if sum(one.num_rows for one in held) >= _HELD:
+        if rows >= _HELD:
             yield pa.Table.from_batches(held).combine_chunks()
-            held = []
+            rows, held = 0, []
     if held:
         yield pa.Table.from_batches(held).combine_chunks()
 
