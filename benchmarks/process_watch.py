@@ -41,9 +41,9 @@ class Watch:
     Notes
     -----
     Memory is looked at ten times a second, because a task's peak may last for less than half of one: resident memory, which costs
-    next to nothing to ask for, less what was shared with other processes when that was looked at last, once a second. Workers
-    fork a process for every task, which may be gone before anybody has looked at it, or has looked once more: its parent, who
-    waited for it, is asked what it took.
+    next to nothing to ask for, less what was shared with other processes when that was looked at last, once a second. What would
+    be a new peak is looked at once more: a process at its birth shares nothing yet. Workers fork a process for every task, which
+    may be gone before anybody has looked at it, or has looked once more: its parent, who waited for it, is asked what it took.
     """
 
     every: float = 0.1
@@ -116,18 +116,30 @@ class Watch:
             for child in [one for pid in workers for one in _children(pid)]:
                 if child not in self._shared:
                     self._look(child)
-            now: dict[str, float] = dict.fromkeys(self.usage, 0.0)
-            for pid, shared in self._shared.items():
-                try:
-                    resident = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1]) * _PAGE / _MB
-                except OSError:
-                    continue
-                kind = self._seen[pid].kind
-                now[kind] += resident - shared
-                self.usage[kind].peak_one = max(self.usage[kind].peak_one, resident - shared)
+            for _ in range(2):
+                now = self._resident()
+                peaks = [pid for pid, alone in now.items() if alone > self.usage[self._seen[pid].kind].peak_one]
+                if not peaks and sum(now.values()) <= self.peak_together:
+                    break
+                for pid in now:
+                    self._look(pid)
+            for pid, alone in now.items():
+                usage = self.usage[self._seen[pid].kind]
+                usage.peak_one = max(usage.peak_one, alone)
             for kind, usage in self.usage.items():
-                usage.peak_all = max(usage.peak_all, now[kind])
+                usage.peak_all = max(usage.peak_all, sum(alone for pid, alone in now.items() if self._seen[pid].kind == kind))
             self.peak_together = max(self.peak_together, sum(now.values()))
+
+    def _resident(self) -> dict[int, float]:
+        """MB of every living process, less what counts for others."""
+        now = {}
+        for pid, shared in self._shared.items():
+            try:
+                resident = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1]) * _PAGE / _MB
+            except OSError:
+                continue
+            now[pid] = resident - shared
+        return now
 
 
 def _shared(pid: int) -> float:
