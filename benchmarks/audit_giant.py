@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 from benchmarks.audit_scale import ROOT, one
@@ -58,9 +60,13 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=5_000_000)
     parser.add_argument("--folder", type=Path, default=ROOT / "out" / "scale")
     parser.add_argument("--strategies", help="Default: all.")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     capture = made(given.folder / f"giant-{given.generations}", given.generations, given.commits)
+    if not given.one:  # in a process that has made no capture
+        subprocess.run([sys.executable, "-m", "benchmarks.audit_giant", *sys.argv[1:], "--one"], check=True, cwd=ROOT)
+        return
     strategies = None if given.strategies is None else given.strategies.split(",")
     print(json.dumps(one(capture, given.folder / "audited-giant", strategies), indent=1))
     shutil.rmtree(given.folder / "audited-giant", ignore_errors=True)

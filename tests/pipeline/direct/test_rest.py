@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from counterpoise.pipeline.direct.files.buckets import BUCKETS
 from counterpoise.pipeline.direct.files.marked_file import MarkedFile, marked_batches
 from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, are_commits, raw_batches
 from counterpoise.pipeline.direct.groups import rest
+from counterpoise.pipeline.direct.groups.dealt import PARTS, Dealt
 from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag, LagKnown
 from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS
 from counterpoise.pipeline.direct.tasks import Piece
@@ -104,7 +105,7 @@ def test_a_generation_is_given_the_lag_of_the_last_sample_before_it_whoever_has_
     with MarkedFile(str(tmp_path), "asked", ASKED) as out:
         out.write(asked, 3)
     assert out.file is not None
-    known = LagKnown([(out.file, out.marks)], 3, instants)
+    known = LagKnown([(out.file, out.marks)], 3, instants, str(tmp_path))
 
     def told(group: str, at: int) -> list[tuple[Any, ...]] | None:
         found = known.at(group, at)
@@ -116,6 +117,56 @@ def test_a_generation_is_given_the_lag_of_the_last_sample_before_it_whoever_has_
     assert told("g", 35) == []
     assert told("h", 12) == []
     assert told("g", 5) is None
+
+
+def test_lag_beyond_what_is_held_at_once_is_dealt_over_parts_of_which_each_is_read_once_or_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups asked for one after the other, in another order than they were written; instants without a row, too."""
+    chance = np.random.default_rng(11)
+    instants = list(range(10, 400, 10))
+    rows = [
+        {"group_id": group, "at": at, "topic": topic, "partition": partition, "lag": int(chance.integers(1 << 40))}
+        for group in ("b", "a", "empty at times")
+        for at in instants
+        if group in "ab" or at % 50 == 0
+        for topic in ("t", "s")
+        for partition in range(7)
+    ]
+    rows = [rows[at] for at in chance.permutation(len(rows)).tolist()]
+    with MarkedFile(str(tmp_path), "asked", ASKED) as out:
+        for first in range(0, len(rows), 100):
+            out.write(pa.Table.from_pylist(rows[first : first + 100], ASKED), 3)
+        out.write(pa.Table.from_pylist([{**rows[0], "lag": 5}], ASKED), 4)
+    assert out.file is not None
+    files = [(out.file, out.marks)]
+    reads: list[range] = []
+    read = Dealt.read
+
+    def counted(self: Dealt, parts: range) -> pa.Table:
+        reads.append(parts)
+        return read(self, parts)
+
+    monkeypatch.setattr(Dealt, "read", counted)
+
+    def told(at_once: int) -> dict[tuple[str, int], list[tuple[str, list[int], list[int]]] | None]:
+        found: dict[tuple[str, int], list[tuple[str, list[int], list[int]]] | None] = {}
+        with LagKnown(files, 3, instants, str(tmp_path), at_once) as known:
+            for group, at in product(("empty at times", "a", "nobody", "b"), (3, *range(10, 420, 5))):
+                entries = known.at(group, at)
+                listed = [(one["topic"], one["partitions"].tolist(), one["lags"].tolist()) for one in entries or ()]
+                found[group, at] = None if entries is None else sorted(listed)
+        return found
+
+    whole = told(len(rows))
+    assert not reads
+    assert sum(len(lags) for listed in whole.values() for *_, lags in listed or ()) > len(rows)
+    for at_once, most in ((100, len(rows) // 100 + 1), (1, PARTS)):
+        assert told(at_once) == whole
+        assert 5 < len(reads) <= most + 2, "each part once, but for those that hold the ends of two groups"
+        assert len(set(reads)) >= len(reads) - 2
+        reads.clear()
+    assert not list((tmp_path / "lag-known").iterdir()), "what was dealt is gone"
 
 
 def test_records_split_off_while_commits_are_decoded_are_those_split_off_before(shop: Path, tmp_path: Path) -> None:

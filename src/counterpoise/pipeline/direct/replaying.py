@@ -29,6 +29,8 @@ __all__ = ["Replayed", "plans_so_far", "replay_buckets"]
 
 _REPLAYS, _METRICS = (arrow_schema(StructType(table.fields[1:])) for table in (REPLAYS, METRICS))
 _SLIM = pa.schema([_METRICS.field(name) for name in SLIM])
+_PARTS = 64
+"""Of a group with large plans figures come by the half dozen: each column of so few has its own buffers."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
                 for rows, schema in ((replays, _REPLAYS), (metrics, _METRICS)):
                     rows.write(batch.select(schema.names))
                 slim.append(pa.table(batch.select(list(SLIM))))
+                if len(slim) > _PARTS:
+                    slim = [pa.concat_tables(slim).combine_chunks()]
             figures = pa.concat_tables(slim)
             sums.add(figures)
             known += [row for batch in marked_batches(of.groups, number) for row in batch.to_pylist()]
@@ -91,16 +95,19 @@ def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
 
 
 def _of_bucket(of: Replayed, number: int) -> Iterator[Replay]:
-    known = None if of.instants is None else LagKnown(of.asked, number, of.instants)
-    for _, rows in groupby(_generations(of, number, known), key=lambda row: str(row["group_id"])):
+    for _, rows in groupby(_generations(of, number), key=lambda row: str(row["group_id"])):
         yield from replays_of_group(rows, of.strategies, plans_so_far())
 
 
-def _generations(of: Replayed, number: int, known: LagKnown | None) -> Iterator[Mapping[str, Any]]:
-    for row in handed_on(of.handed, number):
-        if known is not None and row["members"]:
-            row["lag"] = known.at(row["group_id"], micros(row["log_ts"]))
-        yield row
+def _generations(of: Replayed, number: int) -> Iterator[Mapping[str, Any]]:
+    if of.instants is None:
+        yield from handed_on(of.handed, number)
+        return
+    with LagKnown(of.asked, number, of.instants, of.folder) as known:
+        for row in handed_on(of.handed, number):
+            if row["members"]:
+                row["lag"] = known.at(row["group_id"], micros(row["log_ts"]))
+            yield row
 
 
 @cache

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile, marked_batches
+from counterpoise.pipeline.direct.tasks import give_back
 
 __all__ = ["HandedOn", "handed_on"]
 
@@ -59,6 +60,8 @@ class HandedOn:
         """Write what is held."""
         if self._rows:
             self._out.write(pa.table([pa.array(self._rows, pa.binary())], schema=_SCHEMA), bucket)
+        if self._bytes > _HELD:
+            give_back()
         self._rows, self._bytes = [], 0
 
 
@@ -67,3 +70,5 @@ def handed_on(files: Marked, bucket: int) -> Iterator[Row]:
     decode = msgspec.msgpack.Decoder().decode
     for batch in marked_batches(files, bucket):
         yield from map(decode, batch.column(0).to_pylist())
+        if batch.nbytes > _HELD:
+            give_back()  # large generations, come and gone: what they tore is closed again

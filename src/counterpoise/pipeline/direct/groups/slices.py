@@ -18,6 +18,7 @@ from counterpoise.pipeline.direct.groups.held import coded
 from counterpoise.pipeline.direct.groups.owners import OwnedOnDisk, moments_of
 from counterpoise.pipeline.direct.groups.steps_taken import AT_ONCE, DealtHeld
 from counterpoise.pipeline.direct.groups.stop_rows import spans_of, stop_rows
+from counterpoise.pipeline.direct.tasks import give_back
 
 __all__ = ["Slices"]
 
@@ -88,6 +89,7 @@ class Slices:
             return self._whole
         assert self._held is not None
         assert self._sums is not None
+        give_back()
         parts = self._parts[at]
         return laid_out(self._sums.read(parts), self._steps, self._held.read(parts), *self._cut)
 

@@ -14,7 +14,7 @@ from counterpoise.pipeline.schemas import REBALANCES
 
 __all__ = ["AT_ONCE", "STEPS", "DealtHeld", "StepsTaken"]
 
-AT_ONCE = 250_000
+AT_ONCE = 100_000
 """So many rows of who held what, or of sums of commits, are laid out at once (some 300 bytes each while that is done)."""
 STEPS = pa.schema([arrow_schema(StructType(REBALANCES.fields[1:])).field(name) for name in STEP_COLUMNS])
 _PLAIN = pa.schema([STEPS.field(name) for name in STEP_COLUMNS if name != "assignment"])

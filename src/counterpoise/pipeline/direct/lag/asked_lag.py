@@ -7,8 +7,7 @@ its own logs were among them: so it does not matter which groups are looked at.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -19,15 +18,16 @@ import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.files.marked_file import Marked, marked_batches
-from counterpoise.pipeline.direct.groups.held import coded
+from counterpoise.pipeline.direct.groups.dealt import PARTS, Dealt
+from counterpoise.pipeline.direct.groups.held import coded, recoded
+from counterpoise.pipeline.direct.groups.steps_taken import AT_ONCE
 
 __all__ = ["ASKED", "AskedLag", "LagKnown"]
 
 ASKED = pa.schema(
     [("group_id", pa.string()), ("at", pa.int64()), ("topic", pa.string()), ("partition", pa.int32()), ("lag", pa.int64())]
 )
-_NAME = pa.dictionary(pa.int32(), pa.string())
-_ENCODED = pa.schema([(field.name, _NAME if pa.types.is_string(field.type) else field.type) for field in ASKED])
+_ROWS = pa.schema([("place", pa.int64()), ("topic", pa.int64()), ("partition", pa.int32()), ("lag", pa.int64())])
 
 
 class AskedLag:
@@ -64,7 +64,7 @@ class AskedLag:
 
 
 class LagKnown:
-    """What was set aside for one bucket, by generation.
+    """What was set aside for one bucket, by generation; where that is much some instants at a time, from disk.
 
     Parameters
     ----------
@@ -73,38 +73,96 @@ class LagKnown:
     bucket : int
     instants : sequence of int
         At which log ends of the cluster were sampled, in microseconds, ascending.
+    folder : str
+        For what is dealt, until this is closed.
+    at_once : int
+        So many rows are held at a time, about.
     """
 
-    def __init__(self, files: Marked, bucket: int, instants: Sequence[int]) -> None:
-        self._instants = instants
-        # Of a huge group these are many: its name and those of its topics are held once, not in every row.
-        parts = [_encoded(batch) for batch in marked_batches(files, bucket)]
-        rows = pa.Table.from_batches(parts, _ENCODED).unify_dictionaries().combine_chunks()
-        (group, groups), (topic, topics) = coded(rows["group_id"]), coded(rows["topic"])
-        at, partition = rows["at"].to_numpy(), rows["partition"].to_numpy()
-        order = np.lexsort((partition, topic, at, group))
-        self._partition, self._lag = partition[order], rows["lag"].to_numpy()[order]
-        self._topics: dict[tuple[str, int], list[tuple[str, int, int]]] = {}
-        begins = _changes(group[order], at[order], topic[order])
-        for begin, end in pairwise([*begins.tolist(), len(order)]):
-            row = order[begin]
-            place = (groups[group[row]], int(at[row]))
-            self._topics.setdefault(place, []).append((topics[topic[row]], begin, end))
+    def __init__(self, files: Marked, bucket: int, instants: Sequence[int], folder: str, at_once: int = AT_ONCE) -> None:
+        self._instants = np.array(instants, np.int64)
+        self._groups: dict[str, int] = {}
+        self._topics: dict[str, int] = {}
+        self._dealt: Dealt | None = None
+        self._part = 0
+        held = [_ROWS.empty_table()]
+        rows = 0
+        for batch in marked_batches(files, bucket):
+            rows += len(batch)
+            if rows > at_once:
+                held = [_ROWS.empty_table()]
+                self._deal(files, bucket, folder, at_once)
+                break
+            held.append(self._coded(batch))
+        self._known = _Known(pa.concat_tables(held))
+        self._names = list(self._topics)
+
+    def __enter__(self) -> LagKnown:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._dealt is not None:
+            self._dealt.delete()
 
     def at(self, group: str, moment: int) -> list[Mapping[str, Any]] | None:
-        """``topic, partitions, lags`` of what is known of a group at a time; None: no log end had been sampled by then."""
-        last = bisect_right(self._instants, moment) - 1
+        """``topic, partitions, lags`` of what is known of a group at a time; None: no log end had been sampled by then.
+
+        Where groups are asked for one after the other, with rising times, a part is read once, or once for each group in it.
+        """
+        last = int(np.searchsorted(self._instants, moment, "right")) - 1
         if last < 0:
             return None
+        if group not in self._groups:
+            return []
+        place = self._groups[group] * len(self._instants) + last
+        if self._dealt is not None:
+            part = int(np.searchsorted(self._begins, place, "right"))
+            if part != self._part:
+                self._known = _Known(_ROWS.empty_table())  # before the next is read
+                self._known, self._part = _Known(self._dealt.read(range(part, part + 1))), part
         return [
-            {"topic": topic, "partitions": self._partition[begin:end], "lags": self._lag[begin:end]}
-            for topic, begin, end in self._topics.get((group, self._instants[last]), ())
+            {"topic": self._names[topic], "partitions": partition, "lags": lag} for topic, partition, lag in self._known.at(place)
         ]
 
+    def _deal(self, files: Marked, bucket: int, folder: str, at_once: int) -> None:
+        """All rows over parts by their place, of about equal size: a part begins at each of `_begins`, the first is empty."""
+        places, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        for batch in marked_batches(files, bucket):
+            place, count = np.unique(self._coded(batch)["place"].to_numpy(), return_counts=True)
+            places, at = np.unique(np.concatenate((places, place)), return_inverse=True)
+            counts = np.bincount(at, np.concatenate((counts, count)), len(places)).astype(np.int64)
+        part = (np.cumsum(counts) - counts) // max(at_once, -(-int(counts.sum()) // (PARTS - 1)))
+        self._begins = places[np.concatenate(([True], part[1:] != part[:-1]))]
+        self._dealt = Dealt(folder, "lag-known", _ROWS)
+        for batch in marked_batches(files, bucket):
+            rows = self._coded(batch)
+            self._dealt.add(rows, np.searchsorted(self._begins, rows["place"].to_numpy(), "right").astype(np.int64))
 
-def _encoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [column.dictionary_encode() if pa.types.is_string(column.type) else column for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=_ENCODED)
+    def _coded(self, batch: pa.RecordBatch) -> pa.Table:
+        """Rows of `ASKED` with group and instant as one number, their place, and a code of the topic."""
+        group = recoded(*coded(batch.column("group_id")), self._groups)
+        topic = recoded(*coded(batch.column("topic")), self._topics)
+        place = group * len(self._instants) + np.searchsorted(self._instants, batch.column("at").to_numpy())
+        return pa.table([pa.array(place), pa.array(topic), batch.column("partition"), batch.column("lag")], schema=_ROWS)
+
+
+class _Known:
+    """Some rows, by place."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        place, topic, partition, lag = (rows[name].to_numpy() for name in _ROWS.names)
+        order = np.lexsort((partition, topic, place))
+        self._partition, self._lag = partition[order], lag[order]
+        self._entries: dict[int, list[tuple[int, int, int]]] = {}
+        begins = _changes(place[order], topic[order])
+        for begin, end in pairwise([*begins.tolist(), len(order)]):
+            row = order[begin]
+            self._entries.setdefault(int(place[row]), []).append((int(topic[row]), begin, end))
+
+    def at(self, place: int) -> Iterator[tuple[int, npt.NDArray[np.int32], Int64]]:
+        """Topic, partitions and lags."""
+        for topic, begin, end in self._entries.get(place, ()):
+            yield topic, self._partition[begin:end], self._lag[begin:end]
 
 
 def _changes(*columns: npt.NDArray[Any]) -> Int64:

@@ -20,7 +20,7 @@ from counterpoise.pipeline.schemas import PARTITION_LAG
 __all__ = ["LAG_COLUMNS", "Found", "lag_rows"]
 
 LAG_COLUMNS = arrow_schema(StructType(PARTITION_LAG.fields[1:]))
-_ROWS = 300_000
+_ROWS = 100_000
 Bool = npt.NDArray[np.bool_]
 
 

@@ -85,7 +85,8 @@ def replay_on(of: ToReplay, buckets: Sequence[int]) -> dict[str, Any]:
         known: list[Row] = []
         told = [_SLIM.empty_table()]
         for number in buckets:
-            replayed += _replay(of, number, final, unsettled, standing)
+            with LagKnown(of.asked, number, of.instants, of.news.folder) as lag:
+                replayed += _replay(of, number, lag, final, unsettled, standing)
             made, may_change = final.take(), unsettled.take()
             old = kept_rows(of.news.kept, "figures", _SLIM, number)
             gone = pa.array(of.again.get(number, ()), pa.string())
@@ -105,9 +106,8 @@ def replay_on(of: ToReplay, buckets: Sequence[int]) -> dict[str, Any]:
     return {**about, **report.told, **sums.told}
 
 
-def _replay(of: ToReplay, number: int, final: _Measured, unsettled: _Measured, standing: KeptFile) -> int:
+def _replay(of: ToReplay, number: int, lag: LagKnown, final: _Measured, unsettled: _Measured, standing: KeptFile) -> int:
     """The replays of a bucket; how many generations were looked at."""
-    known = LagKnown(of.asked, number, of.instants)
     stored = stored_records(of.news.out, of.news.name, of.again.get(number, ()), classic=True)
     before = read_again(of.news.kept, number, stored)
     kept: list[Mapping[str, Any]] = []
@@ -117,7 +117,7 @@ def _replay(of: ToReplay, number: int, final: _Measured, unsettled: _Measured, s
         (final if is_final else unsettled).add(of.news.name, replay)
 
     def asked(row: Row) -> Row:
-        return {**row, "lag": known.at(row["group_id"], micros(row["log_ts"]))} if row["members"] else row
+        return {**row, "lag": lag.at(row["group_id"], micros(row["log_ts"]))} if row["members"] else row
 
     def counted(rows: Iterable[Row]) -> Iterator[Row]:
         nonlocal count
