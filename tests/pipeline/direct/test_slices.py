@@ -16,8 +16,6 @@ import pytest
 
 from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
 from counterpoise.pipeline.direct.files.buckets import BUCKETS
-from counterpoise.pipeline.direct.groups import slices, steps_taken
-from counterpoise.pipeline.direct.groups.bucket import Bucket, laid_out
 from counterpoise.pipeline.direct.groups.commit_counts import counts_of, slim_counts
 from counterpoise.pipeline.direct.groups.rest import mark_others
 from counterpoise.pipeline.direct.judging import OfCluster, judge_buckets
@@ -26,6 +24,7 @@ from counterpoise.pipeline.direct.tasks import Piece
 from counterpoise.pipeline.source.layout import local_files
 from counterpoise.pipeline.synthetic.capture import synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
+from tests.pipeline.laid_out import at_once
 
 AT_ONCE = 300
 
@@ -112,20 +111,6 @@ def test_in_slices_everything_is_as_it_is_whole(decoded: Split, monkeypatch: pyt
     # A large bucket is looked at three times: what owners committed, stops, lag.
     assert len(sizes) >= 12
     assert max(sizes) <= AT_ONCE
-
-
-def at_once(monkeypatch: pytest.MonkeyPatch, rows: int) -> list[int]:
-    """No more rows are laid out at once; how many were, each time."""
-    sizes: list[int] = []
-
-    def counting(told: pa.Table, steps: pa.Table, *more: Any) -> Bucket:
-        sizes.append(len(told) + len(more[0].step))
-        return laid_out(told, steps, *more)
-
-    for module in (slices, steps_taken):
-        monkeypatch.setattr(module, "AT_ONCE", rows)
-    monkeypatch.setattr(slices, "laid_out", counting)
-    return sizes
 
 
 def test_counts_of_parts_together_are_those_of_all_rows() -> None:

@@ -23,12 +23,15 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from tests.pipeline.conftest import Audited
 from tests.pipeline.incremental.pieces import cut, ragged, until
+from tests.pipeline.laid_out import at_once, in_this_process
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ONE_PARTITION = {"spark.sql.shuffle.partitions": "1"}
 """Few rows and many plans: a task more in each stage is what they cost."""
+LAID_OUT = 300
+"""Rows of a bucket that are laid out at once, where that is bounded."""
 
 
 @dataclass
@@ -69,12 +72,15 @@ class Pieces:
         The audit in one go, the one in pieces, the capture.
     updates : list of Update
         Those that came to their end.
+    sizes : list of int
+        How many rows were laid out at once, each time, where that was bounded.
     """
 
     whole: Path
     out: Path
     folder: Path
     updates: list[Update]
+    sizes: list[int] = field(default_factory=list)
 
 
 class KilledError(Exception):
@@ -167,6 +173,15 @@ def in_pieces(spark: SparkSession, base: Path, ways: str) -> tuple[Path, Path, l
 def pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Pieces:
     """Made by tasks, as what a capture leaves always is."""
     return Pieces(audited.result.out, *in_pieces(spark, tmp_path_factory.mktemp("pieces"), "tttt"))
+
+
+@pytest.fixture(scope="session")
+def sliced_pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Pieces:
+    """The same, with few rows laid out at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        in_this_process(patch)
+        sizes = at_once(patch, LAID_OUT)
+        return Pieces(audited.result.out, *in_pieces(spark, tmp_path_factory.mktemp("sliced-pieces"), "tttt"), sizes)
 
 
 @pytest.fixture(scope="session")

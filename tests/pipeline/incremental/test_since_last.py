@@ -20,7 +20,7 @@ from counterpoise.pipeline.incremental.saved import identity_of, load
 from counterpoise.pipeline.incremental.update import update
 from counterpoise.pipeline.tables import folder_of
 from tests.pipeline.conftest import SHOP, rows_of
-from tests.pipeline.incremental.conftest import Pieces
+from tests.pipeline.incremental.conftest import LAID_OUT, Pieces
 from tests.pipeline.incremental.pieces import RECORDS, comparable_rows, plain
 
 if TYPE_CHECKING:
@@ -53,6 +53,16 @@ def generations(found: Pieces) -> tuple[list[dict[str, Any]], list[dict[str, Any
 
 def test_tables_in_pieces_are_the_tables_in_one_go(pieces: Pieces, name: str) -> None:
     assert comparable_rows(pieces.out, name) == comparable_rows(pieces.whole, name)
+
+
+def test_so_they_are_where_groups_are_laid_out_some_partitions_at_a_time(sliced_pieces: Pieces, name: str) -> None:
+    assert comparable_rows(sliced_pieces.out, name) == comparable_rows(sliced_pieces.whole, name)
+
+
+def test_no_more_rows_than_that_are_laid_out_at_once(sliced_pieces: Pieces) -> None:
+    """But for one part of a bucket's partitions, of which a few commits each may be more."""
+    assert len(sliced_pieces.sizes) > 50
+    assert sum(size > LAID_OUT for size in sliced_pieces.sizes) < len(sliced_pieces.sizes) / 10
 
 
 def test_so_they_are_where_spark_goes_on(spark_pieces: Pieces, name: str) -> None:

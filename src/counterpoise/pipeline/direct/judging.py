@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
+from counterpoise.pipeline.direct.commits.sums_file import bucket_parts
 from counterpoise.pipeline.direct.files.by_day import ByDay
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile
 from counterpoise.pipeline.direct.files.one_file import OneFile
@@ -31,7 +32,7 @@ from counterpoise.pipeline.direct.report.reporting import PARTS
 from counterpoise.pipeline.direct.tasks import give_back
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
-__all__ = ["COUNTS", "OfCluster", "counts_of", "judge_buckets", "parts_of"]
+__all__ = ["COUNTS", "KnownOfGroups", "OfCluster", "counts_of", "judge_buckets"]
 
 COUNTS = StructType(
     [
@@ -100,8 +101,8 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
             folded = folding.fold(in_log_order(of.rest, number), handed.of_bucket(number))
             handed.settle(number)
             width = None if of.sampled is None else of.sampled.width
-            found, now = _Found(folded), LagNow()
-            with Slices(of.folder, of.sums, number, folded, instants, width) as slices:
+            found, now = KnownOfGroups(folded), LagNow()
+            with Slices(of.folder, bucket_parts(of.sums, number), folded, instants, width) as slices:
                 for stopped in slices.stops():
                     if of.aside:
                         stops.write(stopped, cluster=of.name)
@@ -126,24 +127,24 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
     return {**folding.told, **about, "stops": stops.file, "counts": counts.file}
 
 
-def parts_of(folded: Folded, counted: pa.Table, stopped: pa.RecordBatch, now: LagNow) -> pa.Table:
-    """A row per group with all that is known of it before strategies are asked."""
-    found = _Found(folded)
-    found.add(stopped)
-    return found.parts(counted, now)
+class KnownOfGroups:
+    """What is known of a bucket's groups before strategies are asked.
 
-
-class _Found:
-    """What is known of groups, with rows of `stop_rows.stop_rows` that come a few partitions at a time."""
+    Parameters
+    ----------
+    folded : Folded
+    """
 
     def __init__(self, folded: Folded) -> None:
         self._folded, self._stops, self._silent = folded, GroupStops(), folded.kicks.silent()
 
     def add(self, stopped: pa.RecordBatch) -> None:
+        """Rows of `stop_rows.stop_rows` for some partitions, all there are of each."""
         self._stops.add(stopped)
         self._silent.add(stopped)
 
     def parts(self, counted: pa.Table, now: LagNow) -> pa.Table:
+        """A row per group, with `counts_of` its commits and its newest lag."""
         rows: dict[str, dict[str, Any]] = {}
         parts = [self._folded.figures.items(), ((row["group_id"], row) for row in counted.to_pylist())]
         for group, figures in chain(*parts, self._stops.groups(), self._silent.groups()):

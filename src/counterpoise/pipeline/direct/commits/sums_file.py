@@ -18,7 +18,7 @@ from counterpoise.pipeline.direct.files.buckets import bucket_of
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile, marked_batches
 from counterpoise.pipeline.direct.tasks import give_back
 
-__all__ = ["SumsWriter", "bucket_parts", "read_bucket", "small_bucket", "sums_of"]
+__all__ = ["SumsWriter", "bucket_parts", "read_bucket", "sums_of"]
 
 _FIELDS = tuple(field.name for field in fields(Sums))
 _NUMBERS = ("ts", "offset", "committed", "max_ts", "live", "dead", "live_ts", "live_offset", "live_until")
@@ -169,17 +169,6 @@ def bucket_parts(files: Marked, bucket: int) -> Iterator[pa.Table]:
             rows, held = 0, []
     if held:
         yield pa.Table.from_batches(held).combine_chunks()
-
-
-def small_bucket(files: Marked, bucket: int, most: int) -> pa.Table | None:
-    """The same if there are so many rows at most."""
-    rows, held = 0, []
-    for part in marked_batches(files, bucket):
-        rows += part.num_rows
-        if rows > most:
-            return None
-        held.append(part)
-    return pa.Table.from_batches(held, _SCHEMA).combine_chunks()
 
 
 def sums_of(table: pa.Table, key: Int32, topic_id: Int32) -> Sums:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.commits.sums_file import bucket_parts, read_bucket, small_bucket
-from counterpoise.pipeline.direct.files.marked_file import Marked
+from counterpoise.pipeline.direct.commits.sums_file import read_bucket
 from counterpoise.pipeline.direct.groups.bucket import Bucket, bucket_of, laid_out
 from counterpoise.pipeline.direct.groups.commit_counts import counts_of, slim_counts
 from counterpoise.pipeline.direct.groups.dealt import PARTS, Dealt, part_of
@@ -30,15 +30,15 @@ class Slices:
     ----------
     folder : str
         For what is dealt, until this is closed.
-    sums : Marked
-        As `decoding.decode_piece` told.
-    number : int
-        The bucket.
+    sums : iterator of pyarrow.Table
+        Of the bucket, some at a time, as `sums_file.bucket_parts` gives them.
     folded : Folded
     samples : int64
         Instants of samples, ascending.
     width : float, optional
         Mean time between them.
+    keep : bool
+        Whether `told` will be asked for.
 
     Attributes
     ----------
@@ -46,18 +46,35 @@ class Slices:
         `commit_counts.counts_of` the bucket.
     """
 
-    def __init__(self, folder: str, sums: Marked, number: int, folded: Folded, samples: Int64, width: float | None) -> None:
+    def __init__(
+        self,
+        folder: str,
+        sums: Iterator[pa.Table],
+        folded: Folded,
+        samples: Int64,
+        width: float | None,
+        *,
+        keep: bool = False,
+    ) -> None:
         self._folder, self._steps, self._cut = folder, folded.steps, (samples, width)
         self._whole: Bucket | None = None
+        self._told: pa.Table | None = None
         self._held: DealtHeld | None = folded.dealt
         self._sums: Dealt | None = None
         self._parts = [range(PARTS)]
-        told = None if folded.dealt is not None else small_bucket(sums, number, AT_ONCE)
-        if told is not None:
+        some, rows = [read_bucket((), 0)], 0
+        for told in sums if folded.dealt is None else ():
+            some.append(told)
+            rows += len(told)
+            if rows > AT_ONCE:
+                break
+        if folded.dealt is None and rows <= AT_ONCE:
+            told = pa.concat_tables(some).combine_chunks()
             self.counted = counts_of(told)
             self._whole = bucket_of(told, folded.steps, *self._cut)
+            self._told = told if keep else None
         else:
-            self._deal(sums, number)
+            self._deal(chain(some, sums))
 
     def __enter__(self) -> Slices:
         return self
@@ -67,13 +84,13 @@ class Slices:
             if rows is not None:
                 rows.delete()
 
-    def _deal(self, sums: Marked, number: int) -> None:
+    def _deal(self, sums: Iterator[pa.Table]) -> None:
         if self._held is None:
             self._held = DealtHeld(self._folder)
             self._held.add(self._steps)
-        empty = read_bucket((), number)
+        empty = read_bucket((), 0)
         self._sums, counts = Dealt(self._folder, "dealt", empty.schema), [slim_counts(empty)]
-        for told in bucket_parts(sums, number):
+        for told in sums:
             partition = told["partition"].to_numpy().astype(np.int64)
             self._sums.add(told, part_of(*coded(told["group_id"]), *coded(told["topic"]), partition))
             counts.append(slim_counts(told))
@@ -92,6 +109,13 @@ class Slices:
         give_back()
         parts = self._parts[at]
         return laid_out(self._sums.read(parts), self._steps, self._held.read(parts), *self._cut)
+
+    def told(self, at: int) -> pa.Table:
+        """The sums that one slice was laid out from."""
+        if self._sums is not None:
+            return self._sums.read(self._parts[at])
+        assert self._told is not None, "is not kept"
+        return self._told
 
     def stops(self) -> Iterator[pa.RecordBatch]:
         """Rows of `stop_rows.stop_rows`."""

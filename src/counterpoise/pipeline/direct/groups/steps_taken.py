@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from counterpoise.model.problem import Int64
@@ -35,6 +36,7 @@ class DealtHeld:
         self.rows = Dealt(folder, "held", _HELD)
         self.of_step: list[Int64] = []
         self._steps = 0
+        self._place: Int64 | None = None
         self._topics: dict[str, int] = {}
         self._members: dict[str, int] = {}
 
@@ -49,18 +51,33 @@ class DealtHeld:
         self.of_step.append(np.bincount(out.step, minlength=len(steps)))
         self._steps += len(steps)
 
+    def sort(self, order: Int64) -> None:
+        """There are no more steps; from now on they stand in this order."""
+        self._place = np.empty(len(order), np.int64)
+        self._place[order] = np.arange(len(order))
+        self.of_step = [np.concatenate(self.of_step)[order]]
+
     def read(self, parts: range) -> Handed:
         """What the partitions of some parts were handed out by."""
         rows = self.rows.read(parts)
         step, topic, partition, member = (rows[name].to_numpy().astype(np.int64) for name in _HELD.names)
+        step = step if self._place is None else self._place[step]
         return Handed(step, topic, partition, member, list(self._topics), list(self._members))
 
 
 class StepsTaken:
-    """Takes rows of `rebalances`, sorted by group, log partition and log offset."""
+    """Takes rows of `rebalances`.
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    Parameters
+    ----------
+    folder : str
+        For what is dealt.
+    in_order : bool
+        Whether they come sorted by group, log partition and log offset; otherwise they are in the end.
+    """
+
+    def __init__(self, folder: str, *, in_order: bool = True) -> None:
+        self._folder, self._in_order = folder, in_order
         self._parts: list[pa.RecordBatch] = []
         self._plain: list[pa.RecordBatch] = []
         self._held = 0
@@ -84,8 +101,16 @@ class StepsTaken:
 
     @property
     def taken(self) -> tuple[pa.Table, DealtHeld | None]:
-        """All steps, and what they hand out if that is dealt: they are without it then."""
+        """All steps in order, and what they hand out if that is dealt: they are without it then."""
         if self._dealt is None:
-            return pa.Table.from_batches(self._parts, STEPS).combine_chunks(), None
+            return self._sorted(pa.Table.from_batches(self._parts, STEPS).combine_chunks()), None
         self._deal()
-        return pa.Table.from_batches(self._plain, _PLAIN).combine_chunks(), self._dealt
+        return self._sorted(pa.Table.from_batches(self._plain, _PLAIN).combine_chunks()), self._dealt
+
+    def _sorted(self, steps: pa.Table) -> pa.Table:
+        if self._in_order:
+            return steps
+        order = pc.sort_indices(steps, [(name, "ascending") for name in ("group_id", "log_partition", "log_offset")])
+        if self._dealt is not None:
+            self._dealt.sort(order.to_numpy().astype(np.int64))
+        return steps.take(order).combine_chunks()

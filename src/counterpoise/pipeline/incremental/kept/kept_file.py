@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from counterpoise.pipeline.direct.files.buckets import bucket_of
@@ -16,7 +17,9 @@ from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile
 from counterpoise.pipeline.direct.groups.held import coded
 from counterpoise.pipeline.direct.tasks import scratch
 
-__all__ = ["Kept", "KeptFile", "StatesFile", "kept_rows", "kept_states"]
+__all__ = ["GatheredFile", "Kept", "KeptFile", "StatesFile", "but_of", "kept_parts", "kept_rows", "kept_states"]
+
+_PART = 2 << 20
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,31 @@ class KeptFile(MarkedFile):
         super().write(rows.cast(self._schema), mark)
 
 
+class GatheredFile(KeptFile):
+    """The same, for rows that come a few at a time: parts of a mark have some megabytes, and what is left over is less.
+
+    Rows of one mark come together; `settle` when there are no more of it.
+    """
+
+    def __init__(self, folder: str, kind: str, schema: pa.Schema) -> None:
+        super().__init__(folder, kind, schema)
+        self._gathered: list[pa.Table] = []
+        self._bytes = 0
+
+    def gather(self, rows: pa.Table, mark: int) -> None:
+        """Rows with their mark, which are written later."""
+        self._gathered.append(rows)
+        self._bytes += rows.nbytes
+        if self._bytes > _PART:
+            self.settle(mark)
+
+    def settle(self, mark: int) -> None:
+        """Write what is left over."""
+        if self._gathered:
+            self.write(pa.concat_tables(self._gathered), mark)
+        self._gathered, self._bytes = [], 0
+
+
 class StatesFile(KeptFile):
     """The same in Parquet, a row group per mark: Spark reads it too, where a stream begins."""
 
@@ -90,8 +118,19 @@ class StatesFile(KeptFile):
 
 def kept_rows(kept: Kept, kind: str, schema: pa.Schema, mark: int) -> pa.Table:
     """All rows of a kind with a mark."""
-    parts = [_opened(file).get_batch(at) for file, mine in kept.places(kind, mark) for at in mine]
-    return kept.only(pa.Table.from_batches(parts, schema), mark)
+    return pa.concat_tables([schema.empty_table(), *kept_parts(kept, kind, schema, mark)])
+
+
+def kept_parts(kept: Kept, kind: str, schema: pa.Schema, mark: int) -> Iterator[pa.Table]:
+    """The same, part by part as they were written."""
+    for file, mine in kept.places(kind, mark):
+        for at in mine:
+            yield kept.only(pa.Table.from_batches([_opened(file).get_batch(at)], schema), mark)
+
+
+def but_of(rows: pa.Table, groups: Collection[str]) -> pa.Table:
+    """Rows but for those of some groups."""
+    return rows.filter(pc.invert(pc.is_in(rows["group_id"], pa.array(sorted(groups), pa.string())))) if groups else rows
 
 
 @lru_cache(maxsize=64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import groupby
 from typing import Any
@@ -14,9 +14,18 @@ from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.direct.files.day_rows import DayRows
 from counterpoise.pipeline.direct.groups.folding import Folded, Folding, epochs_of, step_size
-from counterpoise.pipeline.direct.groups.held import STEP_COLUMNS
+from counterpoise.pipeline.direct.groups.steps_taken import STEPS, StepsTaken
 from counterpoise.pipeline.incremental.folded import STEP_STATES
-from counterpoise.pipeline.incremental.kept.kept_file import Kept, KeptFile, StatesFile, kept_rows, kept_states
+from counterpoise.pipeline.incremental.kept.kept_file import (
+    GatheredFile,
+    Kept,
+    KeptFile,
+    StatesFile,
+    but_of,
+    kept_parts,
+    kept_rows,
+    kept_states,
+)
 from counterpoise.pipeline.incremental.tasks.group_state import GroupState, Kind, counted_kinds, first_unsettled
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import REBALANCES
@@ -24,7 +33,6 @@ from counterpoise.pipeline.schemas import REBALANCES
 __all__ = ["Before", "FoldingOn"]
 
 _STEPS = arrow_schema(StructType(REBALANCES.fields[1:]))
-_SLIM = pa.schema([_STEPS.field(name) for name in STEP_COLUMNS])
 _GROUPS = pa.schema([("group_id", pa.string()), ("rest", pa.string()), ("settled", pa.int64())])
 _STATES = arrow_schema(STEP_STATES)
 _NOTHING: Mapping[str, Any] = dict.fromkeys(_STEPS.names)
@@ -37,17 +45,19 @@ class Before:
 
     Attributes
     ----------
-    steps : pyarrow.Table
-        `held.STEP_COLUMNS` of those that are finished.
     states : dict
         Group -> state of its fold, all else that is known of it (see `GroupState.texts`), topic ids that nobody had named.
     settled : dict
         Group -> up to when its rows of `partition_lag` are final, where that is not the same as for all others.
+    gone : frozenset of str
+        Groups that are left out.
     """
 
-    steps: pa.Table
+    kept: Kept
+    bucket: int
     states: dict[str, tuple[str, str, Sequence[str]]] = field(default_factory=dict)
     settled: dict[str, int] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
 
     @classmethod
     def read(cls, kept: Kept, bucket: int) -> Before:
@@ -58,16 +68,18 @@ class Before:
             for row in kept_states(kept, "states", _STATES, bucket).to_pylist()
         }
         settled = {group: row["settled"] for group, row in rests.items() if row["settled"] is not None}
-        return cls(kept_rows(kept, "steps", _SLIM, bucket), states, settled)
+        return cls(kept, bucket, states, settled)
 
     def without(self, groups: Iterable[str]) -> Before:
         """The same but for some groups."""
-        gone = set(groups)
-        if not gone:
-            return self
-        rows = [at for at, group in enumerate(self.steps["group_id"].to_pylist()) if group not in gone]
+        gone = self.gone.union(groups)
         states = {group: state for group, state in self.states.items() if group not in gone}
-        return Before(self.steps.take(pa.array(rows, pa.int64())), states, self.settled)
+        return replace(self, states=states, gone=gone)
+
+    def steps(self) -> Iterator[pa.Table]:
+        """`held.STEP_COLUMNS` of those that are finished, some at a time."""
+        for rows in kept_parts(self.kept, "steps", STEPS, self.bucket):
+            yield but_of(rows, self.gone)
 
 
 class FoldingOn(Folding):
@@ -88,7 +100,7 @@ class FoldingOn(Folding):
         super().__init__(folder, names)
         self._cluster, self._until = cluster, until
         self._unfinished = DayRows(folder, "open-steps", _STEPS)
-        self._groups, self._slim = KeptFile(base, "kept", _GROUPS), KeptFile(base, "kept", _SLIM)
+        self._groups, self._slim = KeptFile(base, "kept", _GROUPS), GatheredFile(base, "kept", STEPS)
         self._states = StatesFile(base, "steps", _STATES)
         self._of_all: Counter[Kind] = Counter()
         self._last_of_all: int | None = None
@@ -137,13 +149,14 @@ class FoldingOn(Folding):
         dict
             Group -> up to when its rows of `partition_lag` are final, where that is before all others'.
         """
-        folded, settled = Folded(before.steps), dict[str, int]()
+        folded, settled = Folded(STEPS.empty_table()), dict[str, int]()
         known = {
             group: GroupState(group, folded.kicks, *texts[:2], epochs_of(group, folded, hand))
             for group, texts in before.states.items()
         }
-        finished: list[pa.RecordBatch | None] = []
-        unfinished: list[pa.RecordBatch | None] = []
+        taken = StepsTaken(self._folder, in_order=False)
+        for steps in before.steps():
+            self._finished(bucket, steps.to_batches(), taken)
         rows_: list[dict[str, Any]] = []
         decoded = groupby(self._decoded(records, folded, hand), key=lambda row: str(row["group_id"]))
         for group, rows in _each(decoded, {*known, *again}):
@@ -151,7 +164,7 @@ class FoldingOn(Folding):
             for step in state.steps.feed(self._named(self._counted(_with(rows, again.get(group, ()), folded)), folded.kicks)):
                 row = {**_NOTHING, **step, "group_id": group}
                 state.add(row)
-                finished.append(self._steps.add(row, step_size(row)))
+                self._finished(bucket, [self._steps.add(row, step_size(row))], taken)
             if rows is None and group in before.states:
                 fold, rest, unnamed = before.states[group]
             else:
@@ -162,19 +175,25 @@ class FoldingOn(Folding):
             for step in still:
                 row = {**_NOTHING, **step, "group_id": group}
                 state.add(row)
-                unfinished.append(self._unfinished.add(row, step_size(row)))
+                taken.add(self._unfinished.add(row, step_size(row)))
             first = first_unsettled(still)
             if first is not None and self._until is not None and first <= self._until:
                 rows_[-1]["settled"] = settled[group] = first - 1
             self._tell(folded, group, state)
-        made = [before.steps, _slim([*finished, self._steps.settle()])]
-        self._slim.write(pa.concat_tables(made), bucket)
+        self._finished(bucket, [self._steps.settle()], taken)
+        self._slim.settle(bucket)
+        taken.add(self._unfinished.settle())
+        folded.steps, folded.dealt = taken.taken
         self._groups.write(pa.Table.from_pylist(rows_, _GROUPS), bucket)
         self._states.write(pa.Table.from_pylist(rows_, _STATES), bucket)
-        whole = pa.concat_tables([*made, _slim([*unfinished, self._unfinished.settle()])])
-        order = [(name, "ascending") for name in ("group_id", "log_partition", "log_offset")]
-        folded.steps = whole.sort_by(order).combine_chunks()
         return folded, settled
+
+    def _finished(self, bucket: int, batches: Iterable[pa.RecordBatch | None], taken: StepsTaken) -> None:
+        """Steps that no record will change any more: for this audit, and for the next one."""
+        for batch in batches:
+            if batch is not None:
+                taken.add(batch)
+                self._slim.gather(pa.Table.from_batches([batch.select(STEPS.names)]), bucket)
 
     def _counted(self, rows: Iterable[Row]) -> Iterator[Row]:
         for row in rows:
@@ -203,7 +222,3 @@ def _with(rows: Iterator[Row] | None, again: Sequence[Row], folded: Folded) -> I
         if row["record_type"] is None and row["members"]:
             folded.generation(row)
     return merge(again, rows or (), key=lambda row: (row["log_partition"], row["log_offset"]))
-
-
-def _slim(batches: Iterable[pa.RecordBatch | None]) -> pa.Table:
-    return pa.Table.from_batches([batch.select(_SLIM.names) for batch in batches if batch is not None], _SLIM)

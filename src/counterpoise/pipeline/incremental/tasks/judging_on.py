@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,21 +12,21 @@ import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.commits.sums import NEVER
-from counterpoise.pipeline.direct.commits.sums_file import read_bucket
+from counterpoise.pipeline.direct.commits.sums_file import bucket_parts
 from counterpoise.pipeline.direct.files.by_day import ByDay
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile
-from counterpoise.pipeline.direct.groups.bucket import Bucket, bucket_of
+from counterpoise.pipeline.direct.groups.bucket import Bucket
 from counterpoise.pipeline.direct.groups.group_sums import LagNow
 from counterpoise.pipeline.direct.groups.handed_on import HandedOn
 from counterpoise.pipeline.direct.groups.rest import group_of, in_log_order, keys_and_times
-from counterpoise.pipeline.direct.groups.stop_rows import stop_rows
-from counterpoise.pipeline.direct.judging import counts_of, parts_of
+from counterpoise.pipeline.direct.groups.slices import Slices
+from counterpoise.pipeline.direct.judging import KnownOfGroups
 from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
 from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, Found, lag_rows
 from counterpoise.pipeline.direct.lag.mapped_lives import lives_in
 from counterpoise.pipeline.direct.lag.sampled import Sampled
 from counterpoise.pipeline.direct.report.reporting import PARTS
-from counterpoise.pipeline.incremental.kept.kept_file import Kept, KeptFile, kept_rows
+from counterpoise.pipeline.incremental.kept.kept_file import Kept, KeptFile, but_of, kept_parts, kept_rows
 from counterpoise.pipeline.incremental.kept.kept_replays import asked_again
 from counterpoise.pipeline.incremental.kept.kept_sums import SUMS, compacted, single_sums
 from counterpoise.pipeline.incremental.kept.newest_lag import NEWEST, newest_of
@@ -97,29 +97,35 @@ def judge_on(of: News, buckets: Sequence[int]) -> dict[str, Any]:
         HandedOn(of.folder) as handed,
     ):
         for number in buckets:
-            before, told = Before.read(of.kept, number), kept_rows(of.kept, "sums", SUMS, number)
-            new = _new_sums(of, number)
-            again = _again(of, number, before, told, new)
+            before = Before.read(of.kept, number)
+            again = _again(of, number, before)
             before, records = before.without(again), stored_records(of.out, of.name, again)
-            told = pa.concat_tables([_but(told, again), single_sums(stored_commits(of.out, of.name, again), of.aborted), new])
             new_records = in_log_order(of.rest, number)
             folded, unsettled = folding.go_on(number, new_records, before, records, handed.of_bucket(number))
             handed.settle(number)
-            bucket = bucket_of(told.combine_chunks(), folded.steps, _instants(of), of.sampled.width)
-            last, now = kept_rows(of.kept, "newest", NEWEST, number), LagNow()
-            found = _Lag(bucket, _Finals(of, bucket, before.settled, unsettled, again), lag, open_lag)
+            known, now = KnownOfGroups(folded), LagNow()
             times = [*folded.generations, *asked_again(of.kept, number, of.was_settled, again)]
             wanted = AskedLag(times, np.array(of.sampled.instants, np.int64))
-            for rows in lag_rows(bucket, lives, of.sampled.now_ids, found.since):
-                found.add(rows)
-                asked.write(wanted.of(rows.rows), number)
-            now.add(newest_of([_but(last, again), *found.newest]))
-            newest.write(newest_of([_but(last, again), *found.newest_final]), number)
-            sums.write(compacted(bucket, told, of.was_settled, set(unsettled)), number)
-            counted, stopped = counts_of(told), stop_rows(bucket)
-            groups.write(parts_of(folded, counted, stopped, now), number)
-            at = pc.max(counted["log_ts"].cast(pa.int64())).as_py()
-            until = max((one for one in (until, at) if one is not None), default=None)
+            last = [but_of(kept_rows(of.kept, "newest", NEWEST, number), again)]
+            last_final = list(last)
+            told = _told(of, number, again)
+            with Slices(of.folder, told, folded, _instants(of), of.sampled.width, keep=True) as slices:
+                for stopped in slices.stops():
+                    known.add(stopped)
+                for at in range(len(slices)):
+                    bucket = slices.bucket(at)
+                    found = _Lag(bucket, _Finals(of, bucket, before.settled, unsettled, again), lag, open_lag)
+                    for rows in lag_rows(bucket, lives, of.sampled.now_ids, found.since):
+                        found.add(rows)
+                        asked.write(wanted.of(rows.rows), number)
+                    last += found.newest
+                    last_final += found.newest_final
+                    sums.write(compacted(bucket, slices.told(at), of.was_settled, set(unsettled)), number)
+            now.add(newest_of(last))
+            newest.write(newest_of(last_final), number)
+            groups.write(known.parts(slices.counted, now), number)
+            at_last = pc.max(slices.counted["log_ts"].cast(pa.int64())).as_py()
+            until = max((one for one in (until, at_last) if one is not None), default=None)
             if again:
                 made_again[str(number)] = sorted(again)
     about: dict[str, Any] = {"lag": {"days": lag.files, "rows": lag.rows}, "again": made_again}
@@ -171,33 +177,40 @@ def _instants(of: News) -> Int64:
     return np.array(sorted({*of.sampled.instants, *known}), np.int64)
 
 
-def _new_sums(of: News, bucket: int) -> pa.Table:
+def _told(of: News, bucket: int, again: set[str]) -> Iterator[pa.Table]:
+    """All sums of a bucket, some at a time: of groups that are made again from their stored commits."""
+    for part in kept_parts(of.kept, "sums", SUMS, bucket):
+        yield but_of(part, again)
+    if again:
+        yield single_sums(stored_commits(of.out, of.name, again), of.aborted)
+    yield from _new_sums(of, bucket)
+
+
+def _new_sums(of: News, bucket: int) -> Iterator[pa.Table]:
     """The new commits: summed up between samples that are settled, and one by one after them."""
-    rows = read_bucket(of.sums, bucket)
-    summed = rows.slice(0, 0) if of.settled is None else rows.filter(pc.less_equal(rows["max_ts"], of.settled))
-    return pa.concat_tables([summed, kept_rows(Kept({"tail": of.tail}), "tail", SUMS, bucket)])
+    if of.settled is not None:
+        for part in bucket_parts(of.sums, bucket):
+            yield part.filter(pc.less_equal(part["max_ts"], of.settled))
+    yield from kept_parts(Kept({"tail": of.tail}), "tail", SUMS, bucket)
 
 
-def _again(of: News, bucket: int, before: Before, told: pa.Table, new: pa.Table) -> set[str]:
+def _again(of: News, bucket: int, before: Before) -> set[str]:
     """The groups of a bucket that are made again from their beginning: something older than what is final came in, or what
     their steps or lag were made with has changed.
     """
     found = {group for group, (*_, unnamed) in before.states.items() if any(one in of.names for one in unnamed)}
-    if of.anew:
-        known = told.filter(pc.is_in(told["topic"], pa.array(sorted(of.anew), pa.string())))
+    for part in kept_parts(of.kept, "sums", SUMS, bucket) if of.anew else ():
+        known = part.filter(pc.is_in(part["topic"], pa.array(sorted(of.anew), pa.string())))
         found.update(known["group_id"].unique().to_pylist())
     if of.was_settled is None:
         return found
-    first = pc.min_element_wise(new["ts"], new["live_ts"])
-    firsts = pa.table({"g": new["group_id"], "at": first}).group_by("g", use_threads=False).aggregate([("at", "min")])
-    times = [(row["g"], row["at_min"]) for row in firsts.to_pylist()]
+    times: list[tuple[str, int]] = []
+    for new in _new_sums(of, bucket):
+        first = pc.min_element_wise(new["ts"], new["live_ts"])
+        firsts = pa.table({"g": new["group_id"], "at": first}).group_by("g", use_threads=False).aggregate([("at", "min")])
+        times += [(row["g"], row["at_min"]) for row in firsts.to_pylist()]
     for rows in keys_and_times(of.rest, bucket):
         pairs = zip(rows["key"].to_pylist(), rows["timestamp"].cast(pa.int64()).to_pylist(), strict=True)
         times += [(group_of(key).decode(errors="replace"), at) for key, at in pairs if at is not None]
     found.update(group for group, at in times if at <= before.settled.get(group, of.was_settled))
     return found
-
-
-def _but(rows: pa.Table, groups: Iterable[str]) -> pa.Table:
-    gone = sorted(groups)
-    return rows.filter(pc.invert(pc.is_in(rows["group_id"], pa.array(gone, pa.string())))) if gone else rows
