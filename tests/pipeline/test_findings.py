@@ -329,6 +329,20 @@ def test_a_stop_that_nobody_saw_the_end_of_is_no_stop_of_0_seconds() -> None:
     assert finding.numbers == {"rebalances": 5, "revoked": 60, "moved": 4}
 
 
+def test_of_a_group_that_was_downgraded_only_the_eager_rebalances_are_counted() -> None:
+    """What was stopped and moved is a sum over its life under the protocol it has now."""
+    (finding,) = (one for one in findings_of(healthy(**EAGER, rebalances=13)) if one.kind == "eager_stops")
+    assert finding.evidence.startswith("5 eager rebalances (range) revoked 60 partitions")
+    assert finding.numbers["rebalances"] == 5
+
+
+def test_commits_by_hand_name_partitions_only_where_their_number_is_known() -> None:
+    for known, words in ((2, "1000 commits on 2 partitions, no"), (None, "1000 commits, no")):
+        (finding,) = findings_of(healthy(group_type="simple", committed_partitions=known))
+        assert finding.evidence.startswith(words)
+        assert finding.numbers.get("partitions") == known
+
+
 @pytest.mark.parametrize("kind", ["storm", "flapping"])
 def test_who_can_be_static_is_told_how_and_nobody_else(kind: str) -> None:
     share = {"group_type": "share", "protocol_type": "share", "protocol_kind": "server"}

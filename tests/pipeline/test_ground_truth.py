@@ -130,6 +130,18 @@ def test_group_report_has_every_group_once(audited: Audited) -> None:
             assert (steps, row["distinct_members"], row["protocol"]) == (assigned, members, protocol), group
 
 
+def test_partitions_with_a_commit_are_counted_of_every_group(audited: Audited, shop: Path) -> None:
+    """Of those without members too: 458 and 324 commits by hand on so many partitions."""
+    partitions: dict[str, set[tuple[str, int]]] = defaultdict(set)
+    aborted = {(p, o) for p, o in json.loads((shop / "aborted_offsets.json").read_text())}
+    for row in audited.table("offset_commits", "group_id", "topic", "partition", "deleted", "log_partition", "log_offset"):
+        if not row["deleted"] and (row["log_partition"], row["log_offset"]) not in aborted:
+            partitions[row["group_id"]].add((row["topic"], row["partition"]))
+    told = {row["group_id"]: row["committed_partitions"] or 0 for row in audited.table("group_report")}
+    assert told == {group: len(partitions[group]) for group in told}
+    assert len(partitions["catalog-watcher"]) * len(partitions["dwh-loader"]) > 0
+
+
 def test_clients_saw_the_assignments_that_the_table_holds(audited: Audited, shop: Path) -> None:
     """All 278 `assigned` callbacks of classic clients equal their generation; all 23 of KIP-848 ones lie within the target.
 

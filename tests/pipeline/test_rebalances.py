@@ -60,6 +60,26 @@ def test_history_cut_off_by_compaction_is_said_to_be_incomplete() -> None:
     assert [(step["complete"], step["missed_generations"]) for step in seen] == [(False, None), (True, 0)]
 
 
+def test_a_group_of_a_broker_before_kafka_4_is_complete_from_its_first_generation_on() -> None:
+    """It writes no generation 0; the first record has members, is generation 1, and so it is again after a deletion."""
+    seen = steps(generation(1, member("a-1", ALL)), generation(2), tombstone(), generation(1, member("a-2", ALL)))
+    assert [(step["kind"], step["complete"]) for step in seen] == [
+        ("rebalance", True),
+        ("emptied", True),
+        ("deleted", True),
+        ("rebalance", True),
+    ]
+    assert [step["missed_generations"] for step in seen if step["kind"] == "rebalance"] == [0, 0]
+    assert [step["complete"] for step in steps(generation(2, member("a-1", ALL)))] == [False]
+
+
+def test_a_static_member_that_is_back_with_other_topics_is_no_rebalance_and_told() -> None:
+    """The broker takes down what it asks for now and hands out nothing: that comes with the next generation."""
+    was, now = member("a-1", ALL, instance="i"), member("a-2", ALL, topics=["t", "u"], instance="i")
+    seen = steps(created(), generation(1, was), generation(1, now))
+    assert (seen[2]["kind"], seen[2]["detail"]) == ("static_replacement", "static member back: i; a subscription +u")
+
+
 def test_generations_start_again_after_a_tombstone() -> None:
     seen = steps(
         created(), generation(1, member("a-1", ALL)), generation(2), tombstone(), created(), generation(1, member("a-2", ALL))
@@ -251,6 +271,78 @@ def test_a_group_that_goes_on_under_the_other_protocol_was_migrated() -> None:
     )
     assert [(s["kind"], s["cause"]) for s in down] == [("rebalance", "join"), ("migrated", "protocol"), ("rebalance", "protocol")]
     assert [step["missed_generations"] for step in down[2:]] == [0]
+
+
+def test_what_a_leaver_had_is_handed_out_after_the_downgrade_because_of_it() -> None:
+    """The record by which the group goes over holds what the others have; the broker lets them join again at once."""
+    rows = (
+        NAMED,
+        modern(5, member_848("a", "t"), "a-1"),
+        modern(5, member_848("b", "t"), "b-1"),
+        *epoch(2, {"a-1": [0, 1], "b-1": [2, 3]}),
+        modern(3, None, seconds=5),
+        generation(2, member("a-1", HALF[0]), seconds=5),
+        generation(3, member("a-1", ALL), seconds=6),
+        generation(4, member("a-1", ALL), seconds=7),
+    )
+    seen = steps(*rows)[2:]
+    assert [(step["generation"], step["cause"], step["left"]) for step in seen] == [
+        (2, "leave", ["b-1"]),
+        (3, "leave", []),
+        (4, "unknown", []),
+    ]
+    assert [step["detail"] for step in seen] == [
+        "left: b",
+        "what the member had that left when the group was downgraded is handed out",
+        "",
+    ]
+
+
+def test_a_topic_that_members_begin_to_ask_for_has_not_grown() -> None:
+    """Of a KIP-848 group too: not the first ones, not those that came with a member, not those that went with the last one."""
+    seen = steps(
+        NAMED,
+        modern(5, member_848("a", "t"), "a-1"),
+        *epoch(2, {"a-1": [0, 1]}),
+        modern(5, member_848("b", "u"), "b-1", seconds=1),
+        modern(7, target(0, topic_id="id-of-u"), "b-1", seconds=1),
+        modern(6, json.dumps({"assignment_epoch": 3}), seconds=1),
+        *epoch(4, {"a-1": [0, 1, 2]}, seconds=2),
+        modern(5, None, "a-1", seconds=3),
+        modern(7, None, "a-1", seconds=3),
+        modern(6, json.dumps({"assignment_epoch": 5}), seconds=3),
+        modern(5, None, "b-1", seconds=4),
+        modern(7, None, "b-1", seconds=4),
+        modern(3, json.dumps({"epoch": 6}), seconds=4),
+    )
+    assert [(step["kind"], step["cause"], step["detail"]) for step in seen] == [
+        ("rebalance", "join", "joined: a"),
+        ("rebalance", "join", "joined: b"),
+        ("rebalance", "partition_count", "t 2 -> 3 partitions"),
+        ("rebalance", "leave", "left: a"),
+        ("emptied", "leave", "left: b"),
+    ]
+
+
+def test_a_pattern_that_matches_less_because_a_topic_was_deleted_is_its_cause_also_where_nothing_is_handed_out() -> None:
+    """The broker takes the partitions back at one epoch and finds out about the pattern some seconds later, at the next."""
+    held = [{"topic_id": "id-of-t", "partitions": [0, 1]}, {"topic_id": "id-of-u", "partitions": [0]}]
+    seen = steps(
+        NAMED,
+        modern(5, member_848("m1", pattern="[tu]"), "m1"),
+        modern(16, json.dumps({"regex": "[tu]", "topics": ["t", "u"]})),
+        modern(7, json.dumps({"topic_partitions": held}), "m1"),
+        modern(6, json.dumps({"assignment_epoch": 2})),
+        modern(7, target(0, 1), "m1", seconds=2),
+        modern(6, json.dumps({"assignment_epoch": 3}), seconds=2),
+        modern(16, json.dumps({"regex": "[tu]", "topics": ["t"]}), seconds=5),
+        modern(6, json.dumps({"assignment_epoch": 4}), seconds=5),
+    )
+    assert [(step["cause"], step["detail"]) for step in seen] == [
+        ("join", "joined: m1"),
+        ("partition_count", "u 1 -> 0 partitions"),
+        ("partition_count", "pattern [tu] matches -u"),
+    ]
 
 
 def test_a_pattern_is_what_a_member_asks_for_and_what_it_matches_is_told() -> None:

@@ -24,6 +24,7 @@ from counterpoise.pipeline.stops import stops_by_group
 __all__ = [
     "JUDGED",
     "LAG_NAMED",
+    "WITH_COMMIT",
     "advise_batches",
     "commit_counts",
     "fidelity",
@@ -46,9 +47,12 @@ _LATER = (
     *("sync_latency_ts", "failed_ts", "busiest_clients"),
 )
 HISTORY = StructType([*_OF_STEPS, *(GROUP_REPORT[name] for name in _LATER)])
+_SAMPLED = "sampled_partitions"
 _COUNTS = ("judged", "matched", "ties", "worse", "lives")
 LAG_NAMED = 5
 """So many partitions of the member with most lag are named, those with most of it."""
+WITH_COMMIT = ("exact", "interpolated")
+"""The qualities of a row of `partition_lag` that has a commit."""
 JUDGED = StructType([*GROUP_REPORT.fields, *(StructField(name, GROUP_REPORT["generations"].dataType) for name in _COUNTS[1:])])
 """What advice is given on: `GROUP_REPORT`, how generations that do not match differ, under how many protocols it has lived."""
 
@@ -222,7 +226,7 @@ def fidelity(metrics: DataFrame) -> DataFrame:
 
 
 def lag_by_group(lag: DataFrame) -> DataFrame:
-    """Per group: lag at the last sample, its quality, and the member that owns most of it."""
+    """Per group: lag at the last sample, its quality, the member that owns most of it, and its partitions with a commit."""
     now = lag_now(lag)
     behind = fn.when(fn.col("lag") > 0, fn.struct((-fn.col("lag")).alias("n"), "topic", "partition"))
     worst = fn.slice(fn.array_sort(fn.collect_list(behind)), 1, LAG_NAMED)
@@ -230,6 +234,7 @@ def lag_by_group(lag: DataFrame) -> DataFrame:
         fn.sum("lag").alias("lag"),
         fn.min(fn.when(fn.col("quality") == "exact", 1).otherwise(0)).alias("exact"),
         fn.transform(worst, lambda one: fn.struct(one["topic"], one["partition"], (-one["n"]).alias("lag"))).alias("worst"),
+        fn.count(fn.when(fn.col("quality").isin(*WITH_COMMIT), 1)).alias("committed"),
     )
     total = fn.sum("lag")
     most = fn.when(fn.col("owner").isNotNull() & fn.col("lag").isNotNull(), fn.struct(-fn.col("lag"), "owner"))
@@ -239,6 +244,7 @@ def lag_by_group(lag: DataFrame) -> DataFrame:
         fn.min_by("owner", most).alias("lag_owner"),
         fn.min_by("worst", most).alias("lag_partitions"),
         (fn.max(fn.when(fn.col("owner").isNotNull(), fn.col("lag"))) / fn.when(total > 0, total)).alias("lag_owner_share"),
+        fn.expr("nullif(sum(committed), 0)").alias(_SAMPLED),
     )
 
 
@@ -282,6 +288,9 @@ def _column(field: StructField, known: set[str]) -> Column:
         return fn.when(simple, gone).otherwise(fn.col("state")).alias(field.name)
     if field.name == "complete":
         return fn.when(~simple, fn.col("complete")).alias(field.name)
+    if field.name == "committed_partitions":
+        # Stops are told between steps: of a group without any there are none.
+        return fn.coalesce("committed_partitions", _SAMPLED).alias(field.name)
     if field.name not in known:
         return fn.lit(None).cast(field.dataType).alias(field.name)
     return fn.col(field.name).cast(field.dataType).alias(field.name)

@@ -152,6 +152,9 @@ class KnownOfGroups:
         for group, figures in now.groups():
             if group in rows:
                 rows[group].update(figures)
+        for group, row in rows.items():
+            if row.get("committed_partitions") is None:  # stops are told between steps: of a group without any there are none
+                row["committed_partitions"] = now.committed(group)
         return pa.Table.from_pylist([rows[group] for group in sorted(rows)], schema=PARTS)
 
 

@@ -35,19 +35,20 @@ def _typed(name: str) -> str:
 
 def simple_consumer(row: Row) -> Finding | None:
     """Commits without a group: assigned by hand."""
-    partitions = row["committed_partitions"] or 0
+    partitions = row["committed_partitions"]
     if row["group_type"] != "simple" or not row["commits"]:
         return None
+    where = "" if partitions is None else f" on {times(partitions, 'partitions')}"
     return Finding(
         "simple_consumer",
         NOTICE,
         "commits without a group",
-        f"{times(row['commits'], 'commits')} on {times(partitions, 'partitions')}, no member ever joined: partitions are "
+        f"{times(row['commits'], 'commits')}{where}, no member ever joined: partitions are "
         "assigned by hand (assign, not subscribe)",
         "nobody takes over when such a process dies, and two of them read everything twice",
         "use subscribe() unless the split is planned elsewhere",
         1.0,
-        {"commits": row["commits"], "partitions": partitions},
+        {"commits": row["commits"]} | ({} if partitions is None else {"partitions": partitions}),
         at=row["last_commit"],
     )
 

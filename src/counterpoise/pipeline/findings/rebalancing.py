@@ -37,7 +37,7 @@ def storm(row: Row) -> Finding | None:
 
 def eager_stops(row: Row) -> Finding | None:
     """An eager group that stops everything at each of many rebalances."""
-    n, revoked, moved = row["rebalances"] or 0, row["observed_revoked"] or 0, row["observed_moved"] or 0
+    n, revoked, moved = _under_this_protocol(row), row["observed_revoked"] or 0, row["observed_moved"] or 0
     wanted = wanted_strategy(row)
     if row["protocol_kind"] != "eager" or n < 3 or revoked - moved < 10:
         return None
@@ -56,6 +56,14 @@ def eager_stops(row: Row) -> Finding | None:
         {"rebalances": n, "revoked": revoked, "moved": moved} | ({} if told is None else {"stopped_partition_seconds": told}),
         *_longest_stop(row),
     )
+
+
+def _under_this_protocol(row: Row) -> int:
+    """How many rebalances what was revoked is a sum of: of a group that was upgraded or downgraded not all of its life."""
+    seen: list[int] = [
+        one["generations"] for one in row["strategies"] or () if (one["strategy"], one["mode"]) == ("observed", "replay")
+    ]
+    return min([row["rebalances"] or 0, *seen])
 
 
 def _longest_stop(row: Row) -> tuple[int | None, datetime | None]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Difference", "difference", "identity", "in_words"]
+__all__ = ["Difference", "changed_subscriptions", "difference", "identity", "in_words"]
 
 Row = Mapping[str, Any]
 
@@ -91,7 +91,7 @@ def _cause(
         words.append("left: " + _names(left))
     if restarted:
         words.append("restarted: " + ", ".join(restarted))
-    asked = _subscriptions(*members)
+    asked = _asked_anew(*members)
     grown = _grown(*sizes)
     changed = protocols[0] is not None and protocols[1] is not None and protocols[0] != protocols[1]
     words += asked + grown + ([f"protocol {protocols[0]} -> {protocols[1]}"] if changed else [])
@@ -107,7 +107,12 @@ def _cause(
     return ("protocol" if changed else "unknown"), detail
 
 
-def _subscriptions(was: Mapping[str, Row], is_now: Mapping[str, Row]) -> list[str]:
+def changed_subscriptions(before: Sequence[Row], now: Sequence[Row]) -> list[str]:
+    """Which members of both ask for other topics than before, in words."""
+    return _asked_anew(*({identity(member): member for member in members} for members in (before, now)))
+
+
+def _asked_anew(was: Mapping[str, Row], is_now: Mapping[str, Row]) -> list[str]:
     words = []
     for key, member in is_now.items():
         before, now = was.get(key, member).get("topics") or (), member.get("topics") or ()

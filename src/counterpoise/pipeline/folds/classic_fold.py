@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.pipeline.folds.causes import Difference, difference, identity
+from counterpoise.pipeline.folds.causes import Difference, changed_subscriptions, difference, identity, in_words
 from counterpoise.pipeline.records.place import POLLED
 from counterpoise.pipeline.timelines.ownership import Left, Owners, carried, changes, owners_of, pending
 
@@ -50,6 +50,7 @@ class ClassicFold:
         self._revoking = 0
         self._cause = _NOTHING
         self._inherited = False
+        self._carried = False
         self._sizes: dict[str, int] = {}
 
     @property
@@ -81,7 +82,8 @@ class ClassicFold:
             step = self._replaced(row)
         else:
             step = self._rebalanced(row)
-        step["complete"] = self._seen or generation == 0
+        # Brokers of Kafka 4 begin a group with generation 0, which has no members; those before write the first that has.
+        step["complete"] = self._seen or generation <= 1
         if row.get("log_partition") == POLLED:
             step |= {"complete": False, "missed_generations": None}
         self._seen = True
@@ -139,6 +141,7 @@ class ClassicFold:
         instances = sorted(m["group_instance_id"] for m in row["members"] if m["member_id"] not in was and m["group_instance_id"])
         step = self._described(row, "static_replacement", _NOTHING)
         words = f"static member back: {', '.join(instances)}" if instances else "the same generation was written again"
+        words = in_words(words, *changed_subscriptions(self._members, row["members"]))
         return {**step, "cause": "join_leave", "joined": sorted(now - was), "left": sorted(was - now), "detail": words}
 
     def _rebalanced(self, row: Row) -> dict[str, Any]:
@@ -151,6 +154,8 @@ class ClassicFold:
         subscribed = {topic for member in members for topic in member["topics"] or ()}
         held = self._held(claimed, subscribed)
         sizes = {topic: max(len(now.get(topic, ())), len(held.get(topic, ()))) for topic in held | now}
+        if self._inherited:  # what a member that left had is with nobody in this record, and there all the same
+            sizes |= {topic: max(n, sizes.get(topic, 0)) for topic, n in self._sizes.items() if topic in subscribed}
         both = subscribed & {topic for member in self._members for topic in member["topics"] or ()}
         was, is_now = ({topic: n for topic, n in known.items() if topic in both} for known in (self._sizes, sizes))
         why = difference(self._members, members, was, is_now, (self._protocol, row["protocol"]))
@@ -158,7 +163,9 @@ class ClassicFold:
             why = Difference("join", why.joined, [], [], why.detail.split(";")[0])
         if self._inherited and why.cause in ("unknown", "partition_count"):
             why = replace(why, cause="protocol")
-        self._inherited = False
+        if self._carried and why.cause == "unknown":
+            why = replace(why, cause="leave", detail="what the member had that left when the group was downgraded is handed out")
+        self._inherited, self._carried = False, self._inherited and why.cause == "leave"
         followup = bool(self._revoking) and not why.joined and not why.left and why.cause in ("unknown", "partition_count")
         if followup:
             why = Difference(self._cause.cause, [], [], [], "second round: what was revoked is handed out")

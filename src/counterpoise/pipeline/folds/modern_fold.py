@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.pipeline.folds.causes import Difference, difference, identity, in_words
-from counterpoise.pipeline.folds.subscriptions import assignor_of, nameless, subscriptions
+from counterpoise.pipeline.folds.subscriptions import asked_throughout, assignor_of, nameless, subscriptions
 from counterpoise.pipeline.records.place import POLLED
 from counterpoise.pipeline.timelines.ownership import Left, Owners, changes, owners_of
 
@@ -215,8 +215,13 @@ class ModernFold:
         finished = self.close()
         code = self._code(members)
         now = owners_of((code[identity(m)], self._targets.get(m["member_id"], ())) for m in members)
-        sizes_before = {topic: len(array) for topic, array in self._owners.items()}
-        sizes_now = {topic: len(array) for topic, array in now.items()}
+        sizes_before, sizes_now = ({topic: len(array) for topic, array in one.items()} for one in (self._owners, now))
+        asked = asked_throughout((self._was, self._matched), (members, self._regex))
+        if asked is not None and not (
+            self._type == "streams" and self._was and members
+        ):  # whose members do not say what they read
+            told = asked.union(self._unnamed)
+            sizes_before, sizes_now = ({t: n for t, n in sizes.items() if t in told} for sizes in (sizes_before, sizes_now))
         anew = self._made_anew()
         why = difference(self._was, members, sizes_before, sizes_now, (None, None), self._gone)
         self._gone = []
@@ -229,7 +234,9 @@ class ModernFold:
             cause = "partition_count" if why.cause == "unknown" else why.cause
             why = replace(why, cause=cause, detail=in_words(why.detail, f"made anew: {', '.join(anew)}"))
         if matches := self._newly_matched():
-            why = replace(why, detail=in_words(why.detail, *matches))
+            # Topics were made or deleted; where partitions of them were handed out or taken is a step of its own.
+            cause = "partition_count" if why.cause == "unknown" else why.cause
+            why = replace(why, cause=cause, detail=in_words(why.detail, *matches))
         alive = np.zeros(len(code), np.bool_)
         alive[[code[identity(member)] for member in members]] = True
         still = {topic: array for topic, array in self._owners.items() if topic not in anew}

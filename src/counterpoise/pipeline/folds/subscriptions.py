@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-__all__ = ["assignor_of", "nameless", "subscriptions"]
+__all__ = ["asked_throughout", "assignor_of", "nameless", "subscriptions"]
 
 Row = Mapping[str, Any]
 Held = Mapping[str, Sequence[Row]]
 """Member id -> ``topic, partitions`` of its target."""
+_Asked: TypeAlias = tuple[Sequence[Row], Mapping[str, Sequence[str]]]
 
 
 def subscriptions(
@@ -43,6 +44,33 @@ def subscriptions(
         about = {"member_id": member["member_id"], "group_instance_id": member["group_instance_id"]}
         asked.append({**about, "topics": sorted(wanted)})
     return asked
+
+
+def asked_throughout(before: _Asked, now: _Asked) -> set[str] | None:
+    """The topics that members ask for now as they did before: of others a size says nothing.
+
+    Parameters
+    ----------
+    before, now : pair
+        Members (``named, pattern``, or ``topics`` of classic ones), and pattern -> topics that it matches.
+
+    Returns
+    -------
+    set of str, optional
+        None: what a pattern of theirs matches is not known, so it may be any.
+    """
+    matched: dict[str, set[str]] = {}
+    for _, matches in (before, now):
+        for pattern, topics in matches.items():
+            matched.setdefault(pattern, set()).update(topics)
+    asked = []
+    for members, _ in (before, now):
+        patterns = {member["pattern"] for member in members if member.get("pattern") is not None}
+        if not patterns <= matched.keys():
+            return None
+        named = {topic for member in members for topic in member.get("named", member.get("topics")) or ()}
+        asked.append(named.union(*(matched[pattern] for pattern in patterns)))
+    return asked[0] & asked[1]
 
 
 def nameless(held: Held, unnamed: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.groups.held import coded
-from counterpoise.pipeline.group_report import LAG_NAMED
+from counterpoise.pipeline.group_report import LAG_NAMED, WITH_COMMIT
 from counterpoise.pipeline.stops import UNOWNED_NAMED
 
 __all__ = ["GroupStops", "LagNow"]
@@ -134,9 +134,13 @@ class LagNow:
 
     def __init__(self) -> None:
         self._owners: dict[tuple[str, str | None], list[Any]] = {}
+        self._committed: dict[str, int] = {}
 
     def add(self, newest: pa.RecordBatch) -> None:
         """Newest rows of some partitions, each partition once."""
+        known = newest.filter(pc.is_in(newest.column("quality"), pa.array(WITH_COMMIT)))
+        for one in known.column("group_id").value_counts().to_pylist():
+            self._committed[one["values"]] = self._committed.get(one["values"], 0) + one["counts"]
         exact = pc.cast(pc.equal(newest.column("quality"), "exact"), pa.int8())
         rows = pa.table(
             [newest.column("group_id"), newest.column("owner"), newest.column("lag"), exact], ["g", "o", "lag", "exact"]
@@ -149,6 +153,10 @@ class LagNow:
         for whose, worst in _most_behind(newest):
             known = self._owners[whose]
             known[2] = sorted([*known[2], *worst])[:LAG_NAMED] if known[2] else worst
+
+    def committed(self, group: str) -> int | None:
+        """How many partitions of a group have a commit, as far as their logs were sampled; None: nothing is known of it."""
+        return self._committed.get(group)
 
     def groups(self) -> Iterator[tuple[str, Figures]]:
         """What is known of each group."""
