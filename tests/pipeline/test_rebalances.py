@@ -298,6 +298,19 @@ def test_what_a_leaver_had_is_handed_out_after_the_downgrade_because_of_it() -> 
     ]
 
 
+def test_after_a_downgrade_by_which_nobody_left_a_rebalance_without_a_difference_stays_unexplained() -> None:
+    """A static member that comes back under the classic protocol takes the group over, and nothing is left to be handed out."""
+    seen = steps(
+        NAMED,
+        modern(5, member_848("a", "t", instance="i"), "a-1"),
+        *epoch(2, {"a-1": [0, 1, 2, 3]}),
+        modern(3, None, seconds=5),
+        generation(2, member("a-2", ALL, instance="i"), seconds=5),
+        generation(3, member("a-2", ALL, instance="i"), seconds=60),
+    )
+    assert [(step["generation"], step["cause"], step["detail"]) for step in seen[2:]] == [(2, "protocol", ""), (3, "unknown", "")]
+
+
 def test_a_topic_that_members_begin_to_ask_for_has_not_grown() -> None:
     """Of a KIP-848 group too: not the first ones, not those that came with a member, not those that went with the last one."""
     seen = steps(
@@ -413,3 +426,17 @@ def test_a_streams_group_is_listed_with_its_epochs_and_settles_by_its_own_number
     ]
     row = history_of(dict.fromkeys(REBALANCES.names) | step for step in seen)
     assert (row["group_type"], row["state"], row["generation_now"], row["rebalances"]) == ("streams", "deleted", 3, 2)
+
+
+def test_a_streams_group_grows_with_what_it_reads_though_its_members_do_not_say_what_that_is() -> None:
+    seen = steps(
+        modern(19, streams_member("m1"), "m1"),
+        modern(21, tasks(0, 1), "m1"),
+        modern(20, json.dumps({"assignment_epoch": 2})),
+        modern(21, tasks(0, 1, 2), "m1", seconds=5),
+        modern(20, json.dumps({"assignment_epoch": 3}), seconds=5),
+    )
+    assert [(step["cause"], step["detail"]) for step in seen] == [
+        ("join", "joined: m1"),
+        ("partition_count", "0 2 -> 3 partitions"),
+    ]

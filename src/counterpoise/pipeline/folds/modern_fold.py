@@ -217,9 +217,8 @@ class ModernFold:
         now = owners_of((code[identity(m)], self._targets.get(m["member_id"], ())) for m in members)
         sizes_before, sizes_now = ({topic: len(array) for topic, array in one.items()} for one in (self._owners, now))
         asked = asked_throughout((self._was, self._matched), (members, self._regex))
-        if asked is not None and not (
-            self._type == "streams" and self._was and members
-        ):  # whose members do not say what they read
+        unsaid = self._type == "streams" and self._was and members  # who do not say what they read
+        if asked is not None and not unsaid:
             told = asked.union(self._unnamed)
             sizes_before, sizes_now = ({t: n for t, n in sizes.items() if t in told} for sizes in (sizes_before, sizes_now))
         anew = self._made_anew()
