@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from math import floor
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import functions as fn
 
 from counterpoise.model import lag as model_lag
@@ -23,6 +25,7 @@ from counterpoise.pipeline.direct.groups.stop_rows import COLUMNS, stop_rows
 from counterpoise.pipeline.incremental.kept.kept_sums import single_sums
 from counterpoise.pipeline.lag import partition_lag
 from counterpoise.pipeline.stops import stops, stops_by_group
+from counterpoise.pipeline.timelines.timeline import ownership
 from tests.pipeline.conftest import Audited
 from tests.pipeline.rows import START
 
@@ -197,19 +200,29 @@ def commits(spark: SparkSession, *rows: tuple[int, float, int | None]) -> DataFr
     return spark.createDataFrame(data, f"{columns}, committed_offset long, deleted boolean")
 
 
-def steps(spark: SparkSession, *rows: tuple[float, str, str, dict[str, list[int]]], anew: int | None = None) -> DataFrame:
-    """Steps of group g: (seconds, protocol kind, kind, {member: partitions}); `anew`: the first one with another topic t."""
+def steps(
+    spark: SparkSession,
+    *rows: tuple[float, str, str, dict[str, list[int]]],
+    anew: int | None = None,
+    left: Mapping[int, list[str]] | None = None,
+    withheld: Mapping[int, int] | None = None,
+) -> DataFrame:
+    """Steps of group g: (seconds, protocol kind, kind, {member: partitions}); `anew`: the first one with another topic t; `left`
+    and `withheld`: what these columns say, by step, from 1.
+    """
     data = [
         (
             *("default", "g", at(s), 0, 1000 + number, number, how, kind),
             *([(name, [("t", held)]) for name, held in owned.items()], ["t"] if number == anew else []),
+            *((left or {}).get(number, []), (withheld or {}).get(number)),
         )
         for number, (s, how, kind, owned) in enumerate(rows, 1)
     ]
     columns = "cluster string, group_id string, log_ts timestamp, log_partition int, log_offset long, generation int"
     nested = "array<struct<member_id: string, assigned: array<struct<topic: string, partitions: array<int>>>>>"
+    lists = "recreated array<string>, left array<string>"
     return spark.createDataFrame(
-        data, f"{columns}, protocol_kind string, kind string, assignment {nested}, recreated array<string>"
+        data, f"{columns}, protocol_kind string, kind string, assignment {nested}, {lists}, n_withheld int"
     )
 
 
@@ -325,11 +338,88 @@ def test_a_cooperative_member_does_not_stop_what_it_keeps(spark: SparkSession) -
         (1, "cooperative", "rebalance", {"a": [0, 1]}),
         (5, "cooperative", "rebalance", {"a": [0], "b": []}),
         (9, "cooperative", "cooperative_followup", {"a": [0], "b": [1]}),
+        withheld={2: 1},
     )
     rows = {(r["partition"], r["generation"]): r for r in stops(told, life).collect()}
     assert {key: row["stop_s"] for key, row in rows.items() if key[0] == 0} == {(0, 1): None, (0, 2): None, (0, 3): None}
     assert rows[1, 3]["stop_s"] == 0.0
     assert sum(row["commits_by_nobody"] for row in rows.values()) == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "left", "withheld", "until", "nobody_from"),
+    [
+        pytest.param("eager", [], 0, 10, 10, id="eager: nobody holds anything on"),
+        pytest.param("cooperative", [], 1, 20, 20, id="cooperative: what is withheld is held until the second round"),
+        pytest.param("cooperative", ["b"], 1, 10, 10, id="cooperative: who left holds nothing"),
+        pytest.param("cooperative", [], 0, 10, 10, id="cooperative: what nobody claims is nobody's"),
+        pytest.param("server", [], None, 10, 20, id="by the broker: given up at once, committed once more"),
+        pytest.param("server", ["b"], None, 10, 10, id="by the broker: who left commits nothing any more"),
+    ],
+)
+def test_what_a_step_no_longer_hands_out_is_soon_nobodys_by_spark_and_by_tasks(
+    spark: SparkSession, how: str, left: list[str], withheld: int | None, until: float, nobody_from: float
+) -> None:
+    """Partition 1 is b's at first, then nobody's; a keeps partition 0, and c has nothing."""
+    life = steps(
+        spark,
+        (1, how, "rebalance", {"a": [0], "b": [1], "c": []}),
+        (10, how, "rebalance", {"a": [0], "c": []}),
+        (20, how, "rebalance", {"a": [0], "c": []}),
+        (30, how, "emptied", {}),
+        left={2: left, 4: ["a", "c"]},
+        withheld={} if withheld is None else {2: withheld},
+    )
+    told = commits(spark, *((p, s, 1) for p in (0, 1) for s in (5, 15, 25)))
+    untils = {
+        (row["partition"], row["generation"]): tuple(
+            row[name].timestamp() - START.timestamp() for name in ("until", "nobody_from")
+        )
+        for row in ownership(life).collect()
+    }
+    assert untils[1, 1] == (until, nobody_from)
+    assert untils[0, 3] == (30, 30)
+    samples = ends(spark, *((1, s, 40) for s in (0, 8, 18, 28)))
+    owners = {r["at"].timestamp() - START.timestamp(): r["owner"] for r in partition_lag(told, life, samples).collect()}
+    assert {s: owners.get(s) for s in (8, 18, 28)} == {8: "b", 18: "b" if until > 10 else None, 28: None}
+    outside = sum(row["commits_by_nobody"] for row in stops(told, life).collect())
+    assert outside == (2 if nobody_from == 10 else 1)
+    table = life.withColumn("recreated", fn.expr("nullif(recreated, array())")).toArrow().select(STEPS.names).cast(STEPS)
+    said = told.withColumn("topic_id", fn.lit(None).cast("string")).toArrow()
+    bucket = bucket_of(single_sums(said, None), table, np.zeros(0, np.int64), None)
+    rows = zip(bucket.key_partition[bucket.held_key], bucket.held_step + 1, bucket.held_until, bucket.nobody_from, strict=True)
+    assert {(int(p), int(n)): (int(one), int(two)) for p, n, one, two in rows} == {
+        key: (micros(at(one)), micros(at(two))) for key, (one, two) in untils.items()
+    }
+    assert sum(row["commits_by_nobody"] for row in stop_rows(bucket).to_pylist()) == outside
+
+
+def test_a_commit_in_the_millisecond_of_a_step_and_before_it_in_the_log_is_its_owners(spark: SparkSession) -> None:
+    told = commits(spark, (0, 10, 1), (1, 10, 1), (1, 11, 1))
+    life = steps(spark, (1, "eager", "rebalance", {"a": [0, 1]}), (10, "eager", "emptied", {}), left={2: ["a"]})
+    found = {row["partition"]: row["commits_by_nobody"] for row in stops(told, life).collect()}
+    assert found == {0: 0, 1: 1}
+    table = life.withColumn("recreated", fn.expr("nullif(recreated, array())")).toArrow().select(STEPS.names).cast(STEPS)
+    said = told.withColumn("topic_id", fn.lit(None).cast("string")).toArrow()
+    rows = stop_rows(bucket_of(single_sums(said, None), table, np.zeros(0, np.int64), None)).to_pylist()
+    assert {row["partition"]: row["commits_by_nobody"] for row in rows} == found
+
+
+def test_a_static_member_that_is_back_stops_what_it_has_and_nothing_else_by_spark_and_by_tasks(spark: SparkSession) -> None:
+    """Both partitions are silent from 8 s to 16 s; b came back under another id meanwhile, and a did not rebalance."""
+    told = commits(spark, *((p, s, 1) for s in (2, 4, 6, 8, 16, 18, 20) for p in (0, 1)))
+    life = steps(
+        spark,
+        (1, "eager", "rebalance", {"a": [0], "b": [1]}),
+        (10, "eager", "static_replacement", {"a": [0], "b2": [1]}),
+        left={2: ["b"]},
+    )
+    found = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(told, life).collect()}
+    assert found == {(0, 1): None, (1, 1): None, (0, 2): None, (1, 2): 6.0}
+    table = life.withColumn("recreated", fn.expr("nullif(recreated, array())")).toArrow().select(STEPS.names).cast(STEPS)
+    said = told.withColumn("topic_id", fn.lit(None).cast("string")).toArrow()
+    rows = stop_rows(bucket_of(single_sums(said, None), table, np.zeros(0, np.int64), None)).to_pylist()
+    assert {(row["partition"], row["generation"]): row["stop_s"] for row in rows} == found
 
 
 def test_commits_of_aborted_transactions_end_no_stop_and_count_for_no_group(audited: Audited, shop: Path) -> None:

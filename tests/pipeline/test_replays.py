@@ -43,6 +43,17 @@ def test_observed_is_a_row_like_the_others() -> None:
     assert (seen.metrics.min_moves, seen.metrics.balanced, seen.metrics.sticky) == (1, True, True)
 
 
+@pytest.mark.parametrize("names", [(), ("range",), ("lag",), ("sticky", "range"), comparable()])
+def test_what_is_known_of_the_observed_plan_is_the_same_whichever_strategies_are_compared(names: tuple[str, ...]) -> None:
+    """The leader moves more than it needs; of five equal lags three are with one of two members."""
+    lag = [{"topic": "t", "partitions": [0, 1, 2, 3, 4], "lags": [10] * 5}]
+    first = generation(1, member("a-1", {"t": [0, 1, 2]}), member("b-1", {"t": [3, 4]}))
+    wasteful = generation(2, member("a-1", {"t": [0, 4]}), member("b-1", {"t": [1, 2, 3]})) | {"lag": lag}
+    found = replays_of_group([created(), first, wasteful], names)
+    (seen,) = (r.metrics for r in found if (r.name, r.row["generation"]) == (OBSERVED, 2))
+    assert (seen.moved, seen.min_moves, seen.max_member_lag, seen.makespan_ratio) == (3, 0, 30, 1.0)
+
+
 def test_an_eager_protocol_without_claims_is_given_what_its_members_owned_before() -> None:
     rows = range_group()
     inputs = inputs_of(rows[3], "eager", rows[2], None)

@@ -102,7 +102,9 @@ def command(
     given |= {"--reset": reset, "--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
     given |= {"--metrics-port": metrics_port, "--trigger": trigger, "--report-every": report_every}
     check_together(following, given)
-    strategies = tuple(name.strip() for name in names.split(",") if name.strip()) if names else None
+    strategies = None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
+    if strategies == ():
+        raise OptionError("--strategies: a name is wanted, or several (comma separated); leave it out for all")
     if following:
         source, cluster = _only_one(sources, clusters)
         reached = (bootstrap, config, metrics_port)

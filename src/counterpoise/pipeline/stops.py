@@ -84,7 +84,7 @@ def _spans(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
         fn.count("*").alias("n"),
     )
     said = summed.drop("slot", "cell").join(marks.select("cluster", "group_id").distinct(), ["cluster", "group_id"], "left_semi")
-    held = fn.struct("generation", "owner", "until", "eager", "anew").alias("held")
+    held = fn.struct("generation", "owner", "nobody_from", "eager", "anew").alias("held")
     owners = ownership(rebalances).select(*KEY, fn.col("log_ts").alias("time"), "log_offset", fn.lit(1).alias("step"), held)
     until_now = Window.partitionBy(*KEY).orderBy("time", "log_offset").rowsBetween(Window.unboundedPreceding, 0)
     numbered = said.unionByName(owners, allowMissingColumns=True).select(
@@ -96,7 +96,9 @@ def _spans(commits: DataFrame, rebalances: DataFrame) -> DataFrame:
         fn.coalesce(fn.sum("step").over(until_now), fn.lit(0)).alias("interval"),
         fn.last("held", ignorenulls=True).over(until_now).alias("then"),
     )
-    nobody = (fn.col("interval") > 0) & (fn.col("time") >= fn.col("then.until"))
+    # What stands in the log before the step that takes the partition, in the very millisecond of it, was still its owner's.
+    late = (fn.col("time") >= fn.col("then.nobody_from")) & (fn.col("until") > fn.col("then.nobody_from"))
+    nobody = (fn.col("interval") > 0) & late
     is_commit = fn.col("n").isNotNull()
     time, count = fn.when(is_commit, fn.col("time")), fn.coalesce(fn.sum("n"), fn.lit(0))
     seconds = fn.max("until").cast("double") - fn.min(time).cast("double")

@@ -171,7 +171,7 @@ def test_more_groups_than_the_limit_are_counted_not_shown(
 def test_partitions_withheld_in_a_first_round_stay_with_their_holder(now: Now) -> None:
     held = {"protocol_kind": "cooperative"}
     now.step(step(12, {"a": [0, 1, 2], "b": []}, **held))
-    now.step(step(13, {"a": [0, 1], "b": []}, **held))
+    now.step(step(13, {"a": [0, 1], "b": []}, n_withheld=1, **held))
     owners = now.groups["c", "g"].owners
     assert {place[1]: owner[0] for place, owner in owners.items()} == {0: "a", 1: "a", 2: "a"}
     now.step(step(14, {"a": [0, 1], "b": [2]}, kind="cooperative_followup", **held))
@@ -179,6 +179,14 @@ def test_partitions_withheld_in_a_first_round_stay_with_their_holder(now: Now) -
     assert {place[1]: owner[0] for place, owner in owners.items()} == {0: "a", 1: "a", 2: "b"}
     now.step(step(15, {}, kind="emptied", **held))
     assert now.groups["c", "g"].owners == {}
+
+
+def test_what_a_member_had_that_left_or_that_asks_for_it_no_longer_is_nobodys(now: Now) -> None:
+    for how, told in (("cooperative", {"left": ["a"], "n_withheld": 1}), ("cooperative", {"n_withheld": 0}), ("server", {})):
+        now.stand(step(12, {"a": [2], "b": [0, 1]}, protocol_kind=how))
+        now.stand(step(13, {"b": [0, 1]}, protocol_kind=how, **told))
+        owners = now.groups["c", "g"].owners
+        assert {place[1]: owner[0] for place, owner in owners.items()} == {0: "b", 1: "b"}
 
 
 def test_a_port_that_is_taken_is_said_to_be(now: Now) -> None:

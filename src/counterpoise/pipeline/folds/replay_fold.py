@@ -206,7 +206,8 @@ def _generation(
     asking = Asking(problem, plans)
     able = [name for name in names if problem.lag is not None or name not in BY_LAG]
     targets = {name: asking.plan(name, problem) for name in able if not second_round or name == declared}
-    optimal, cooperative = targets.get("sticky"), inputs.kind != "eager"
+    # Whichever strategies are compared, the fewest moves are known.
+    optimal, cooperative = targets["sticky"] if "sticky" in targets else asking.plan("sticky", problem), inputs.kind != "eager"
     matching = _Matching(inputs)
     observed = asking.known(inputs.observed if declared is None else _resolved(inputs, targets.get(declared), declared))
     made = [(OBSERVED, REPLAY, True)]
@@ -254,10 +255,10 @@ def _floor(problem: Problem, targets: Mapping[str, Int32]) -> int | None:
     """The proven bound on the largest member lag that all plans of one generation are held against."""
     if problem.lag is None:
         return None
-    if "lag-sticky" not in targets:
-        return lag_floor(problem, problem.lag)
     if alike(problem) and int(problem.capacity[0]) == 1:
         return alike_bound(problem.lag, problem.n_members)
+    if "lag-sticky" not in targets:
+        return lag_floor(problem, problem.lag)
     return max(lag_floor(problem, problem.lag), math.ceil(lag_report(problem, targets["lag-sticky"]).bound))
 
 

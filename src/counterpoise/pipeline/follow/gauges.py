@@ -16,7 +16,6 @@ Place: TypeAlias = tuple[str, int]
 """Topic and partition."""
 End: TypeAlias = tuple[str, int, int, int]
 """Topic, partition, first offset, end of the log."""
-_ENDS = ("emptied", "deleted", "migrated")
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,8 @@ class MemberLag:
 class _Step:
     """What figures need of a row of `rebalances`."""
 
-    kind: str
-    eager: bool
+    left: frozenset[str]
+    waits: bool
     owners: dict[Place, tuple[str, str]]
 
 
@@ -84,16 +83,17 @@ class GroupNow:
             for entry in member["assigned"]
             for index in entry["partitions"]
         }
-        self.steps = (*self.steps[-1:], _Step(row["kind"], row["protocol_kind"] == "eager", owners))
+        waits = row["protocol_kind"] == "cooperative" and bool(row.get("n_withheld"))
+        self.steps = (*self.steps[-1:], _Step(frozenset(row.get("left") or ()), waits, owners))
 
     @property
     def owners(self) -> dict[Place, tuple[str, str]]:
-        """Who owns what, as `timeline.ownership` has it: a cooperative member holds what the step after its own withholds."""
+        """Who owns what, as `timeline.ownership` has it: a member that stays holds what a cooperative round withholds."""
         if not self.steps:
             return {}
         last, before = self.steps[-1], self.steps[:-1]
-        held = before[0].owners if before and not before[0].eager and last.kind not in _ENDS else {}
-        return {**held, **last.owners}
+        held = before[0].owners if before and last.waits else {}
+        return {place: owner for place, owner in held.items() if owner[0] not in last.left} | last.owners
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ __all__ = ["Samples", "begin_with"]
 
 _PLACE = ["log_partition", "log_offset"]
 _COUNTED = ["group_id", *_PLACE, "log_ts", "kind", "n_moved", "missed_generations"]
-_STANDING = ["cluster", *_COUNTED, "protocol_kind", "n_members", "n_idle", "assignment"]
+_STANDING = ["cluster", *_COUNTED, "protocol_kind", "n_members", "n_idle", "assignment", "left", "n_withheld"]
 _ENDS_FILE, _TOPICS_FILE = "log_offsets.parquet", "topics.json"
 
 

@@ -17,7 +17,7 @@ from counterpoise.pipeline.folds.fold_state import FOLD_VERSION
 
 __all__ = ["ClusterState", "Saved", "identity_of", "load", "micros_of", "moment", "text_of"]
 
-_FORMAT = 4
+_FORMAT = 5
 _ANEW = "to audit anew, delete .since in the output folder, or give another --out"
 
 

@@ -12,6 +12,7 @@ __all__ = ["CELL", "KEY", "cells", "committed", "looks_transactional", "ownershi
 KEY = ("cluster", "group_id", "topic", "partition")
 CELL = (*KEY, "slot", "cell")
 """What commits can be summed up by: no mark lies between two commits that agree in all of it (see `cells`)."""
+_UNTIL = {"until": "stays", "nobody_from": "lingers"}
 
 
 def ownership(rebalances: DataFrame) -> DataFrame:
@@ -20,23 +21,38 @@ def ownership(rebalances: DataFrame) -> DataFrame:
     Returns
     -------
     DataFrame
-        ``cluster, group_id, topic, partition, log_ts, log_offset, until, generation, eager, anew, owner``; `until` is when the
-        group's next step came (null: it never did), `anew` that the topic was deleted and made again since it was last handed
-        out, `owner` a member id. A cooperative member holds what the next step withholds until the step after that.
+        ``cluster, group_id, topic, partition, log_ts, log_offset, until, nobody_from, generation, eager, anew, owner``.
+
+        `owner` is a member id. It has the partition until it is handed out again, or until `until` (null: no such moment):
+        that is the group's next step; what a cooperative round withholds is held until the step after it, unless
+        its owner left. `nobody_from` is the same for commits: the broker's members commit what they give up after the step that
+        takes it, so there those count that come before the step after it. `eager`: a rebalance that stopped everything; a
+        static member that is back is none. `anew`: the topic was deleted and made again since it was last handed out.
 
     Notes
     -----
     One window over steps, which are few; partitions are exploded after it.
     """
     order = Window.partitionBy("cluster", "group_id").orderBy("log_partition", "log_offset")
+    one, two = fn.lead("log_ts").over(order), fn.lead("log_ts", 2).over(order)
     ends = fn.lead("kind").over(order).isin("emptied", "deleted", "migrated")
-    eager = fn.col("protocol_kind") == "eager"
-    until = fn.lead("log_ts").over(order)
-    held_on = fn.when(eager | ends, until).otherwise(fn.lead("log_ts", 2).over(order))
-    steps = rebalances.withColumn("until", held_on).withColumn("eager", eager)
-    place = ["cluster", "group_id", "log_ts", "log_offset", "until", "generation", "eager"]
-    members = steps.select(*place, "recreated", fn.explode("assignment").alias("m"))
-    topics = members.select(*place, "recreated", fn.col("m.member_id").alias("owner"), fn.explode("m.assigned").alias("a"))
+    waits = (fn.col("protocol_kind") == "cooperative") & (fn.coalesce(fn.lead("n_withheld").over(order), fn.lit(0)) > 0)
+    lingers = waits | ((fn.col("protocol_kind") == "server") & ~fn.coalesce(ends, fn.lit(False)))
+    steps = rebalances.withColumns(
+        {
+            "following": one,
+            "stays": fn.when(waits, two).otherwise(one),
+            "lingers": fn.when(lingers, two).otherwise(one),
+            "gone": fn.coalesce(fn.lead("left").over(order), fn.array().cast("array<string>")),
+            "eager": (fn.col("protocol_kind") == "eager") & (fn.col("kind") != "static_replacement"),
+        }
+    )
+    place = ["cluster", "group_id", "log_ts", "log_offset", "until", "nobody_from", "generation", "eager"]
+    gone = fn.array_contains("gone", fn.col("m.member_id"))
+    each = steps.select("*", fn.explode("assignment").alias("m")).withColumns(
+        {name: fn.when(gone, fn.col("following")).otherwise(fn.col(stays)) for name, stays in _UNTIL.items()}
+    )
+    topics = each.select(*place, "recreated", fn.col("m.member_id").alias("owner"), fn.explode("m.assigned").alias("a"))
     anew = fn.coalesce(fn.array_contains("recreated", fn.col("a.topic")), fn.lit(False)).alias("anew")
     return topics.select(*place, anew, "owner", fn.col("a.topic").alias("topic"), fn.explode("a.partitions").alias("partition"))
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.commits.sums import Marks, Sums, mark_counts, slots_of, summed
 from counterpoise.pipeline.direct.commits.sums_file import sums_of
-from counterpoise.pipeline.direct.groups.held import Handed, Steps, coded, handed, recoded, steps_of
+from counterpoise.pipeline.direct.groups.held import Handed, Steps, coded, departed, handed, recoded, steps_of
 
 __all__ = ["Bucket", "bucket_of", "laid_out"]
 
@@ -27,6 +27,8 @@ class Bucket:
     steps : Steps
     held_key, held_step, held_owner : int64[H]
         One row per step and partition it hands out, sorted by key, time and log offset.
+    held_until, nobody_from : int64[H]
+        When its owner no longer has it, and from when on a commit is nobody's; NEVER: until it is handed out again.
     anew : set of (int, int)
         Steps with topics that were deleted and made again since the step before that handed them out.
     """
@@ -43,6 +45,8 @@ class Bucket:
     held_key: Int64
     held_step: Int64
     held_owner: Int64
+    held_until: Int64
+    nobody_from: Int64
     anew: frozenset[tuple[int, int]] = frozenset()
 
 
@@ -74,6 +78,9 @@ def laid_out(told: pa.Table, steps: pa.Table, out: Handed, samples: Int64, width
     cell = slots_of(rows.ts, samples, width) + mark_counts(marks, group_of_sum, rows.ts, rows.offset)
     rows, _ = summed(rows, cell)
     order = np.lexsort((about.offset[out.step], about.time[out.step], key[n:]))
+    gone = departed(steps["left"].combine_chunks(), out, about.following)
+    untils = (np.where(gone, about.following[out.step], one[out.step]) for one in (about.until, about.nobody_from))
+    held_until, nobody_from = (one[order] for one in untils)
     anew = steps["recreated"].combine_chunks()
     again = [topics.get(name, -1) for name in anew.flatten().to_pylist()]
     return Bucket(
@@ -89,6 +96,8 @@ def laid_out(told: pa.Table, steps: pa.Table, out: Handed, samples: Int64, width
         held_key=key[n:][order],
         held_step=out.step[order],
         held_owner=out.member[order],
+        held_until=held_until,
+        nobody_from=nobody_from,
         anew=frozenset(zip(anew.value_parent_indices().to_pylist(), again, strict=True)),
     )
 

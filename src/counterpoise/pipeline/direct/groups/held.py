@@ -12,13 +12,14 @@ import pyarrow as pa
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.commits.sums import NEVER
 
-__all__ = ["STEP_COLUMNS", "Handed", "Steps", "coded", "handed", "recoded", "steps_of"]
+__all__ = ["STEP_COLUMNS", "Handed", "Steps", "coded", "departed", "handed", "recoded", "steps_of"]
 
 STEP_COLUMNS = (
     *("group_id", "log_partition", "log_offset", "log_ts", "kind", "protocol_kind", "generation", "assignment"),
-    "recreated",
+    *("recreated", "left", "n_withheld"),
 )
 _ENDS = ("emptied", "deleted", "migrated")
+_REPLACED = "static_replacement"
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,12 @@ class Steps:
     group : int64
         A code.
     time, offset : int64
-    until : int64
-        When what a step hands out is no longer held; NEVER: it is.
+    following : int64
+        When the group's next step came; NEVER: it never did. Who left with that step holds nothing from then on.
+    until, nobody_from : int64
+        The same for whoever stayed (see `timeline.ownership`).
     eager : bool
+        A rebalance that stops everything.
     generation : int64
         -1 = none.
     """
@@ -40,7 +44,9 @@ class Steps:
     group: Int64
     time: Int64
     offset: Int64
+    following: Int64
     until: Int64
+    nobody_from: Int64
     eager: npt.NDArray[np.bool_]
     generation: Int64
 
@@ -49,12 +55,29 @@ def steps_of(table: pa.Table, group: Int64) -> Steps:
     """Rows sorted by group, log partition and log offset, with a code of their group each."""
     n = len(table)
     time = table["log_ts"].cast(pa.int64()).to_numpy()
-    eager = np.array([kind == "eager" for kind in table["protocol_kind"].to_pylist()], np.bool_)
-    ends = np.array([kind in _ENDS for kind in table["kind"].to_pylist()], np.bool_)
+    protocol, kind = table["protocol_kind"].to_pylist(), table["kind"].to_pylist()
+    ends = np.array([one in _ENDS for one in kind], np.bool_)
+    withheld = table["n_withheld"].fill_null(0).to_numpy() > 0
     one, two = _following(group, time, n, 1), _following(group, time, n, 2)
-    ended = np.append(ends[1:], False)[:n] & (one != NEVER)
+    ended, waits = (np.append(told[1:], False)[:n] & (one != NEVER) for told in (ends, withheld))
+    waits &= np.array([told == "cooperative" for told in protocol], np.bool_)
+    lingers = waits | (np.array([told == "server" for told in protocol], np.bool_) & ~ended)
+    eager = np.array([told == "eager" and what != _REPLACED for told, what in zip(protocol, kind, strict=True)], np.bool_)
+    until, nobody_from = np.where(waits, two, one), np.where(lingers, two, one)
     generation = table["generation"].fill_null(-1).to_numpy().astype(np.int64)
-    return Steps(group, time, table["log_offset"].to_numpy(), np.where(eager | ended, one, two), eager, generation)
+    return Steps(group, time, table["log_offset"].to_numpy(), one, until, nobody_from, eager, generation)
+
+
+def departed(left: pa.ListArray, out: Handed, following: Int64) -> npt.NDArray[np.bool_]:
+    """For each row of `out` whether its member left with the group's next step; `left` is that column of all steps."""
+    code = {name: at for at, name in enumerate(out.members)}
+    gone = np.array([code.get(name, -1) for name in left.flatten().to_pylist()], np.int64)
+    before = left.value_parent_indices().to_numpy().astype(np.int64) - 1
+    known = (gone >= 0) & (before >= 0)
+    wide = len(code) + 1
+    found: npt.NDArray[np.bool_] = np.isin(out.step * wide + out.member, before[known] * wide + gone[known])
+    there: npt.NDArray[np.bool_] = following[out.step] != NEVER  # else the step after it is another group's
+    return np.logical_and(found, there)
 
 
 def _following(group: Int64, time: Int64, n: int, by: int) -> Int64:

@@ -153,8 +153,9 @@ def _spans(bucket: Bucket, said: Sums) -> Spans:
     zeros = np.zeros(handed, np.int64)
     count = np.concatenate((zeros, said.live))[order]
     till = np.concatenate((zeros - NEVER, said.live_until))[order]
-    until = np.where(held >= 0, _pick(bucket.steps.until, _pick(bucket.held_step, held)), NEVER)
-    nobody = time >= until[np.cumsum(new) - 1]
+    until = np.where(held >= 0, _pick(bucket.nobody_from, held), NEVER)
+    over = until[np.cumsum(new) - 1]
+    nobody = (time >= over) & (till > over)  # one of the very millisecond of the step stands before it in the log
     first: Int64 = np.minimum.reduceat(np.where(is_step, NEVER, time), starts)
     last: Int64 = np.maximum.reduceat(till, starts)
     commits: Int64 = np.add.reduceat(count, starts)

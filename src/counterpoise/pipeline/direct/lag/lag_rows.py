@@ -178,7 +178,7 @@ def _held(bucket: Bucket, key: Int64, time: Int64) -> tuple[Int64, Bool]:
         return np.zeros(len(key), np.int64), np.zeros(len(key), np.bool_)
     bounds = np.searchsorted(bucket.held_key, np.arange(len(bucket.key_group) + 1))
     found = last_at(bucket.steps.time[bucket.held_step], bounds[key], bounds[key + 1], time)
-    until = bucket.steps.until[bucket.held_step[found]]
+    until = bucket.held_until[found]
     return bucket.held_owner[found], (found >= 0) & ((until == NEVER) | (time < until))
 
 
