@@ -114,7 +114,7 @@ def test_a_catalog_has_the_rows_of_the_folder(spark: SparkSession, small: tuple[
 def test_commits_of_transactions_are_counted_and_what_is_not_known_of_them_is_said(audited: Audited) -> None:
     """1,187 in the recording, by the driver's notes; without them, or without the file of aborted ones, other words."""
     (note,) = [note for note in audited.result.summary["notes"] if "transactions" in note]
-    assert note.startswith("1187 commits look like those of transactions")
+    assert note.startswith("1,187 commits look like those of transactions")
     assert "aborted" not in note
     (note,) = transaction_note(3, False)
     assert "which of them were aborted is not recorded" in note

@@ -216,6 +216,7 @@ def test_options_that_do_not_go_together_are_told_before_spark_starts(shop: Path
         ([str(shop), str(shop)], "give --cluster once for each"),
         ([str(shop), str(shop), "--cluster", "a", "--cluster", "a"], "all different"),
         ([str(shop), "--salt", "x"], "--salt goes with --anonymize"),
+        ([str(shop), "--strategies", " , "], "--strategies: a name is wanted"),
         ([str(shop), "--from", "noon"], "--from noon: a time like"),
     ):
         result = CliRunner().invoke(app, ["audit", *words, "--out", str(tmp_path / "out")])

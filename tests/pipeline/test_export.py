@@ -125,6 +125,22 @@ def test_a_plan_made_elsewhere_is_exported_query_by_member(tmp_path: Path) -> No
     }
 
 
+def test_queries_without_a_partition_are_named_and_not_printed_to_be_started(audited: Path) -> None:
+    plan = json.loads(run(audited, "--group", "g", "--queries", 9).stdout)
+    idle = [name for name, share in plan["plan"].items() if not share]
+    assert len(idle) == 2
+    assert f"no partition is left for {', '.join(idle)}: do not start them (more queries than partitions)" in plan["notes"]
+    for form in ("spark", "assign"):
+        assert len(run(audited, "--group", "g", "--queries", 9, "--format", form).stdout.splitlines()) == 7
+
+
+def test_an_export_is_not_taken_for_a_plan_whose_offsets_nobody_knows(audited: Path, tmp_path: Path) -> None:
+    (tmp_path / "export.json").write_text(run(audited, "--group", "g", "--queries", 2).stdout, encoding="utf-8")
+    result = run(tmp_path / "export.json", "--format", "spark")
+    assert result.exit_code == 2
+    assert f"counterpoise export OUT_DIR --group g --queries N --previous {tmp_path / 'export.json'}" in result.stderr
+
+
 def test_a_plan_that_cannot_be_exported_gets_one_line(tmp_path: Path) -> None:
     (tmp_path / "twice.json").write_text('{"a": {"t": [0]}, "b": {"t": [0]}}', encoding="utf-8")
     (tmp_path / "none.json").write_text("[1]", encoding="utf-8")

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from counterpoise.pipeline.advice import advice, config_lines, fidelity_note, migration_note
+from counterpoise.pipeline.advice import advice, config_lines, fidelity_note, migration_note, setting_lines, wanted_strategy
 from counterpoise.pipeline.findings import RULES, findings_of
 from counterpoise.pipeline.findings.finding import Finding
 from counterpoise.pipeline.schemas import GROUP_REPORT
+from counterpoise.pipeline.wording import grouped, seconds, times
 
 AT = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 
@@ -176,10 +177,10 @@ def test_a_cost_is_a_figure(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", CASES)
 def test_numbers_are_those_in_the_words(kind: str) -> None:
-    """As they are, in per cent or in seconds."""
+    """As they are, in per cent or in seconds; from a thousand on with separators."""
     (finding,) = (one for one in findings_of(healthy(**CASES[kind])) if one.kind == kind)
-    told = set(re.findall(r"\d+%?", f"{finding.title} {finding.evidence} {finding.cost}"))
-    assert all({f"{n:g}", f"{n:.0%}", f"{n / 1000:g}"} & told for n in finding.numbers.values()), finding
+    told = set(re.findall(r"[\d,]*\d%?", f"{finding.title} {finding.evidence} {finding.cost}"))
+    assert all({f"{n:,.15g}", f"{n:.0%}", f"{n / 1000:,.15g}"} & told for n in finding.numbers.values()), finding
     assert re.search(r"\d", finding.evidence) or kind == "better_strategy", "whose evidence is the suggestion, made elsewhere"
 
 
@@ -242,7 +243,7 @@ def test_partitions_with_commits_by_nobody_are_named_and_the_rest_is_counted() -
 
 def test_the_partitions_that_are_behind_are_named() -> None:
     (found,) = findings_of(healthy(**CASES["lag_on_one_owner"]))
-    assert found.evidence == "5000 records behind in all, 4750 of them with c-1, most on orders-3 (4100)"
+    assert found.evidence == "5,000 records behind in all, 4,750 of them with c-1, most on orders-3 (4,100)"
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(60.0, ": about 52 of 60 partition-seconds"), (None, "")])
@@ -337,7 +338,7 @@ def test_of_a_group_that_was_downgraded_only_the_eager_rebalances_are_counted() 
 
 
 def test_commits_by_hand_name_partitions_only_where_their_number_is_known() -> None:
-    for known, words in ((2, "1000 commits on 2 partitions, no"), (None, "1000 commits, no")):
+    for known, words in ((2, "1,000 commits on 2 partitions, no"), (None, "1,000 commits, no")):
         (finding,) = findings_of(healthy(group_type="simple", committed_partitions=known))
         assert finding.evidence.startswith(words)
         assert finding.numbers.get("partitions") == known
@@ -423,6 +424,8 @@ def test_severity_comes_before_weight() -> None:
         return Finding("k", severity, "t", "e", "c", "a", weight, {"n": 1.0}).score
 
     assert scored("critical", 0) > scored("warning", 1e9) > scored("warning", 1) > scored("notice", 1e9) > scored("notice", 0)
+    weights = [0, 1, 899, 900, 901, 998, 999, 1e4, 1e5, 1e6, 1e7]
+    assert [scored("warning", one) for one in weights] == sorted({scored("warning", one) for one in weights})
 
 
 def test_advice_names_what_would_have_been_saved() -> None:
@@ -445,6 +448,39 @@ def test_migration_is_told_per_library() -> None:
     assert "aiokafka (eager only)" in migration_note("range", "cooperative-sticky", ["kafka-python or aiokafka"])
     assert "aiokafka" not in migration_note("sticky", "cooperative-sticky", ["kafka-python or aiokafka"])
     assert config_lines("librdkafka", ["roundrobin"]) == "partition.assignment.strategy=roundrobin"
+
+
+def test_what_no_library_of_a_group_has_is_not_told_to_it() -> None:
+    """librdkafka refuses `sticky`, aiokafka knows nothing cooperative; and of other libraries there is something to say too."""
+    note = migration_note("range", wanted_strategy({"libraries": ["aiokafka", "librdkafka"]}), ["aiokafka", "librdkafka"])
+    assert "partition.assignment.strategy=sticky" not in note
+    assert "one client library first" in note
+    note = migration_note("range", "cooperative-sticky", ["franz-go"])
+    assert "kgo.Balancers(kgo.CooperativeStickyBalancer(), kgo.RangeBalancer())" in note
+    assert migration_note("range", "cooperative-sticky", ["unknown"]).startswith("unknown client libraries: two rolling restarts")
+    for libraries in (["unknown"], ["franz-go"], ["connect"], ["aiokafka", "unknown"]):
+        for found in findings_of(healthy(**EAGER, libraries=libraries)):
+            assert found.action, found
+
+
+def test_settings_of_a_library_that_is_not_known_are_in_javas_names_and_say_so() -> None:
+    assert setting_lines(["franz-go"], {"session.timeout.ms": "1"}) == "  in Java's names:\n    session.timeout.ms=1"
+    assert setting_lines(None, {"session.timeout.ms": "1"}) == "  session.timeout.ms=1"
+
+
+def test_large_counts_are_whole_and_have_separators() -> None:
+    words = [
+        grouped(31391),
+        grouped(1_234_567.0),
+        times(1_000_000, "commits"),
+        times(1, "commits"),
+        seconds(2**31 - 1),
+        seconds(500),
+    ]
+    assert words == ["31,391", "1,234,567", "1,000,000 commits", "1 commit", "2,147,483.647 s", "0.5 s"]
+    row = healthy(group_type="simple", commits=1_234_567, committed_partitions=2)
+    (found,) = (one for one in findings_of(row) if one.kind == "simple_consumer")
+    assert found.evidence.startswith("1,234,567 commits on 2 partitions")
 
 
 @pytest.mark.parametrize("now", ["range", "roundrobin", "sticky"])

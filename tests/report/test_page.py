@@ -17,6 +17,7 @@ import pytest
 from counterpoise.errors import CaptureError, MissingExtraError
 from counterpoise.report import write_report
 from counterpoise.report.limits import Limits
+from counterpoise.report.overview import group_rows
 from tests.report import fleet
 from tests.report.page import Element, cells, drawings, read, ribbons, section
 
@@ -152,6 +153,25 @@ def test_steps_are_listed_in_words(page):
     assert cells(rows[0])[:4] == ["4", "04:06:00", "rebalance, a member left", "-app-1"]
     assert cells(rows[0])[9] == "1 generation before it failed"
     assert cells(rows[2])[9] == "history before it unknown"
+
+
+def test_over_several_days_every_time_has_its_day(tmp_path: Path) -> None:
+    out = fleet.small(tmp_path)
+    summary = json.loads((out / "summary.json").read_text())
+    summary["to"] = "2026-11-23T04:10:00.000Z"
+    (out / "summary.json").write_text(json.dumps(summary))
+    page = read(write_report(out))
+    rows = section(page, "eager").all("details", class_="steps")[0].all("tr")[1:]
+    assert cells(rows[0])[1] == "2026-11-21 04:06:00"
+    times = [e.text() for e in page.all("span", class_="when")]
+    assert times
+    assert all("2026-11-21 04:" in one for one in times if "UTC" in one)
+    assert "2026-11-21 04:01:00 to 2026-11-21" in (out / "report.html").read_text()
+
+
+def test_of_a_group_that_only_commits_nobody_says_that_its_history_is_not_whole() -> None:
+    rows = [fleet.report_row("a", complete=None), fleet.report_row("b", complete=False), fleet.report_row("c")]
+    assert [row.complete for row in group_rows(rows, [], {}, set())] == [True, False, True]
 
 
 def drawn(path: Path, topic: str) -> list[tuple[float, float, str]]:

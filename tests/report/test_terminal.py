@@ -37,7 +37,10 @@ def test_the_fleet_is_summed_up_first():
 
 
 def test_an_empty_recording_is_not_called_quiet():
-    for part, told in (("records", "Nothing was recorded"), ("groups", "there is no group in these records")):
+    for part, told in (
+        ("records", "Nothing was recorded"),
+        ("groups", "these records hold no group, or none that was asked for"),
+    ):
         summary = fleet.summary({"findings": []})
         summary[part]["total"] = 0
         shown = io.StringIO()

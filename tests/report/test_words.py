@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoise.report.colours import HUES, PATTERNS, identities, looks
-from counterpoise.report.words import count, duration, instant, number, paragraphs, percent, slug, visible
+from counterpoise.report.words import DAY, clock, count, duration, instant, long, number, paragraphs, percent, slug, visible
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,9 @@ def test_a_look_is_fixed_by_first_appearance_and_letters_never_repeat():
 def test_members_are_called_by_client_id_unless_two_share_it_at_once():
     steps = [[("m1", "app"), ("m2", "rdkafka"), ("m3", "rdkafka")], [("m4", "app"), ("m5", "")]]
     assert identities(steps) == {"m1": "app", "m2": "m2", "m3": "m3", "m4": "app", "m5": "m5"}
+
+
+def test_a_time_of_day_has_its_day_where_it_may_come_twice() -> None:
+    moment = 1_795_233_897_000_000
+    assert (clock(moment), clock(moment, day=True)) == ("04:04:57", "2026-11-21 04:04:57")
+    assert [long((moment, moment + span)) for span in (0, DAY - 1, DAY)] == [False, False, True]

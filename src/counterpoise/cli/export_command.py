@@ -80,7 +80,7 @@ def command(
     elif form == "assign":
         click.echo("\n".join(_calls(plan)))
     else:
-        for query in plan["queries"]:
+        for query in filter(_has_something, plan["queries"]):
             click.echo(json.dumps({name: query[name] for name in ("query", "assign", "startingOffsets")}))
     click.echo(
         f"{plan['no_restart']} of {len(plan['queries'])} queries need no restart; kept {plan['kept']}, moved {plan['moved']}",
@@ -92,10 +92,15 @@ def command(
         click.echo(f"{number}. {step}", err=True)
 
 
+def _has_something(query: dict[str, Any]) -> bool:
+    """Whether there is a partition for it: Spark and clients refuse to start with none."""
+    return bool(query["assign"] != "{}")
+
+
 def _calls(plan: dict[str, Any]) -> list[str]:
     """One call per query, as confluent-kafka takes it; kafka-python and aiokafka have the same pairs, without offsets."""
     lines = []
-    for query in plan["queries"]:
+    for query in filter(_has_something, plan["queries"]):
         offsets = json.loads(query["startingOffsets"])
         parts = [f"TopicPartition({t!r}, {p}, {o})" for t, held in offsets.items() for p, o in held.items()]
         lines.append(f"consumer.assign([{', '.join(parts)}])  # {query['query']}")

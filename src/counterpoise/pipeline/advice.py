@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from counterpoise.pipeline.broker_advice import broker_lines, by_broker, lag_by_broker, rounds_against
-from counterpoise.pipeline.records.libraries import AIOKAFKA, JAVA, KAFKA_PYTHON, LIBRDKAFKA, PYTHON, STREAMS
+from counterpoise.pipeline.records.libraries import AIOKAFKA, FRANZ_GO, JAVA, KAFKA_PYTHON, LIBRDKAFKA, PYTHON, STREAMS, UNKNOWN
+from counterpoise.pipeline.wording import grouped
 
 __all__ = [
     "advice",
@@ -42,6 +43,14 @@ _OURS = {
     COOPERATIVE: "CooperativeStickyAssignor",
 }
 _EAGER_ONLY = "aiokafka (eager only): two rolling restarts, first with\n  {}\nthen with {} alone"
+_NOT_BOTH = "it has no {}, and aiokafka nothing cooperative: bring all members to one client library first"
+_GO_NAMES = {
+    "range": "RangeBalancer",
+    "roundrobin": "RoundRobinBalancer",
+    STICKY: "StickyBalancer",
+    COOPERATIVE: "CooperativeStickyBalancer",
+}
+_WITH_SETTINGS = frozenset({JAVA, LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA, PYTHON})
 _WORTH = 2
 """A change must save at least so many stops, or so much spread, to be suggested."""
 
@@ -64,7 +73,7 @@ def advice(row: Row) -> dict[str, Any]:
     gains = _gains(observed, found, rounds_against(row))
     if not gains:
         return {}
-    reason = f"{wanted} over the same {found['generations']} rebalances: " + ", ".join(gains)
+    reason = f"{wanted} over the same {grouped(found['generations'])} rebalances: " + ", ".join(gains)
     note = change_lines(row)
     return {"suggested_strategy": wanted, "suggestion": reason, "migration_note": note}
 
@@ -79,11 +88,13 @@ def _gains(observed: Row, found: Row, rounds: int) -> list[str]:
     """What is better, in words; `rounds` says how many times longer a stop takes than one that was observed."""
     gains = []
     if observed["revoked"] - rounds * found["revoked"] >= _WORTH:
-        gains.append(f"{found['revoked']} partitions stopped instead of {observed['revoked']}")
+        gains.append(f"{grouped(found['revoked'])} partitions stopped instead of {grouped(observed['revoked'])}")
     if observed["spread_peak"] - found["spread_peak"] >= _WORTH:
-        gains.append(f"members at most {found['spread_peak']} partitions apart instead of {observed['spread_peak']}")
+        gains.append(
+            f"members at most {grouped(found['spread_peak'])} partitions apart instead of {grouped(observed['spread_peak'])}"
+        )
     if gains and observed["moved"] > found["moved"]:
-        gains.append(f"{found['moved']} moves instead of {observed['moved']}")
+        gains.append(f"{grouped(found['moved'])} moves instead of {grouped(observed['moved'])}")
     return gains
 
 
@@ -128,7 +139,8 @@ def migration_note(now: str, wanted: str, libraries: Sequence[str]) -> str:
         notes.append(f"Java: two rolling restarts, first with\n  {both}\nthen with\n  {one}")
     if LIBRDKAFKA in libraries:
         how = "eager and cooperative cannot be mixed: stop all members, then start them" if cooperative else "one rolling restart"
-        notes.append(f"librdkafka: {how} with\n  {config_lines(LIBRDKAFKA, [wanted])}")
+        lines = f"{how} with\n  {config_lines(LIBRDKAFKA, [wanted])}"
+        notes.append(f"librdkafka: {_NOT_BOTH.format(wanted) if wanted == STICKY else lines}")
     if {KAFKA_PYTHON, PYTHON} & set(libraries):
         both = _ours(wanted, now) if cooperative else f"  {config_lines(KAFKA_PYTHON, [wanted, now])}"
         notes.append(
@@ -140,6 +152,13 @@ def migration_note(now: str, wanted: str, libraries: Sequence[str]) -> str:
         notes.append(f"or, should they be {_EAGER_ONLY.format(config_lines(AIOKAFKA, [STICKY, now]), STICKY)}")
     if STREAMS in libraries:
         notes.append("Kafka Streams brings its own assignor: leave it")
+    if FRANZ_GO in libraries:
+        both, one = (", ".join(f"kgo.{_GO_NAMES.get(name, name)}()" for name in names) for names in ([wanted, now], [wanted]))
+        notes.append(f"franz-go: two rolling restarts, first with\n  kgo.Balancers({both})\nthen with\n  kgo.Balancers({one})")
+    others = sorted(set(libraries) - {JAVA, LIBRDKAFKA, KAFKA_PYTHON, PYTHON, AIOKAFKA, STREAMS, FRANZ_GO})
+    if others:
+        who = ", ".join("unknown client libraries" if one == UNKNOWN else one for one in others)
+        notes.append(f"{who}: two rolling restarts, first with {wanted} and {now}, then with {wanted} alone")
     return "\n".join(notes)
 
 
@@ -166,7 +185,7 @@ def config_lines(library: str, names: Sequence[str]) -> str:
 def setting_lines(libraries: Sequence[str] | None, settings: Mapping[str, str]) -> str:
     """Settings (Java's names) as each client library in use writes them, a line each; those that a library lacks are left out."""
     blocks = []
-    for library in sorted(set(libraries or ()) & {JAVA, LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA, PYTHON}) or [JAVA]:
+    for library in sorted(set(libraries or ()) & _WITH_SETTINGS) or [JAVA]:
         known = {name: value for name, value in settings.items() if (library, name) != (LIBRDKAFKA, "max.poll.records")}
         if library in (JAVA, LIBRDKAFKA):
             lines = [f"{name}={value}" for name, value in known.items()]
@@ -176,9 +195,11 @@ def setting_lines(libraries: Sequence[str] | None, settings: Mapping[str, str]) 
                 for name, value in known.items()
             ]
         blocks.append((library, lines))
+    if libraries and not set(libraries) & _WITH_SETTINGS:
+        blocks = [("in Java's names", blocks[0][1]), ("", [])]
     if len(blocks) == 1:
         return "\n".join(f"  {line}" for line in blocks[0][1])
-    return "\n".join("\n".join([f"  {library}:", *(f"    {line}" for line in lines)]) for library, lines in blocks)
+    return "\n".join("\n".join([f"  {library}:", *(f"    {line}" for line in lines)]) for library, lines in blocks if lines)
 
 
 def fidelity_note(judged: int, matched: int, ties: int, worse: int, libraries: Sequence[str]) -> str | None:
@@ -189,12 +210,14 @@ def fidelity_note(judged: int, matched: int, ties: int, worse: int, libraries: S
     if not judged or matched == judged:
         return None
     other = judged - matched - ties - worse
-    parts = [f"{matched} of {judged} generations reproduced"]
+    parts = [f"{grouped(matched)} of {grouped(judged)} generations reproduced"]
     if ties:
-        parts.append(f"{ties} differ by ties only (equal loads, equally many moves)")
+        parts.append(f"{grouped(ties)} differ by ties only (equal loads, equally many moves)")
     if worse:
         who = ", ".join(libraries) or "an unknown library"
-        parts.append(f"in {worse} the leader ({who}) was less balanced or moved more than the strategy needs")
+        parts.append(f"in {grouped(worse)} the leader ({who}) was less balanced or moved more than the strategy needs")
     if other > 0:
-        parts.append(f"{other} differ otherwise: the leader moved fewer partitions or was more even than our plan of that name")
+        parts.append(
+            f"{grouped(other)} differ otherwise: the leader moved fewer partitions or was more even than our plan of that name"
+        )
     return "; ".join(parts)

@@ -133,6 +133,7 @@ def export_written(
     -----
     A plan knows no offsets: partitions that `reached` does not hold start at their first record, and a note says how many.
     """
+    _no_export(path)
     try:
         found = read_plan(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SnapshotError) as error:
@@ -154,11 +155,25 @@ def export_written(
     return _export(about, shares, start, before, notes)
 
 
+def _no_export(path: Path) -> None:
+    """An export is no plan: exported again as one it would forget where its queries begin."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return
+    if isinstance(value, dict) and {"queries", "procedure"} <= value.keys():
+        again = f"counterpoise export OUT_DIR --group {value.get('group') or '<group>'} --queries N --previous {path}"
+        raise OptionError(f"{path}: an export, not a plan; export again: {again}")
+
+
 def _export(about: Row, shares: Shares, start: dict[str, dict[int, int]], before: Shares, notes: list[str]) -> dict[str, Any]:
     listed = [_query(name, share, start, before.get(name)) for name, share in shares.items()]
     stopped = sorted(set(before) - set(shares))
     if stopped:
         notes.append(f"no longer needed: {', '.join(stopped)}")
+    idle = [name for name, share in shares.items() if not share]
+    if idle:
+        notes.append(f"no partition is left for {', '.join(idle)}: do not start them (more queries than partitions)")
     had = {(t, p): name for name, held in before.items() for t, of in held.items() for p in of}
     stays = [had[t, p] == name for name, held in shares.items() for t, of in held.items() for p in of if (t, p) in had]
     return {

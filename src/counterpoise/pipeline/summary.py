@@ -163,7 +163,7 @@ def samples_note(disagreeing: Mapping[str, int]) -> list[str]:
     """By cluster, of how many logs and instants there are samples that differ, in words: a sentence for each that has any."""
     named = [(f"{name}: " if len(disagreeing) > 1 else "", n) for name, n in disagreeing.items() if n]
     return [
-        f"{start}{ENDS_FILE}: {n} samples are there more than once and differ; the largest log end counts" for start, n in named
+        f"{start}{ENDS_FILE}: {n:,} samples are there more than once and differ; the largest log end counts" for start, n in named
     ]
 
 
@@ -173,9 +173,9 @@ def lag_note(with_lag: Sequence[int]) -> list[str]:
     if not all_:
         return []
     without = all_ - sampled
-    parts = [f"left out of {without} of {all_} generations: no log end was sampled before them"] if without else []
+    parts = [f"left out of {without:,} of {all_:,} generations: no log end was sampled before them"] if without else []
     if unknown:
-        parts.append(f"given 0 for {unknown} of {partitions} lags (partition x generation): nothing was committed")
+        parts.append(f"given 0 for {unknown:,} of {partitions:,} lags (partition x generation): nothing was committed")
     return [f"replays of lag and lag-sticky: {'; '.join(parts)}"] if parts else []
 
 
@@ -198,7 +198,7 @@ def transaction_note(commits: int, known: bool) -> list[str]:
     """
     if not commits:
         return []
-    words = f"{commits} commits look like those of transactions: they count from their record, some moments before their marker"
+    words = f"{commits:,} commits look like those of transactions: they count from their record, some moments before their marker"
     ended = (
         ""
         if known

@@ -155,7 +155,7 @@ def group_rows(
                 phrase(group["group_type"]),
                 visible(running(group) or UNKNOWN),
                 phrase(group["state"]),
-                bool(group["complete"]),
+                group["complete"] is not False,  # of a group that only commits nothing is known
                 _cells(group),
                 next((s for s in SEVERITIES if s in severities), ""),
                 len(severities),

@@ -13,14 +13,13 @@ from counterpoise.report.load import LagSeries
 from counterpoise.report.ribbons import Axis, Interval, pick, runs, ticks
 from counterpoise.report.shapes import LEFT, RIGHT, Band, Label, Mark, Picture, Segment, Strip
 from counterpoise.report.steps import step_words
-from counterpoise.report.words import clock, duration, instant, number, plural, visible
+from counterpoise.report.words import DAY, clock, duration, instant, long, number, plural, visible
 
 __all__ = ["draw", "draw_lag"]
 
 _HEAD, _MARKS, _TOPIC, _LAG = 20, 24, 19, 58
 _STRIPS = 4
 _LETTER_WIDTH = 15
-_DAY = 86_400_000_000
 _SHAPES = {
     "join": "up",
     "leave": "down",
@@ -40,6 +39,10 @@ class _Scene:
     looks: list[Look]
     axis: Axis
     share: bool
+
+    def clock(self, moment: int) -> str:
+        """The time, with its day where the drawing is about more than one."""
+        return clock(moment, day=long((self.axis.start, self.axis.stop)))
 
 
 def draw(
@@ -129,7 +132,7 @@ def _pieces(scene: _Scene, span: Interval, y: float, height: float) -> list[Segm
     topic, partition = scene.history.partitions[span.partition]
     steps = scene.history.steps
     first, last = steps[span.first]["generation"], steps[span.last]["generation"]
-    while_ = f"{clock(span.start)} to {clock(span.stop)} ({duration((span.stop - span.start) / 1000)})"
+    while_ = f"{scene.clock(span.start)} to {scene.clock(span.stop)} ({duration((span.stop - span.start) / 1000)})"
     turns = f"generation {first}" if first == last else f"generations {first} to {last}"
     who = ", ".join(scene.names[code] for code in span.members)
     verb = "" if len(span.members) == 1 else ("shared by " if scene.share else "CONTESTED by ")
@@ -154,7 +157,7 @@ def _pieces(scene: _Scene, span: Interval, y: float, height: float) -> list[Segm
 def _axis(axis: Axis) -> list[Label]:
     """Ticks with the time of day, or the day too; a label that would not fit at the right end stays away."""
     marks = ticks(axis)
-    days = axis.stop - axis.start > 2 * _DAY
+    days = axis.stop - axis.start > 2 * DAY
     whole = all(at % 60_000_000 == 0 for _, at in marks)
     texts = [instant(at)[5:16] if days else clock(at)[: 5 if whole else 8] for _, at in marks]
     return [Label(x, 12, text if x + 3 * len(text) <= RIGHT + 6 else "") for (x, _), text in zip(marks, texts, strict=True)]
@@ -167,7 +170,8 @@ def _mark(scene: _Scene, step: Row) -> Mark:
         shape = "small"
     else:
         shape = _SHAPES.get(step["cause"] or "", "dot")
-    return Mark(scene.axis.x(step["log_ts"]), 39 if shape == "small" else 29, shape, step_words(scene.history, scene.names, step))
+    words = step_words(scene.history, scene.names, step, day=long((scene.axis.start, scene.axis.stop)))
+    return Mark(scene.axis.x(step["log_ts"]), 39 if shape == "small" else 29, shape, words)
 
 
 def _waits(scene: _Scene) -> list[Band]:
@@ -179,7 +183,11 @@ def _waits(scene: _Scene) -> list[Band]:
             left, right = scene.axis.x(step["log_ts"] - wait * 1000), scene.axis.x(step["log_ts"])
             if right - left >= 1.5:
                 bands.append(
-                    Band(left, round(right - left, 1), f"{duration(wait)} without an assignment, until {clock(step['log_ts'])}")
+                    Band(
+                        left,
+                        round(right - left, 1),
+                        f"{duration(wait)} without an assignment, until {scene.clock(step['log_ts'])}",
+                    )
                 )
     return bands
 
@@ -189,7 +197,9 @@ def _unknown(scene: _Scene) -> Band | None:
     left, right = scene.axis.x(scene.axis.start), scene.axis.x(first["log_ts"])
     if first["complete"] or scene.history.skipped or right - left < 1:
         return None
-    return Band(left, round(right - left, 1), f"not known: the log no longer holds what was before {clock(first['log_ts'])}")
+    return Band(
+        left, round(right - left, 1), f"not known: the log no longer holds what was before {scene.clock(first['log_ts'])}"
+    )
 
 
 def _lag(lag: LagSeries | None, axis: Axis, top: float) -> tuple[str, str]:
@@ -211,7 +221,8 @@ def _lag(lag: LagSeries | None, axis: Axis, top: float) -> tuple[str, str]:
     points = [f"{x:g} {round(base - (_LAG - 16) * value / peak, 1):g}" for x, value in best.items()]
     first, last = next(iter(best)), next(reversed(best))
     area = f"M{first:g} {base:g}L{'L'.join(points)}L{last:g} {base:g}Z"
-    return area, f"records behind: peak {number(peak)}, last known {number(int(total[-1]))} at {clock(int(at[-1]))}"
+    known = clock(int(at[-1]), day=long((axis.start, axis.stop)))
+    return area, f"records behind: peak {number(peak)}, last known {number(int(total[-1]))} at {known}"
 
 
 def _notes(history: GroupHistory, left_out: int) -> list[str]:

@@ -27,7 +27,7 @@ from counterpoise.report.overview import (
     strategy_rows,
 )
 from counterpoise.report.ribbons import Ints
-from counterpoise.report.words import clock, count, paragraphs, phrase, plural, slug, visible
+from counterpoise.report.words import clock, count, long, paragraphs, phrase, plural, slug, visible
 
 __all__ = ["write_report"]
 
@@ -117,7 +117,7 @@ def _page(audit: Audit, limits: Limits) -> dict[str, Any]:
         "figures": figures(summary, findings),
         "charts": _charts(summary),
         "strategies": strategy_rows(summary["strategies"], None, None, None),
-        "findings": [_finding(row, detailed) for row in findings[: limits.findings]],
+        "findings": [_finding(row, detailed, period) for row in findings[: limits.findings]],
         "open_findings": limits.open_findings,
         "open_groups": limits.open_groups,
         "findings_left_out": max(int(summary["findings"]["total"]) - limits.findings, 0),
@@ -140,7 +140,7 @@ def _charts(summary: Row) -> list[tuple[str, Any]]:
     return [(title, made) for title, made in charts if made]
 
 
-def _finding(row: Row, detailed: set[str]) -> Row:
+def _finding(row: Row, detailed: set[str], period: tuple[int, int]) -> Row:
     """A finding as the page shows it."""
     group = str(row["group_id"])
     when = [f"generation {row['generation']}"] if row["generation"] is not None else []
@@ -154,7 +154,7 @@ def _finding(row: Row, detailed: set[str]) -> Row:
         "evidence": visible_lines(row["evidence"]),
         "cost": visible_lines(row["cost"]),
         "action": paragraphs(visible_lines(row["action"])),
-        "when": ", ".join([*when, f"{clock(row['at'])} UTC"] if row["at"] is not None else when),
+        "when": ", ".join([*when, f"{clock(row['at'], day=long(period))} UTC"] if row["at"] is not None else when),
     }
 
 
@@ -170,7 +170,7 @@ def _sections(
     names = {str(group["group_id"]) for group in groups}
     by_group: dict[str, list[Row]] = {}
     for row in findings[: limits.findings]:
-        by_group.setdefault(str(row["group_id"]), []).append(_finding(row, names))
+        by_group.setdefault(str(row["group_id"]), []).append(_finding(row, names, period))
     left = limits.page_segments
     for start in range(0, len(groups), _GROUPS_AT_ONCE):
         part = groups[start : start + _GROUPS_AT_ONCE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from counterpoise.report.history import GroupHistory, Row
-from counterpoise.report.words import clock, count, duration, phrase, plural, visible
+from counterpoise.report.words import UNKNOWN, clock, count, duration, phrase, plural, visible
 
 __all__ = ["Step", "called", "step_words", "steps_in_words"]
 
@@ -26,9 +26,9 @@ class Step:
     remark: str
 
 
-def step_words(history: GroupHistory, names: list[str], step: Row) -> str:
-    """One step in one sentence."""
-    parts = [f"{clock(step['log_ts'])} generation {count(step['generation'])}: {phrase(step['kind'])}{_because(step)}"]
+def step_words(history: GroupHistory, names: list[str], step: Row, *, day: bool = False) -> str:
+    """One step in one sentence; `day`: with its day."""
+    parts = [f"{clock(step['log_ts'], day=day)} generation {_number(step['generation'])}: {phrase(step['kind'])}{_because(step)}"]
     parts += [f"{verb}: {called(history, names, step[verb])}" for verb in ("joined", "left") if step[verb]]
     parts.append(f"{plural(step['n_members'] or 0, 'member')}, {plural(step['n_partitions'] or 0, 'partition')}")
     if step["n_moved"] is not None:
@@ -45,18 +45,18 @@ def called(history: GroupHistory, names: list[str], ids: list[str] | None, sign:
     name_of = {member: names[code] for code, (member, _) in enumerate(history.members)}
     listed = ids or []
     words = [f"{sign}{name_of.get(member, visible(member))}" for member in listed[:most]]
-    return ", ".join([*words, f"{len(listed) - most} more"] if len(listed) > most else words)
+    return ", ".join([*words, f"{count(len(listed) - most)} more"] if len(listed) > most else words)
 
 
-def steps_in_words(history: GroupHistory, names: list[str]) -> list[Step]:
+def steps_in_words(history: GroupHistory, names: list[str], *, day: bool = False) -> list[Step]:
     """The steps of a group's life, the newest first."""
     made = []
     for step in reversed(history.steps):
         who = [called(history, names, step["joined"], "+", 8), called(history, names, step["left"], "-", 8)]
         made.append(
             Step(
-                count(step["generation"]),
-                clock(step["log_ts"]),
+                _number(step["generation"]),
+                clock(step["log_ts"], day=day),
                 f"{phrase(step['kind'])}{_because(step)}",
                 ", ".join(filter(None, who)),
                 count(step["n_members"]),
@@ -68,6 +68,11 @@ def steps_in_words(history: GroupHistory, names: list[str]) -> list[Step]:
             )
         )
     return made
+
+
+def _number(generation: int | None) -> str:
+    """As it stands in logs: without separators."""
+    return UNKNOWN if generation is None else str(generation)
 
 
 def _because(step: Row) -> str:

@@ -61,7 +61,7 @@ def _nothing(summary: dict[str, Any]) -> Text:
     if not summary["records"]["total"]:
         return _plain("Nothing was recorded: there are no records, so nothing is known about any group.", "yellow")
     if not summary["groups"]["total"]:
-        return _plain("Nothing found: there is no group in these records.", "yellow")
+        return _plain("Nothing found: these records hold no group, or none that was asked for (--group, --topic).", "yellow")
     return _plain("Nothing found: the groups are balanced, sticky and quiet.", "green")
 
 

@@ -8,11 +8,13 @@ import unicodedata
 from datetime import UTC, datetime, timedelta
 
 __all__ = [
+    "DAY",
     "UNKNOWN",
     "clock",
     "count",
     "duration",
     "instant",
+    "long",
     "number",
     "paragraphs",
     "percent",
@@ -25,6 +27,8 @@ __all__ = [
 UNKNOWN = "\u2013"
 """Stands where a figure is not known."""
 
+DAY = 86_400_000_000
+"""Microseconds."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SETTING = re.compile(r"^\s*(?:[A-Za-z][\w.\-]*\s*=\s*\S.*|#.*|(?:kafka-[\w.\-]+|counterpoise)\s.*)$")
 _PHRASES = {
@@ -114,9 +118,16 @@ def instant(microseconds: int | None, missing: str = UNKNOWN) -> str:
     return missing if microseconds is None else f"{_at(microseconds):%Y-%m-%d %H:%M:%S}"
 
 
-def clock(microseconds: int | None, missing: str = UNKNOWN) -> str:
-    """Microseconds since 1970 as the time of day, UTC."""
+def clock(microseconds: int | None, missing: str = UNKNOWN, *, day: bool = False) -> str:
+    """Microseconds since 1970 as the time of day, UTC; with the `day` where a page is about more than one."""
+    if day:
+        return instant(microseconds, missing)
     return missing if microseconds is None else f"{_at(microseconds):%H:%M:%S}"
+
+
+def long(period: tuple[int, int]) -> bool:
+    """Whether a time of day may come twice between two instants, in microseconds."""
+    return period[1] - period[0] >= DAY
 
 
 def _at(microseconds: int) -> datetime:

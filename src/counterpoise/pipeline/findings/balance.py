@@ -7,9 +7,10 @@ from typing import Any
 
 from counterpoise.pipeline.advice import COOPERATIVE, change_lines, lag_lines
 from counterpoise.pipeline.broker_advice import assigned_by, by_broker, rounds_against
-from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row, times
+from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.findings.rebalancing import eager_stops
 from counterpoise.pipeline.folds.replay_fold import OBSERVED
+from counterpoise.pipeline.wording import grouped, times
 
 __all__ = ["better_strategy", "idle_members", "lag_on_one_owner", "needless_moves", "topic_skew", "unbalanced"]
 
@@ -32,8 +33,8 @@ def idle_members(row: Row) -> Finding | None:
     return Finding(
         "idle_members",
         WARNING,
-        f"{times(idle, 'members')} of {members} own no partition",
-        f"{members} members share {times(partitions, 'partitions')} of {', '.join(row['topics'])}; idle: {names}",
+        f"{times(idle, 'members')} of {grouped(members)} own no partition",
+        f"{grouped(members)} members share {times(partitions, 'partitions')} of {', '.join(row['topics'])}; idle: {names}",
         f"{times(idle, 'members')} run for nothing and take part in every rebalance",
         way,
         10.0 * idle,
@@ -53,11 +54,11 @@ def unbalanced(row: Row) -> Finding | None:
     return Finding(
         "unbalanced",
         WARNING,
-        f"loads are {spread} partitions apart",
-        f"{assigned_by(row)}: the busiest member ({', '.join((row['busiest_clients'] or ())[:5])}) owns {spread} partitions "
-        f"more than the idlest ({topic} within {skewed[0]['topic'] if skewed else 'one topic'}); over the same history another "
-        f"strategy never had them more than {best} apart",
-        f"the busiest member decides how fast the group is: it has {spread} partitions more to work on",
+        f"loads are {grouped(spread)} partitions apart",
+        f"{assigned_by(row)}: the busiest member ({', '.join((row['busiest_clients'] or ())[:5])}) owns {grouped(spread)} "
+        f"partitions more than the idlest ({grouped(topic)} within {skewed[0]['topic'] if skewed else 'one topic'}); over the "
+        f"same history another strategy never had them more than {grouped(best)} apart",
+        f"the busiest member decides how fast the group is: it has {grouped(spread)} partitions more to work on",
         change_lines(row),
         5.0 * spread,
         {"spread": spread, "reachable": best, "topic_spread": topic},
@@ -81,10 +82,11 @@ def topic_skew(row: Row) -> Finding | None:
     return Finding(
         "topic_skew",
         NOTICE,
-        f"members are {topic} partitions of {worst['topic']} apart",
+        f"members are {grouped(topic)} partitions of {worst['topic']} apart",
         f"{assigned_by(row)}: loads are {times(spread, 'partitions')} apart in all, but {_uneven(skewed, n)}; over the same "
-        f"history {wanted} never had any topic more than {reachable} apart",
-        f"when {worst['topic']} is the busy one, its busiest member has {topic} partitions more to work on while others wait",
+        f"history {wanted} never had any topic more than {grouped(reachable)} apart",
+        f"when {worst['topic']} is the busy one, its busiest member has {grouped(topic)} partitions more to work on "
+        "while others wait",
         change_lines(row, wanted if by_broker(row) or wanted != row["protocol"] else None),
         2.0 * topic,
         {"topic_spread": topic, "most": worst["most"], "fewest": worst["fewest"], "topics": n}
@@ -97,8 +99,8 @@ def topic_skew(row: Row) -> Finding | None:
 def _uneven(skewed: Sequence[Row], topics: int) -> str:
     """Who has most and who has fewest partitions of the worst topics, and how many such topics there are besides."""
     listed = [
-        f"of {one['topic']} {one['most_client'] or 'a member'} owns {one['most']} and {one['fewest_client'] or 'another'} "
-        f"{one['fewest']}"
+        f"of {one['topic']} {one['most_client'] or 'a member'} owns {grouped(one['most'])} and "
+        f"{one['fewest_client'] or 'another'} {grouped(one['fewest'])}"
         for one in skewed
     ]
     more = topics - len(listed)
@@ -113,10 +115,11 @@ def needless_moves(row: Row) -> Finding | None:
     return Finding(
         "needless_moves",
         WARNING if needless >= 10 else NOTICE,
-        f"{needless} of {moved} moves were needless",
-        f"{assigned_by(row)}: over {times(_generations(row), 'generations')} {moved} partitions moved between living "
-        f"members; plans just as balanced needed {moved - needless}; most in generation {row['needless_generation']}",
-        f"{needless} times a partition's state, cache or connection was given up for nothing",
+        f"{grouped(needless)} of {grouped(moved)} moves were needless",
+        f"{assigned_by(row)}: over {times(_generations(row), 'generations')} {grouped(moved)} partitions moved between "
+        f"living members; plans just as balanced needed {grouped(moved - needless)}; most in "
+        f"generation {row['needless_generation']}",
+        f"{grouped(needless)} times a partition's state, cache or connection was given up for nothing",
         row["migration_note"] or change_lines(row),
         float(needless),
         {"needless": needless, "moved": moved},
@@ -137,7 +140,7 @@ def better_strategy(row: Row) -> Finding | None:
         row["suggestion"],
         f"{times(saved, 'partitions')} stopped that need not have{_seconds_saved(row)}"
         if saved
-        else f"loads were up to {row['spread_peak']} partitions apart",
+        else f"loads were up to {grouped(row['spread_peak'] or 0)} partitions apart",
         row["migration_note"] or change_lines(row),
         float(saved),
         {"saved_stops": saved} if saved else {"spread": row["spread_peak"] or 0},
@@ -154,9 +157,10 @@ def lag_on_one_owner(row: Row) -> Finding | None:
     return Finding(
         "lag_on_one_owner",
         CRITICAL if share > 0.9 and lag >= 100_000 else WARNING,
-        f"{share:.0%} of the lag is with one of {members} members",
-        f"{lag} records behind in all, {round(lag * share)} of them with {row['lag_owner']}, most on {_behind(row)}",
-        f"{round(lag * share)} records wait for one member while the others are nearly done",
+        f"{share:.0%} of the lag is with one of {grouped(members)} members",
+        f"{grouped(lag)} records behind in all, {grouped(round(lag * share))} of them with {row['lag_owner']}, "
+        f"most on {_behind(row)}",
+        f"{grouped(round(lag * share))} records wait for one member while the others are nearly done",
         "look at that member first (its host, a stuck partition, a hot key); if its partitions are the busy ones, use a strategy "
         f"that deals by lag (lag-sticky)\n{lag_lines(row)}",
         10 * share,
@@ -168,7 +172,7 @@ def lag_on_one_owner(row: Row) -> Finding | None:
 
 def _behind(row: Row) -> str:
     """The partitions that have most of one owner's lag."""
-    return ", ".join(f"{one['topic']}-{one['partition']} ({one['lag']})" for one in row["lag_partitions"] or ())
+    return ", ".join(f"{one['topic']}-{one['partition']} ({grouped(one['lag'])})" for one in row["lag_partitions"] or ())
 
 
 def _whole_runs(row: Row) -> list[Mapping[str, Any]]:
@@ -194,7 +198,7 @@ def _seconds_saved(row: Row) -> str:
     known = [None if run is None else run["stopped_seconds"] for run in _compared(row)]
     if known[0] is None or known[1] is None:
         return ""
-    return f": about {max(0.0, known[0] - known[1]):.0f} of {known[0]:.0f} partition-seconds"
+    return f": about {max(0.0, known[0] - known[1]):,.0f} of {known[0]:,.0f} partition-seconds"
 
 
 def _saved(row: Row) -> int:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-__all__ = ["CRITICAL", "NOTICE", "WARNING", "Finding", "Row", "times", "when"]
+__all__ = ["CRITICAL", "NOTICE", "WARNING", "Finding", "Row"]
 
 CRITICAL, WARNING, NOTICE = "critical", "warning", "notice"
 _WEIGHT = {CRITICAL: 1e6, WARNING: 1e3, NOTICE: 1.0}
+
+_AS_IT_IS, _MOST = 900.0, 998.0
 
 Row = Mapping[str, Any]
 
@@ -53,15 +55,10 @@ class Finding:
 
     @property
     def score(self) -> float:
-        """Rank order over all severities: severity first, then weight (below 999)."""
-        return _WEIGHT[self.severity] * (1 + min(self.weight, 998.0))
+        """Rank order over all severities: severity first, then weight, which never reaches the next severity."""
+        return _WEIGHT[self.severity] * (1 + _bounded(self.weight))
 
 
-def times(n: int | float, what: str) -> str:
-    """`3 rebalances`, `1 rebalance`."""
-    return f"{n:g} {what}" if n != 1 else f"1 {what.removesuffix('s')}"
-
-
-def when(moment: datetime) -> str:
-    """`2026-01-31 12:30:00 UTC`, whatever zone the row came in: recordings last for days, and are read elsewhere."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+def _bounded(weight: float) -> float:
+    """A weight below 999, in the order of weights: as it is up to 900, and nearer and nearer to 998 beyond."""
+    return weight if weight <= _AS_IT_IS else _AS_IT_IS + (_MOST - _AS_IT_IS) * (1 - _AS_IT_IS / weight)

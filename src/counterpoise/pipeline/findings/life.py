@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from shlex import quote
 
-from counterpoise.pipeline.findings.finding import NOTICE, WARNING, Finding, Row, times, when
+from counterpoise.pipeline.findings.finding import NOTICE, WARNING, Finding, Row
+from counterpoise.pipeline.wording import grouped, times, when
 
 __all__ = ["commits_by_nobody", "dead_group", "incomplete_history", "low_fidelity", "simple_consumer"]
 
@@ -18,8 +19,11 @@ def dead_group(row: Row) -> Finding | None:
         "dead_group",
         WARNING if lag >= 1000 else NOTICE,
         f"no members since {when(row['last_ts'])}",
-        f"the last member left in the recording; {times(partitions, 'partitions')} have a commit, {lag} records behind by now",
-        f"{lag} records wait, and its lag raises alarms" if lag else "its offsets stay until offsets.retention.minutes is over",
+        f"the last member left in the recording; {times(partitions, 'partitions')} have a commit, "
+        f"{times(lag, 'records')} behind by now",
+        f"{grouped(lag)} records wait, and its lag raises alarms"
+        if lag
+        else "its offsets stay until offsets.retention.minutes is over",
         "start its members, or delete it:\n"
         f"  kafka-consumer-groups --bootstrap-server <broker> --delete --group {_typed(row['group_id'])}",
         1 + lag / 1000,
@@ -63,8 +67,8 @@ def commits_by_nobody(row: Row) -> Finding | None:
         "commits_by_nobody",
         NOTICE,
         f"{times(n, 'commits')} came from outside the group",
-        f"{n} of {row['commits']} commits are on partitions that no member owned at that time: {_unowned(row)}; most after "
-        f"generation {row['unowned_generation']}",
+        f"{grouped(n)} of {grouped(row['commits'] or 0)} commits are on partitions that no member owned at that time: "
+        f"{_unowned(row)}; most after generation {row['unowned_generation']}",
         f"positions of {times(partitions, 'partitions')} were set by a tool or a process that is no member: records are read "
         "again, or skipped",
         "find who resets offsets (kafka-consumer-groups --reset-offsets, AdminClient, a second application with this group id)",
@@ -77,7 +81,7 @@ def commits_by_nobody(row: Row) -> Finding | None:
 
 def _unowned(row: Row) -> str:
     """The partitions with most commits by nobody, and how many there are besides."""
-    listed = [f"{one['topic']}-{one['partition']} ({one['commits']})" for one in row["unowned_commits"] or ()]
+    listed = [f"{one['topic']}-{one['partition']} ({grouped(one['commits'])})" for one in row["unowned_commits"] or ()]
     more = (row["partitions_without_owner"] or 0) - len(listed)
     return ", ".join(listed) + (f" and {times(more, 'partitions')} more" if more > 0 else "")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from counterpoise.pipeline.advice import migration_note, setting_lines, wanted_strategy
-from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row, times, when
+from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.records.libraries import JAVA, LIBRDKAFKA
+from counterpoise.pipeline.wording import grouped, seconds, times, when
 
 __all__ = ["eager_stops", "failed_generations", "flapping", "polled_too_late", "slow_leader", "static_membership", "storm"]
 
@@ -17,20 +18,20 @@ _FEWER = "not all clients of the group can rebalance cooperatively: avoid rebala
 
 def storm(row: Row) -> Finding | None:
     """Many rebalances within a minute."""
-    n, seconds = row["storm_rebalances"] or 0, row["storm_seconds"] or 0.0
+    n, lasted = row["storm_rebalances"] or 0, row["storm_seconds"] or 0.0
     if n < _STORM:
         return None
     clients = ", ".join(row["storm_clients"] or ()) or "no new ones"
     return Finding(
         "storm",
         CRITICAL if n >= 2 * _STORM else WARNING,
-        f"{n} rebalances within {seconds:.0f} s",
-        f"{n} rebalances from {when(row['storm_start'])} on, within {seconds:.0f} s; clients that joined: {clients}",
-        f"{n} rounds of joining in {seconds:.0f} s; {_stopping(row)}",
+        f"{grouped(n)} rebalances within {lasted:.0f} s",
+        f"{grouped(n)} rebalances from {when(row['storm_start'])} on, within {lasted:.0f} s; clients that joined: {clients}",
+        f"{grouped(n)} rounds of joining in {lasted:.0f} s; {_stopping(row)}",
         "look at what these clients have in common: a crash loop, processing slower than max.poll.interval.ms, or a deployment: "
         f"then restart one at a time{_and_static(row, ', and make members static')}",
         float(n),
-        {"rebalances": n, "seconds": seconds},
+        {"rebalances": n, "seconds": lasted},
         at=row["storm_start"],
     )
 
@@ -46,8 +47,9 @@ def eager_stops(row: Row) -> Finding | None:
     return Finding(
         "eager_stops",
         WARNING,
-        f"{revoked} partitions were stopped to move {moved}",
-        f"{n} eager rebalances ({row['protocol']}) revoked {revoked} partitions; {moved} of them went to another living member",
+        f"{grouped(revoked)} partitions were stopped to move {grouped(moved)}",
+        f"{grouped(n)} eager rebalances ({row['protocol']}) revoked {grouped(revoked)} partitions; {grouped(moved)} of them went "
+        "to another living member",
         _silence(row),
         migration_note(row["protocol"], wanted, row["libraries"] or ())
         if wanted != row["protocol"]
@@ -77,9 +79,9 @@ def _silence(row: Row) -> str:
     if stopped is None:
         return "how long they stood still is unknown: a commit before or after each stop is missing"
     longest = (
-        f", the longest {row['longest_stop_seconds']:.1f} s in generation {row['longest_stop_generation']}" if stopped else ""
+        f", the longest {row['longest_stop_seconds']:,.1f} s in generation {row['longest_stop_generation']}" if stopped else ""
     )
-    return f"{stopped:.0f} partition-seconds without a commit beyond the usual gap{longest}"
+    return f"{stopped:,.0f} partition-seconds without a commit beyond the usual gap{longest}"
 
 
 def failed_generations(row: Row) -> Finding | None:
@@ -92,8 +94,8 @@ def failed_generations(row: Row) -> Finding | None:
         "failed_generations",
         CRITICAL if share > 0.3 and failed > 2 else WARNING,
         f"{times(failed, 'rebalances')} never finished",
-        f"{failed} of {failed + row['generations']} generations ({share:.0%}) have no assignment: the leader did not answer, or "
-        f"another join came first; the first one before generation {row['failed_generation']}",
+        f"{grouped(failed)} of {grouped(failed + (row['generations'] or 0))} generations ({share:.0%}) have no assignment: the "
+        f"leader did not answer, or another join came first; the first one before generation {row['failed_generation']}",
         f"{times(failed, 'rounds')} in which the group stopped and nothing was gained",
         "see whether the leader's assignment is slow, and raise the session timeout above the longest pause of a member:\n"
         + setting_lines(row["libraries"], {"session.timeout.ms": "<longer than the longest pause>"}),
@@ -112,10 +114,10 @@ def slow_leader(row: Row) -> Finding | None:
     return Finding(
         "slow_leader",
         WARNING if worst >= 1000 or usual >= _SLOW_MS else NOTICE,
-        f"the leader took {worst} ms to assign",
-        f"generation {row['sync_latency_generation']}, leader {row['slow_leader']}: {worst} ms from the end of the join to its "
-        f"assignment (usually {usual:.0f} ms)",
-        f"every member stood still for {worst} ms",
+        f"the leader took {grouped(worst)} ms to assign",
+        f"generation {row['sync_latency_generation']}, leader {row['slow_leader']}: {grouped(worst)} ms from the end of "
+        f"the join to its assignment (usually {usual:,.0f} ms)",
+        f"every member stood still for {grouped(worst)} ms",
         "look at that host at that time (a cold start, a pause, no CPU); a leader with many topics spends the time on metadata"
         f"{_without_leader(row)}",
         worst / 100,
@@ -143,9 +145,9 @@ def static_membership(row: Row) -> Finding | None:
         "static_membership",
         NOTICE if back < 4 else WARNING,
         f"{times(back, 'restarts')} rebalanced the group",
-        f"{times(back, 'times')} a client left and was back within a minute, {row['leaves']} leaves in all; no member is static; "
-        f"most: {', '.join(row['restart_clients'] or ())}",
-        f"up to {2 * back} rebalances that static members would have been spared",
+        f"{times(back, 'times')} a client left and was back within a minute, {times(row['leaves'] or 0, 'leaves')} in all; no "
+        f"member is static; most: {', '.join(row['restart_clients'] or ())}",
+        f"up to {grouped(2 * back)} rebalances that static members would have been spared",
         f"give every member a fixed id and more time than a restart takes:\n{_static_lines(row)}",
         float(2 * back),
         {"restarts": back, "leaves": row["leaves"] or 0},
@@ -184,9 +186,9 @@ def polled_too_late(row: Row) -> Finding | None:
         "polled_too_late",
         WARNING,
         f"{times(n, 'times')} a member was kicked out for polling too late",
-        f"{times(n, 'times')} a member left after {interval / 1000:g} s or more without a commit, as long as its "
+        f"{times(n, 'times')} a member left after {seconds(interval)} or more without a commit, as long as its "
         f"max.poll.interval.ms, and came back: {clients}; first in generation {row['poll_kick_generation']}",
-        f"{2 * n} rebalances, and what it held stood still for at least {interval / 1000:g} s each time",
+        f"{grouped(2 * n)} rebalances, and what it held stood still for at least {seconds(interval)} each time",
         "let a round of processing end sooner, or give it more time:\n"
         + setting_lines(row["libraries"], {"max.poll.records": "<fewer>", "max.poll.interval.ms": f"<more than {interval}>"}),
         float(2 * n),
@@ -204,10 +206,11 @@ def flapping(row: Row) -> Finding | None:
     return Finding(
         "flapping",
         WARNING,
-        f"{leaves} leaves in a group of at most {peak}",
-        f"{row['joins']} joins and {leaves} leaves, {row['distinct_members']} member ids for at most {peak} members, between "
+        f"{grouped(leaves)} leaves in a group of at most {grouped(peak)}",
+        f"{times(row['joins'] or 0, 'joins')} and {grouped(leaves)} leaves, "
+        f"{times(row['distinct_members'] or 0, 'member ids')} for at most {times(peak, 'members')}, between "
         f"{when(row['first_ts'])} and {when(row['last_ts'])}; most leaves: {', '.join(row['leave_clients'] or ())}",
-        f"{row['rebalances']} rebalances; {_stopping(row)}",
+        f"{times(row['rebalances'] or 0, 'rebalances')}; {_stopping(row)}",
         "members that come and go are kicked out (processing beyond max.poll.interval.ms, pauses beyond session.timeout.ms) or "
         f"restarted: see their logs for the reason{_and_static(row, '. Restarts of static members are no rebalances')}",
         leaves / peak,

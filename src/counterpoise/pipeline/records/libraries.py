@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["AIOKAFKA", "JAVA", "KAFKA_PYTHON", "LIBRDKAFKA", "PYTHON", "STREAMS", "leader_library", "library_of"]
+__all__ = [
+    "AIOKAFKA",
+    "FRANZ_GO",
+    "JAVA",
+    "KAFKA_PYTHON",
+    "LIBRDKAFKA",
+    "PYTHON",
+    "STREAMS",
+    "UNKNOWN",
+    "leader_library",
+    "library_of",
+]
 
 JAVA = "java"
 STREAMS = "kafka-streams"

@@ -169,7 +169,7 @@ def _companions(
 
 def _null_note(rows: int) -> list[str]:
     named = f"{', '.join(list(LOG_ENDS)[:-1])} or {list(LOG_ENDS)[-1]}"
-    return [f"{ENDS_FILE}: {rows} rows without a value in {named} are left out"] if rows else []
+    return [f"{ENDS_FILE}: {rows:,} rows without a value in {named} are left out"] if rows else []
 
 
 def _remote(spark: SparkSession, where: str) -> Capture:

@@ -30,7 +30,7 @@
       row.hidden = !words.every(function (word) { return text.indexOf(word) >= 0; });
       if (!row.hidden) { shown += 1; }
     });
-    matches.textContent = words.length ? shown + " of " + rows.length : "";
+    matches.textContent = words.length ? shown.toLocaleString("en") + " of " + rows.length.toLocaleString("en") : "";
   });
   var value = function (row, column) {
     var cell = row.cells[column];
@@ -62,7 +62,7 @@
   one("#fold").addEventListener("click", setAll(false));
   addEventListener("beforeprint", setAll(true));
   var follow = function () {
-    var target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    var target = document.getElementById(location.hash.slice(1));
     var fold = target && (target.tagName === "DETAILS" ? target : target.querySelector("li > details"));
     if (fold) { fold.open = true; target.hidden = false; target.scrollIntoView(); }
   };

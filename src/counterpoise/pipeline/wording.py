@@ -1,0 +1,28 @@
+"""Counts, spans and moments as words in a finding or a note: written alike wherever they stand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+__all__ = ["grouped", "seconds", "times", "when"]
+
+
+def grouped(n: float) -> str:
+    """A count with thousands separators: `31,391`, never `1e+06`; at most two decimals."""
+    return f"{n:,.0f}" if n == int(n) else f"{n:,.2f}".rstrip("0").rstrip(".")
+
+
+def times(n: float, what: str) -> str:
+    """`3 rebalances`, `1 rebalance`."""
+    return f"{grouped(n)} {what}" if n != 1 else f"1 {what.removesuffix('s')}"
+
+
+def seconds(milliseconds: float) -> str:
+    """Milliseconds as seconds, to the millisecond: `300 s`, `2,147,483.647 s`."""
+    text = f"{milliseconds / 1000:,.3f}".rstrip("0").rstrip(".")
+    return f"{text} s"
+
+
+def when(moment: datetime) -> str:
+    """`2026-01-31 12:30:00 UTC`, whatever zone the row came in: recordings last for days, and are read elsewhere."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
