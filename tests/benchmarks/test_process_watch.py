@@ -7,10 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="processes are read from /proc")
 
 # 200 MB that are there for good; children that share them, touch 5 MB and are gone within a hundredth of a second.
 FORKS = """
