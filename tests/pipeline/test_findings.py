@@ -330,11 +330,21 @@ def test_a_stop_that_nobody_saw_the_end_of_is_no_stop_of_0_seconds() -> None:
     assert finding.numbers == {"rebalances": 5, "revoked": 60, "moved": 4}
 
 
-def test_of_a_group_that_was_downgraded_only_the_eager_rebalances_are_counted() -> None:
+def test_of_a_group_that_was_downgraded_rebalances_by_the_broker_are_not_counted() -> None:
     """What was stopped and moved is a sum over its life under the protocol it has now."""
     (finding,) = (one for one in findings_of(healthy(**EAGER, rebalances=13)) if one.kind == "eager_stops")
-    assert finding.evidence.startswith("5 eager rebalances (range) revoked 60 partitions")
+    assert finding.evidence.startswith("5 rebalances (range, which is eager) revoked 60 partitions")
     assert finding.numbers["rebalances"] == 5
+
+
+@pytest.mark.parametrize("kind", ["storm", "flapping"])
+def test_what_a_migrated_group_stopped_is_not_told_by_the_protocol_it_has_now(kind: str) -> None:
+    for rebalances, told in (
+        (5, "cooperative members go on with what they keep"),
+        (13, "depends on the protocol that the group had"),
+    ):
+        (finding,) = (one for one in findings_of(healthy(**CASES[kind], rebalances=rebalances)) if one.kind == kind)
+        assert told in finding.cost
 
 
 def test_commits_by_hand_name_partitions_only_where_their_number_is_known() -> None:

@@ -48,8 +48,8 @@ def eager_stops(row: Row) -> Finding | None:
         "eager_stops",
         WARNING,
         f"{grouped(revoked)} partitions were stopped to move {grouped(moved)}",
-        f"{grouped(n)} eager rebalances ({row['protocol']}) revoked {grouped(revoked)} partitions; {grouped(moved)} of them went "
-        "to another living member",
+        f"{grouped(n)} rebalances ({row['protocol']}, which is eager) revoked {grouped(revoked)} partitions; {grouped(moved)} of them "
+        "went to another living member",
         _silence(row),
         migration_note(row["protocol"], wanted, row["libraries"] or ())
         if wanted != row["protocol"]
@@ -220,6 +220,8 @@ def flapping(row: Row) -> Finding | None:
 
 
 def _stopping(row: Row) -> str:
+    if _under_this_protocol(row) < (row["rebalances"] or 0):
+        return "what stopped each time depends on the protocol that the group had then"
     if row["protocol_kind"] == "eager":
         return "all members stop all their work each time"
     if row["protocol_kind"] == "server":
