@@ -48,8 +48,8 @@ def eager_stops(row: Row) -> Finding | None:
         "eager_stops",
         WARNING,
         f"{grouped(revoked)} partitions were stopped to move {grouped(moved)}",
-        f"{grouped(n)} rebalances ({row['protocol']}, which is eager) revoked {grouped(revoked)} partitions; {grouped(moved)} of them "
-        "went to another living member",
+        f"{grouped(n)} rebalances ({row['protocol']}, which is eager) revoked {grouped(revoked)} partitions; {grouped(moved)} "
+        "of them went to another living member",
         _silence(row),
         migration_note(row["protocol"], wanted, row["libraries"] or ())
         if wanted != row["protocol"]
