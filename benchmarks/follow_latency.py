@@ -29,7 +29,7 @@ from confluent_kafka import Consumer
 from tests.java import java_home
 from tests.kafka_broker import Broker
 
-from counterpoise.pipeline.tables import folder_of
+from counterpoise.pipeline.stored.tables import folder_of
 
 __all__ = ["main"]
 

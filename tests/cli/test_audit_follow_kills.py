@@ -22,7 +22,7 @@ from tests.pipeline.incremental.pieces import comparable_rows
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.incremental.update import update
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.tables import folder_of
+from counterpoise.pipeline.stored.tables import folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

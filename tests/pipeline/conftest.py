@@ -13,7 +13,7 @@ import pytest
 
 from counterpoise.pipeline.audit import AuditResult, audit
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.tables import dataset, folder_of
+from counterpoise.pipeline.stored.tables import dataset, folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ AS_USERS_HAVE = {
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
 # A cluster, or catalogs of four formats, and audits: minutes of two cores. In the long profile, or when the file is named.
-collect_ignore = [] if os.environ.get("COUNTERPOISE_PROFILE") == "long" else ["test_cluster.py", "test_catalogs.py"]
+collect_ignore = [] if os.environ.get("COUNTERPOISE_PROFILE") == "long" else ["test_cluster.py", "stored/test_catalogs.py"]
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from pyspark.sql import DataFrame
 
 from counterpoise.errors import CaptureError, OptionError, UnknownStrategyError
 from counterpoise.pipeline import audit as audit_module
-from counterpoise.pipeline import store
 from counterpoise.pipeline.audit import audit, run_audit
-from counterpoise.pipeline.catalog import Catalog
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.incremental.update import run_update
-from counterpoise.pipeline.keyed import stored
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.stored import store
+from counterpoise.pipeline.stored.catalog import Catalog
+from counterpoise.pipeline.stored.keyed import stored
+from counterpoise.pipeline.stored.tables import PARTITIONS, folder_of
 from counterpoise.pipeline.summary import nothing_note, transaction_note
-from counterpoise.pipeline.tables import PARTITIONS, folder_of
 from tests.pipeline.conftest import Audited, rows_of
 
 if TYPE_CHECKING:

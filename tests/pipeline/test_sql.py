@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from counterpoise.pipeline import store
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.store import Folder
+from counterpoise.pipeline.stored import store
+from counterpoise.pipeline.stored.store import Folder
 from tests.pipeline.conftest import Audited
 
 if TYPE_CHECKING:

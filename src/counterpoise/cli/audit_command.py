@@ -115,8 +115,8 @@ def command(
     alone = {name: given[name] for name in ("--topic", "--from", "--to", "--reset", "--anonymize", "--into")}
     _check_going_on(going_on, alone)
     from counterpoise.pipeline.audit import run_audit
-    from counterpoise.pipeline.catalog import Catalog
     from counterpoise.pipeline.source.choice import Choice
+    from counterpoise.pipeline.stored.catalog import Catalog
     from counterpoise.report.render import write_report
     from counterpoise.report.terminal import print_findings
 

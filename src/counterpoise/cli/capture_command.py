@@ -21,10 +21,10 @@ from counterpoise.cli.render import console
 from counterpoise.errors import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
-    from counterpoise.pipeline.capture.dump_rows import Read
+    from counterpoise.pipeline.capture.backup.dump_rows import Read
+    from counterpoise.pipeline.capture.backup.segments import Found
     from counterpoise.pipeline.capture.poller import Poller
     from counterpoise.pipeline.capture.recorder import Recorder, Schedule, Status
-    from counterpoise.pipeline.capture.segments import Found
     from counterpoise.pipeline.capture.settings import Settings
 
 __all__ = ["command", "settings_of"]
@@ -157,7 +157,7 @@ def _record(
 
 
 def _read_segments(segments: Path, out: Path) -> tuple[Found | Read, str]:
-    from counterpoise.pipeline.capture.segments import from_segments
+    from counterpoise.pipeline.capture.backup.segments import from_segments
 
     found = from_segments(segments, out)
     where = f"{found.segments} segments of {found.partitions} partitions"
@@ -165,7 +165,7 @@ def _read_segments(segments: Path, out: Path) -> tuple[Found | Read, str]:
 
 
 def _read_dump(dump: Path, out: Path) -> tuple[Found | Read, str]:
-    from counterpoise.pipeline.capture.dump_folder import from_dump
+    from counterpoise.pipeline.capture.backup.dump_folder import from_dump
 
     if not dump.exists():
         raise OptionError(f"{dump}: no such file; give the text that kafka-dump-log --offsets-decoder printed")

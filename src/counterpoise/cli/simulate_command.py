@@ -12,7 +12,7 @@ import click
 from counterpoise.cli.ownership_picture import draw_outcomes
 from counterpoise.cli.render import console, table_of
 from counterpoise.errors import MissingExtraError, OptionError, ScenarioError
-from counterpoise.pipeline.tables import dataset, folder_of
+from counterpoise.pipeline.stored.tables import dataset, folder_of
 from counterpoise.simulation.outcome import Outcome
 from counterpoise.simulation.recorded import Recorded, recorded
 from counterpoise.simulation.scenario import Scenario

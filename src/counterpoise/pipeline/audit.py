@@ -13,8 +13,6 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline import store
-from counterpoise.pipeline.catalog import Catalog, check_lasting, check_target
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.run import Progress, Run
@@ -24,7 +22,9 @@ from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.layout import check_source, count_records, is_plain
 from counterpoise.pipeline.source.sources import ONLY_RECORDS, check_columns, read_capture, reading
-from counterpoise.pipeline.store import Folder
+from counterpoise.pipeline.stored import store
+from counterpoise.pipeline.stored.catalog import Catalog, check_lasting, check_target
+from counterpoise.pipeline.stored.store import Folder
 
 __all__ = ["AuditResult", "Source", "audit", "check_kept", "check_out", "check_writable", "result_of", "run_audit"]
 

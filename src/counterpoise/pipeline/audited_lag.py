@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline.tables import dataset, folder_of
+from counterpoise.pipeline.stored.tables import dataset, folder_of
 
 __all__ = ["AuditedLag", "audited_lag", "audited_source", "group_rows"]
 

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructField, StructType
 
-from counterpoise.pipeline.advice import advice, fidelity_note
+from counterpoise.pipeline.findings.advice import advice, fidelity_note
 from counterpoise.pipeline.folds.history import history_of
 from counterpoise.pipeline.lag import lag_now
 from counterpoise.pipeline.polls import poll_kicks

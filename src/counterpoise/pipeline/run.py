@@ -13,16 +13,13 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import TimestampType
 
-from counterpoise.pipeline import catalog, store
-from counterpoise.pipeline.catalog import Catalog
 from counterpoise.pipeline.clusters import decode_errors, disagreeing_samples, group_records, observed_commits, samples_of, union
 from counterpoise.pipeline.decode import is_commit
 from counterpoise.pipeline.direct.direct import Direct
+from counterpoise.pipeline.findings.ranking import findings
 from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.group_report import group_report
-from counterpoise.pipeline.keyed import stored
 from counterpoise.pipeline.lag import partition_lag
-from counterpoise.pipeline.ranking import findings
 from counterpoise.pipeline.rebalances import rebalances, topic_names
 from counterpoise.pipeline.replays import measured_replays, metrics, replays
 from counterpoise.pipeline.schemas import TABLES
@@ -31,7 +28,11 @@ from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice, within
 from counterpoise.pipeline.source.repeats import refuse_repeats
 from counterpoise.pipeline.stops import stops
-from counterpoise.pipeline.store import Folder
+from counterpoise.pipeline.stored import catalog, store
+from counterpoise.pipeline.stored.catalog import Catalog
+from counterpoise.pipeline.stored.keyed import stored
+from counterpoise.pipeline.stored.store import Folder
+from counterpoise.pipeline.stored.tables import STAGED, dataset, days
 from counterpoise.pipeline.summary import (
     Counted,
     Found,
@@ -48,7 +49,6 @@ from counterpoise.pipeline.summary import (
     sums_of,
     transaction_note,
 )
-from counterpoise.pipeline.tables import STAGED, dataset, days
 from counterpoise.pipeline.timelines.timeline import committed
 
 __all__ = ["Progress", "Run"]

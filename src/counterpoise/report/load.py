@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.errors import CaptureError, MissingExtraError
-from counterpoise.pipeline.tables import dataset, folder_of
+from counterpoise.pipeline.stored.tables import dataset, folder_of
 from counterpoise.report.history import GroupHistory, Row, history_of
 from counterpoise.report.ribbons import Ints
 

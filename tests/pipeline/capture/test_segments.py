@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoise.errors import CaptureError, WireError
+from counterpoise.pipeline.capture.backup.crc import crc32c
+from counterpoise.pipeline.capture.backup.log_batches import LogBatch, Record, batches, records
+from counterpoise.pipeline.capture.backup.segments import Found, from_segments, partition_folders, read_partition
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
-from counterpoise.pipeline.capture.crc import crc32c
 from counterpoise.pipeline.capture.fetch import read_range
-from counterpoise.pipeline.capture.log_batches import LogBatch, Record, batches, records
-from counterpoise.pipeline.capture.segments import Found, from_segments, partition_folders, read_partition
 from counterpoise.pipeline.capture.settings import Settings
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.traffic import commit, held, open_transaction, transact

@@ -19,7 +19,7 @@ from counterpoise.pipeline.direct.groups.rest import split_off
 from counterpoise.pipeline.direct.tasks import Piece, Stretch, pieces_of
 from counterpoise.pipeline.source.capture import Capture, Local
 from counterpoise.pipeline.source.plain_files import RAW, plain_files
-from counterpoise.pipeline.tables import day_folder
+from counterpoise.pipeline.stored.tables import day_folder
 
 RECORDS = "consumer_offsets.parquet"
 

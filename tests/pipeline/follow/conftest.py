@@ -13,7 +13,7 @@ import pytest
 
 from counterpoise.pipeline.follow.follower import Follow, Pace
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.tables import folder_of
+from counterpoise.pipeline.stored.tables import folder_of
 from tests.pipeline.conftest import Audited
 from tests.pipeline.follow.growing import Growing
 from tests.pipeline.incremental.conftest import ONE_PARTITION

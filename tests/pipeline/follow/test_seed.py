@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from counterpoise.pipeline.follow.gauges import Now
 from counterpoise.pipeline.follow.seed import Samples, begin_with
-from counterpoise.pipeline.tables import folder_of
+from counterpoise.pipeline.stored.tables import folder_of
 
 
 def test_tables_without_rows_give_no_figures(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from counterpoise.pipeline.incremental.journal import Journal
 from counterpoise.pipeline.incremental.view import View
-from counterpoise.pipeline.tables import folder_of
+from counterpoise.pipeline.stored.tables import folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.incremental.saved import identity_of, load
 from counterpoise.pipeline.incremental.update import update
-from counterpoise.pipeline.tables import folder_of
+from counterpoise.pipeline.stored.tables import folder_of
 from tests.pipeline.conftest import SHOP, rows_of
 from tests.pipeline.incremental.conftest import LAID_OUT, Pieces
 from tests.pipeline.incremental.pieces import RECORDS, comparable_rows, plain

@@ -27,9 +27,9 @@ from counterpoise.pipeline.direct.report.totals import told_sums
 from counterpoise.pipeline.direct.tasks import Stretch, pieces_of, work_on
 from counterpoise.pipeline.schemas import RECORDS
 from counterpoise.pipeline.source.capture import Capture
-from counterpoise.pipeline.store import Folder
+from counterpoise.pipeline.stored.store import Folder
+from counterpoise.pipeline.stored.tables import day_folder
 from counterpoise.pipeline.summary import Found, Sums
-from counterpoise.pipeline.tables import day_folder
 
 __all__ = ["Direct"]
 

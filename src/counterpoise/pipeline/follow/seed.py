@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from counterpoise.pipeline.follow.events import COMMIT_FIGURES, last_words
 from counterpoise.pipeline.follow.folder_source import parquet_files
 from counterpoise.pipeline.follow.gauges import End, Now
-from counterpoise.pipeline.tables import dataset, folder_of
+from counterpoise.pipeline.stored.tables import dataset, folder_of
 
 __all__ = ["Samples", "begin_with"]
 

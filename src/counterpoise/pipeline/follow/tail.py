@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import REBALANCES
-from counterpoise.pipeline.tables import folder_of
+from counterpoise.pipeline.stored.tables import folder_of
 
 __all__ = ["HEAVY", "Tail"]
 

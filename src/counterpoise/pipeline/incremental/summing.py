@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, moment
-from counterpoise.pipeline.keyed import stored
 from counterpoise.pipeline.source.capture import Capture
+from counterpoise.pipeline.stored.keyed import stored
 from counterpoise.pipeline.summary import (
     Counted,
     Found,

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from counterpoise.pipeline.tables import dataset
+from counterpoise.pipeline.stored.tables import dataset
 
 __all__ = ["Group", "Moments", "States", "Touched", "find_touched", "groups_of_topics", "news_of", "topic_names_in"]
 

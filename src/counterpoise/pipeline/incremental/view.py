@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from counterpoise.pipeline import store
 from counterpoise.pipeline.direct.tasks import work_on
 from counterpoise.pipeline.incremental.journal import Journal, files_in
 from counterpoise.pipeline.incremental.kept.stored_rows import but_groups
 from counterpoise.pipeline.incremental.touched import Group
-from counterpoise.pipeline.keyed import stored
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.store import Folder
-from counterpoise.pipeline.tables import day_folder, folder_of
+from counterpoise.pipeline.stored import store
+from counterpoise.pipeline.stored.keyed import stored
+from counterpoise.pipeline.stored.store import Folder
+from counterpoise.pipeline.stored.tables import day_folder, folder_of
 
 __all__ = ["REVISED", "View"]
 

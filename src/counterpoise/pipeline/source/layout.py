@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, TimestampType
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.capture.dump_folder import folder_of
+from counterpoise.pipeline.capture.backup.dump_folder import folder_of
 from counterpoise.pipeline.source.capture import Local
 from counterpoise.pipeline.source.checks import check_aborted, check_files, check_schema, check_topics, read_json
 from counterpoise.pipeline.source.plain_files import RAW, SAMPLED, plain_files

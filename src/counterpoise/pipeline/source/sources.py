@@ -14,7 +14,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import DataType, IntegerType, LongType, StructField, StructType, TimestampType
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.capture.dump_folder import folder_of
+from counterpoise.pipeline.capture.backup.dump_folder import folder_of
 from counterpoise.pipeline.capture.notes import capture_notes
 from counterpoise.pipeline.source.capture import Capture, Local, later
 from counterpoise.pipeline.source.checks import (

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from counterpoise.pipeline.direct.groups.folding import micros
+from counterpoise.pipeline.findings.ranking import finding_batches
 from counterpoise.pipeline.group_report import JUDGED, advise_batches
-from counterpoise.pipeline.ranking import finding_batches
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 
 __all__ = ["PARTS", "GroupKinds", "StoppedTimes", "found_in", "reported"]

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.tables import dataset, folder_of
+from counterpoise.pipeline.stored.tables import dataset, folder_of
 
 __all__ = ["but_groups", "stored_commits", "stored_records"]
 

@@ -23,7 +23,7 @@ from counterpoise.pipeline.incremental.touched import (
 )
 from counterpoise.pipeline.incremental.view import View
 from counterpoise.pipeline.source.capture import Capture
-from counterpoise.pipeline.tables import folder_of
+from counterpoise.pipeline.stored.tables import folder_of
 
 __all__ = ["KEY", "AtWork", "groups_at_work"]
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.clusters import samples_of, union
+from counterpoise.pipeline.findings.ranking import findings
 from counterpoise.pipeline.group_report import finished_report, report_parts
 from counterpoise.pipeline.incremental.folded import REPLAY_STATES, STEP_STATES, fold_replays, fold_steps
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, left_over, no_one
@@ -24,7 +25,6 @@ from counterpoise.pipeline.incremental.spark.lag_news import lag_news
 from counterpoise.pipeline.incremental.spark.new_records import Decoded, decode_news
 from counterpoise.pipeline.incremental.view import View
 from counterpoise.pipeline.lag import BY_SAMPLE
-from counterpoise.pipeline.ranking import findings
 from counterpoise.pipeline.rebalances import group_records
 from counterpoise.pipeline.replays import epochs_of, replay_inputs
 from counterpoise.pipeline.run import Progress
@@ -32,7 +32,7 @@ from counterpoise.pipeline.schemas import METRICS, REBALANCES, REPLAYS, TABLES
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.stops import stops
-from counterpoise.pipeline.tables import folder_of
+from counterpoise.pipeline.stored.tables import folder_of
 from counterpoise.pipeline.timelines.timeline import KEY, committed
 
 __all__ = ["STAGES", "Increment"]

@@ -26,8 +26,8 @@ from counterpoise.pipeline.incremental.tasks.judging_on import News, judge_on
 from counterpoise.pipeline.incremental.tasks.replaying_on import ToReplay, replay_on
 from counterpoise.pipeline.incremental.touched import Group
 from counterpoise.pipeline.source.capture import Capture
-from counterpoise.pipeline.store import Folder
-from counterpoise.pipeline.tables import day_folder
+from counterpoise.pipeline.stored.store import Folder
+from counterpoise.pipeline.stored.tables import day_folder
 
 __all__ = ["ByTasks", "Places"]
 

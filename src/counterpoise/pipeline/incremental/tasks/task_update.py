@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from counterpoise.pipeline import store
 from counterpoise.pipeline.clusters import decode_errors
 from counterpoise.pipeline.incremental.folded import STEP_STATES
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, left_over
@@ -24,8 +23,9 @@ from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.stored import store
+from counterpoise.pipeline.stored.tables import folder_of
 from counterpoise.pipeline.summary import added_kinds
-from counterpoise.pipeline.tables import folder_of
 
 __all__ = ["can_go_by_tasks", "update_by_tasks"]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from counterpoise.pipeline.advice import advice
 from counterpoise.pipeline.findings import findings_of
-from tests.pipeline.test_findings import CASES, healthy, run
+from counterpoise.pipeline.findings.advice import advice
+from tests.pipeline.findings.test_findings import CASES, healthy, run
 
 BY_BROKER = {"group_type": "consumer", "protocol": None, "protocol_kind": "server", "libraries": None, "leader_libraries": None}
 BY_BROKER |= {"judged_generations": None, "replay_fidelity": None}

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import CaptureError, WireError
+from counterpoise.pipeline.capture.backup.log_batches import LogBatch, Record, batches, records
 from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC
 from counterpoise.pipeline.capture.folder import CaptureFolder
-from counterpoise.pipeline.capture.log_batches import LogBatch, Record, batches, records
 
 __all__ = ["Found", "from_segments", "partition_folders", "read_partition"]
 

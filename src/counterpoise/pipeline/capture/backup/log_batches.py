@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from counterpoise.errors import WireError
-from counterpoise.pipeline.capture.crc import crc32c
+from counterpoise.pipeline.capture.backup.crc import crc32c
 
 __all__ = ["LogBatch", "Record", "batches", "records"]
 

@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline import catalog
-from counterpoise.pipeline.catalog import Catalog
-from counterpoise.pipeline.keyed import KEYS, RECORDS, check_same, dated, missing, stored
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.tables import PARTITIONS, STAGED, day_folder, days
+from counterpoise.pipeline.stored import catalog
+from counterpoise.pipeline.stored.catalog import Catalog
+from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, dated, missing, stored
+from counterpoise.pipeline.stored.tables import PARTITIONS, STAGED, day_folder, days
 
 __all__ = ["Folder", "Target", "check", "leave_columns", "merge", "put", "read", "write"]
 

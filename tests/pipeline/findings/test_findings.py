@@ -9,11 +9,18 @@ from typing import Any
 
 import pytest
 
-from counterpoise.pipeline.advice import advice, config_lines, fidelity_note, migration_note, setting_lines, wanted_strategy
 from counterpoise.pipeline.findings import RULES, findings_of
+from counterpoise.pipeline.findings.advice import (
+    advice,
+    config_lines,
+    fidelity_note,
+    migration_note,
+    setting_lines,
+    wanted_strategy,
+)
 from counterpoise.pipeline.findings.finding import Finding
+from counterpoise.pipeline.findings.wording import grouped, seconds, times
 from counterpoise.pipeline.schemas import GROUP_REPORT
-from counterpoise.pipeline.wording import grouped, seconds, times
 
 AT = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 
@@ -146,7 +153,7 @@ def test_every_rule_has_a_case() -> None:
 
 
 def test_every_rule_is_in_the_docs_with_the_severities_it_can_have() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "audit.md").read_text(encoding="utf-8")
     table = page.split("\n## Findings\n")[1].split("\n## ")[0]
     told = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", table, re.MULTILINE)
     assert [kind for kind, _ in told] == [rule.__name__ for rule in RULES]

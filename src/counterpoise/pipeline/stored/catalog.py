@@ -14,9 +14,9 @@ from pyspark.sql import functions as fn
 from pyspark.sql.utils import is_remote
 
 from counterpoise.errors import CaptureError, CounterpoiseError, OptionError
-from counterpoise.pipeline.keyed import KEYS, RECORDS, check_same, dated, missing, stored
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.tables import PARTITIONS
+from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, dated, missing, stored
+from counterpoise.pipeline.stored.tables import PARTITIONS
 
 __all__ = ["Catalog", "add", "check", "check_lasting", "check_target", "read"]
 

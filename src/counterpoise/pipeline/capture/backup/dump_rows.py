@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from counterpoise.errors import WireError
-from counterpoise.pipeline.capture.dump_json import key_bytes, value_bytes
-from counterpoise.pipeline.capture.dump_text import Batch, Marker, Other, Printed, Segment, lines_of
-from counterpoise.pipeline.capture.dump_words import COMMIT, GENERATION, commit_bytes, generation_bytes
+from counterpoise.pipeline.capture.backup.dump_json import key_bytes, value_bytes
+from counterpoise.pipeline.capture.backup.dump_text import Batch, Marker, Other, Printed, Segment, lines_of
+from counterpoise.pipeline.capture.backup.dump_words import COMMIT, GENERATION, commit_bytes, generation_bytes
 
 __all__ = ["Read", "Row", "rows_of"]
 

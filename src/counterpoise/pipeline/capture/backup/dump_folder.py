@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.capture.backup.dump_rows import Read, Row, rows_of
+from counterpoise.pipeline.capture.backup.dump_text import is_dump
 from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC
-from counterpoise.pipeline.capture.dump_rows import Read, Row, rows_of
-from counterpoise.pipeline.capture.dump_text import is_dump
 from counterpoise.pipeline.capture.folder import CaptureFolder
 
 __all__ = ["folder_of", "from_dump"]

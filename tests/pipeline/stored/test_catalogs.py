@@ -24,12 +24,12 @@ from tests.java import java_home
 from tests.pipeline.conftest import SHOP, rows_of
 from tests.pipeline.incremental.pieces import cut, until
 
-LAKE = Path(__file__).parents[2] / ".lake"
+LAKE = Path(__file__).parents[3] / ".lake"
 PROGRAM = "from counterpoise.cli import main\n\nmain()\n"
 DUMP = """
 import sys
 from pyspark.sql import SparkSession
-from counterpoise.pipeline.catalog import Catalog, read
+from counterpoise.pipeline.stored.catalog import Catalog, read
 from counterpoise.pipeline.schemas import TABLES
 
 spark = SparkSession.builder.master("local[2]").getOrCreate()

@@ -10,7 +10,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from counterpoise.errors import CaptureError, InvariantError
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.tables import PARTITIONS
+from counterpoise.pipeline.stored.tables import PARTITIONS
 
 __all__ = ["KEYS", "RECORDS", "check_same", "dated", "day_of", "missing", "stored"]
 
