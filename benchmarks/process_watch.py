@@ -116,13 +116,12 @@ class Watch:
             for child in [one for pid in workers for one in _children(pid)]:
                 if child not in self._shared:
                     self._look(child)
-            for _ in range(2):
-                now = self._resident()
-                peaks = [pid for pid, alone in now.items() if alone > self.usage[self._seen[pid].kind].peak_one]
-                if not peaks and sum(now.values()) <= self.peak_together:
-                    break
+            now = self._resident()
+            peaks = any(alone > self.usage[self._seen[pid].kind].peak_one for pid, alone in now.items())
+            if peaks or sum(now.values()) > self.peak_together:
                 for pid in now:
                     self._look(pid)
+                now = self._resident()
             for pid, alone in now.items():
                 usage = self.usage[self._seen[pid].kind]
                 usage.peak_one = max(usage.peak_one, alone)

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import functions as fn
 
 from counterpoise.model import lag as model_lag
-from counterpoise.pipeline.direct.groups.bucket import bucket_of
+from counterpoise.pipeline.direct.groups.bucket import whole_bucket
 from counterpoise.pipeline.direct.groups.group_sums import GroupStops
 from counterpoise.pipeline.direct.groups.steps_taken import STEPS
 from counterpoise.pipeline.direct.groups.stop_rows import COLUMNS, stop_rows
@@ -283,7 +283,7 @@ def test_nothing_stopped_of_a_topic_that_was_made_anew_by_spark_and_by_tasks(spa
         assert found[anew] == {(p, n): known.get(n) for p in (0, 1) for n in (1, 2, 3)}
         table = whole.withColumn("recreated", fn.expr("nullif(recreated, array())")).toArrow().select(STEPS.names).cast(STEPS)
         said = told.withColumn("topic_id", fn.lit(None).cast("string")).toArrow()
-        bucket = bucket_of(single_sums(said, None), table, np.zeros(0, np.int64), None)
+        bucket = whole_bucket(single_sums(said, None), table, np.zeros(0, np.int64), None)
         rows = stop_rows(bucket).to_pylist()
         assert {(row["partition"], row["generation"]): row["stop_s"] for row in rows} == found[anew]
 
@@ -386,7 +386,7 @@ def test_what_a_step_no_longer_hands_out_is_soon_nobodys_by_spark_and_by_tasks(
     assert outside == (2 if nobody_from == 10 else 1)
     table = life.withColumn("recreated", fn.expr("nullif(recreated, array())")).toArrow().select(STEPS.names).cast(STEPS)
     said = told.withColumn("topic_id", fn.lit(None).cast("string")).toArrow()
-    bucket = bucket_of(single_sums(said, None), table, np.zeros(0, np.int64), None)
+    bucket = whole_bucket(single_sums(said, None), table, np.zeros(0, np.int64), None)
     rows = zip(bucket.key_partition[bucket.held_key], bucket.held_step + 1, bucket.held_until, bucket.nobody_from, strict=True)
     assert {(int(p), int(n)): (int(one), int(two)) for p, n, one, two in rows} == {
         key: (micros(at(one)), micros(at(two))) for key, (one, two) in untils.items()
@@ -401,7 +401,7 @@ def test_a_commit_in_the_millisecond_of_a_step_and_before_it_in_the_log_is_its_o
     assert found == {0: 0, 1: 1}
     table = life.withColumn("recreated", fn.expr("nullif(recreated, array())")).toArrow().select(STEPS.names).cast(STEPS)
     said = told.withColumn("topic_id", fn.lit(None).cast("string")).toArrow()
-    rows = stop_rows(bucket_of(single_sums(said, None), table, np.zeros(0, np.int64), None)).to_pylist()
+    rows = stop_rows(whole_bucket(single_sums(said, None), table, np.zeros(0, np.int64), None)).to_pylist()
     assert {row["partition"]: row["commits_by_nobody"] for row in rows} == found
 
 
@@ -418,7 +418,7 @@ def test_a_static_member_that_is_back_stops_what_it_has_and_nothing_else_by_spar
     assert found == {(0, 1): None, (1, 1): None, (0, 2): None, (1, 2): 6.0}
     table = life.withColumn("recreated", fn.expr("nullif(recreated, array())")).toArrow().select(STEPS.names).cast(STEPS)
     said = told.withColumn("topic_id", fn.lit(None).cast("string")).toArrow()
-    rows = stop_rows(bucket_of(single_sums(said, None), table, np.zeros(0, np.int64), None)).to_pylist()
+    rows = stop_rows(whole_bucket(single_sums(said, None), table, np.zeros(0, np.int64), None)).to_pylist()
     assert {(row["partition"], row["generation"]): row["stop_s"] for row in rows} == found
 
 

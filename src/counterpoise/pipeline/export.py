@@ -133,9 +133,10 @@ def export_written(
     -----
     A plan knows no offsets: partitions that `reached` does not hold start at their first record, and a note says how many.
     """
-    _no_export(path)
     try:
-        found = read_plan(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        _no_export(path, text)
+        found = read_plan(text)
     except (OSError, ValueError, SnapshotError) as error:
         raise OptionError(f"{path}: no plan ({str(error).splitlines()[0]}); `counterpoise plan --json` writes one") from None
     target, strategy = (found.target, found.strategy) if isinstance(found, WrittenPlan) else (found, None)
@@ -155,11 +156,11 @@ def export_written(
     return _export(about, shares, start, before, notes)
 
 
-def _no_export(path: Path) -> None:
+def _no_export(path: Path, text: str) -> None:
     """An export is no plan: exported again as one it would forget where its queries begin."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        value = json.loads(text)
+    except (ValueError, RecursionError):
         return
     if isinstance(value, dict) and {"queries", "procedure"} <= value.keys():
         again = f"counterpoise export OUT_DIR --group {value.get('group') or '<group>'} --queries N --previous {path}"

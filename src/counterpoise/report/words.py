@@ -7,6 +7,8 @@ import re
 import unicodedata
 from datetime import UTC, datetime, timedelta
 
+from counterpoise.pipeline.wording import grouped
+
 __all__ = [
     "DAY",
     "UNKNOWN",
@@ -65,12 +67,8 @@ def phrase(code: object) -> str:
 
 
 def count(value: float | None, missing: str = UNKNOWN) -> str:
-    """A whole number with thin thousands separators; floats keep at most two decimals."""
-    if value is None:
-        return missing
-    if value == int(value):
-        return f"{int(value):,}"
-    return f"{value:,.2f}".rstrip("0").rstrip(".")
+    """As findings write a count (`grouped`)."""
+    return missing if value is None else grouped(value)
 
 
 def number(value: float | None, missing: str = UNKNOWN) -> str:

@@ -19,8 +19,8 @@ from counterpoise.pipeline.findings.advice import (
     wanted_strategy,
 )
 from counterpoise.pipeline.findings.finding import Finding
-from counterpoise.pipeline.findings.wording import grouped, seconds, times
 from counterpoise.pipeline.schemas import GROUP_REPORT
+from counterpoise.pipeline.wording import grouped, seconds, times
 
 AT = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.direct.groups.bucket import bucket_of
+from counterpoise.pipeline.direct.groups.bucket import whole_bucket
 from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.direct.groups.held import STEP_COLUMNS
 from counterpoise.pipeline.direct.judging import counts_of
@@ -64,7 +64,7 @@ def kept(
 ) -> list[dict[str, Any]]:
     """What is kept of commits when nobody looks up to `until` again, in the order of time; `cuts` are further samples."""
     moment = None if until is None else micros(at(until))
-    bucket = bucket_of(
+    bucket = whole_bucket(
         told, steps, np.array([*(micros(at(one)) for one in cuts), *([] if moment is None else [moment])], np.int64), 1e9
     )
     rows = compacted(bucket, told, moment, left or set())

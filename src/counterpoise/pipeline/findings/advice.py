@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from counterpoise.pipeline.findings.broker_advice import broker_lines, by_broker, lag_by_broker, rounds_against
-from counterpoise.pipeline.findings.wording import grouped
 from counterpoise.pipeline.records.libraries import AIOKAFKA, FRANZ_GO, JAVA, KAFKA_PYTHON, LIBRDKAFKA, PYTHON, STREAMS, UNKNOWN
+from counterpoise.pipeline.wording import grouped
 
 __all__ = [
     "advice",

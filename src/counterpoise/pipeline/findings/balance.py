@@ -9,8 +9,8 @@ from counterpoise.pipeline.findings.advice import COOPERATIVE, change_lines, lag
 from counterpoise.pipeline.findings.broker_advice import assigned_by, by_broker, rounds_against
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.findings.rebalancing import eager_stops
-from counterpoise.pipeline.findings.wording import grouped, times
 from counterpoise.pipeline.folds.replay_fold import OBSERVED
+from counterpoise.pipeline.wording import grouped, times
 
 __all__ = ["better_strategy", "idle_members", "lag_on_one_owner", "needless_moves", "topic_skew", "unbalanced"]
 

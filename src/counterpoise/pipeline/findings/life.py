@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 
 from counterpoise.pipeline.findings.finding import NOTICE, WARNING, Finding, Row
-from counterpoise.pipeline.findings.wording import grouped, times, when
+from counterpoise.pipeline.wording import grouped, times, when
 
 __all__ = ["commits_by_nobody", "dead_group", "incomplete_history", "low_fidelity", "simple_consumer"]
 

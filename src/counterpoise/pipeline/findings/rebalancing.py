@@ -6,8 +6,8 @@ from datetime import datetime
 
 from counterpoise.pipeline.findings.advice import migration_note, setting_lines, wanted_strategy
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
-from counterpoise.pipeline.findings.wording import grouped, seconds, times, when
 from counterpoise.pipeline.records.libraries import JAVA, LIBRDKAFKA
+from counterpoise.pipeline.wording import grouped, seconds, times, when
 
 __all__ = ["eager_stops", "failed_generations", "flapping", "polled_too_late", "slow_leader", "static_membership", "storm"]
 

@@ -12,7 +12,7 @@ from counterpoise.pipeline.direct.commits.sums import Marks, Sums, mark_counts, 
 from counterpoise.pipeline.direct.commits.sums_file import sums_of
 from counterpoise.pipeline.direct.groups.held import Handed, Steps, coded, departed, handed, recoded, steps_of
 
-__all__ = ["Bucket", "bucket_of", "laid_out"]
+__all__ = ["Bucket", "laid_out", "whole_bucket"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Bucket:
     anew: frozenset[tuple[int, int]] = frozenset()
 
 
-def bucket_of(told: pa.Table, steps: pa.Table, samples: Int64, width: float | None) -> Bucket:
+def whole_bucket(told: pa.Table, steps: pa.Table, samples: Int64, width: float | None) -> Bucket:
     """From rows of sums and of `rebalances` (sorted by group, log partition and log offset)."""
     return laid_out(told, steps, handed(steps["assignment"].combine_chunks()), samples, width)
 

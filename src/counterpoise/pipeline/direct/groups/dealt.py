@@ -12,8 +12,10 @@ import pyarrow as pa
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.files.marked_file import MarkedFile, marked_batches
 
-__all__ = ["PARTS", "Dealt", "part_of"]
+__all__ = ["AT_ONCE", "PARTS", "Dealt", "part_of"]
 
+AT_ONCE = 100_000
+"""So many rows of who held what, or of sums of commits, are laid out at once (some 300 bytes each while that is done)."""
 PARTS = 256
 """Partitions are dealt over so many parts, some of which are read back together."""
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.commits.sums_file import read_bucket
-from counterpoise.pipeline.direct.groups.bucket import Bucket, bucket_of, laid_out
+from counterpoise.pipeline.direct.groups.bucket import Bucket, laid_out, whole_bucket
 from counterpoise.pipeline.direct.groups.commit_counts import counts_of, slim_counts
-from counterpoise.pipeline.direct.groups.dealt import PARTS, Dealt, part_of
+from counterpoise.pipeline.direct.groups.dealt import AT_ONCE, PARTS, Dealt, part_of
 from counterpoise.pipeline.direct.groups.folding import Folded
 from counterpoise.pipeline.direct.groups.held import coded
 from counterpoise.pipeline.direct.groups.owners import OwnedOnDisk, moments_of
-from counterpoise.pipeline.direct.groups.steps_taken import AT_ONCE, DealtHeld
+from counterpoise.pipeline.direct.groups.steps_taken import DealtHeld
 from counterpoise.pipeline.direct.groups.stop_rows import spans_of, stop_rows
 from counterpoise.pipeline.direct.tasks import give_back
 
@@ -71,7 +71,7 @@ class Slices:
         if folded.dealt is None and rows <= AT_ONCE:
             told = pa.concat_tables(some).combine_chunks()
             self.counted = counts_of(told)
-            self._whole = bucket_of(told, folded.steps, *self._cut)
+            self._whole = whole_bucket(told, folded.steps, *self._cut)
             self._told = told if keep else None
         else:
             self._deal(chain(some, sums))

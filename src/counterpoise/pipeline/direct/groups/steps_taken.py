@@ -8,15 +8,13 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.direct.groups.dealt import Dealt, part_of
+from counterpoise.pipeline.direct.groups.dealt import AT_ONCE, Dealt, part_of
 from counterpoise.pipeline.direct.groups.held import STEP_COLUMNS, Handed, coded, handed, recoded
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import REBALANCES
 
-__all__ = ["AT_ONCE", "STEPS", "DealtHeld", "StepsTaken"]
+__all__ = ["STEPS", "DealtHeld", "StepsTaken"]
 
-AT_ONCE = 100_000
-"""So many rows of who held what, or of sums of commits, are laid out at once (some 300 bytes each while that is done)."""
 STEPS = pa.schema([arrow_schema(StructType(REBALANCES.fields[1:])).field(name) for name in STEP_COLUMNS])
 _PLAIN = pa.schema([STEPS.field(name) for name in STEP_COLUMNS if name != "assignment"])
 _HELD = pa.schema([(name, pa.int32()) for name in ("step", "topic", "partition", "member")])

@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.files.marked_file import Marked, marked_batches
-from counterpoise.pipeline.direct.groups.dealt import PARTS, Dealt
+from counterpoise.pipeline.direct.groups.dealt import AT_ONCE, PARTS, Dealt
 from counterpoise.pipeline.direct.groups.held import coded, recoded
-from counterpoise.pipeline.direct.groups.steps_taken import AT_ONCE
 
 __all__ = ["ASKED", "AskedLag", "LagKnown"]
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
+from counterpoise.pipeline.direct.groups.held import STEP_COLUMNS
 from counterpoise.pipeline.lag import partition_lag
 from counterpoise.pipeline.timelines.timeline import KEY
 
@@ -15,10 +16,7 @@ __all__ = ["lag_news"]
 
 _GROUP = ("cluster", "group_id")
 _OF_COMMITS = (*KEY, "log_ts", "log_partition", "log_offset", "committed_offset", "deleted", "topic_id")
-_OF_STEPS = (
-    *(*_GROUP, "log_ts", "log_partition", "log_offset", "kind", "protocol_kind", "generation", "assignment"),
-    *("recreated", "left", "n_withheld"),
-)
+_OF_STEPS = ("cluster", *STEP_COLUMNS)
 """What lag is read from: the rest of a row is not written down again."""
 _STEPS_BEFORE = 3
 """A step tells who owns a partition until the second one after it: what an older one said is over."""

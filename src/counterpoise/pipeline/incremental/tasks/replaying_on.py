@@ -22,7 +22,7 @@ from counterpoise.pipeline.direct.replaying import plans_so_far
 from counterpoise.pipeline.direct.report.report_files import GROUPS_AT_ONCE, ReportFiles
 from counterpoise.pipeline.direct.report.strategy_sums import SLIM, StrategySums, strategies_of_groups
 from counterpoise.pipeline.folds.replay_fold import Replay
-from counterpoise.pipeline.incremental.kept.kept_file import KeptFile, kept_rows
+from counterpoise.pipeline.incremental.kept.kept_file import KeptFile, but_of, kept_rows
 from counterpoise.pipeline.incremental.kept.kept_replays import REPLAYS_KEPT, Again, read_again, replays_on
 from counterpoise.pipeline.incremental.kept.stored_rows import stored_records
 from counterpoise.pipeline.incremental.tasks.judging_on import News
@@ -89,8 +89,7 @@ def replay_on(of: ToReplay, buckets: Sequence[int]) -> dict[str, Any]:
                 replayed += _replay(of, number, lag, final, unsettled, standing)
             made, may_change = final.take(), unsettled.take()
             old = kept_rows(of.news.kept, "figures", _SLIM, number)
-            gone = pa.array(of.again.get(number, ()), pa.string())
-            whole = pa.concat_tables([old.filter(pc.invert(pc.is_in(old["group_id"], gone))), made])
+            whole = pa.concat_tables([but_of(old, of.again.get(number, ())), made])
             figures.write(whole, number)
             open_rows.write(may_change, number)
             told += [whole, may_change.select(_SLIM.names)]

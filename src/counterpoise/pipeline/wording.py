@@ -1,4 +1,4 @@
-"""Counts, spans and moments as words in a finding or a note: written alike wherever they stand."""
+"""Counts, spans and moments as words in findings, notes and the report: written alike wherever they stand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["grouped", "seconds", "times", "when"]
 
 def grouped(n: float) -> str:
     """A count with thousands separators: `31,391`, never `1e+06`; at most two decimals."""
-    return f"{n:,.0f}" if n == int(n) else f"{n:,.2f}".rstrip("0").rstrip(".")
+    return f"{int(n):,}" if n == int(n) else f"{n:,.2f}".rstrip("0").rstrip(".")
 
 
 def times(n: float, what: str) -> str:
