@@ -12,7 +12,15 @@ from kafka import KafkaConsumer
 
 from counterpoise.clients import aiokafka, kafka_python
 from counterpoise.clients.calling_host import calling_object, calling_variable
-from counterpoise.clients.weights import generation_handed_out, hand_out_generation, weight_of, with_weight
+from counterpoise.clients.weights import (
+    HOSTS,
+    generation_handed_out,
+    hand_out_generation,
+    host_of,
+    weight_of,
+    with_host,
+    with_weight,
+)
 from counterpoise.errors import OptionError, SnapshotError
 from counterpoise.wire.consumer_protocol import decode_assignment, decode_subscription
 from counterpoise.wire.user_data import claims, decode_cooperative, decode_sticky, encode_cooperative, encode_sticky
@@ -36,17 +44,21 @@ def test_a_weight_comes_back_and_a_weight_of_one_adds_nothing(user_data: bytes |
 
 
 @given(st.integers(-1, 2**31 - 1), st.integers(2, 2**31 - 1), st.integers(0, 3))
-def test_a_weight_changes_no_claim(generation: int, weight: int, topics: int) -> None:
+def test_neither_host_nor_weight_changes_a_claim(generation: int, weight: int, topics: int) -> None:
     """Neither in sticky data nor behind a bare generation, whatever number of topics that generation looks like."""
     sticky = encode_sticky(tuple((f"t{at}", (0, at)) for at in range(topics)), generation)
     assert decode_sticky(with_weight(sticky, weight)) == decode_sticky(sticky)
-    bare = encode_cooperative(generation)
-    assert decode_cooperative(with_weight(bare, weight)) == decode_cooperative(bare)
+    for written in (encode_cooperative(generation), encode_sticky((), generation)):
+        for host in HOSTS:
+            hosted = with_host(written, host)
+            assert decode_cooperative(hosted) == decode_cooperative(with_weight(hosted, weight)) == decode_cooperative(written)
+            assert (host_of(hosted), host_of(with_weight(hosted, weight)), weight_of(hosted)) == (host, host, 1)
 
 
 @given(st.binary(max_size=40))
 def test_foreign_user_data_is_never_an_error(data: bytes) -> None:
     assert weight_of(data) >= 1
+    assert host_of(data) in (None, *HOSTS)
     assert generation_handed_out(data) >= -1
 
 

@@ -25,7 +25,7 @@ def joining(name: str, weights: dict[str, int], *, cooperative: bool) -> list[Jo
     """Members that held four partitions each."""
     members = []
     for at, (member, weight) in enumerate(weights.items()):
-        side = MemberSide(name, capacity=weight)
+        side = MemberSide(name, "kafka-python", capacity=weight)
         side.received([("t", 4 * at + index) for index in range(4)], 7)
         members.append(JoinMember(member, side.subscription(["t"], side.assigned if cooperative else None)))
     return members

@@ -1,10 +1,14 @@
-"""Client libraries recognised by their bytes, and the leader by the form of what it hands out."""
+"""Client libraries recognised by their bytes and default client ids, and the leader by the form of what it hands out."""
 
 from __future__ import annotations
 
 import pytest
 
+from counterpoise.assignors.registry import strategies
+from counterpoise.clients.member_side import MemberSide
+from counterpoise.clients.weights import HOSTS
 from counterpoise.pipeline.records.libraries import leader_library, library_of
+from counterpoise.wire.consumer_protocol import decode_subscription
 
 NULL_RACK, EMPTY_RACK = b"...\xff\xff", b"...\x00\x00"
 NO_GENERATION = b"\xff\xff\xff\xff"
@@ -18,6 +22,16 @@ LISTED = b"\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x00"
         ("sticky", NULL_RACK, 3, LISTED + b"\x00\x00\x00\x05", "java"),
         ("cooperative-sticky", NULL_RACK, 3, NO_GENERATION, "java"),
         ("range", b"...", 1, None, "java"),
+        ("sticky", NULL_RACK, 3, None, "java"),
+        ("cooperative-sticky", b"...", 2, NO_GENERATION, "java"),
+        ("range", b"...", 0, None, "unknown"),
+        ("failover", NULL_RACK, 3, None, "unknown"),
+        ("range", NULL_RACK, 3, b"something", "unknown"),
+        ("sticky", NULL_RACK, 3, b"something", "unknown"),
+        ("cooperative-sticky", b"...", 1, b"something", "unknown"),
+        ("cooperative-sticky", b"...\x00\x01a", 3, LISTED + b"\x00\x00\x00\x05", "unknown"),
+        ("sticky", b"...", 0, LISTED + b"\x00\x00\x00\x05", "unknown"),
+        ("failover", b"...", 0, b"", "unknown"),
         ("stream", NULL_RACK, 3, b"opaque", "kafka-streams"),
         ("range", EMPTY_RACK, 3, b"", "librdkafka"),
         ("cooperative-sticky", EMPTY_RACK, 3, LISTED + b"\x00\x00\x00\x05", "librdkafka"),
@@ -32,6 +46,39 @@ LISTED = b"\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x00"
 )
 def test_member(protocol: str, subscription: bytes, version: int, user_data: bytes | None, library: str) -> None:
     assert library_of("consumer", protocol, subscription, version, user_data) == library
+
+
+@pytest.mark.parametrize(
+    ("client_id", "version", "library"),
+    [
+        ("kafka-python-3.0.12", 0, "kafka-python"),
+        ("aiokafka-0.14.0", 0, "aiokafka"),
+        ("kafka-python-2.2.15", 3, "counterpoise (kafka-python)"),
+        ("aiokafka-0.14.0", 3, "counterpoise (aiokafka)"),
+        ("rdkafka", 3, "librdkafka"),
+        ("kgo", 3, "franz-go"),
+        ("kafka-python-worker", 0, "kafka-python or aiokafka"),
+        ("my-aiokafka-0.14.0", 3, "java"),
+    ],
+)
+def test_a_default_client_id_names_the_library(client_id: str, version: int, library: str) -> None:
+    subscription, user_data = (NULL_RACK, None) if version else (b"...", b"")
+    assert library_of("consumer", "range", subscription, version, user_data, client_id) == library
+
+
+@pytest.mark.parametrize("weight", [1, 7])
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("strategy", strategies())
+def test_our_members_are_recognised_whatever_they_send(strategy: str, host: str, weight: int) -> None:
+    """Eager and cooperative, new and with an assignment, with a weight and without."""
+    side = MemberSide(strategy, host, capacity=weight)
+    held = (("t", (0, 1)),)
+    sent = [side.subscription(["t"], None), side.subscription(["t"], ())]
+    side.received([("t", 0), ("t", 1)], 7)
+    sent += [side.subscription(["t"], None), side.subscription(["t"], held)]
+    for metadata in sent:
+        read = decode_subscription(metadata)
+        assert library_of("consumer", strategy, metadata, read.version, read.user_data, "app") == f"counterpoise ({host})"
 
 
 def test_other_protocol_types() -> None:

@@ -38,7 +38,7 @@ __all__ = [
 class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignore[misc]
     """What all assignors for aiokafka share; parameters as in `HostAssignor`."""
 
-    name = "abstract"
+    name, host = "abstract", "aiokafka"
 
     @classmethod
     def _coordinator(cls) -> Any:

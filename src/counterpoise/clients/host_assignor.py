@@ -70,6 +70,8 @@ class HostAssignor:
     """
 
     name: ClassVar[str]
+    host: ClassVar[str]
+    """One of `counterpoise.clients.weights.HOSTS`."""
     _of_consumer: ClassVar[WeakKeyDictionary[Any, HostAssignor]]
 
     def __init__(
@@ -81,7 +83,7 @@ class HostAssignor:
             raise OptionError(f"rack: a name is wanted, not {rack!r}")
         if on_lead is not None and not callable(on_lead):
             raise OptionError(f"on_lead: something that can be called with each Lead is wanted, not {on_lead!r}")
-        self._member = MemberSide(self.name, rack or None, capacity)
+        self._member = MemberSide(self.name, self.host, rack or None, capacity)
         self._options = options
         self._on_lead = on_lead
 

@@ -46,7 +46,7 @@ _Protocol = getattr(abstract, "RebalanceProtocol", None)
 class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignore[misc]
     """What all assignors for kafka-python share; parameters as in `HostAssignor`."""
 
-    name = "abstract"
+    name, host = "abstract", "kafka-python"
 
     def supported_protocols(self) -> list[Any]:
         """The protocols this strategy can run under (kafka-python 3 takes the highest that all listed ones share)."""

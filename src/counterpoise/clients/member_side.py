@@ -1,4 +1,4 @@
-"""What a member sends when it joins, by strategy: its subscription, its claims, its rack and its weight.
+"""What a member sends when it joins, by strategy: its subscription, its claims, its rack, its host and its weight.
 
 Three ways of claiming, and who may use which:
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE
-from counterpoise.clients.weights import with_weight
+from counterpoise.clients.weights import with_host, with_weight
 from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 from counterpoise.wire.user_data import encode_cooperative, encode_sticky
 
@@ -32,6 +32,8 @@ class MemberSide:
     Attributes
     ----------
     strategy : str
+    host : str
+        One of `weights.HOSTS`.
     rack : str or None
     capacity : int
     assigned : tuple of TopicPartitions
@@ -41,6 +43,7 @@ class MemberSide:
     """
 
     strategy: str
+    host: str
     rack: str | None = None
     capacity: int = 1
     assigned: tuple[TopicPartitions, ...] = field(default=())
@@ -70,7 +73,7 @@ class MemberSide:
             user_data = encode_cooperative(-1)
         elif self.strategy not in _WITHOUT_HISTORY:
             user_data = encode_sticky(self.assigned, self.generation)
-        data = with_weight(user_data, self.capacity)
+        data = with_weight(with_host(user_data, self.host), self.capacity)
         return encode_subscription(Subscription(tuple(topics), data, owned, generation, self.rack))
 
     @property

@@ -1,9 +1,9 @@
-"""What rides behind the fields that foreign leaders read: a member's weight, and the generation a leader hands out.
+"""What rides behind the fields that foreign leaders read: a member's host and weight, and the generation a leader hands out.
 
-Both are eight bytes, a marker and an int32. In a subscription they follow sticky user data (Java, librdkafka and
-kafka-python stop reading before them) or Java's bare cooperative generation; in an assignment they are the whole user
-data, which no other library reads. The marker begins with a byte that is negative as the length of a string, so that
-what stands before it is never taken for a longer layout.
+Each is eight bytes, a marker and an int32. In a subscription they follow sticky user data (Java, librdkafka and
+kafka-python stop reading before them) or Java's bare cooperative generation, the host first, the weight last; in an
+assignment the generation is the whole user data, which no other library reads. The marker begins with a byte that is
+negative as the length of a string, so that what stands before it is never taken for a longer layout.
 """
 
 from __future__ import annotations
@@ -12,11 +12,27 @@ import struct
 
 from counterpoise.errors import OptionError
 
-__all__ = ["generation_handed_out", "hand_out_generation", "weight_of", "with_weight"]
+__all__ = ["HOSTS", "generation_handed_out", "hand_out_generation", "host_of", "weight_of", "with_host", "with_weight"]
 
+HOSTS = ("kafka-python", "aiokafka")
+"""The client libraries that assignors of counterpoise run in; a member's user data has the place of its own, from 1."""
+_HOST = b"\xffcph"
 _WEIGHT = b"\xffcpw"
 _GENERATION = b"\xffcpg"
 _SIZE = 8
+
+
+def with_host(user_data: bytes | None, host: str) -> bytes:
+    """The user data with its member's host, one of `HOSTS`, behind it: audits recognise it, no leader reads it."""
+    return (user_data or b"") + _HOST + struct.pack(">i", HOSTS.index(host) + 1)
+
+
+def host_of(user_data: bytes | None) -> str | None:
+    """The host of a counterpoise member, from the user data it joined with; None for other members. Never raises."""
+    data = bytes(user_data or b"")
+    data = data[:-_SIZE] if data[-_SIZE:-4] == _WEIGHT else data
+    number = _tail(data, _HOST, 0)
+    return HOSTS[number - 1] if 1 <= number <= len(HOSTS) else None
 
 
 def with_weight(user_data: bytes | None, weight: int) -> bytes | None:

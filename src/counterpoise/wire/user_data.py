@@ -39,6 +39,8 @@ ProtocolKind = Literal["eager", "cooperative"]
 """How the group rebalances: claims are in the user data (eager) or in the owned partitions (cooperative)."""
 
 _STRAY = b"\x00\x01"
+_TRAILER = 8
+"""Bytes of each field that counterpoise writes behind the layouts (host, weight)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +111,14 @@ def encode_sticky(owned: tuple[TopicPartitions, ...], generation: int | None) ->
 def decode_cooperative(data: bytes | None) -> StickyData:
     """User data of a cooperative sticky assignor, in either dialect; never raises.
 
-    The sticky v1 layout when it fits to the last byte, else a leading int32 generation (what follows is ignored, as
-    Java does). A generation below -1 is none anybody ever had: unreadable.
+    The sticky v1 layout when it fits to the last byte or to counterpoise's trailers (eight bytes each), else a leading
+    int32 generation (what follows is ignored, as Java does). A generation below -1 is none anybody ever had: unreadable.
     """
     if not data:
         return StickyData()
     if len(data) > 4:
         listed = _list_at(data, 0)
-        if listed is not None and len(data) - listed[1] == 4:
+        if listed is not None and (len(data) - listed[1]) % _TRAILER == 4:
             return _finish(data, *listed)
     if len(data) < 4:
         return StickyData(readable=False)

@@ -205,7 +205,8 @@ def test_the_page_of_tables_has_every_column_in_its_order_with_its_type() -> Non
     """Each section of docs/tables.md against the schema as stored."""
     page = (Path(__file__).parents[3] / "docs" / "tables.md").read_text(encoding="utf-8")
     sections = {part.split("\n", 1)[0]: part for part in page.split("\n## ")[1:]}
-    assert list(sections) == list(TABLES)
+    assert list(sections) == [*TABLES, "Client libraries"]
+    del sections["Client libraries"]
     kinds = {"bigint": "long", "array<string>": "list of string"}
     for name, part in sections.items():
         told = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| [^|]{3,} \|$", part, re.MULTILINE)

@@ -148,7 +148,9 @@ def _member(value: GroupMetadataValue, member: GroupMember, *, sound: bool) -> d
             "rack_id": asked.rack,
             "subscription_version": asked.version,
             "user_data": asked.user_data,
-            "library": library_of("consumer", value.protocol, member.subscription, asked.version, asked.user_data),
+            "library": library_of(
+                "consumer", value.protocol, member.subscription, asked.version, asked.user_data, member.client_id
+            ),
         }
     if isinstance(given, Assignment):
         row |= {"assigned": topic_partitions(given.partitions), "assignment_version": given.version}

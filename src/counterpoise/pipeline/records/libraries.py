@@ -1,9 +1,16 @@
-"""Which client library wrote a subscription: recognised from its bytes, as each library leaves its own habits there."""
+"""Which client library wrote a subscription, by its bytes and the client id; docs/tables.md says how certain that is."""
 
 from __future__ import annotations
 
+import re
+
+from counterpoise.clients.weights import host_of
+from counterpoise.wire.user_data import decode_sticky
+
 __all__ = [
     "AIOKAFKA",
+    "CONNECT",
+    "COUNTERPOISE",
     "FRANZ_GO",
     "JAVA",
     "KAFKA_PYTHON",
@@ -24,13 +31,27 @@ PYTHON = "kafka-python or aiokafka"
 FRANZ_GO = "franz-go"
 CONNECT = "connect"
 UNKNOWN = "unknown"
+COUNTERPOISE = {host: f"counterpoise ({host})" for host in (KAFKA_PYTHON, AIOKAFKA)}
+"""The name of members that run our assignors, by the library they run in."""
 
 _NO_RACK, _EMPTY_RACK = b"\xff\xff", b"\x00\x00"
 _NO_GENERATION = b"\xff\xff\xff\xff"
+_PLAIN = ("range", "roundrobin")
+_BARE = 4
+"""Bytes of Java's cooperative user data, a generation alone."""
+_DEFAULT_CLIENT_ID = re.compile(r"(?P<python>kafka-python|aiokafka)-\d[\w.]*|(?P<go>kgo)|(?P<c>rdkafka)")
+"""Client ids of members whose configuration sets none."""
 
 
-def library_of(protocol_type: str, protocol: str | None, subscription: bytes, version: int, user_data: bytes | None) -> str:
-    """The library behind one member's subscription.
+def library_of(
+    protocol_type: str,
+    protocol: str | None,
+    subscription: bytes,
+    version: int,
+    user_data: bytes | None,
+    client_id: str | None = None,
+) -> str:
+    """The library behind one member's subscription; `UNKNOWN` where nothing distinguishes it.
 
     Parameters
     ----------
@@ -42,6 +63,8 @@ def library_of(protocol_type: str, protocol: str | None, subscription: bytes, ve
         Its version.
     user_data : bytes or None
         Its user data; None and empty differ here, and only here.
+    client_id : str, optional
+        The member's. It decides only where it is a library's default.
 
     Notes
     -----
@@ -51,28 +74,66 @@ def library_of(protocol_type: str, protocol: str | None, subscription: bytes, ve
         return CONNECT
     if protocol_type != "consumer":
         return UNKNOWN
+    host = host_of(user_data)
+    if host is not None:
+        return COUNTERPOISE[host]
     if protocol == "stream":
         return STREAMS
+    return _by_client_id(client_id, version) or _by_bytes(protocol or "", subscription, version, user_data)
+
+
+def _by_client_id(client_id: str | None, version: int) -> str | None:
+    default = _DEFAULT_CLIENT_ID.fullmatch(client_id or "")
+    if default is None:
+        return None
+    if default["python"]:
+        # Neither library's own assignors write version 3; ours always did, before they had a marker too.
+        return COUNTERPOISE[default["python"]] if version >= 3 else default["python"]
+    return FRANZ_GO if default["go"] else LIBRDKAFKA
+
+
+def _by_bytes(protocol: str, subscription: bytes, version: int, user_data: bytes | None) -> str:
     if version >= 3:
-        return _library_of_v3(protocol or "", subscription, user_data)
-    if version == 1 and protocol == "cooperative-sticky" and user_data == b"":
-        return KAFKA_PYTHON
-    if version == 0 and user_data is not None:
-        return _library_of_v0(protocol or "", user_data)
-    return JAVA if user_data is None else UNKNOWN
+        return _library_of_v3(protocol, subscription, user_data)
+    if version == 0:
+        return UNKNOWN if user_data is None else _library_of_v0(protocol, user_data)
+    if protocol == "cooperative-sticky":
+        return KAFKA_PYTHON if version == 1 and user_data == b"" else JAVA if _is_bare(user_data) else UNKNOWN
+    return JAVA if _is_javas(protocol, user_data) else UNKNOWN
 
 
 def _library_of_v3(protocol: str, subscription: bytes, user_data: bytes | None) -> str:
     if subscription.endswith(_EMPTY_RACK) or user_data == b"":
         return LIBRDKAFKA
-    if protocol == "cooperative-sticky" and user_data is not None and len(user_data) != 4:
-        return FRANZ_GO
-    return JAVA
+    if protocol != "cooperative-sticky":
+        return JAVA if _is_javas(protocol, user_data) else UNKNOWN
+    if _is_bare(user_data):
+        return JAVA
+    # librdkafka writes the same list: with a rack nothing distinguishes the two.
+    return FRANZ_GO if subscription.endswith(_NO_RACK) and _is_list(user_data) else UNKNOWN
+
+
+def _is_javas(protocol: str, user_data: bytes | None) -> bool:
+    """Whether Java writes such user data under an eager strategy of its own."""
+    if user_data is None:
+        return protocol in (*_PLAIN, "sticky")
+    return protocol == "sticky" and _is_list(user_data)
+
+
+def _is_list(user_data: bytes | None) -> bool:
+    found = decode_sticky(user_data)
+    return bool(user_data) and found.readable and found.generation is not None and not (user_data or b"").startswith(b"\x00\x01")
+
+
+def _is_bare(user_data: bytes | None) -> bool:
+    return user_data is not None and len(user_data) == _BARE
 
 
 def _library_of_v0(protocol: str, user_data: bytes) -> str:
-    if protocol != "sticky" or not user_data:
-        return PYTHON
+    if not user_data:
+        return PYTHON if protocol in (*_PLAIN, "sticky") else UNKNOWN
+    if protocol != "sticky":
+        return UNKNOWN
     if user_data[:2] == b"\x00\x01":
         return KAFKA_PYTHON
     return AIOKAFKA if user_data.endswith(_NO_GENERATION) else UNKNOWN
