@@ -1,10 +1,14 @@
 """An aiokafka consumer with counterpoise's assignor and listener. Needs: pip install 'counterpoise[aiokafka]'
 
 python examples/aiokafka_consumer.py --bootstrap-server localhost:9092 --topic orders
+
+Start it as often as you like: the partitions are shared. Ctrl-C and SIGTERM end one of them in good order: what it has
+processed is committed, it leaves the group, and the others take over at once.
 """
 
 import argparse
 import asyncio
+import signal
 
 from aiokafka import AIOKafkaConsumer
 
@@ -29,11 +33,16 @@ async def main():
     parser.add_argument("--bootstrap-server", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--records", type=int, help="end after so many records (default: never)")
+    parser.add_argument("--session-timeout-ms", type=int, default=45_000, help="a member that is silent for so long is dead")
     given = parser.parse_args()
+    ending = asyncio.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(each, ending.set)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=given.bootstrap_server,
-        group_id=f"{given.topic}-readers",
+        group_id=f"{given.topic}-aiokafka",  # all members of a group run the same strategies
         partition_assignment_strategy=[StickyAssignor],  # the one line
+        session_timeout_ms=given.session_timeout_ms,
         enable_auto_commit=False,  # the listener commits what was processed
         auto_offset_reset="earliest",
     )
@@ -42,15 +51,15 @@ async def main():
     consumer.subscribe([given.topic], listener=listener)
     seen = 0
     try:
-        while given.records is None or seen < given.records:
+        while not ending.is_set() and (given.records is None or seen < given.records):
             for partition, records in (await consumer.getmany(timeout_ms=500)).items():
                 for record in records:
                     print(f"{partition.topic}-{partition.partition}: {record.value.decode()}", flush=True)
                     listener.processed(record)
                     seen += 1
-            if listener.offsets():
-                await consumer.commit(listener.offsets())
+            await listener.commit()  # no error when a rebalance is in progress: see docs/clients.md
     finally:
+        await listener.commit()
         await consumer.stop()
         await listener.close()
 

@@ -1,9 +1,13 @@
 """A kafka-python consumer with counterpoise's assignor and listener. Needs: pip install 'counterpoise[kafka-python]'
 
 python examples/kafka_python_consumer.py --bootstrap-server localhost:9092 --topic orders
+
+Start it as often as you like: the partitions are shared. Ctrl-C and SIGTERM end one of them in good order: what it has
+processed is committed, it leaves the group, and the others take over at once.
 """
 
 import argparse
+import signal
 
 from kafka import KafkaConsumer
 
@@ -20,11 +24,16 @@ def main():
     parser.add_argument("--bootstrap-server", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--records", type=int, help="end after so many records (default: never)")
+    parser.add_argument("--session-timeout-ms", type=int, default=45_000, help="a member that is silent for so long is dead")
     given = parser.parse_args()
+    ending = []
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda *_: ending.append(True))
     consumer = KafkaConsumer(
         bootstrap_servers=given.bootstrap_server,
-        group_id=f"{given.topic}-readers",
+        group_id=f"{given.topic}-kafka-python",  # all members of a group run the same strategies
         partition_assignment_strategy=[CooperativeStickyAssignor],  # the one line
+        session_timeout_ms=given.session_timeout_ms,
         enable_auto_commit=False,  # the listener commits what was processed
         auto_offset_reset="earliest",
     )
@@ -35,16 +44,18 @@ def main():
     )
     consumer.subscribe([given.topic], listener=listener)
     seen = 0
-    while given.records is None or seen < given.records:
-        for partition, records in consumer.poll(timeout_ms=500).items():
-            for record in records:
-                print(f"{partition.topic}-{partition.partition}: {record.value.decode()}", flush=True)
-                listener.processed(record)
-                seen += 1
-        if listener.offsets():
-            consumer.commit(listener.offsets())
-    consumer.close()
-    listener.close()
+    try:
+        while not ending and (given.records is None or seen < given.records):
+            for partition, records in consumer.poll(timeout_ms=500).items():
+                for record in records:
+                    print(f"{partition.topic}-{partition.partition}: {record.value.decode()}", flush=True)
+                    listener.processed(record)
+                    seen += 1
+            listener.commit()  # no error when a rebalance is in progress: see docs/clients.md
+    finally:
+        listener.commit()
+        consumer.close()
+        listener.close()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -93,12 +94,12 @@ def test_what_was_gained_minus_what_was_lost_is_what_is_owned(steps: list[tuple[
 class Calls:
     """A consumer as each client has it, as far as a listener touches it; keeps what is called, in order."""
 
-    def __init__(self, module: str, *, fails: str = "") -> None:
+    def __init__(self, module: str, *, fails: str = "", sync: bool = False) -> None:
         self.seen: list[Any] = []
         self.fails = fails
-        type_ = type(
-            "Consumer", (), {"__module__": module, "seek": self._seek, "commit": self._commit, "commit_async": self._commit}
-        )
+        self.gate: asyncio.Event | None = None
+        commit = self._commit_now if sync and module.startswith("kafka") else self._commit
+        type_ = type("Consumer", (), {"__module__": module, "seek": self._seek, "commit": commit, "commit_async": self._commit})
         self.consumer = type_()
         self.consumer._coordinator = SimpleNamespace(
             generation=4, member_id="m", _generation=SimpleNamespace(generation_id=4, member_id="m")
@@ -108,12 +109,21 @@ class Calls:
         self.seen.append(("seek", partition.partition, offset))
 
     async def _commit(self, offsets: dict[Any, Any]) -> None:
+        if self.gate is not None:
+            await self.gate.wait()
+        self._commit_now(offsets)
+
+    def _commit_now(self, offsets: dict[Any, Any]) -> None:
         self.seen.append(("commit", {each.partition: getattr(at, "offset", at) for each, at in offsets.items()}))
         if self.fails:
             import aiokafka.errors
             import kafka.errors
 
-            raise getattr(aiokafka.errors if "aio" in type(self.consumer).__module__ else kafka.errors, self.fails)
+            errors = aiokafka.errors if "aio" in type(self.consumer).__module__ else kafka.errors
+            error, _, cause = self.fails.rstrip("()").partition("(")
+            if cause and errors is kafka.errors:
+                raise getattr(errors, error)(getattr(errors, cause)())
+            raise getattr(errors, error) from (getattr(errors, cause)() if cause else None)
 
     def listener(self, start: Callable[[Any], int | None] | None = None) -> Any:
         def told(word: str) -> Callable[[Iterable[Any]], None]:
@@ -194,6 +204,81 @@ def test_closing_reports_what_is_left(module: str) -> None:
         asyncio.run(answer)
     assert calls.seen[-1] == ("lost", [0, 1])
     assert listener.owned == frozenset()
+
+
+async def commits(calls: Calls, listener: Any, offsets: list[int]) -> list[bool]:
+    """Partition 0 is assigned, and after each record of it what was processed is committed."""
+    from kafka.structs import TopicPartition
+
+    await listener.on_partitions_assigned([TopicPartition("t", 0)])
+    answers = []
+    for offset in offsets:
+        listener.processed(SimpleNamespace(topic="t", partition=0, offset=offset))
+        answer = listener.commit()
+        answers.append(await answer if inspect.isawaitable(answer) else answer)
+    return answers
+
+
+@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
+def test_what_has_been_committed_is_not_committed_again(module: str) -> None:
+    calls = Calls(module, sync=True)
+    assert asyncio.run(commits(calls, calls.listener(), [6, 6, 7])) == [True, True, True]
+    assert [each for each in calls.seen if each[0] == "commit"] == [("commit", {0: 7}), ("commit", {0: 8})]
+
+
+@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
+@pytest.mark.parametrize(
+    ("fails", "said"),
+    [
+        ("RebalanceInProgressError", ""),
+        ("CommitFailedError(RebalanceInProgressError())", ""),
+        ("CommitFailedError", "the membership was lost: 1 partitions are not committed"),
+        ("UnknownMemberIdError", "the membership was lost"),
+        ("RequestTimedOutError", "could not be committed now, the next commit has them"),
+    ],
+)
+def test_a_commit_that_cannot_be_made_now_is_put_off_and_ends_nothing(
+    module: str, fails: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a rebalance in silence; with a word in the log after a lost membership and while the broker is away."""
+    calls = Calls(module, fails=fails, sync=True)
+    listener = calls.listener()
+    assert asyncio.run(commits(calls, listener, [41])) == [False]
+    assert said in caplog.text
+    assert bool(caplog.text) == bool(said)
+    assert list(listener.offsets()) == [("t", 0)]
+
+
+@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
+def test_a_commit_that_never_will_work_raises(module: str) -> None:
+    calls = Calls(module, fails="GroupAuthorizationFailedError", sync=True)
+    with pytest.raises(Exception, match="GroupAuthorizationFailed"):
+        asyncio.run(commits(calls, calls.listener(), [41]))
+
+
+def test_on_aiokafka_a_revocation_waits_for_the_commit_under_way() -> None:
+    """A commit sent after the rebalance would set back whoever owns the partition by then."""
+    from kafka.structs import TopicPartition
+
+    calls = Calls("aiokafka.consumer.consumer")
+
+    async def slow() -> None:
+        listener = calls.listener()
+        await commits(calls, listener, [])
+        listener.processed(SimpleNamespace(topic="t", partition=0, offset=41))
+        gate = calls.gate = asyncio.Event()
+        under_way = asyncio.create_task(listener.commit())
+        await asyncio.sleep(0)
+        revoking = asyncio.create_task(listener.on_partitions_revoked([TopicPartition("t", 0)]))
+        later = asyncio.create_task(listener.commit())
+        await asyncio.sleep(0.01)
+        assert not revoking.done()
+        gate.set()
+        assert [await under_way, await revoking, await later] == [True, None, True]
+        await listener.on_partitions_assigned([])
+
+    asyncio.run(slow())
+    assert calls.seen == [("gained", [0]), ("commit", {0: 42}), ("commit", {0: 42}), ("lost", [0])]
 
 
 def test_a_consumer_of_no_known_client_is_refused() -> None:

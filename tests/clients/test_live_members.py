@@ -304,26 +304,6 @@ def test_two_bounces_take_a_mixed_group_to_another_strategy(
         assert protocols == sorted(protocols, key=names.index)
 
 
-@pytest.mark.parametrize("name", ["kafka_python_consumer", "aiokafka_consumer"])
-def test_the_consumers_of_the_examples_read(broker: Broker, name: str) -> None:
-    from confluent_kafka import Producer
-
-    topic = topic_of(broker, 3)
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    for number in range(9):
-        producer.produce(topic, str(number).encode(), partition=number % 3)
-    assert producer.flush(30) == 0
-    command = [sys.executable, f"examples/{name}.py", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--records", "9"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    lines = done.stdout.splitlines()
-    assert lines[0] == f"gained {topic}-0, {topic}-1, {topic}-2"
-    assert sorted(lines[1:10]) == sorted(f"{topic}-{number % 3}: {number}" for number in range(9))
-    assert lines[10:] == [f"lost {topic}-0, {topic}-1, {topic}-2"]
-    commits = group_history(broker, f"{topic}-readers", with_commits=True).commits
-    assert {partition: offsets[-1] for partition, offsets in commits.items()} == {f"{topic}-{at}": 3 for at in range(3)}
-
-
 @pytest.mark.parametrize("kind", ["kafka_python", "aiokafka"])
 def test_lag_decides_on_a_live_group(broker: Broker, tmp_path: Path, kind: str) -> None:
     """Two of four partitions are far behind: under `lag-sticky` each member gets one of them."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+from counterpoise.clients.listener_core import ListenerCore
 from counterpoise.clients.ownership import Membership, Partition
-from counterpoise.clients.rebalance_listener import ListenerCore
 from counterpoise.errors import MissingExtraError
 
 try:
     from aiokafka.abc import ConsumerRebalanceListener
-    from aiokafka.errors import KafkaError
+    from aiokafka.errors import IllegalStateError, KafkaError
     from aiokafka.structs import TopicPartition
 except ImportError as error:
     raise MissingExtraError("this listener needs aiokafka: pip install 'counterpoise[aiokafka]'") from error
@@ -21,6 +22,27 @@ __all__ = ["AioKafkaListener"]
 
 class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore[misc]
     """See `rebalance_listener`. aiokafka reports no lost membership: it shows in the coordinator's generation."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        # aiokafka sends a commit that had to wait with the generation of the moment: one begun before a rebalance and sent
+        # after it would set back whoever owns the partition since. So a revocation waits for the commit under way.
+        self._committing = asyncio.Lock()
+
+    async def commit(self) -> bool:
+        """See `ListenerCore`."""
+        async with self._committing:
+            offsets = self.offsets()
+            if offsets and offsets != self._committed_last:
+                try:
+                    await self._consumer.commit(offsets)
+                except IllegalStateError:
+                    # The subscription has changed under way; what it took away is revoked.
+                    return False
+                except KafkaError as error:
+                    return self._put_off(error, len(offsets))
+                self._committed_last = offsets
+            return True
 
     async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
         """Called by the client before it joins again."""
@@ -44,7 +66,8 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
         return KafkaError  # type: ignore[no-any-return]
 
     async def _commit(self, offsets: dict[Any, Any]) -> None:
-        await self._consumer.commit(offsets)
+        async with self._committing:
+            await self._consumer.commit(offsets)
 
     def _membership(self) -> Membership | None:
         coordinator = getattr(self._consumer, "_coordinator", None)

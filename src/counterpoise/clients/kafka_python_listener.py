@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
+from counterpoise.clients.listener_core import ListenerCore
 from counterpoise.clients.ownership import Membership, Partition
-from counterpoise.clients.rebalance_listener import ListenerCore
 from counterpoise.errors import MissingExtraError, OptionError
 
 try:
@@ -28,6 +28,17 @@ _ASYNC_BASE = getattr(kafka, "AsyncConsumerRebalanceListener", None)
 
 
 class _Common(ListenerCore):
+    def commit(self) -> bool:
+        """See `ListenerCore`; blocks, so it is not for callbacks of the listener on kafka-python 3."""
+        offsets = self.offsets()
+        if offsets and offsets != self._committed_last:
+            try:
+                self._consumer.commit(offsets)
+            except KafkaError as error:
+                return self._put_off(error, len(offsets))
+            self._committed_last = offsets
+        return True
+
     def _host_partitions(self, partitions: Iterable[Partition]) -> list[Any]:
         return [TopicPartition(*each) for each in partitions]
 

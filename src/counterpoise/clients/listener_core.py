@@ -1,0 +1,154 @@
+"""ListenerCore: what the rebalance listeners of both clients share: the ledger, the callbacks, and when to commit."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from counterpoise.clients.ownership import Membership, Ownership, Partition
+
+__all__ = ["Callback", "ListenerCore"]
+
+log = logging.getLogger("counterpoise.clients")
+
+Callback: TypeAlias = Callable[[list[Any]], Any]
+"""Called with sorted TopicPartitions, never with none."""
+
+_LOST = ("CommitFailedError", "IllegalGenerationError", "UnknownMemberIdError", "FencedInstanceIdError")
+"""Errors by which a coordinator says that the member no longer owns what it commits."""
+
+
+class ListenerCore:
+    """Base of the listeners of both clients.
+
+    A client's subclass says how to commit, who the member is now, and whether the client cooperates.
+    """
+
+    def __init__(
+        self,
+        consumer: Any,
+        on_lost: Callback | None,
+        on_gained: Callback | None,
+        start: Callable[[Any], int | None] | None,
+    ) -> None:
+        self._consumer = consumer
+        self._on_lost = on_lost
+        self._on_gained = on_gained
+        self._start = start
+        self._ownership = Ownership()
+        self._committed_last: dict[Any, Any] = {}
+
+    @property
+    def owned(self) -> frozenset[Any]:
+        """The partitions that may be processed now."""
+        return self._ownership.owned
+
+    def processed(self, record: Any) -> None:
+        """A record is done: its offset may be committed. Ignored when its partition is gone."""
+        self._ownership.processed((record.topic, record.partition), record.offset)
+
+    def offsets(self) -> dict[Any, Any]:
+        """What has been processed, as the client's `commit` takes it; `commit` knows better what to do with its errors."""
+        return self._host_offsets(self._ownership.to_commit())
+
+    def commit(self) -> Any:
+        """Commit what has been processed and is owned; for commits between rebalances (await it on aiokafka).
+
+        Returns
+        -------
+        bool
+            True: the group has the offsets. False: not now, and the caller need not do anything. While a rebalance is in
+            progress, what was processed is committed when it is revoked, or by the next call. After a lost membership nothing is
+            committed. After an error that may pass (a timeout, a broker that is away) the next call commits.
+
+        Raises
+        ------
+        KafkaError
+            The client's own, for an error that stays: an authorization that is missing, for example.
+        """
+        raise NotImplementedError
+
+    def close(self) -> Any:
+        """Report what is still owned as lost; call it (await it on aiokafka) after the consumer has been closed."""
+        raise NotImplementedError
+
+    async def _revoked(self, partitions: Iterable[Any]) -> None:
+        if self._forgotten():
+            return await self._lost()
+        offsets = self._host_offsets(self._ownership.to_commit(partitions))
+        if offsets and not await self._committed(offsets):
+            return await self._lost()
+        await self._tell(self._on_lost, self._ownership.revoked(partitions, cooperative=self._cooperates()))
+        return None
+
+    async def _lost(self) -> None:
+        await self._tell(self._on_lost, self._ownership.lost())
+
+    async def _assigned(self, partitions: Iterable[Any]) -> None:
+        now = list(partitions)
+        lost, gained = self._ownership.assigned(now, self._membership(), cooperative=self._cooperates())
+        await self._tell(self._on_lost, lost)
+        if self._start is not None:
+            for each in sorted(now):
+                offset = self._start(each)
+                if offset is not None:
+                    self._consumer.seek(each, offset)
+        await self._tell(self._on_gained, gained)
+
+    async def _committed(self, offsets: dict[Any, Any]) -> bool:
+        """Commit; False when the coordinator says that this member no longer owns them."""
+        try:
+            await self._commit(offsets)
+        except self._errors() as error:
+            if type(error).__name__ in _LOST:
+                log.warning("the membership was lost before %d partitions could be committed: %s", len(offsets), error)
+                return False
+            log.warning("%d partitions could not be committed before they were revoked: %s", len(offsets), error)
+        return True
+
+    def _put_off(self, error: Exception, count: int) -> bool:
+        """False where a commit between rebalances need not have worked; raises the error where it must."""
+        causes = (error, error.__cause__, *error.args)
+        if any(type(each).__name__ == "RebalanceInProgressError" for each in causes):
+            log.debug("a rebalance is in progress: %d partitions are committed when they are revoked, or later", count)
+        elif type(error).__name__ in _LOST:
+            log.warning("the membership was lost: %d partitions are not committed: %s", count, error)
+        elif getattr(error, "retriable", False) or type(error).__name__ == "KafkaTimeoutError":
+            log.warning("%d partitions could not be committed now, the next commit has them: %s", count, error)
+        else:
+            raise error
+        return False
+
+    async def _tell(self, callback: Callback | None, partitions: Iterable[Partition]) -> None:
+        listed = self._host_partitions(sorted(partitions))
+        if callback is not None and listed:
+            answer = callback(listed)
+            if inspect.isawaitable(answer):
+                await self._waited(answer)
+
+    async def _waited(self, answer: Any) -> None:
+        await answer
+
+    def _host_partitions(self, partitions: Iterable[Partition]) -> list[Any]:
+        raise NotImplementedError
+
+    def _host_offsets(self, offsets: dict[Partition, int]) -> dict[Any, Any]:
+        raise NotImplementedError
+
+    def _errors(self) -> type[Exception]:
+        raise NotImplementedError
+
+    async def _commit(self, offsets: dict[Any, Any]) -> None:
+        raise NotImplementedError
+
+    def _membership(self) -> Membership | None:
+        raise NotImplementedError
+
+    def _forgotten(self) -> bool:
+        """Whether the client knows already that its membership is gone."""
+        raise NotImplementedError
+
+    def _cooperates(self) -> bool:
+        raise NotImplementedError
