@@ -206,7 +206,7 @@ def test_closing_reports_what_is_left(module: str) -> None:
     assert listener.owned == frozenset()
 
 
-async def commits(calls: Calls, listener: Any, offsets: list[int]) -> list[bool]:
+async def commits(listener: Any, offsets: list[int]) -> list[bool]:
     """Partition 0 is assigned, and after each record of it what was processed is committed."""
     from kafka.structs import TopicPartition
 
@@ -222,7 +222,7 @@ async def commits(calls: Calls, listener: Any, offsets: list[int]) -> list[bool]
 @pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
 def test_what_has_been_committed_is_not_committed_again(module: str) -> None:
     calls = Calls(module, sync=True)
-    assert asyncio.run(commits(calls, calls.listener(), [6, 6, 7])) == [True, True, True]
+    assert asyncio.run(commits(calls.listener(), [6, 6, 7])) == [True, True, True]
     assert [each for each in calls.seen if each[0] == "commit"] == [("commit", {0: 7}), ("commit", {0: 8})]
 
 
@@ -243,7 +243,7 @@ def test_a_commit_that_cannot_be_made_now_is_put_off_and_ends_nothing(
     """In a rebalance in silence; with a word in the log after a lost membership and while the broker is away."""
     calls = Calls(module, fails=fails, sync=True)
     listener = calls.listener()
-    assert asyncio.run(commits(calls, listener, [41])) == [False]
+    assert asyncio.run(commits(listener, [41])) == [False]
     assert said in caplog.text
     assert bool(caplog.text) == bool(said)
     assert list(listener.offsets()) == [("t", 0)]
@@ -253,7 +253,7 @@ def test_a_commit_that_cannot_be_made_now_is_put_off_and_ends_nothing(
 def test_a_commit_that_never_will_work_raises(module: str) -> None:
     calls = Calls(module, fails="GroupAuthorizationFailedError", sync=True)
     with pytest.raises(Exception, match="GroupAuthorizationFailed"):
-        asyncio.run(commits(calls, calls.listener(), [41]))
+        asyncio.run(commits(calls.listener(), [41]))
 
 
 def test_on_aiokafka_a_revocation_waits_for_the_commit_under_way() -> None:
@@ -264,7 +264,7 @@ def test_on_aiokafka_a_revocation_waits_for_the_commit_under_way() -> None:
 
     async def slow() -> None:
         listener = calls.listener()
-        await commits(calls, listener, [])
+        await commits(listener, [])
         listener.processed(SimpleNamespace(topic="t", partition=0, offset=41))
         gate = calls.gate = asyncio.Event()
         under_way = asyncio.create_task(listener.commit())
