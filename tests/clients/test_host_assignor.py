@@ -14,15 +14,23 @@ from counterpoise.clients import aiokafka, kafka_python
 from counterpoise.clients.calling_host import calling_object, calling_variable
 from counterpoise.clients.weights import (
     HOSTS,
+    assignment_user_data,
     generation_handed_out,
-    hand_out_generation,
     host_of,
     weight_of,
     with_host,
     with_weight,
+    withheld_of,
 )
 from counterpoise.errors import OptionError, SnapshotError
-from counterpoise.wire.consumer_protocol import decode_assignment, decode_subscription
+from counterpoise.wire.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from counterpoise.wire.user_data import claims, decode_cooperative, decode_sticky, encode_cooperative, encode_sticky
 from tests.clients.hosts import Answer, host_member
 
@@ -60,6 +68,13 @@ def test_foreign_user_data_is_never_an_error(data: bytes) -> None:
     assert weight_of(data) >= 1
     assert host_of(data) in (None, *HOSTS)
     assert generation_handed_out(data) >= -1
+    assert withheld_of(data) >= 0
+
+
+@given(st.integers(-1, 2**31 - 1), st.integers(0, 2**31 - 1))
+def test_an_assignment_says_its_generation_and_how_many_partitions_wait(generation: int, withheld: int) -> None:
+    data = assignment_user_data(generation, withheld)
+    assert (generation_handed_out(data), withheld_of(data)) == (generation, withheld)
 
 
 @pytest.mark.parametrize("weight", [0, -1, 2**31, 1.5, True, "2"])
@@ -110,7 +125,7 @@ def test_two_consumers_given_one_class_have_two_states(host: str) -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_without_the_callers_generation_the_leaders_word_counts_and_a_foreign_leaders_silence_is_none(module: ModuleType) -> None:
     assignor = module.StickyAssignor()
-    for user_data, generation in ((hand_out_generation(41), 41), (None, -1), (b"", -1)):
+    for user_data, generation in ((assignment_user_data(41, 0), 41), (None, -1), (b"", -1)):
         assignor.on_assignment(SimpleNamespace(partitions=lambda: [("t", 3), ("t", 1)], user_data=user_data))
         assert claims(decode_subscription(assignor.metadata(["t"])), "eager").generation == generation
         assert claims(decode_subscription(assignor.metadata(["t"])), "eager").owned == OWNED
@@ -120,12 +135,46 @@ def test_without_the_callers_generation_the_leaders_word_counts_and_a_foreign_le
 def test_a_leader_that_sees_cut_down_members_leads_eager_strategies_only(module: ModuleType) -> None:
     """Eager claims are in user data, which is there; owned partitions are not, and guessing would give two owners."""
     member = module.StickyAssignor()
-    member.on_assignment(SimpleNamespace(partitions=lambda: [("t", 1), ("t", 3)], user_data=hand_out_generation(4)))
+    member.on_assignment(SimpleNamespace(partitions=lambda: [("t", 1), ("t", 3)], user_data=assignment_user_data(4, 0)))
     members = {"a": decoded(member.metadata(["t"])), "b": decoded(module.StickyAssignor().metadata(["t"]))}
     given_out = module.StickyAssignor().assign(CLUSTER, members)
     assert decode_assignment(given_out["a"]).partitions == OWNED
     with pytest.raises(SnapshotError, match=r"member 'a': .* could give a partition two owners; .*'sticky'"):
         module.CooperativeStickyAssignor().assign(CLUSTER, members)
+
+
+@pytest.mark.parametrize("host", ["kafka_python", "aiokafka"])
+def test_who_revoked_nothing_joins_again_at_once_if_partitions_wait_and_not_if_the_same_number_still_does(host: str) -> None:
+    module = {"kafka_python": kafka_python, "aiokafka": aiokafka}[host]
+    member = host_member(host, "a", ["t"], [module.CooperativeStickyAssignor], Answer({"t": 2}))
+    member.join()
+    asked = []
+    member.coordinator.request_rejoin = lambda: asked.append(member.generation)
+    for generation, withheld in enumerate((0, 2, 2, 1, 0), start=1):
+        member.generation = generation
+        data = encode_assignment(Assignment((("t", (0,)),), assignment_user_data(generation, withheld)))
+        member.complete("cooperative-sticky", generation, data)
+    assert asked == [2, 4]
+
+
+@pytest.mark.parametrize("host", ["kafka_python", "aiokafka"])
+def test_a_leader_says_how_many_partitions_wait(host: str) -> None:
+    module = {"kafka_python": kafka_python, "aiokafka": aiokafka}[host]
+    leader = host_member(host, "a", ["t"], [module.CooperativeStickyAssignor], Answer({"t": 4}))
+    owner = encode_subscription(Subscription(("t",), None, (("t", (0, 1, 2, 3)),), 7))
+    newcomer = encode_subscription(Subscription(("t",), None))
+    given_out = leader.lead("cooperative-sticky", 8, [("a", owner, None), ("b", newcomer, None)])
+    assert {withheld_of(decode_assignment(data).user_data) for data in given_out.values()} == {2}
+
+
+def test_a_client_that_revokes_everything_warns_once_that_cooperative_sticky_keeps_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assignor = aiokafka.CooperativeStickyAssignor()
+    assignor.metadata(["t"])
+    assignor.metadata(["t"])
+    aiokafka.StickyAssignor().metadata(["t"])
+    assert [each.message.count("use StickyAssignor") for each in caplog.records] == [1]
 
 
 def test_a_host_that_does_not_show_what_is_owned_claims_its_last_assignment(caplog: pytest.LogCaptureFixture) -> None:

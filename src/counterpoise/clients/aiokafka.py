@@ -45,6 +45,9 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
         found = calling_object((GroupCoordinator, CoordinatorGroupRebalance))
         return found._coordinator if isinstance(found, CoordinatorGroupRebalance) else found  # noqa: SLF001
 
+    def _joining(self) -> None:
+        self._warn_if_history_is_lost()
+
     def _held(self) -> tuple[TopicPartitions, ...] | None:
         return None
 

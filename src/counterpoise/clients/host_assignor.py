@@ -7,6 +7,7 @@ consumer all the same: `PerConsumer` looks it up by the coordinator that calls.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from types import MethodType, NoneType
@@ -16,13 +17,15 @@ from weakref import WeakKeyDictionary
 from counterpoise.assignors.registry import assignor
 from counterpoise.clients.leader_side import lead_group
 from counterpoise.clients.member_side import MemberSide
-from counterpoise.clients.weights import with_weight
+from counterpoise.clients.weights import with_weight, withheld_of
 from counterpoise.errors import OptionError
 from counterpoise.planning.lead import Lead
 from counterpoise.snapshot.join import JoinMember
 from counterpoise.wire.consumer_protocol import TopicPartitions
 
 __all__ = ["HostAssignor", "PerConsumer"]
+
+log = logging.getLogger("counterpoise.clients")
 
 
 class PerConsumer:
@@ -86,6 +89,8 @@ class HostAssignor:
         self._member = MemberSide(self.name, self.host, rack or None, capacity)
         self._options = options
         self._on_lead = on_lead
+        self._withheld = 0
+        self._warned = False
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -101,6 +106,15 @@ class HostAssignor:
         if found is None:
             found = cls._of_consumer[coordinator] = cls()
         return found
+
+    def _warn_if_history_is_lost(self) -> None:
+        """For hosts that revoke everything before they join: `cooperative-sticky` has no place for their claims."""
+        if self.name == "cooperative-sticky" and not self._warned:
+            self._warned = True
+            log.warning(
+                "cooperative-sticky: this client revokes everything before it joins, so this member keeps nothing in a "
+                "rebalance; unless other members of its group cooperate, use StickyAssignor"
+            )
 
     @PerConsumer
     def metadata(self, topics: Iterable[str]) -> bytes:
@@ -123,6 +137,11 @@ class HostAssignor:
         """Remember what the leader gave."""
         known = self._assigned_generation(assignment) if generation is None else generation
         self._member.received(assignment.partitions(), known)
+        withheld, before = withheld_of(assignment.user_data), self._withheld
+        self._withheld = withheld
+        # The same number again: somebody does not give up what it holds, and another round would not help.
+        if withheld and withheld != before:
+            self._follow_up()
 
     @PerConsumer
     def on_generation_assignment(self, generation: int) -> None:
@@ -134,6 +153,15 @@ class HostAssignor:
 
     def _joining(self) -> None:
         """The host is about to join."""
+
+    def _follow_up(self) -> None:
+        """Join again now: the last assignment withheld partitions until their holders have revoked them.
+
+        Those who revoked something join at once and wait for all others, who would hear of it with their next heartbeat.
+        """
+        coordinator = self._coordinator()
+        if coordinator is not None:
+            coordinator.request_rejoin()
 
     def _patience_s(self) -> float | None:
         """Seconds after which the group gives up a leader that does not answer, None when the host cannot be asked."""

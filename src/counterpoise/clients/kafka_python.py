@@ -12,6 +12,7 @@ from typing import Any
 
 from counterpoise.clients.calling_host import calling_object, calling_variable
 from counterpoise.clients.host_assignor import HostAssignor
+from counterpoise.clients.kafka_python_joining import mend_joining
 from counterpoise.clients.lag_source import LagAware
 from counterpoise.clients.member_side import by_topic
 from counterpoise.clients.weights import generation_handed_out
@@ -66,10 +67,13 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
         # kafka-python 3 forgets a join that outlasts one poll when it began with a change of topics: joining itself
         # takes away the reason, the next poll finds nothing to do, and the member is out until it is restarted.
         # Asking for the join once more keeps the reason until the host itself clears it, when the join is complete.
-        if _Protocol is not None:
+        if _Protocol is None:
+            self._warn_if_history_is_lost()
+        else:
             coordinator = self._coordinator()
             if coordinator is not None:
                 coordinator.request_rejoin()
+                mend_joining(coordinator)
 
     def _held(self) -> tuple[TopicPartitions, ...] | None:
         if _Protocol is None or not self._member.cooperates:

@@ -8,7 +8,7 @@ from typing import Any
 
 from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
-from counterpoise.clients.weights import hand_out_generation, weight_of
+from counterpoise.clients.weights import assignment_user_data, weight_of
 from counterpoise.planning.lead import Lead, lead_plan
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.join import JoinMember
@@ -56,7 +56,10 @@ def lead_group(
     protocol = protocol_to_lead(name, read)
     weights = {member.id: weight_of(given.user_data) for member, given in zip(members, read, strict=True)}
     heavier = {member: weight for member, weight in weights.items() if weight != 1}
-    user_data = hand_out_generation(generation) if generation >= 0 and name not in _WITHOUT_USER_DATA else None
+
+    def user_data(withheld: int) -> bytes | None:
+        return None if name in _WITHOUT_USER_DATA else assignment_user_data(generation, withheld)
+
     behind = lag({topic: known.partitions for topic, known in topics.items()})
     led = lead_plan(
         name, topics, members, protocol=protocol, options=options, lag=behind, capacity=heavier or None, user_data=user_data

@@ -1,9 +1,9 @@
-"""What rides behind the fields that foreign leaders read: a member's host and weight, and the generation a leader hands out.
+"""User data that only counterpoise reads: a member's host and weight; an assignment's generation and withheld partitions.
 
-Each is eight bytes, a marker and an int32. In a subscription they follow sticky user data (Java, librdkafka and
+Each value is eight bytes, a marker and an int32. In a subscription they follow sticky user data (Java, librdkafka and
 kafka-python stop reading before them) or Java's bare cooperative generation, the host first, the weight last; in an
-assignment the generation is the whole user data, which no other library reads. The marker begins with a byte that is
-negative as the length of a string, so that what stands before it is never taken for a longer layout.
+assignment they are the whole user data, which no other library reads. The marker begins with a byte that is negative as
+the length of a string, so that what stands before it is never read as a longer layout.
 """
 
 from __future__ import annotations
@@ -12,13 +12,23 @@ import struct
 
 from counterpoise.errors import OptionError
 
-__all__ = ["HOSTS", "generation_handed_out", "hand_out_generation", "host_of", "weight_of", "with_host", "with_weight"]
+__all__ = [
+    "HOSTS",
+    "assignment_user_data",
+    "generation_handed_out",
+    "host_of",
+    "weight_of",
+    "with_host",
+    "with_weight",
+    "withheld_of",
+]
 
 HOSTS = ("kafka-python", "aiokafka")
 """The client libraries that assignors of counterpoise run in; a member's user data has the place of its own, from 1."""
 _HOST = b"\xffcph"
 _WEIGHT = b"\xffcpw"
 _GENERATION = b"\xffcpg"
+_WITHHELD = b"\xffcpf"
 _SIZE = 8
 
 
@@ -53,14 +63,20 @@ def weight_of(user_data: bytes | None) -> int:
     return max(_tail(user_data, _WEIGHT, 1), 1)
 
 
-def hand_out_generation(generation: int) -> bytes:
-    """User data of an assignment: the generation it belongs to, for members whose client does not tell them."""
-    return _GENERATION + struct.pack(">i", generation)
+def assignment_user_data(generation: int, withheld: int) -> bytes | None:
+    """User data of an assignment: its generation, and how many partitions wait for the next round; None if neither is known."""
+    counted = _WITHHELD + struct.pack(">i", withheld) if withheld else b""
+    return (counted + _GENERATION + struct.pack(">i", generation)) if counted or generation >= 0 else None
 
 
 def generation_handed_out(user_data: bytes | None) -> int:
     """The generation in an assignment's user data; -1 where a foreign leader wrote none. Never raises."""
     return max(_tail(user_data, _GENERATION, -1), -1)
+
+
+def withheld_of(user_data: bytes | None) -> int:
+    """How many partitions of the group wait for the next round; 0 if a foreign leader assigned. Never raises."""
+    return max(_tail(None if user_data is None else user_data[:-_SIZE], _WITHHELD, 0), 0)
 
 
 def _tail(user_data: bytes | None, marker: bytes, default: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any
@@ -90,16 +90,20 @@ def lead_plan(
     options: Mapping[str, object] | None = None,
     lag: Mapping[str, Any] | None = None,
     capacity: Mapping[str, int] | None = None,
-    user_data: bytes | None = None,
+    user_data: Callable[[int], bytes | None] = lambda withheld: None,  # noqa: ARG005
 ) -> Lead:
-    """`lead` for hosts: keeps the plan beside the bytes, takes lag, weights and the user data handed out with each assignment."""
+    """`lead` for hosts: keeps the plan beside the bytes, takes lag and weights.
+
+    `user_data` gets the number of partitions that this round withholds and returns the user data of every assignment.
+    """
     chosen = protocol_of(strategy, protocol)
     kind: ProtocolKind = "cooperative" if chosen == COOPERATIVE else "eager"
     joined = join_problem(topics, tuple(members), kind, lag=lag, capacity=capacity)
     problem = joined.problem
     target = assignor(strategy, **(options or {}))(problem)
     owner = withhold(problem, target) if chosen == COOPERATIVE else target
-    encoded = encode_assignments(joined.topics, problem.topic_start, owner, problem.n_members, user_data=user_data)
+    data = user_data(int((owner != target).sum()))
+    encoded = encode_assignments(joined.topics, problem.topic_start, owner, problem.n_members, user_data=data)
     return Lead(joined, target, owner, dict(zip(joined.member_ids, encoded, strict=True)))
 
 

@@ -1,0 +1,135 @@
+"""Two faults in how kafka-python 3 joins a group, mended for one consumer at a time.
+
+- A join that completes between two polls is dropped: the next poll sends another JoinGroup, and the whole group
+  rebalances once more.
+- Under the cooperative protocol (KIP-429) a member keeps its partitions while it joins, but `KafkaConsumer.poll` returns
+  no records until the join is complete, up to a heartbeat interval later. Java's consumer fetches meanwhile.
+
+kafka-python 3.0 has no public hook for either. `mend_joining` therefore wraps two methods of one consumer's coordinator.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import Any
+
+from counterpoise.clients.listener_core import ListenerCore
+
+__all__ = ["mend_joining"]
+
+log = logging.getLogger("counterpoise.clients")
+
+_BEGIN_MS = 100
+"""How long the poll that starts a join may wait: it includes the commit before the join."""
+_PENDING_MS = 10
+"""How long a later poll waits for a pending join before it fetches: bounds the polls per second, as nothing else does."""
+_USED = ("config", "commit_offsets_async", "join_group_async", "need_rejoin", "poll", "poll_heartbeat")
+_USED_PRIVATE = ("_generation", "_join_task", "_manager", "_net", "_rebalance_protocol", "_subscription")
+
+
+def mend_joining(coordinator: Any) -> None:
+    """Complete every finished join of this kafka-python 3 consumer, and let it receive records while a join is pending.
+
+    Records arrive while the consumer owns partitions, runs the cooperative protocol, and commits automatically or through
+    `rebalance_listener`: `KafkaConsumer.commit` raises RebalanceInProgressError during a join, and a consumer that calls
+    it after each poll must not meet it more often than without counterpoise. Called again it changes nothing.
+
+    Without the attributes it needs (another release of kafka-python) it leaves the consumer as it is and logs a warning.
+    """
+    if isinstance(getattr(coordinator, "poll", None), _Poll):
+        return
+    missing = [name for name in (*_USED, *_USED_PRIVATE) if not hasattr(coordinator, name)]
+    if missing:
+        _warn(", ".join(missing))
+        return
+    host_join = coordinator.join_group_async
+
+    async def join_group_async(timeout_ms: float | None = None) -> bool:
+        if coordinator._join_task is not None and coordinator._join_task.is_done:  # noqa: SLF001
+            coordinator._join_task = _FinishedJoin(coordinator._join_task)  # noqa: SLF001
+        return bool(await host_join(timeout_ms=timeout_ms))
+
+    coordinator.join_group_async = join_group_async
+    coordinator.poll = _Poll(coordinator)
+
+
+@cache
+def _warn(missing: str) -> None:
+    log.warning(
+        "this release of kafka-python returns no records during a rebalance (no %s): "
+        "set heartbeat_interval_ms=300 to keep it short",
+        missing,
+    )
+
+
+class _FinishedJoin:
+    """The task of a finished join as a future: the host awaits a task that is not done, and repeats a join whose task is."""
+
+    is_done = False
+
+    def __init__(self, task: Any) -> None:
+        self.add_callback, self.add_errback = task.add_callback, task.add_errback
+        self._task = task
+
+    def __await__(self) -> Any:
+        return self._task.__await__()
+
+
+class _Poll:
+    """`ConsumerCoordinator.poll` of one consumer, except that it does not wait for a pending join."""
+
+    def __init__(self, coordinator: Any) -> None:
+        self._coordinator = coordinator
+        self._host_poll = coordinator.poll
+
+    def __call__(self, timeout_ms: float | None = None) -> bool:
+        """True: the consumer may fetch. Raises what the host's method raises."""
+        coordinator = self._coordinator
+        if not self._keeps_partitions():
+            return bool(self._host_poll(timeout_ms=timeout_ms))
+        if self._pending():
+            coordinator._net.run(self._wait)  # noqa: SLF001
+            if self._pending():
+                coordinator.poll_heartbeat()
+                return True
+        if not coordinator.need_rejoin():
+            return bool(self._host_poll(timeout_ms=timeout_ms))
+        consumed = coordinator._subscription.all_consumed_offsets()  # noqa: SLF001
+        joined = self._host_poll(timeout_ms=_BEGIN_MS if timeout_ms is None else min(timeout_ms, _BEGIN_MS))
+        if joined and coordinator.config["enable_auto_commit"]:
+            self._commit_revoked(consumed)
+        return bool(joined) or self._pending()
+
+    def _keeps_partitions(self) -> bool:
+        """Whether the consumer owns partitions through a join, and its application can cope with records during it."""
+        coordinator, subscription = self._coordinator, self._coordinator._subscription  # noqa: SLF001
+        return bool(
+            coordinator._rebalance_protocol.name == "COOPERATIVE"  # noqa: SLF001
+            and (coordinator.config["enable_auto_commit"] or isinstance(subscription.rebalance_listener, ListenerCore))
+            and not coordinator._generation.is_lost()  # noqa: SLF001
+            and subscription.assigned_partitions()
+        )
+
+    def _pending(self) -> bool:
+        task = self._coordinator._join_task  # noqa: SLF001
+        return not (task is None or task.is_done or isinstance(task, _FinishedJoin))
+
+    async def _wait(self) -> None:
+        from kafka.errors import KafkaError
+
+        try:
+            await self._coordinator._manager.wait_for(self._coordinator._join_task, _PENDING_MS)  # noqa: SLF001
+        except KafkaError:
+            # Also a failed join: the host reads the error from the task in its own poll.
+            return
+
+    def _commit_revoked(self, consumed: dict[Any, Any]) -> None:
+        """Commit what was received during the join of partitions that it revoked: their next owner starts there.
+
+        The coordinator handles this commit before the member joins again, and so before it has a next owner.
+        """
+        kept = self._coordinator._subscription.assigned_partitions()  # noqa: SLF001
+        revoked = {each: offset for each, offset in consumed.items() if each not in kept}
+        if revoked:
+            self._coordinator.commit_offsets_async(revoked)
