@@ -146,7 +146,7 @@ def test_a_leader_that_sees_cut_down_members_leads_eager_strategies_only(module:
 @pytest.mark.parametrize("host", ["kafka_python", "aiokafka"])
 def test_who_revoked_nothing_joins_again_at_once_if_partitions_wait_and_not_if_the_same_number_still_does(host: str) -> None:
     module = {"kafka_python": kafka_python, "aiokafka": aiokafka}[host]
-    member = host_member(host, "a", ["t"], [module.CooperativeStickyAssignor], Answer({"t": 2}))
+    member: Any = host_member(host, "a", ["t"], [module.CooperativeStickyAssignor], Answer({"t": 2}))
     member.join()
     asked = []
     member.coordinator.request_rejoin = lambda: asked.append(member.generation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from threading import RLock
 from types import SimpleNamespace
 from typing import Any
@@ -30,11 +31,8 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc]
     def __init__(self, protocol: Any = RebalanceProtocol.COOPERATIVE, auto_commit: bool = True, listener: Any = None) -> None:
         self._net = NetworkSelector()
         LOOPS.append(self._net)
-        self._manager = SimpleNamespace(
-            call_soon=self._net.call_soon_with_future,
-            _net=self._net,
-            wait_for=lambda *given: KafkaConnectionManager.wait_for(self._manager, *given),
-        )
+        self._manager: Any = SimpleNamespace(call_soon=self._net.call_soon_with_future, _net=self._net)
+        self._manager.wait_for = partial(KafkaConnectionManager.wait_for, self._manager)
         self.config = {"enable_auto_commit": auto_commit, "group_id": "g", "retry_backoff_ms": 1, "api_version": (4, 0)}
         self.owned = list(OWNED)
         self._subscription = SimpleNamespace(
