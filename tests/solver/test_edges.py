@@ -152,21 +152,19 @@ def test_hash_seeds_change_nothing():
     assert results == {digest.hexdigest() + "\n"}
 
 
-def test_equal_subscriptions_never_import_scipy():
-    """SciPy costs start-up time and is loaded with the first flow; equal subscriptions, level groups and chains need none."""
+def test_no_exact_plan_imports_scipy():
+    """Whatever way a group takes: equal, level, a chain, flows, racks, capacities, exact evenness."""
     code = """
         import sys
+        import numpy as np
         from counterpoise.assignors.registry import assignor
-        from counterpoise.model.problem import Problem
-        equal = Problem(2, [0, 3, 5], [0, 2, 4], [0, 1, 0, 1], [0, 0, 0, 0, 0])
-        for name in ("sticky", "cooperative-sticky", "constrained-cooperative-sticky", "fair", "sticky-first"):
-            assignor(name)(equal)
-        assert not any(name.split(".")[0] == "scipy" for name in sys.modules)
-        assignor("sticky")(Problem(2, [0, 3, 5], [0, 2, 3], [0, 1, 0]))
-        assert not any(name.split(".")[0] == "scipy" for name in sys.modules)
-        assignor("sticky")(Problem(2, [0, 9, 10], [0, 1, 3], [0, 0, 1]))
-        assert not any(name.split(".")[0] == "scipy" for name in sys.modules)
-        assignor("sticky")(Problem(3, [0, 9, 10], [0, 1, 4], [0, 0, 1, 2]))
-        assert "scipy.sparse.csgraph" in sys.modules
+        from tests.solver.oracle import random_problem
+        before = {name.split(".")[0] for name in sys.modules}
+        for seed in range(60):
+            problem = random_problem(np.random.default_rng([seed, 36]), 8, racks=seed % 3 == 0, capacities=seed % 2 == 0)
+            for name in ("sticky", "cooperative-sticky", "constrained-cooperative-sticky", "fair", "sticky-first"):
+                assignor(name)(problem)
+            assignor("sticky", evenness="exact")(problem)
+        assert "scipy" not in before | {name.split(".")[0] for name in sys.modules}
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

@@ -20,7 +20,6 @@ from counterpoise.solver.flows.stickiness import Costs, reroute
 from counterpoise.solver.flows.transport import Deal, closed_form, transport
 from counterpoise.solver.history import Claims, claims_of, no_claims
 from counterpoise.solver.level.direct import deal_directly
-from counterpoise.solver.nested_sets.nested import deal_nested
 from counterpoise.solver.racks import priced, rack_classes, racks_matter
 
 __all__ = ["Evenness", "History", "RackOrder", "solve"]
@@ -68,10 +67,7 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
     if members is not None and not with_racks and evenness == "near":
         return deal_equal(problem, members, history=history)
     if not with_racks and evenness == "near" and history != "pin" and int(problem.capacity.min()) == int(problem.capacity.max()):
-        with_history = history == "prefer"
-        owner = deal_nested(problem, with_history=with_history)
-        if owner is None:
-            owner = deal_directly(problem, with_history=with_history)
+        owner = deal_directly(problem, with_history=history == "prefer")
         if owner is not None:
             return owner
     classes, match = classify(problem), None

@@ -1,160 +1,138 @@
-"""Augment: a maximum flow of which every arc, not only the amount, is settled by the order of nodes.
+"""Augmenting paths: maximum flow (Dinic) and shortest distances (Dijkstra) on a residual network in plain lists.
 
-A library's maximum flow is one of many, and another release may find another. Where the flow on single arcs decides a plan,
-this one is taken. Large graphs are filled in waves first (`waves`); what is left goes along shortest paths
-one by one, the lowest node first at every fork (Ahuja & Orlin's shortest augmenting paths): a node's distance to the sink is
-raised where no neighbour is one step nearer, and all distances are measured anew after as many looks as that takes.
+The flow on every arc is a function of the input alone: among shortest augmenting paths the one with the lowest nodes comes
+first. A library's maximum flow is one of many, and another release may return another one. Class networks are small, so plain
+lists are quick enough, and they need no package.
 """
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
+__all__ = ["UNREACHED", "Residual"]
 
-from counterpoise.model.problem import Int64
-from counterpoise.solver.flows.waves import depths_by_layer, wave
-
-__all__ = ["Graph", "augment"]
-
-MANY = 20_000
-"""With so many entries, whole arrays are quicker than single steps."""
+UNREACHED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
-    """A pattern of arcs with both directions stored; the source is the first node, the sink the last.
+class Residual:
+    """A residual network; node 0 is the source, the last node the sink.
 
     Attributes
     ----------
-    start : int64[N+1]
+    start : list of int, N + 1
         Slice of entries of each node.
-    head : int64[A]
-        Where an entry leads, ascending within a node.
-    mate : int64[A]
-        The entry of the other direction.
+    head : list of int, A
+        Node at which an entry ends, ascending within a node.
+    mate : list of int, A
+        The entry of the opposite direction.
+    room : list of int, A
+        Residual capacity of each entry; `augment` changes it.
     """
 
-    start: Int64
-    head: npt.NDArray[np.int32]
-    mate: Int64
+    start: list[int]
+    head: list[int]
+    mate: list[int]
+    room: list[int]
 
+    def augment(self) -> None:
+        """Push a maximum flow from source to sink: one blocking flow per shortest path length (Dinic, 1970)."""
+        level = self._levels()
+        while level[0] != UNREACHED:
+            self._blocking_flow(level)
+            level = self._levels()
 
-def augment(graph: Graph, room: Int64) -> Int64:
-    """Room of every entry after a maximum flow from the first node to the last has taken what it needs of `room`."""
-    room = room.copy()
-    if len(room) >= MANY:
-        _flood(graph, room)
-    ready = int(graph.start[1])
-    if not room[:ready].any():
-        return room
-    walk = _Walk(graph, room)
-    while walk.go():
-        pass
-    return np.array(walk.room, np.int64)
+    def distances(self, cost: list[int], potential: list[int]) -> list[int]:
+        """Shortest distances from the source by reduced cost, int[N]; UNREACHED where no path leads or the sink is nearer.
 
+        Parameters
+        ----------
+        cost : list of int, A
+            Cost of each entry; an opposite entry has the negative cost.
+        potential : list of int, N
+            ``cost + potential[tail] - potential[head]`` must not be negative on an entry with room.
+        """
+        start, head, room = self.start, self.head, self.room
+        n = len(start) - 1
+        distance = [UNREACHED] * n
+        distance[0] = 0
+        nodes_at, queue = {0: [0]}, [0]  # equal distances are many, so the heap holds each of them once
+        while queue:
+            here = heapq.heappop(queue)
+            stack = nodes_at.pop(here)
+            while stack:
+                node = stack.pop()
+                if distance[node] != here:
+                    continue
+                base = here + potential[node]
+                for entry in range(start[node], start[node + 1]):
+                    if room[entry]:
+                        to = head[entry]
+                        there = base + cost[entry] - potential[to]
+                        if distance[to] == UNREACHED or there < distance[to]:
+                            distance[to] = there
+                            if there == here:
+                                stack.append(to)
+                            elif there in nodes_at:
+                                nodes_at[there].append(to)
+                            else:
+                                nodes_at[there] = [to]
+                                heapq.heappush(queue, there)
+            if distance[-1] == here:
+                break
+        return distance
 
-def _flood(graph: Graph, room: Int64) -> None:
-    """Waves for as long as each takes half of what is left, in place."""
-    left = int(room[: graph.start[1]].sum())
-    while left:
-        depth = depths_by_layer(graph.start, graph.head, room[graph.mate] > 0)
-        if depth[0] >= len(depth):
-            return
-        wave(graph.start, graph.head, graph.mate, room, depth)
-        now = int(room[: graph.start[1]].sum())
-        if 2 * now > left:
-            return
-        left = now
+    def _levels(self) -> list[int]:
+        """Entries on a shortest path from each node to the sink, UNREACHED without one; nodes beyond the source are left out."""
+        start, head, mate, room = self.start, self.head, self.mate, self.room
+        level = [UNREACHED] * (len(start) - 1)
+        level[-1] = 0
+        frontier = [len(level) - 1]
+        while frontier and level[0] == UNREACHED:
+            further = []
+            for node in frontier:
+                above = level[node] + 1
+                for entry in range(start[node], start[node + 1]):
+                    if level[head[entry]] == UNREACHED and room[mate[entry]]:
+                        level[head[entry]] = above
+                        further.append(head[entry])
+            frontier = further
+        return level
 
-
-class _Walk:
-    """Shortest paths one by one, on plain lists."""
-
-    def __init__(self, graph: Graph, room: Int64) -> None:
-        self._graph = graph
-        self.room: list[int] = room.tolist()
-        self._start: list[int] = graph.start.tolist()
-        self._head: list[int] = graph.head.tolist()
-        self._mate: list[int] = graph.mate.tolist()
-
-    def go(self) -> bool:
-        """Augment until distances should be measured anew; False when nothing is left or no path is."""
-        start, head, mate, room = self._start, self._head, self._mate, self.room
-        depth = self._depths()
-        far = len(start) - 1
-        if depth[0] >= far:
-            return False
-        at, looks = start.copy(), len(head)
-        at_depth = [0] * (far + 1)
-        for steps in depth:
-            at_depth[steps] += 1
+    def _blocking_flow(self, level: list[int]) -> None:
+        """Augment along shortest paths, depth first, until every one has a full entry."""
+        start, head, mate, room = self.start, self.head, self.mate, self.room
+        current, sink = start.copy(), len(level) - 1
         path: list[int] = []
         node = 0
-        while depth[0] < far and looks > 0:
-            entry, end, nearer = at[node], start[node + 1], depth[node] - 1
-            while entry < end and not (room[entry] and depth[head[entry]] == nearer):
+        while True:
+            entry, end, below = current[node], start[node + 1], level[node] - 1
+            while entry < end and not (level[head[entry]] == below and room[entry]):
                 entry += 1
-            at[node] = entry
+            current[node] = entry
             if entry < end:
                 path.append(entry)
                 node = head[entry]
-                if node == far - 1:
-                    node = self._push(path)
-                continue
-            looks -= end - start[node]
-            at_depth[depth[node]] -= 1
-            if not at_depth[depth[node]]:
-                return False  # paths come down step by step, and here nobody is left
-            depth[node] = self._raised(node, depth)
-            at_depth[depth[node]] += 1
-            at[node] = start[node]
-            if path:
+                if node == sink:
+                    node = self._augment_along(path)
+            elif path:
                 node = head[mate[path.pop()]]
-        return any(room[: start[1]])
+                current[node] += 1
+            else:
+                return
 
-    def _raised(self, node: int, depth: list[int]) -> int:
-        """One step more than the nearest neighbour needs."""
-        far = len(depth)
-        nearest = far - 1
-        for entry in range(self._start[node], self._start[node + 1]):
-            if self.room[entry] and depth[self._head[entry]] < nearest:
-                nearest = depth[self._head[entry]]
-        return nearest + 1
-
-    def _push(self, path: list[int]) -> int:
-        """As much as the path takes; the path is cut back to where it became full, and the node there returned."""
-        room, mate = self.room, self._mate
-        much = min([room[entry] for entry in path])
-        cut = 0
+    def _augment_along(self, path: list[int]) -> int:
+        """Push what the path takes; cut it back to its first full entry and return the node there."""
+        room, mate = self.room, self.mate
+        amount = min([room[entry] for entry in path])
+        first_full = 0
         for place in range(len(path) - 1, -1, -1):
             entry = path[place]
-            room[entry] -= much
-            room[mate[entry]] += much
+            room[entry] -= amount
+            room[mate[entry]] += amount
             if not room[entry]:
-                cut = place
-        node = self._head[mate[path[cut]]]
-        del path[cut:]
+                first_full = place
+        node = self.head[mate[path[first_full]]]
+        del path[first_full:]
         return node
-
-    def _depths(self) -> list[int]:
-        """Steps from each node to the sink; their number of nodes where there is no way."""
-        start, head, mate, room = self._start, self._head, self._mate, self.room
-        far = len(start) - 1
-        if len(head) >= MANY:
-            room_back = np.array(room, np.int64)[self._graph.mate] > 0
-            found: list[int] = depths_by_layer(self._graph.start, self._graph.head, room_back).tolist()
-            return found
-        depth = [far] * far
-        depth[-1] = 0
-        frontier = [far - 1]
-        while frontier:
-            further = []
-            for node in frontier:
-                for entry in range(start[node], start[node + 1]):
-                    if room[mate[entry]] and depth[head[entry]] == far:
-                        depth[head[entry]] = depth[node] + 1
-                        further.append(head[entry])
-            frontier = further
-        return depth

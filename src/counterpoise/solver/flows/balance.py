@@ -116,7 +116,7 @@ def _cut(classes: Classes, units: Int64, blocks: Blocks, shares: Quotas, open_bl
     arcs.add("spare", ("camp", sparing), ("hub", blocks.of_camp[sparing]), spare[sparing])
     arcs.add("extras", ("hub", hubs), "sink", shares.extras[hubs])
     network = arcs.build()
-    network.saturate()  # whatever arcs it takes: only sums over blocks and the cut are read
+    network.push()
     routed = sum_by(blocks.of_kind[kinds], network.of("kinds"), blocks.n_blocks)
     short = np.flatnonzero(open_blocks & (routed < blocks.units)).astype(np.int64)
     kind_reached, camp_reached = network.reached("kind", "camp")

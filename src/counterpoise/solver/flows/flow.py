@@ -1,10 +1,7 @@
-"""Max flow on one fixed pattern of arcs, pushed again and again: the exact engine's only use of SciPy, imported when needed.
+"""Layered networks with flow: pushed as far as it goes, at the least cost, or up to a minimum cut.
 
-Where arcs decide a plan, `augment` finds the flow; SciPy is asked for amounts, cuts and distances, which
-any release of it must answer alike. Its `maximum_flow` wants int32 capacities in a CSR matrix with sorted rows and without
-parallel arcs, and returns the *net* flow on the union of arcs and reverse arcs. Two choices make that cheap here. Nodes are
-numbered in layers, so every arc leads from a lower number to a higher one and an entry's side of the diagonal tells arc from
-reverse arc. Both directions are stored from the start, so one pattern serves every push.
+Nodes are numbered layer by layer and every arc leads to a later layer. Both directions of every arc are stored once, sorted by
+tail and head, so one pattern serves every push, and the order of nodes settles the flow on every arc (`augment`).
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ import numpy.typing as npt
 
 from counterpoise.errors import InvariantError
 from counterpoise.model.problem import Int64
-from counterpoise.solver.flows.augment import Graph, augment
+from counterpoise.solver.flows.augment import UNREACHED, Residual
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Ends: TypeAlias = str | tuple[str, npt.NDArray[np.integer[Any]]]
@@ -83,27 +80,18 @@ class Network:
         parts: dict[str, slice],
         layers: dict[str, slice],
     ) -> None:
-        from scipy.sparse import csr_matrix
-
-        self._csr: Any = csr_matrix
         self._parts, self._layers = parts, layers
         self._tail, self._head, self._cost = tail, head, cost
         self.capacity, self.flow = capacity, np.zeros(len(tail), np.int64)
-        self._n = layers["sink"].stop
-        # Arcs come in sorted parts, so a merge sort of their runs is nearly linear.
-        forth = np.argsort(tail * self._n + head, kind="stable")
-        back = np.argsort(head * self._n + tail, kind="stable")
-        out = np.concatenate([[0], np.cumsum(np.bincount(tail, minlength=self._n))])
-        into = np.concatenate([[0], np.cumsum(np.bincount(head, minlength=self._n))])
-        # A row of the union holds the reverse arcs (to lower nodes), then the arcs (to higher ones), both ascending.
-        self._indptr = (out + into).astype(np.int32)
-        place = np.arange(len(tail))
-        self._spot = np.empty(len(tail), np.int64)
-        self._spot_back = np.empty(len(tail), np.int64)
-        self._spot[forth] = place + into[tail[forth] + 1]
-        self._spot_back[back] = place + out[head[back]]
-        self._indices = self._paired(head, tail, np.int32)
-        self._mate = self._paired(self._spot_back, self._spot, np.int64)
+        self._n, n_arcs = layers["sink"].stop, len(tail)
+        tails, heads = np.concatenate([tail, head]), np.concatenate([head, tail])
+        order = np.argsort(tails * self._n + heads, kind="stable")  # sorted runs, which a merge sort takes in nearly linear time
+        entry = np.empty(2 * n_arcs, np.int64)
+        entry[order] = np.arange(2 * n_arcs)
+        self._forth, self._back = entry[:n_arcs], entry[n_arcs:]
+        self._start = np.concatenate([[0], np.cumsum(np.bincount(tails, minlength=self._n))])
+        self._heads = heads[order]
+        self._mate = self._paired(self._back, self._forth, np.int64)
 
     def of(self, part: str) -> Int64:
         """Flow on the arcs of one part; a view."""
@@ -114,7 +102,7 @@ class Network:
         self.capacity[self._parts[part]] = capacity
 
     def push(self, usable: Bools | None = None) -> int:
-        """Push as much as possible from source to sink on top of the present flow, on arcs that the order of nodes settles.
+        """Push as much as possible from source to sink on top of the present flow.
 
         Parameters
         ----------
@@ -126,86 +114,53 @@ class Network:
         int
             How much more flows now.
         """
-        room = self._paired(self.capacity - self.flow, self.flow, np.int64)
-        if usable is None:
-            after = augment(Graph(self._indptr, self._indices, self._mate), room)[self._spot]
-            gained = self.capacity - self.flow - after
-            self.flow += gained
-        else:
-            stays = self._paired(usable, usable, np.bool_)
-            place = np.cumsum(stays) - 1
-            start = np.append(0, place + 1)[self._indptr]
-            arcs = np.flatnonzero(usable)
-            after = augment(Graph(start, self._indices[stays], place[self._mate[stays]]), room[stays])[place[self._spot[arcs]]]
-            gained = np.zeros(len(self.flow), np.int64)
-            gained[arcs] = (self.capacity - self.flow)[arcs] - after
-            self.flow += gained
-        return int(gained[self._tail == 0].sum())
-
-    def saturate(self) -> int:
-        """The same by SciPy: quicker on large graphs, but only the amount, and the cut that `reached` finds, are determined.
-
-        Another release of SciPy may send the flow over other arcs, so no plan may depend on the flow of an arc.
-        """
-        from scipy.sparse.csgraph import maximum_flow
-
-        data = self._paired(self.capacity - self.flow, self.flow, np.int32)
-        graph = self._csr((data, self._indices, self._indptr), shape=(self._n, self._n))
-        graph.has_sorted_indices = True
-        result = maximum_flow(graph, 0, self._n - 1, method="dinic")
-        if len(result.flow.data) != len(data):
-            raise InvariantError("the flow came back on another pattern of arcs than it was asked for")
-        self.flow += result.flow.data[self._spot].astype(np.int64)
-        return int(result.flow_value)
+        arcs = np.arange(len(self.flow)) if usable is None else np.flatnonzero(usable)
+        stays = np.zeros(2 * len(self.flow), np.bool_)
+        stays[self._forth[arcs]] = stays[self._back[arcs]] = True
+        place = np.cumsum(stays) - 1
+        room = self._room()[stays]
+        residual = Residual(
+            np.append(0, place + 1)[self._start].tolist(),
+            self._heads[stays].tolist(),
+            place[self._mate[stays]].tolist(),
+            room.tolist(),
+        )
+        residual.augment()
+        before = self.flow[self._tail == 0].sum()
+        self.flow[arcs] = np.array(residual.room, np.int64)[place[self._back[arcs]]]
+        return int(self.flow[self._tail == 0].sum() - before)
 
     def reached(self, *layers: str) -> list[Bools]:
         """Which nodes of each layer the source can still reach: the source side of a minimum cut after a full push."""
-        from scipy.sparse.csgraph import breadth_first_order
-
-        room = self._paired(self.capacity > self.flow, self.flow > 0, np.bool_)
-        graph = self._residual(room, np.ones(int(room.sum()), np.int8))
-        side = np.zeros(self._n, np.bool_)
-        side[breadth_first_order(graph, 0, return_predecessors=False)] = True
+        side = np.array(self._residual().distances([0] * (2 * len(self.flow)), [0] * self._n)) != UNREACHED
         return [side[self._layers[layer]] for layer in layers]
 
     def push_cheaply(self, wanted: int) -> None:
         """Push until `wanted` units flow, at the least cost; the present flow must be optimal for what it carries.
 
-        Primal-dual: potentials start at 0, which suits costs that are not negative, and rise to the shortest distances;
-        then a maximum flow goes through the arcs whose reduced cost is 0. Reduced costs never turn negative where there is
-        room, so the result is a minimum, and the potentials prove it.
+        Primal-dual (Ford & Fulkerson): potentials start at 0, which suits costs that are not negative, and rise to the shortest
+        distances; then a maximum flow goes through the arcs whose reduced cost is 0. Reduced costs never turn negative where
+        there is room, so the result is a minimum, and the potentials prove it.
         """
         potential = np.zeros(self._n, np.int64)
+        cost = self._paired(self._cost, -self._cost, np.int64).tolist()
         left = wanted - int(self.flow[self._tail == 0].sum())
         while left > 0:
-            potential += self._distances(self._cost + potential[self._tail] - potential[self._head])
-            gained = self.push(self._cost + potential[self._tail] == potential[self._head])
-            if not gained:
+            distance = np.array(self._residual().distances(cost, potential.tolist()), np.int64)
+            end = int(distance[-1])
+            if end == UNREACHED:
                 raise InvariantError(f"{left} units do not fit a block that was proven feasible")
-            left -= gained
+            potential += np.where(distance == UNREACHED, end, np.minimum(distance, end))
+            left -= self.push(self._cost + potential[self._tail] == potential[self._head])
 
-    def _distances(self, reduced: Int64) -> Int64:
-        """Shortest distances from the source over arcs with room, cut off at the sink's distance, int64[nodes]."""
-        from scipy.sparse.csgraph import dijkstra
+    def _room(self) -> Int64:
+        return self._paired(self.capacity - self.flow, self.flow, np.int64)
 
-        shortest: Any = dijkstra  # its stubs know no plain integer index
-        room = self._paired(self.capacity > self.flow, self.flow > 0, np.bool_)
-        cost = self._paired(reduced, -reduced, np.int64)[room]
-        if int(cost.min(initial=0)) < 0:
-            raise InvariantError("a reduced cost below zero: the flow is not optimal for what it carries")
-        # Stored zeros are arcs of cost 0 to SciPy. Doubles hold these integers exactly, far below 2**53.
-        far: npt.NDArray[np.float64] = shortest(self._residual(room, cost.astype(np.float64)), indices=0)
-        end = float(far[-1])
-        if not end < 2**53:
-            raise InvariantError(f"the sink is {end} away: out of reach, or beyond exact arithmetic")
-        return np.asarray(np.minimum(far, end), np.int64)
+    def _residual(self) -> Residual:
+        return Residual(self._start.tolist(), self._heads.tolist(), self._mate.tolist(), self._room().tolist())
 
     def _paired(self, forth: npt.NDArray[Any], back: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
-        """Values of arcs and of reverse arcs, in the order of the CSR pattern."""
-        values: npt.NDArray[Any] = np.empty(2 * len(self._spot), dtype)
-        values[self._spot], values[self._spot_back] = forth, back
+        """Values of arcs and of opposite arcs, in the order of the entries."""
+        values: npt.NDArray[Any] = np.empty(2 * len(forth), dtype)
+        values[self._forth], values[self._back] = forth, back
         return values
-
-    def _residual(self, room: Bools, weight: npt.NDArray[Any]) -> Any:
-        starts = np.concatenate([[0], np.cumsum(room)])[self._indptr].astype(np.int32)
-        return self._csr((weight, self._indices[room], starts), shape=(self._n, self._n))

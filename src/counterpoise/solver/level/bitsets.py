@@ -24,7 +24,6 @@ __all__ = [
     "bits_of_rows",
     "each_bit",
     "everybody",
-    "levels_of",
     "lowest",
     "members_of",
     "step_down",
@@ -102,11 +101,6 @@ def each_bit(bits: int) -> list[int]:
 def bits_of(column: npt.NDArray[np.bool_]) -> int:
     """The members for whom it is true."""
     return int.from_bytes(np.packbits(column, bitorder="little").tobytes(), "little")
-
-
-def levels_of(count: Int64) -> Levels:
-    """The members by their count; who has none, or less, is left out."""
-    return {value: bits_of(count == value) for value in sorted(set(count.tolist())) if value > 0}
 
 
 def everybody(levels: Levels) -> int:

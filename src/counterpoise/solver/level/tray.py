@@ -8,16 +8,10 @@ the tray dealt is passed on, never what a member keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from counterpoise.errors import InvariantError
 from counterpoise.solver.level.bitsets import Levels, add_to, everybody, lowest, step_down, take_from, take_most
-from counterpoise.solver.level.planes import Planes
-
-MANY_TOPICS, MANY_LEVELS = 16, 12
-"""So many topics are poured with rooms in binary, where somebody has so much room: that many sets would be stepped through."""
 
 __all__ = ["Shares", "Tray"]
 
@@ -75,18 +69,14 @@ class Tray:
 
     def pour(self, topics: list[int]) -> list[int]:
         """Deal the units of these topics, in this order, as far as there is room, at first in even shares; those unfinished."""
-        planes = Planes(self.rooms) if len(topics) >= MANY_TOPICS and max(self.rooms, default=0) >= MANY_LEVELS else None
-        take = planes.take_most if planes else partial(take_most, self.rooms)
         for topic in topics:
-            self._pour(topic, self.share[topic] if self.fresh else self.left[topic], take)
-        if planes:
-            self.rooms = planes.levels()
+            self._pour(topic, self.share[topic] if self.fresh else self.left[topic])
         return [topic for topic in topics if self.left[topic]]
 
-    def _pour(self, topic: int, layers: int, take: Callable[[int, int], int]) -> None:
+    def _pour(self, topic: int, layers: int) -> None:
         left, members, dealt = self.left[topic], self.subscribers[topic], self.dealt[topic]
         while left and layers:
-            taken = take(members, left)
+            taken = take_most(self.rooms, members, left)
             if not taken:
                 break
             left -= taken.bit_count()
@@ -100,7 +90,7 @@ class Tray:
         for even in (True, False) if self.fresh else (False,):
             if not even:
                 for topic in waiting:
-                    self._pour(topic, self.left[topic], partial(take_most, self.rooms))
+                    self._pour(topic, self.left[topic])
                 waiting = [topic for topic in waiting if self.left[topic]]
             self._shut.clear()
             while waiting and self.rooms and self._walk(waiting, everybody(self.rooms), even):
