@@ -21,7 +21,7 @@ from tests.kafka_broker import LIBS, SETTINGS, Broker
 
 from benchmarks.live.figures import Received, Stopped, books, read_journals, stopped
 
-__all__ = ["LINES", "Line", "Outcome", "Phase", "run"]
+__all__ = ["LINES", "Group", "Line", "Outcome", "Phase", "run"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MEMBERS = Path(__file__).resolve().parent / "members"
@@ -107,7 +107,7 @@ def run(line: Line, broker: Broker, folder: Path, phases: frozenset[str] | None 
     for static in (False, True):
         changes = [each for each in (_STATIC if static else _DYNAMIC) if phases is None or each in phases]
         if changes:
-            group = _Group(line, broker, folder / ("static" if static else "dynamic"), static)
+            group = Group(line, broker, folder / ("static" if static else "dynamic"), static)
             with group.producing():
                 spans = [(change, *span) for change in changes for span in group.change(change)]
             received = group.received()
@@ -130,7 +130,7 @@ def _summed(received: list[Received], spans: list[tuple[str, float, float]]) -> 
     return result
 
 
-class _Group:
+class Group:
     """The processes of one group and what they journal."""
 
     def __init__(self, line: Line, broker: Broker, folder: Path, static: bool) -> None:
@@ -150,7 +150,7 @@ class _Group:
         thread.start()
         try:
             for slot in range(3):
-                self._start(slot)
+                self.start(slot)
             self._wait_for_all_partitions()
             time.sleep(SETTLE_S)
             yield
@@ -169,19 +169,19 @@ class _Group:
     def change(self, kind: str) -> list[tuple[float, float]]:
         """Make the changes of a phase; returns the span of time of each."""
         if kind in ("joins and a leave", "heartbeats out of step"):
-            spans = [self._span(kind, partial(self._start, slot)) for slot in (3, 4, 5)]
-            spans.append(self._span(kind, partial(self._stop, 1)))
+            spans = [self._span(kind, partial(self.start, slot)) for slot in (3, 4, 5)]
+            spans.append(self._span(kind, partial(self.stop, 1)))
             if kind != _DYNAMIC[0]:
                 return spans
             for slot in (3, 4, 5):  # back to three members
-                self._stop(slot)
-            self._start(1)
+                self.stop(slot)
+            self.start(1)
             time.sleep(SETTLE_S)
         elif kind == "crash":
-            spans = [self._span(kind, partial(self._kill, 0), SESSION_S + SETTLE_S)]
+            spans = [self._span(kind, partial(self.kill, 0), SESSION_S + SETTLE_S)]
         else:
             slots = sorted(int(name.split("-")[0]) for name in self._running)
-            spans = [self._span(kind, partial(self._restart, slot)) for slot in slots]
+            spans = [self._span(kind, partial(self.restart, slot)) for slot in slots]
         return spans
 
     def _span(self, kind: str, act: Callable[[], None], seconds: float = SETTLE_S) -> tuple[float, float]:
@@ -229,7 +229,8 @@ class _Group:
                 raise RuntimeError(f"{self._line.library}, {self._line.strategy}: not all partitions are read after 60 s\n{logs}")
             time.sleep(0.5)
 
-    def _start(self, slot: int) -> None:
+    def start(self, slot: int) -> None:
+        """Start a member."""
         self._started += 1
         name = f"{slot}-{self._started}"
         self._journals[name] = self._folder / f"{name}.txt"
@@ -264,16 +265,23 @@ class _Group:
             *(given[name] for name in order if given[name]),
         ]
 
-    def _restart(self, slot: int) -> None:
-        self._stop(slot)
-        self._start(slot)
+    def restart(self, slot: int) -> None:
+        """Stop a member in good order and start it again."""
+        self.stop(slot)
+        self.start(slot)
 
-    def _stop(self, slot: int) -> None:
+    def stop(self, slot: int) -> None:
+        """Stop a member in good order."""
         process = self._running.pop(self._in_slot(slot))
         process.terminate()
         process.wait(60)
 
-    def _kill(self, slot: int) -> None:
+    def pause(self, slot: int) -> None:
+        """Let a member sleep until it is killed."""
+        self._running[self._in_slot(slot)].send_signal(signal.SIGSTOP)
+
+    def kill(self, slot: int) -> None:
+        """End a member as a crash would."""
         process = self._running.pop(self._in_slot(slot))
         process.kill()
         process.wait()
