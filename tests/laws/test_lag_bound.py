@@ -12,9 +12,8 @@ import pytest
 
 from counterpoise.assignors import assignor
 from counterpoise.errors import OptionError, ProblemError
-from counterpoise.laws.lag_bound import alike_bound, lag_report
+from counterpoise.laws.lag_bound import lag_floor, lag_report
 from counterpoise.metrics import measure
-from counterpoise.metrics.figures import lag_floor
 from counterpoise.model.problem import Problem
 from tests.strategies import problem_of, subscribers_of
 
@@ -55,6 +54,8 @@ def test_no_plan_of_150_small_groups_undercuts_the_bound_and_the_bound_is_mostly
         tight = lag_report(problem, balanced, counts="balanced").bound
         free = lag_report(problem, balanced).bound
         assert free <= best, f"group {number}"
+        assert 0 <= lag_floor(problem) <= best, f"group {number}"
+        assert lag_floor(problem) <= lag_floor(problem, balanced) <= best, f"group {number}"
         assert tight <= best_balanced, f"group {number}"
         even = len(set(problem.capacity.tolist())) == 1
         reached["any"] += (-(-free // 1) if even else free) == best
@@ -122,15 +123,28 @@ def test_the_owner_of_a_giant_fills_up_with_the_lightest_of_what_it_may_own() ->
 
 @pytest.mark.parametrize("seed", range(40))
 def test_where_all_subscribe_alike_the_bound_is_a_closed_form(seed: int) -> None:
-    """Whatever the plan; and never below the simpler floor of the metrics."""
+    """Whatever the plan, in whole records; per capacity too."""
     rng = np.random.default_rng(seed)
     members, counts = int(rng.integers(1, 9)), rng.integers(0, 12, 3).tolist()
     lag = rng.integers(0, int(rng.choice([1, 4, 1000, 2**40])), sum(counts))
     problem = problem_of(counts, [list(range(members))] * 3, members, lag=lag)
     assert problem.lag is not None
     owner = rng.integers(0, members, sum(counts)).astype(np.int32)
-    proven = math.ceil(lag_report(problem, owner).bound)
-    assert alike_bound(problem.lag, members) == max(proven, lag_floor(problem, problem.lag))
+    assert lag_floor(problem) == math.ceil(lag_report(problem, owner).bound)
+    assert lag_floor(problem.replace(capacity=[3] * members)) == lag_floor(problem) / 3
+
+
+FLOORS = [
+    ("the largest lag", [3], [[0, 1, 2]], [9, 1, 1], 9),
+    ("two of one more partition than members", [4], [[0, 1, 2]], [6, 5, 4, 4], 8),
+    ("a topic that one member may read", [4, 1, 2], [[0], [0, 1, 2], [0, 1]], [5, 5, 5, 5, 1, 9, 9], 20),
+    ("topics within the subscribers of another", [2, 2, 1], [[0], [0, 1], [0, 1, 2]], [7, 7, 8, 8, 1], 15),
+]
+
+
+@pytest.mark.parametrize(("counts", "subscribers", "lag", "floor"), [case[1:] for case in FLOORS], ids=[c[0] for c in FLOORS])
+def test_each_part_of_the_floor_decides_once(counts: list[int], subscribers: list[list[int]], lag: list[int], floor: int) -> None:
+    assert lag_floor(problem_of(counts, subscribers, 3, lag=lag)) == floor
 
 
 @pytest.mark.parametrize(

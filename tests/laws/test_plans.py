@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws import DEFAULT_LAWS, LAWS, audit
 from counterpoise.laws.cooperative import added_and_revoked, after_round, withheld
-from counterpoise.laws.exchange_graph import claimant, classes
+from counterpoise.laws.exchange_graph import classes
 from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.sticky_first import sticky_first
 from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem
@@ -57,12 +57,6 @@ def test_an_owner_array_of_another_shape_is_an_error() -> None:
         valid(problem, np.zeros(3, np.int32))
     with pytest.raises(ProblemError, match="owner: integers of shape"):
         complete(problem, np.zeros(2, np.float64))
-
-
-@given(problems())
-def test_claimants_are_those_that_subscribe(problem: Problem) -> None:
-    """A claim of a departed member, a contested one, or one on a topic given up keeps nothing."""
-    assert claimant(problem).tolist() == valid_claims(problem)
 
 
 @given(problems())

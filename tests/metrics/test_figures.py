@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from counterpoise.errors import ProblemError
 from counterpoise.metrics import Metrics, measure
-from counterpoise.metrics import figures as shipped
-from counterpoise.metrics.figures import jain, kip54_score, lag_floor, max_topic_spread, member_lag, within_topics
+from counterpoise.metrics.runs import within_topics
 from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem
-from tests.laws.oracle import all_plans, flow_optimum, valid_claims
+from tests.laws.oracle import flow_optimum, valid_claims
 from tests.strategies import plans, problem_of, problems, subscribers_of
 
 
@@ -62,76 +63,51 @@ def test_topic_spread_and_lag_equal_their_definitions(drawn: tuple[Problem, Int3
         listed = problem.subscriber[problem.subscriber_start[t] : problem.subscriber_start[t + 1]].tolist()
         counts = [owner[first:end].tolist().count(member) for member in listed]
         spreads.append(max(counts, default=0) - min(counts, default=0))
-    assert max_topic_spread(problem, owner) == max(spreads)
+    assert measure(problem, owner).max_topic_spread == max(spreads)
     assert within_topics(problem, owner).tolist() == spreads[1:]
     assert problem.lag is not None
     lags = [sum(v for v, o in zip(problem.lag.tolist(), owner.tolist(), strict=True) if o == m) for m in range(problem.n_members)]
-    assert member_lag(problem, owner, problem.lag).tolist() == lags
     found = measure(problem, owner)
     assert found.max_member_lag == max(lags, default=0)
+    per_capacity = max((Fraction(lag, c) for lag, c in zip(lags, problem.capacity.tolist(), strict=True)), default=Fraction(0))
+    assert measure(problem, owner, floor=Fraction(7, 3)).makespan_ratio == float(per_capacity / Fraction(7, 3))
     able = [m for m in range(problem.n_members) if any(m in subscribers_of(problem, at) for at in range(problem.n_partitions))]
     mean = statistics.fmean(lags[m] for m in able) if able else 0
     expected = statistics.pstdev(lags[m] for m in able) / mean if mean else 0.0
     assert found.lag_cv == pytest.approx(expected)
 
 
-@given(problems(max_members=4, max_topics=3, max_partitions=6, lags=True))
-def test_no_plan_beats_the_lag_floor(problem: Problem) -> None:
-    """The bound of the makespan ratio, held against every plan."""
-    assert problem.lag is not None
-    best = min(max(member_lag(problem, plan, problem.lag).tolist(), default=0) for plan in all_plans(problem))
-    assert lag_floor(problem, problem.lag) <= best
-
-
-def test_the_lag_floor_sees_a_crowded_topic() -> None:
-    """Three bounds, each the decisive one once: largest lag, two of M+1 partitions, topics that few may read."""
-    assert lag_floor(problem_of([3], [[0, 1, 2]], 3), np.array([9, 1, 1])) == 9
-    assert lag_floor(problem_of([4], [[0, 1, 2]], 3), np.array([6, 5, 4, 4])) == 8
-    crowded = problem_of([4, 1, 2], [[0], [0, 1, 2], [0, 1]], 3)
-    assert lag_floor(crowded, np.array([5, 5, 5, 5, 1, 9, 9])) == 20
-    nested = problem_of([2, 2, 1], [[0], [0, 1], [0, 1, 2]], 3)
-    assert lag_floor(nested, np.array([7, 7, 8, 8, 1])) == 15
-
-
-def test_the_floor_with_many_subscriber_sets_takes_the_simple_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the limit sets are not compared; the bound is weaker, never wrong."""
-    nested = problem_of([2, 2, 1], [[0], [0, 1], [0, 1, 2]], 3)
-    lag = np.array([7, 7, 8, 8, 1])
-    monkeypatch.setattr(shipped, "_CLASSES_COMPARED", 2)
-    assert lag_floor(nested, lag) == 14
-
-
-@given(st.lists(st.integers(0, 2**50), min_size=1, max_size=30))
-def test_the_kip54_score_stays_exact(load: list[int]) -> None:
-    """By sorting, the same integer as by pairs, beyond 2**63 too."""
-    assert kip54_score(np.array(load, np.int64)) == sum(abs(a - b) for a, b in itertools.combinations(load, 2))
-    assert kip54_score(np.array([0, 2**62, 2**62], np.int64)) == 2**63
-
-
-def test_jain_is_one_for_even_loads_and_one_nth_for_a_single_owner() -> None:
-    """The two ends of the index, and the empty group."""
-    assert jain(np.array([3, 3, 3])) == 1.0
-    assert jain(np.array([0, 0, 0, 5])) == 0.25
-    assert jain(np.array([1, 2, 3])) == pytest.approx(36 / 42)
-    assert jain(np.zeros(0, np.int64)) == 1.0
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=12))
+def test_balance_of_any_loads_equals_its_definition(load: list[int]) -> None:
+    """KIP-54's score by pairs, Jain's index by its formula."""
+    problem = problem_of([sum(load)], [list(range(len(load)))], len(load))
+    found = measure(problem, np.repeat(np.arange(len(load)), load).astype(np.int32))
+    assert found.kip54_score == sum(abs(a - b) for a, b in itertools.combinations(load, 2))
+    assert found.jain == (sum(load) ** 2 / (len(load) * sum(x * x for x in load)) if sum(load) else 1.0)
 
 
 def test_large_lags_are_summed_exactly() -> None:
     """Lags near 2**60 lose no record."""
-    problem = problem_of([3], [[0]], 1)
-    lag = np.array([2**60 + 1, 2**60 + 3, 2**53 + 1])
-    assert member_lag(problem, np.zeros(3, np.int32), lag).tolist() == [2**61 + 2**53 + 5]
+    problem = problem_of([3], [[0]], 1, lag=[2**60 + 1, 2**60 + 3, 2**53 + 1])
+    assert measure(problem, np.zeros(3, np.int32)).max_member_lag == 2**61 + 2**53 + 5
 
 
-def test_topics_are_counted_in_slices_that_bound_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One topic at a time gives what all at once give."""
-    problem = problem_of([4, 0, 6, 3], [[0, 1], [1], [1, 2], []], 3)
-    owner = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 2, -1, -1, -1], np.int32)
-    apart = [2, 0, 4, 0]
-    assert within_topics(problem, owner).tolist() == apart
-    monkeypatch.setattr(shipped, "_CELLS_AT_ONCE", 1)
-    assert within_topics(problem, owner).tolist() == apart
-    assert max_topic_spread(problem, owner) == max(apart)
+def test_the_makespan_counts_lag_per_capacity() -> None:
+    """Ten lags of 100 for capacities 1 and 4: two and eight partitions are the best there can be."""
+    problem = problem_of([10], [[0, 1]], 2, capacity=[1, 4], lag=[100] * 10)
+    best = measure(problem, np.array([0] * 2 + [1] * 8, np.int32))
+    assert (best.max_member_lag, best.makespan_ratio) == (800, 1.0)
+    even = measure(problem, np.array([0, 1] * 5, np.int32))
+    assert (even.max_member_lag, even.makespan_ratio) == (500, 2.5)
+
+
+@pytest.mark.parametrize("code", [-7, 2])
+def test_a_code_that_is_no_member_is_refused(code: int) -> None:
+    problem = problem_of([2], [[0, 1]], 2)
+    owner, wrong = np.array([0, 1], np.int32), np.array([0, code], np.int32)
+    for plan, optimal in ((wrong, None), (owner, wrong)):
+        with pytest.raises(ProblemError, match=rf"owner\[1\]: {code} is no member"):
+            measure(problem, plan, optimal=optimal)
 
 
 def test_a_whole_row_of_figures() -> None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoise.model.claims import keepers, settle, subscribes
-from counterpoise.model.problem import CONTESTED, UNOWNED
+from counterpoise.model.claims import settle, subscribes
+from counterpoise.model.problem import CONTESTED, UNOWNED, Problem
+from tests.strategies import problems, subscribers_of
 
 
 def holders(n_partitions: int, claims: list[tuple[int, int]], generation: list[int]) -> list[int]:
@@ -53,11 +54,39 @@ def test_settlement_agrees_with_the_rules_written_out(data: st.DataObject) -> No
     assert holders(n_partitions, claims, generation) == expected
 
 
-def test_a_holder_that_no_longer_subscribes_keeps_nothing() -> None:
-    holder = np.array([0, 1, CONTESTED, UNOWNED], np.int32)
-    kept = keepers(holder, np.array([0, 2, 4]), np.array([0, 1, 2]), np.array([1, 1], np.int32), 2)
-    assert kept.tolist() == [UNOWNED, 1, CONTESTED, UNOWNED]
-    assert holder.tolist() == [0, 1, CONTESTED, UNOWNED]
+CLEANED = [
+    ("a member that subscribes keeps its claim", 1, 1, 1),
+    ("a member that no longer subscribes keeps nothing, and still holds it", 0, UNOWNED, 0),
+    ("a disputed partition is kept by nobody", CONTESTED, UNOWNED, CONTESTED),
+    ("nobody claims it", UNOWNED, UNOWNED, UNOWNED),
+    ("a member that has left neither keeps nor holds it", 7, UNOWNED, UNOWNED),
+    ("nor does any other code", -9, UNOWNED, UNOWNED),
+]
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["when a problem is made", "when its claims are replaced"])
+@pytest.mark.parametrize("size", [2, 500], ids=["few partitions", "many partitions"])
+@pytest.mark.parametrize(("claim", "keeper", "holder"), [case[1:] for case in CLEANED], ids=[case[0] for case in CLEANED])
+def test_claims_are_cleaned(claim: int, keeper: int, holder: int, size: int, replaced: bool) -> None:
+    """Topic 0 belongs to both members, topic 1 to the second alone; every partition is claimed alike."""
+    claims = np.full(2 * size, claim, np.int32)
+    made = Problem(2, [0, size, 2 * size], [0, 2, 3], [0, 1, 1], None if replaced else claims)
+    problem = made.replace(previous_owner=claims) if replaced else made
+    assert problem.previous_owner[size:].tolist() == [keeper] * size
+    assert problem.previous_owner[:size].tolist() == [max(holder, UNOWNED)] * size
+    assert problem.holder.tolist() == [holder] * 2 * size
+    alike = Problem(2, [0, size], [0, 2], [0, 1], claims[:size])
+    assert alike.previous_owner.tolist() == [max(holder, UNOWNED)] * size
+    assert claims.tolist() == [claim] * 2 * size
+
+
+@given(problems())
+def test_cleaned_claims_are_those_of_members_that_subscribe(problem: Problem) -> None:
+    """Against a loop over partitions; what is clean stays the same object's worth when it is cleaned again."""
+    expected = [member if member in subscribers_of(problem, at) else UNOWNED for at, member in enumerate(problem.holder.tolist())]
+    again = problem.replace(previous_owner=problem.holder)
+    assert again.previous_owner.tolist() == expected
+    assert again.replace(previous_owner=again.previous_owner).previous_owner.tolist() == expected
 
 
 @pytest.mark.parametrize("dense_cells", [50_000_000, 0], ids=["dense table", "sparse look-up"])

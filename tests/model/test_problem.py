@@ -21,7 +21,7 @@ REFUSED = [
     ("more members than codes", {"n_members": 2**31}, "n_members: 2147483648 are more than the"),
     ("owners in lists of different lengths", {"previous_owner": [[0], [1, 0]]}, "previous_owner: a flat list of integers"),
     ("lags in lists of different lengths", {"lag": [[0], [1, 0]]}, "lag: a flat list of integers"),
-    ("a word for racks", {"racks": "a"}, "racks: a Racks is wanted, not str"),
+    ("a word for racks", {"racks": "a"}, "racks: expected a Racks, not str"),
     ("topics that fall", {"topic_start": [0, 3, 2]}, "topic_start: must start at 0 and never fall"),
     ("topics that do not start at 0", {"topic_start": [1, 3, 4]}, "topic_start: must start at 0"),
     ("no topics at all", {"topic_start": []}, "topic_start: at least the leading 0"),

@@ -8,7 +8,6 @@ import numpy as np
 
 from counterpoise.errors import SnapshotError
 from counterpoise.laws.balance import Prices, loads, prices
-from counterpoise.laws.exchange_graph import claimant
 from counterpoise.laws.names import AnyPlan, owners_or_faults
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.snapshot.group import Group
@@ -49,7 +48,7 @@ class Facts:
     claims : list of Claim
         Newest generation first.
     holder, keeper, target : int
-        Who holds it now, who may keep it, who gets it; UNOWNED or, for the first two, CONTESTED.
+        Who holds it now, who may keep it, who gets it; UNOWNED or, for the first, CONTESTED.
     given : list of int
         Everybody the plan gives it to: more than one in a faulty plan.
     waits : bool
@@ -93,7 +92,7 @@ def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
     problem = settled.problem
     code, at = _locate(group, topic, partition)
     owner, _ = owners_or_faults(group, plan)
-    claims = claimant(problem)
+    claims = problem.previous_owner
     mine = np.flatnonzero(settled.claim_partition == at)
     listed = {Claim(member, int(settled.generation[member])) for member in sorted(set(settled.claim_member[mine].tolist()))}
     load = loads(problem.n_members, owner)

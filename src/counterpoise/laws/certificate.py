@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from counterpoise.laws.balance import Prices, heaviest, loads, prices, walk
 from counterpoise.laws.exchange import along_walk, around_cycle, gain_in_kept
-from counterpoise.laws.exchange_graph import ExchangeGraph, claimant, classes, exchange_graph
+from counterpoise.laws.exchange_graph import ExchangeGraph, classes, exchange_graph
 from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.stickiness import shortest_labels
 from counterpoise.laws.violation import Move, Violation, Words
@@ -75,7 +75,7 @@ def certify(problem: Problem, owner: Int32, *, words: Words | None = None) -> Ce
     if broken:
         none = np.zeros(0, np.int32)
         return Certificate(False, False, none, none, none, tuple(broken))
-    claims, known = claimant(problem), classes(problem)
+    claims, known = problem.previous_owner, classes(problem)
     graph = exchange_graph(problem, owner, claims, known)
     load = loads(problem.n_members, owner)
     price = prices(load, problem.capacity)
@@ -94,7 +94,7 @@ def balance_violation(
     problem: Problem, owner: Int32, movable: npt.NDArray[np.bool_] | None = None, words: Words | None = None
 ) -> list[Violation]:
     """Is a valid, complete plan as balanced as it can be while only `movable` partitions (bool[P]) may change hands?"""
-    claims, known = claimant(problem), classes(problem)
+    claims, known = problem.previous_owner, classes(problem)
     graph = exchange_graph(problem, owner, claims, known, movable)
     price = prices(loads(problem.n_members, owner), problem.capacity)
     words = Words(problem) if words is None else words
@@ -154,7 +154,7 @@ def _levels_hold(problem: Problem, owner: Int32, price: Prices, top: Int32) -> b
 
 
 def _labels_hold(problem: Problem, owner: Int32, load: Int64, price: Prices, of_member: Int32, of_topic: Int32) -> bool:
-    claims = claimant(problem)
+    claims = problem.previous_owner
     topic = problem.topic_of_partition()
     owned = owner >= 0
     label_of_owner = np.append(of_member, np.int32(2**30))[owner]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.laws.violation import Violation, Words, of_partitions
-from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem
+from counterpoise.model.problem import UNOWNED, Int32, Problem
 
 __all__ = ["added_and_revoked", "after_round", "withheld"]
 
@@ -55,5 +55,5 @@ def after_round(problem: Problem, handed: Int32) -> Problem:
 
 def _held(problem: Problem) -> npt.NDArray[np.bool_]:
     """Held by a member of the group, or by two."""
-    held: npt.NDArray[np.bool_] = (problem.holder == CONTESTED) | ((problem.holder >= 0) & (problem.holder < problem.n_members))
+    held: npt.NDArray[np.bool_] = problem.holder != UNOWNED
     return held

@@ -13,10 +13,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.claims import subscribes
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["Arcs", "Classes", "ExchangeGraph", "claimant", "classes", "exchange_graph", "ranges"]
+__all__ = ["Arcs", "Classes", "ExchangeGraph", "classes", "exchange_graph", "ranges"]
 
 _DENSE_CELLS = 50_000_000
 """Largest members x topic classes table of bytes that is worth its memory (50 MB); beyond it pairs are sorted."""
@@ -117,19 +116,6 @@ def classes(problem: Problem) -> Classes:
     return Classes(of_topic, len(first), of_member, len(model), Arcs.of(head, tail))
 
 
-def claimant(problem: Problem) -> Int32:
-    """Who may keep each partition, int32[P]: `previous_owner` where it is a member that subscribes, else -1. O(P + S)."""
-    previous = problem.previous_owner
-    if len(problem.subscriber) == problem.n_members * problem.n_topics:
-        return np.where((previous >= 0) & (previous < problem.n_members), previous, np.int32(-1))
-    claimed = np.flatnonzero((previous >= 0) & (previous < problem.n_members))
-    topic = problem.topic_of_partition()[claimed].astype(np.int64)
-    may = subscribes(topic, previous[claimed], problem.subscriber_start, problem.subscriber, problem.n_members)
-    result = np.full(problem.n_partitions, -1, np.int32)
-    result[claimed[may]] = previous[claimed[may]]
-    return result
-
-
 def exchange_graph(
     problem: Problem, owner: Int32, claims: Int32, known: Classes, movable: npt.NDArray[np.bool_] | None = None
 ) -> ExchangeGraph:
@@ -140,7 +126,7 @@ def exchange_graph(
     problem : Problem
     owner : int32[P]
     claims : int32[P]
-        As `claimant` gives it.
+        As `Problem.previous_owner`.
     known : Classes
     movable : bool[P], optional
         Partitions that may change hands; default all.

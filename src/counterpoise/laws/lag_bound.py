@@ -12,6 +12,7 @@ import numpy.typing as npt
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.balance import prices
 from counterpoise.laws.owners import check_owners
+from counterpoise.laws.verdict import alike
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
 Bools = npt.NDArray[np.bool_]
@@ -23,7 +24,7 @@ _FEW = 100
 _FILLED = 8
 """So many of the heaviest partitions are looked at together with what fills up their owners."""
 
-__all__ = ["LagReport", "alike_bound", "lag_report"]
+__all__ = ["LagReport", "alike_bound", "lag_floor", "lag_report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +121,43 @@ def lag_report(
     crowd = max(crowd, _single(view, problem, owner, counts))
     reason = "nothing" if not max(bound, crowd) else "topics" if bound >= crowd else "crowding"
     bound = max(bound, crowd)
-    even = int(problem.capacity.min()) == int(problem.capacity.max())
-    step = int(problem.capacity[0])
-    floor = Fraction(-(-bound.numerator * step // bound.denominator), step) if even else bound
+    floor = _in_records(bound, problem.capacity)
     named = tuple(np.flatnonzero(np.append(chosen, False)[view.kind_of_topic]).tolist())
     gap = float(largest / floor - 1) if floor else 0.0
-    return LagReport(bound, largest, heaviest, gap, reason, named, _moves(problem, view, owner), counts)
+    return LagReport(bound, largest, heaviest, gap, reason, named, _moves(problem, owner), counts)
+
+
+def lag_floor(problem: Problem, owner: Int32 | None = None) -> Fraction:
+    """The largest lag per capacity that every plan has at least; 0 without members, or if no lag is known.
+
+    Parameters
+    ----------
+    problem : Problem
+    owner : int32[P], optional
+        A plan: the lags of its members suggest more sets of topics to look at, for a better bound.
+
+    Notes
+    -----
+    The bound of `lag_report` for any plan; for equal capacities in whole records. The cost is that of `lag_report`, and
+    O(P log P) if all members subscribe alike.
+    """
+    if problem.lag is None or not problem.n_members:
+        return Fraction(0)
+    if alike(problem):
+        return Fraction(alike_bound(problem.lag, problem.n_members), int(problem.capacity[0]))
+    view, capacity = _view(problem, problem.lag), problem.capacity
+    nobody = np.full(problem.n_partitions, UNOWNED, np.int32)
+    load = _sums(nobody if owner is None else owner, problem.lag, problem.n_members)
+    bound, chosen = _densest(view, capacity, load, None)
+    crowd = max(_crowding(view, capacity, one, 0) for one in (chosen, np.ones(len(chosen), np.bool_)))
+    return _in_records(max(bound, crowd, _single(view, problem, nobody, None)), capacity)
+
+
+def _in_records(bound: Fraction, capacity: Int64) -> Fraction:
+    """A bound per capacity, rounded up to whole records where all members have the same capacity."""
+    step = int(capacity[0])
+    even = step == int(capacity.min()) == int(capacity.max())
+    return Fraction(-(-bound.numerator * step // bound.denominator), step) if even else bound
 
 
 def alike_bound(lag: Int64, n_members: int) -> int:
@@ -287,14 +319,10 @@ def _heads(total: list[int], room: list[int], n: int) -> list[int]:
     return near
 
 
-def _moves(problem: Problem, view: _View, owner: Int32) -> int:
+def _moves(problem: Problem, owner: Int32) -> int:
     """Partitions whose previous owner still subscribes and is not the owner."""
     before = problem.previous_owner
-    claimed = np.flatnonzero((before >= 0) & (before < problem.n_members) & (view.kind >= 0))
-    topic = problem.topic_of_partition()[claimed].astype(np.int64)
-    subscriptions = np.repeat(np.arange(problem.n_topics), np.diff(problem.subscriber_start)) * problem.n_members
-    valid = np.isin(topic * problem.n_members + before[claimed], subscriptions + problem.subscriber)
-    return int(np.count_nonzero(owner[claimed[valid]] != before[claimed[valid]]))
+    return int(np.count_nonzero((before >= 0) & (owner != before)))
 
 
 def _sums(index: npt.NDArray[np.integer], values: Int64, n: int) -> Int64:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from counterpoise.laws.balance import loads
 from counterpoise.laws.cooperative import added_and_revoked, after_round, withheld
-from counterpoise.laws.exchange_graph import claimant, ranges
+from counterpoise.laws.exchange_graph import ranges
 from counterpoise.laws.violation import Violation, Words
 from counterpoise.model.problem import Int32, Problem, Racks
 from counterpoise.model.withhold import withhold
@@ -130,7 +130,7 @@ def _balance(problem: Problem, owner: Int32) -> object:
 
 
 def _with_claims(*plans: tuple[Problem, Int32]) -> list[tuple[Int32, Int32]]:
-    return [(claimant(problem), owner) for problem, owner in plans]
+    return [(problem.previous_owner, owner) for problem, owner in plans]
 
 
 def _differ(law: str, what: str, problem: Problem, one: Int32, two: Int32) -> Violation:

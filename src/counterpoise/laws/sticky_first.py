@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from counterpoise.laws.certificate import balance_violation
-from counterpoise.laws.exchange_graph import claimant
 from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.violation import Violation, Words, of_partitions
 from counterpoise.model.problem import Int32, Problem
@@ -21,7 +20,7 @@ def sticky_first(problem: Problem, owner: Int32, *, words: Words | None = None) 
     broken = [*valid(problem, owner, words=words), *complete(problem, owner, words=words)]
     if broken:
         return broken
-    claims = claimant(problem)
+    claims = problem.previous_owner
     moved = (claims >= 0) & (claims != owner)
     if moved.any():
         return of_partitions("sticky-first", moved, "taken from the member that claims it", words, owner)

@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from counterpoise.laws.balance import loads
 from counterpoise.laws.certificate import certify
-from counterpoise.laws.exchange_graph import claimant
 from counterpoise.model.problem import Int32, Int64, Problem
 
 __all__ = ["alike", "alike_verdicts", "verdict"]
@@ -35,7 +34,7 @@ def verdict(problem: Problem, owner: Int32) -> tuple[bool, bool]:
         return True, True
     if int(owner.min()) < 0 or int(owner.max()) >= members:
         return False, False
-    claims = claimant(problem)
+    claims = problem.previous_owner
     kept = np.count_nonzero(owner == claims, keepdims=True)
     balanced, sticky = alike_verdicts(partitions, loads(members, owner)[None], loads(members, claims)[None], kept)
     return bool(balanced[0]), bool(sticky[0])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from counterpoise.metrics.many import Asked, measure_all
-from counterpoise.metrics.measure import Metrics, measure
-from counterpoise.metrics.together import Figures, Together
+from counterpoise.metrics.batch import Batch, Figures
+from counterpoise.metrics.figures import Metrics, Query
+from counterpoise.metrics.measure import measure
 
-__all__ = ["Asked", "Figures", "Metrics", "Together", "measure", "measure_all"]
+__all__ = ["Batch", "Figures", "Metrics", "Query", "measure"]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.claims import DENSE_CELLS, keepers, settle
+from counterpoise.model.arrays import locked
+from counterpoise.model.claims import DENSE_CELLS, settle
 from counterpoise.model.order import java_key
 from counterpoise.model.problem import Int32, Int64, Problem, Racks
 
@@ -70,15 +71,12 @@ def assemble_csr(
 
     `claims` are ``claim_member, claim_partition, generation`` as `assemble` takes them.
     """
-    holder = settle(int(topic_start[-1]), *claims)
-    previous_owner = keepers(holder, topic_start, start, subscriber, n_members)
     return Problem(
         n_members,
         topic_start,
         start,
         subscriber,
-        previous_owner,
-        holder=holder,
+        locked(settle(int(topic_start[-1]), *claims)),
         capacity=capacity,
         lag=lag,
         racks=racks,

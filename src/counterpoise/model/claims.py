@@ -13,12 +13,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Int64
+from counterpoise.model.arrays import CONTESTED, FEW, UNOWNED, Int32, Int64, locked
 
-_FEW = 200
-"""Up to so many claims a Python step for each takes less time than the array steps."""
-
-__all__ = ["DENSE_CELLS", "keepers", "settle", "subscribes"]
+__all__ = ["DENSE_CELLS", "holders", "keepers", "settle", "subscribes"]
 
 DENSE_CELLS = 50_000_000
 """Largest members x topics table of booleans that is worth its memory (50 MB)."""
@@ -49,7 +46,7 @@ def settle(n_partitions: int, claim_member: Int32, claim_partition: Int64, gener
     the newest claim stands; a claim that does not find itself standing after its own generation was written
     met a rival of the same generation. The order of the claims does not matter.
     """
-    if len(claim_member) <= _FEW:
+    if len(claim_member) <= FEW:
         return _settled_one_by_one(n_partitions, claim_member.tolist(), claim_partition.tolist(), generation.tolist())
     holder = np.full(n_partitions, UNOWNED, np.int32)
     for members, partitions in _by_rising_generation(claim_member, claim_partition, generation):
@@ -58,22 +55,40 @@ def settle(n_partitions: int, claim_member: Int32, claim_partition: Int64, gener
     return holder
 
 
-def keepers(holder: Int32, topic_start: Int64, subscriber_start: Int64, subscriber: Int32, n_members: int) -> Int32:
-    """Who may keep each partition: its holder if that member still subscribes to the topic, else UNOWNED.
+def keepers(claims: Int32, topic_start: Int64, subscriber_start: Int64, subscriber: Int32, n_members: int) -> Int32:
+    """Who may keep each partition, int32[P], read-only: the member that claims it if it subscribes to the topic, else UNOWNED.
 
-    CONTESTED stays. Arrays as in `Problem`; returns int32[P]. O(P + S).
+    `claims` may hold any code; the other arrays are as in `Problem`. `claims` itself is returned if nothing changes.
+    O(P), with different subscriptions O(P + S).
     """
-    n_topics = len(topic_start) - 1
-    if len(subscriber) == n_topics * n_members:
-        return holder
-    held = np.flatnonzero(holder >= 0)
-    topic = np.repeat(np.arange(n_topics), np.diff(topic_start))[held]
-    lost = held[~subscribes(topic, holder[held], subscriber_start, subscriber, n_members)]
-    if not len(lost):
-        return holder
-    kept = holder.copy()
-    kept[lost] = UNOWNED
-    return kept
+    least, most = _range(claims)
+    if most < 0 and least >= UNOWNED:
+        return claims
+    everybody = len(subscriber) == (len(topic_start) - 1) * n_members
+    if everybody and least >= UNOWNED and most < n_members:
+        return claims
+    valid = (claims >= 0) & (claims < n_members)
+    if not everybody:
+        at = np.flatnonzero(valid)
+        topic = np.repeat(np.arange(len(topic_start) - 1), np.diff(topic_start))[at]
+        valid[at] = subscribes(topic, claims[at], subscriber_start, subscriber, n_members)
+    kept = np.where(valid, claims, np.int32(UNOWNED))
+    return claims if least >= UNOWNED and np.array_equal(kept, claims) else locked(kept)
+
+
+def holders(claims: Int32, n_members: int) -> Int32:
+    """Who holds each partition, int32[P], read-only: a member, CONTESTED or UNOWNED; who has left holds nothing. O(P)."""
+    least, most = _range(claims)
+    if least >= CONTESTED and most < n_members:
+        return claims
+    return locked(np.where((claims >= CONTESTED) & (claims < n_members), claims, np.int32(UNOWNED)))
+
+
+def _range(claims: Int32) -> tuple[int, int]:
+    if len(claims) > FEW:
+        return int(claims.min()), int(claims.max())
+    listed = claims.tolist()
+    return min(listed, default=UNOWNED), max(listed, default=UNOWNED)
 
 
 def subscribes(topic: Int64, member: Int32, subscriber_start: Int64, subscriber: Int32, n_members: int) -> npt.NDArray[np.bool_]:

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from counterpoise.errors import ProblemError
-
-Int32: TypeAlias = npt.NDArray[np.int32]
-Int64: TypeAlias = npt.NDArray[np.int64]
-
-UNOWNED = -1
-"""No member: nobody claims the partition, or nobody may have it."""
-CONTESTED = -2
-"""Two members claim the partition in the same, highest generation: neither owns it."""
+from counterpoise.model.arrays import CONTESTED, FEW, UNOWNED, Int32, Int64, check_length, codes, locked, read_only, starts
+from counterpoise.model.claims import holders, keepers
 
 MOST_CAPACITY = 2**31 - 1
 """Largest weight of a member: sums over all members stay exact."""
 
 _MOST_MEMBERS = 2**31 - 1
 """Their codes are int32."""
-_FEW = 200
-"""Up to so many entries a look at a list is quicker than one at an array."""
 _put = object.__setattr__
 
 __all__ = ["CONTESTED", "MOST_CAPACITY", "UNOWNED", "Int32", "Int64", "Problem", "Racks"]
@@ -67,10 +58,11 @@ class Problem:
     subscriber : int32[S]
         Member codes, strictly ascending within a topic.
     previous_owner : int32[P], optional
-        Who may keep the partition, by the claims that count; UNOWNED, CONTESTED, or any code outside
-        0..M-1 (departed) where nobody may. A member that does not subscribe keeps nothing. Default: UNOWNED.
+        Who claims the partition: a member code, UNOWNED, CONTESTED, or any other code for a member that has left.
+        The attribute says who may keep it: a member that subscribes to the topic, else UNOWNED. Default: UNOWNED.
     holder : int32[P], optional
-        Who must give the partition up before anybody else gets it (cooperative). Default: `previous_owner`.
+        Who must give the partition up before anybody else gets it (cooperative). The attribute holds member codes,
+        UNOWNED (also for members that have left) and CONTESTED. Default: what was given as `previous_owner`.
     capacity : int64[M], optional
         Weight of each member, at least 1. Default: all 1.
     lag : int64[P], optional
@@ -141,30 +133,35 @@ class Problem:
             raise ProblemError(f"n_members: {n_members} {what}")
         put = _put
         put(self, "n_members", int(n_members))
-        put(self, "topic_start", _starts("topic_start", topic_start))
+        put(self, "topic_start", starts("topic_start", topic_start))
         put(self, "n_topics", len(self.topic_start) - 1)
         put(self, "n_partitions", int(self.topic_start[-1]))
-        put(self, "subscriber_start", _starts("subscriber_start", subscriber_start))
-        _check_length("subscriber_start", self.subscriber_start, self.n_topics + 1)
-        put(self, "subscriber", _frozen("subscriber", subscriber, np.int32, int(self.subscriber_start[-1])))
+        put(self, "subscriber_start", starts("subscriber_start", subscriber_start))
+        check_length("subscriber_start", self.subscriber_start, self.n_topics + 1)
+        put(self, "subscriber", read_only("subscriber", subscriber, np.int32, int(self.subscriber_start[-1])))
         self._check_subscribers()
         if previous_owner is None:
             previous_owner = np.full(self.n_partitions, UNOWNED, np.int32)
-        put(self, "previous_owner", _owners("previous_owner", previous_owner, self.n_partitions))
-        alike = holder is None or holder is previous_owner
-        put(self, "holder", self.previous_owner if alike else _owners("holder", holder, self.n_partitions))
+        claims = codes("previous_owner", previous_owner, self.n_partitions)
+        self._settle(claims, claims if holder is None or holder is previous_owner else codes("holder", holder, self.n_partitions))
         n = self.n_members
-        put(self, "capacity", _locked(np.ones(n, np.int64)) if capacity is None else _frozen("capacity", capacity, np.int64, n))
+        put(self, "capacity", locked(np.ones(n, np.int64)) if capacity is None else read_only("capacity", capacity, np.int64, n))
         if capacity is not None and n and not 1 <= int(self.capacity.min()) <= int(self.capacity.max()) <= MOST_CAPACITY:
             raise ProblemError(f"capacity: every member needs at least 1 and at most {MOST_CAPACITY}")
-        put(self, "lag", None if lag is None else _frozen("lag", lag, np.int64, self.n_partitions))
+        put(self, "lag", None if lag is None else read_only("lag", lag, np.int64, self.n_partitions))
         if self.lag is not None:
             _check_lag(self.lag)
         put(self, "racks", None if racks is None else _racks(racks, n, self.n_partitions))
-        rank = _locked(np.arange(n, dtype=np.int32)) if static_rank is None else _frozen("static_rank", static_rank, np.int32, n)
+        rank = locked(np.arange(n, dtype=np.int32)) if static_rank is None else read_only("static_rank", static_rank, np.int32, n)
         put(self, "static_rank", rank)
         if static_rank is not None and not np.array_equal(np.sort(rank), np.arange(n)):
             raise ProblemError("static_rank: each of 0..n_members-1 once is wanted")
+
+    def _settle(self, claims: Int32, held: Int32) -> None:
+        """The one place where claims are cleaned: everything above this class may take them as they are."""
+        kept = keepers(claims, self.topic_start, self.subscriber_start, self.subscriber, self.n_members)
+        _put(self, "previous_owner", kept)
+        _put(self, "holder", holders(held, self.n_members))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Problem is read-only: {name} cannot be set")
@@ -187,17 +184,17 @@ class Problem:
         return f"Problem({self.n_members} members, {self.n_topics} topics, {self.n_partitions} partitions)"
 
     def _check_subscribers(self) -> None:
-        codes, starts, n = self.subscriber, self.subscriber_start, self.n_members
-        if not len(codes):
+        members, start, n = self.subscriber, self.subscriber_start, self.n_members
+        if not len(members):
             return
-        everybody = len(codes) == n * self.n_topics <= _FEW and starts.tolist() == list(range(0, len(codes) + 1, n))
-        if everybody and codes.tolist() == list(range(n)) * self.n_topics:
+        everybody = len(members) == n * self.n_topics <= FEW and start.tolist() == list(range(0, len(members) + 1, n))
+        if everybody and members.tolist() == list(range(n)) * self.n_topics:
             return
-        if int(codes.min()) < 0 or int(codes.max()) >= self.n_members:
+        if int(members.min()) < 0 or int(members.max()) >= self.n_members:
             raise ProblemError(f"subscriber: codes must lie in 0..{self.n_members - 1}")
-        rising = codes[1:] > codes[:-1]
-        first_of_topic = np.zeros(len(codes) + 1, np.bool_)
-        first_of_topic[starts] = True
+        rising = members[1:] > members[:-1]
+        first_of_topic = np.zeros(len(members) + 1, np.bool_)
+        first_of_topic[start] = True
         if not np.all(rising | first_of_topic[1:-1]):
             at = int(np.flatnonzero(~(rising | first_of_topic[1:-1]))[0])
             raise ProblemError(f"subscriber[{at + 1}]: codes must rise strictly within a topic")
@@ -223,11 +220,10 @@ class Problem:
             claims = previous_owner.copy()
             claims.flags.writeable = False
         else:
-            claims = _owners("previous_owner", previous_owner, size)
+            claims = codes("previous_owner", previous_owner, size)
         for get, put in _KEPT:
             put(other, get(self))
-        _put(other, "previous_owner", claims)
-        _put(other, "holder", claims)
+        other._settle(claims, claims)
         return other
 
 
@@ -241,21 +237,8 @@ def _rebuild(n: int, ts: Int64, ss: Int64, s: Int32, prev: Int32, holder: Int32,
     return Problem(n, ts, ss, s, prev, holder=holder, capacity=cap, lag=lag, racks=racks, static_rank=rank)
 
 
-def _array(name: str, values: object) -> npt.NDArray[Any]:
-    try:
-        return np.asarray(values)
-    except ValueError:  # lists of different lengths
-        raise ProblemError(f"{name}: a flat list of integers is wanted") from None
-
-
-def _locked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """An array that nobody else has."""
-    array.flags.writeable = False
-    return array
-
-
 def _check_lag(lag: Int64) -> None:
-    if len(lag) <= _FEW:
+    if len(lag) <= FEW:
         listed = lag.tolist()
         least, total = min(listed, default=0), float(sum(listed))
     else:
@@ -266,58 +249,13 @@ def _check_lag(lag: Int64) -> None:
         raise ProblemError("lag: the lags sum up to 2**62 or more, which no cluster holds")
 
 
-def _frozen(name: str, values: object, dtype: type, length: int) -> npt.NDArray[Any]:
-    if type(values) is np.ndarray and values.dtype == dtype and values.shape == (length,):
-        return _locked(values.copy()) if values.flags.writeable or values.base is not None else values
-    given = _array(name, values)
-    if given.ndim != 1 or len(given) != length:
-        raise ProblemError(f"{name}: length {length} is wanted, got shape {given.shape}")
-    if given.dtype.kind not in "iu" and given.size:
-        raise ProblemError(f"{name}: integers are wanted, not {given.dtype}")
-    if given.size and given.dtype != dtype and not np.can_cast(given.dtype, dtype):
-        limits = np.iinfo(dtype)
-        if not limits.min <= int(given.min()) <= int(given.max()) <= limits.max:
-            raise ProblemError(f"{name}: a value lies beyond {limits.min}..{limits.max}")
-    array: npt.NDArray[Any] = np.ascontiguousarray(given, dtype)
-    if array is given and (array.flags.writeable or array.base is not None):
-        array = array.copy()
-    array.flags.writeable = False
-    return array
-
-
-def _owners(name: str, values: object, length: int) -> Int32:
-    """Codes beyond int32 have left like any other code that is no member: keep them outside, whatever their width."""
-    given = _array(name, values)
-    if given.dtype.kind in "iu" and given.dtype != np.int32:
-        limits, known = np.iinfo(np.int32), np.iinfo(given.dtype)
-        given = np.asarray(np.clip(given, max(limits.min, int(known.min)), min(limits.max, int(known.max))))
-    return _frozen(name, given, np.int32, length)
-
-
-def _starts(name: str, values: object) -> npt.NDArray[Any]:
-    given = _array(name, values)
-    if given.ndim != 1 or not len(given):
-        raise ProblemError(f"{name}: at least the leading 0 is wanted, in a list")
-    array = _frozen(name, given, np.int64, len(given))
-    if array[0] != 0 or (
-        array.tolist() != sorted(array.tolist()) if len(array) <= _FEW else bool((array[1:] < array[:-1]).any())
-    ):
-        raise ProblemError(f"{name}: must start at 0 and never fall")
-    return array
-
-
 def _racks(racks: object, n_members: int, n_partitions: int) -> Racks:
     if not isinstance(racks, Racks):
-        raise ProblemError(f"racks: a Racks is wanted, not {type(racks).__name__}")
-    start = _starts("racks.replica_start", racks.replica_start)
-    _check_length("racks.replica_start", start, n_partitions + 1)
-    of_member = _frozen("racks.rack_of_member", racks.rack_of_member, np.int32, n_members)
-    of_replica = _frozen("racks.replica_rack", racks.replica_rack, np.int32, int(start[-1]))
+        raise ProblemError(f"racks: expected a Racks, not {type(racks).__name__}")
+    start = starts("racks.replica_start", racks.replica_start)
+    check_length("racks.replica_start", start, n_partitions + 1)
+    of_member = read_only("racks.rack_of_member", racks.rack_of_member, np.int32, n_members)
+    of_replica = read_only("racks.replica_rack", racks.replica_rack, np.int32, int(start[-1]))
     if len(of_replica) and int(of_replica.min()) < 0:
         raise ProblemError("racks.replica_rack: a rack code is at least 0")
     return Racks(of_member, start, of_replica)
-
-
-def _check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
-    if len(array) != length:
-        raise ProblemError(f"{name}: length {length} is wanted, got {len(array)}")

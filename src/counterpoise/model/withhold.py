@@ -15,8 +15,7 @@ def withhold(problem: Problem, target: Int32) -> Int32:
     A partition is handed out when nobody holds it or its holder is the target's owner. What somebody else
     holds, or two members dispute (CONTESTED), waits for one round. So no partition is given to one member in
     the round in which another revokes it: the check Kafka's coordinator runs on foreign cooperative assignors.
-    A holder outside 0..M-1 has left the group and keeps nobody waiting. O(P).
+    O(P).
     """
-    holder = problem.holder
-    free = (holder == UNOWNED) | (holder >= problem.n_members) | (holder == target)
+    free = (problem.holder == UNOWNED) | (problem.holder == target)
     return np.where(free, target, np.int32(UNOWNED))

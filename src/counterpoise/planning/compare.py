@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from counterpoise.assignors.registry import assignor
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import OptionError
-from counterpoise.metrics import Metrics, measure
+from counterpoise.metrics import Batch, Metrics, Query
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group, a_group
 
@@ -32,9 +32,7 @@ def compare(group: Group, strategies: Sequence[str]) -> dict[str, Metrics]:
         raise OptionError(f"strategies: a list of names is wanted, not {strategies!r}")
     problem = a_group(group).problem()
     optimal = assignor("sticky")(problem)
-    rows = {}
-    for name in strategies:
-        plan = assign(group, name)
-        cooperative = plan.protocol == COOPERATIVE
-        rows[name] = measure(problem, plan.target_owner, cooperative=cooperative, optimal=optimal)
-    return rows
+    plans = [assign(group, name) for name in strategies]
+    queries = [Query(problem, plan.target_owner, plan.protocol == COOPERATIVE, optimal) for plan in plans]
+    figures = Batch().add(queries)
+    return {name: figures.of(at) for at, name in enumerate(strategies)}

@@ -5,7 +5,6 @@ Closed loop: a strategy is fed its own previous result instead of the group's, s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,8 @@ import numpy as np
 
 from counterpoise.assignors.registry import assignor, strategies, strategy
 from counterpoise.assignors.strategy import COOPERATIVE
-from counterpoise.laws.lag_bound import alike_bound, lag_report
-from counterpoise.laws.verdict import alike
-from counterpoise.metrics import Asked, Figures, Metrics
-from counterpoise.metrics.figures import lag_floor
+from counterpoise.laws.lag_bound import lag_floor
+from counterpoise.metrics import Figures, Metrics, Query
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.folds.classic_fold import ClassicFold
@@ -211,20 +208,20 @@ def _generation(
     matching = _Matching(inputs)
     observed = asking.known(inputs.observed if declared is None else _resolved(inputs, targets.get(declared), declared))
     made = [(OBSERVED, REPLAY, True)]
-    asked = [Asked(problem, observed, cooperative, optimal, inputs.duplicates)]
+    queries = [Query(problem, observed, cooperative, optimal, inputs.duplicates)]
     going_on = _GoingOn(inputs, asking)
     for name, owner in targets.items():
         able_to = COOPERATIVE in strategy(name).protocols
         made.append((name, REPLAY, matching.told(owner)))
-        asked.append(Asked(problem, owner, able_to if name != declared else cooperative, optimal))
+        queries.append(Query(problem, owner, able_to if name != declared else cooperative, optimal))
         if not second_round:
             own = going_on.after(past.get(name))
             owner = asking.plan(name, own)
             past[name] = going_on.planned(owner)
             made.append((name, CLOSED_LOOP, matching.whole(owner)))
-            asked.append(Asked(own, owner, able_to))
-    figures = plans.waiting.ask(asked, _floor(problem, targets))
-    for number, ((name, mode, matches), one) in enumerate(zip(made, asked, strict=True)):
+            queries.append(Query(own, owner, able_to))
+    figures = plans.waiting.add(queries, None if problem.lag is None else lag_floor(problem, targets.get("lag-sticky")))
+    for number, ((name, mode, matches), one) in enumerate(zip(made, queries, strict=True)):
         yield Replay(row, step, name, mode, inputs, one.owner, figures, number, matches)
 
 
@@ -249,17 +246,6 @@ class _GoingOn:
         if known is None:
             known = self._planned[id(owner)] = self._inputs.planned(owner)
         return known
-
-
-def _floor(problem: Problem, targets: Mapping[str, Int32]) -> int | None:
-    """The proven bound on the largest member lag that all plans of one generation are held against."""
-    if problem.lag is None:
-        return None
-    if alike(problem) and int(problem.capacity[0]) == 1:
-        return alike_bound(problem.lag, problem.n_members)
-    if "lag-sticky" not in targets:
-        return lag_floor(problem, problem.lag)
-    return max(lag_floor(problem, problem.lag), math.ceil(lag_report(problem, targets["lag-sticky"]).bound))
 
 
 def _resolved(inputs: Inputs, declared: Int32 | None, name: str) -> Int32:

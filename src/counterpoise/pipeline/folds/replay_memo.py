@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import EVERYTHING, Assignor, Strategy
-from counterpoise.metrics import Together
+from counterpoise.metrics import Batch
 from counterpoise.model.problem import Int32, Int64, Problem
 
 __all__ = ["Asking", "Plans"]
@@ -36,14 +36,14 @@ class Plans:
         Plans that a strategy had to make.
     held : int
         Bytes.
-    waiting : Together
+    waiting : Batch
     """
 
     def __init__(self, most_bytes: int = 16 << 20) -> None:
         self.made = self.held = 0
         self._most = most_bytes
         self._known: OrderedDict[Content, tuple[Int32, int]] = OrderedDict()
-        self.waiting = Together()
+        self.waiting = Batch()
 
     def find(self, key: Content) -> Int32 | None:
         """The plan kept under a key."""

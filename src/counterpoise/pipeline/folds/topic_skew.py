@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.metrics.figures import within_topics
+from counterpoise.metrics.runs import within_topics
 from counterpoise.model.problem import Int32
 from counterpoise.pipeline.folds.inputs import Inputs
 from counterpoise.pipeline.folds.replay_fold import OBSERVED, Replay

@@ -1,0 +1,129 @@
+"""Array operations over stretches that lie end to end: sums, extremes and exact sums by code."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.model.claims import subscribes
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+
+__all__ = ["Runs", "owned_by_subscribers", "subscribed", "sums_by_code", "topic_spreads", "within_topics"]
+
+_EXACT = 2.0**52
+"""Doubles add up integers exactly as long as all together stay below twice this."""
+
+
+class Runs:
+    """Stretches of equal or different length, end to end; a stretch may be empty.
+
+    Attributes
+    ----------
+    length, start : int64[N]
+    total : int
+    """
+
+    def __init__(self, length: Int64) -> None:
+        self.length = length
+        self.start = np.cumsum(length) - length
+        self.total = int(length.sum())
+        self._filled = np.flatnonzero(length)  # `reduceat` takes a neighbour's entry for an empty stretch
+
+    def each(self, values: Int64) -> Int64:
+        """One value per stretch, repeated for each of its entries."""
+        return np.repeat(values, self.length)
+
+    def places(self, other: Int64) -> Int64:
+        """For stretches that are copies of others, which start at `other`: the place each entry is copied from."""
+        return np.arange(self.total) + self.each(other - self.start)
+
+    def sums(self, values: npt.NDArray[np.generic]) -> Int64:
+        """The sum of each stretch; exact if it fits in int64."""
+        return self._reduced(np.add, values)
+
+    def largest(self, values: Int64) -> Int64:
+        """The largest value of each stretch, 0 if it is empty."""
+        return self._reduced(np.maximum, values)
+
+    def spread(self, values: Int64) -> Int64:
+        """Largest minus smallest value of each stretch, 0 if it is empty."""
+        return self._reduced(np.maximum, values) - self._reduced(np.minimum, values)
+
+    def _reduced(self, ufunc: np.ufunc, values: npt.NDArray[np.generic]) -> Int64:
+        if len(self.start) == len(self._filled):
+            return np.asarray(ufunc.reduceat(values, self.start, dtype=np.int64)) if len(self.start) else np.zeros(0, np.int64)
+        found = np.zeros(len(self.start), np.int64)
+        if len(self._filled):
+            found[self._filled] = ufunc.reduceat(values, self.start[self._filled], dtype=np.int64)
+        return found
+
+
+def topic_spreads(topic: Int64, owner: npt.NDArray[np.integer], degree: Int64, n_members: int) -> Int64:
+    """Of each topic the largest difference between what two of its subscribers own of it, int64[T]; 0 without subscribers.
+
+    Parameters
+    ----------
+    topic : int64[P]
+        Topic of each partition, ascending.
+    owner : int[P]
+        Members below `n_members` that subscribe to the topic, or UNOWNED.
+    degree : int64[T]
+        Number of subscribers.
+
+    Notes
+    -----
+    O(P log P), whatever the number of members: a subscriber that owns nothing shows in the number of owners.
+    """
+    owned = owner >= 0
+    cell = np.sort(topic[owned] * n_members + owner[owned])
+    found = np.zeros(len(degree), np.int64)
+    if not len(cell):
+        return found
+    first = np.flatnonzero(np.append(True, cell[1:] != cell[:-1]))
+    count = np.diff(np.append(first, len(cell)))
+    owners = Runs(np.bincount(cell[first] // n_members, minlength=len(degree)))
+    least = np.where(owners.length == degree, -owners.largest(-count), 0)
+    return np.asarray(owners.largest(count) - least)
+
+
+def within_topics(problem: Problem, owner: Int32) -> Int64:
+    """`topic_spreads` of one plan, int64[T]; owners that do not subscribe to a topic do not count for it."""
+    topic = problem.topic_of_partition().astype(np.int64)
+    mine = owned_by_subscribers(problem, owner)
+    return topic_spreads(topic, mine, np.diff(problem.subscriber_start), max(problem.n_members, 1))
+
+
+def owned_by_subscribers(problem: Problem, owner: Int32) -> Int32:
+    """`owner` with UNOWNED for members that do not subscribe to the topic, int32[P]; a new array only if it differs."""
+    if len(problem.subscriber) == problem.n_members * problem.n_topics:
+        return owner
+    at = np.flatnonzero(owner >= 0)
+    topic = problem.topic_of_partition()[at].astype(np.int64)
+    may = subscribes(topic, owner[at], problem.subscriber_start, problem.subscriber, problem.n_members)
+    if may.all():
+        return owner
+    mine = owner.copy()
+    mine[at[~may]] = UNOWNED
+    return mine
+
+
+def subscribed(problem: Problem) -> npt.NDArray[np.bool_]:
+    """Members that could own something, bool[M]: they subscribe to a topic with at least one partition."""
+    filled = np.repeat(np.diff(problem.topic_start) > 0, np.diff(problem.subscriber_start))
+    result = np.zeros(problem.n_members, np.bool_)
+    result[problem.subscriber[filled]] = True
+    return result
+
+
+def sums_by_code(code: npt.NDArray[np.integer], values: Int64, n: int) -> Int64:
+    """Sum of the values of each code in 0..n-1, int64[n].
+
+    `np.bincount` adds doubles: large values are added in pieces of 21 bits, so that sums of up to 2**32 values are exact.
+    """
+    if float(values.sum(dtype=np.float64)) < _EXACT:
+        return np.bincount(code, weights=values, minlength=n).astype(np.int64)
+    result = np.zeros(n, np.int64)
+    for shift in range(0, max(int(values.max(initial=0)).bit_length(), 1), 21):
+        piece = ((values >> shift) & 0x1F_FFFF).astype(np.float64)
+        result += np.bincount(code, weights=piece, minlength=n).astype(np.int64) << shift
+    return result

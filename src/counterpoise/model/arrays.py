@@ -1,0 +1,103 @@
+"""Arrays that describe a group: their types, the codes for nobody, and the checks that make them read-only."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.errors import ProblemError
+
+Int32: TypeAlias = npt.NDArray[np.int32]
+Int64: TypeAlias = npt.NDArray[np.int64]
+
+UNOWNED = -1
+"""No member: nobody claims the partition, or nobody may have it."""
+CONTESTED = -2
+"""Two members claim the partition in the same, highest generation: neither owns it."""
+FEW = 200
+"""Up to so many entries a loop over a list takes less time than an array operation."""
+
+__all__ = ["CONTESTED", "FEW", "UNOWNED", "Int32", "Int64", "check_length", "codes", "locked", "read_only", "starts"]
+
+
+def _array(name: str, values: object) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:  # lists of different lengths
+        raise ProblemError(f"{name}: a flat list of integers is wanted") from None
+
+
+def locked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array, made read-only; the caller holds the only reference."""
+    array.flags.writeable = False
+    return array
+
+
+def read_only(name: str, values: object, dtype: type, length: int) -> npt.NDArray[Any]:
+    """Integers as a read-only array of this type and length; copied if somebody else could change them.
+
+    Raises
+    ------
+    ProblemError
+        Another length, no integers, or a value outside the type; the message starts with `name`.
+    """
+    if type(values) is np.ndarray and values.dtype == dtype and values.shape == (length,):
+        return locked(values.copy()) if values.flags.writeable or values.base is not None else values
+    given = _array(name, values)
+    if given.ndim != 1 or len(given) != length:
+        raise ProblemError(f"{name}: length {length} is wanted, got shape {given.shape}")
+    if given.dtype.kind not in "iu" and given.size:
+        raise ProblemError(f"{name}: integers are wanted, not {given.dtype}")
+    if given.size and given.dtype != dtype and not np.can_cast(given.dtype, dtype):
+        limits = np.iinfo(dtype)
+        if not limits.min <= int(given.min()) <= int(given.max()) <= limits.max:
+            raise ProblemError(f"{name}: a value lies beyond {limits.min}..{limits.max}")
+    array: npt.NDArray[Any] = np.ascontiguousarray(given, dtype)
+    if array is given and (array.flags.writeable or array.base is not None):
+        array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def codes(name: str, values: object, length: int) -> Int32:
+    """Member codes as int32. A code outside int32 is no member: it is clipped, so that it stays no member.
+
+    Raises
+    ------
+    ProblemError
+    """
+    given = _array(name, values)
+    if given.dtype.kind in "iu" and given.dtype != np.int32:
+        limits, known = np.iinfo(np.int32), np.iinfo(given.dtype)
+        given = np.asarray(np.clip(given, max(limits.min, int(known.min)), min(limits.max, int(known.max))))
+    return read_only(name, given, np.int32, length)
+
+
+def starts(name: str, values: object) -> npt.NDArray[Any]:
+    """Slice bounds as int64: they start at 0 and never fall.
+
+    Raises
+    ------
+    ProblemError
+    """
+    given = _array(name, values)
+    if given.ndim != 1 or not len(given):
+        raise ProblemError(f"{name}: at least the leading 0 is wanted, in a list")
+    array = read_only(name, given, np.int64, len(given))
+    listed = array.tolist() if len(array) <= FEW else []
+    if array[0] != 0 or (listed != sorted(listed) if listed else bool((array[1:] < array[:-1]).any())):
+        raise ProblemError(f"{name}: must start at 0 and never fall")
+    return array
+
+
+def check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
+    """An array of this length.
+
+    Raises
+    ------
+    ProblemError
+    """
+    if len(array) != length:
+        raise ProblemError(f"{name}: length {length} is wanted, got {len(array)}")
