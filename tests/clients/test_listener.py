@@ -109,8 +109,9 @@ class Calls:
         self.seen.append(("seek", partition.partition, offset))
 
     async def _commit(self, offsets: dict[Any, Any]) -> None:
-        if self.gate is not None:
-            await self.gate.wait()
+        gate, self.gate = self.gate, None
+        if gate is not None:
+            await gate.wait()
         self._commit_now(offsets)
 
     def _commit_now(self, offsets: dict[Any, Any]) -> None:
