@@ -8,6 +8,7 @@ processed is committed, it leaves the group, and the others take over at once.
 
 import argparse
 import asyncio
+import logging
 import signal
 
 from aiokafka import AIOKafkaConsumer
@@ -35,6 +36,8 @@ async def main():
     parser.add_argument("--records", type=int, help="end after so many records (default: never)")
     parser.add_argument("--session-timeout-ms", type=int, default=45_000, help="a member that is silent for so long is dead")
     given = parser.parse_args()
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("counterpoise.clients").setLevel(logging.INFO)  # a line for each rebalance
     ending = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, ending.set)

@@ -7,6 +7,7 @@ processed is committed, it leaves the group, and the others take over at once.
 """
 
 import argparse
+import logging
 import signal
 
 from kafka import KafkaConsumer
@@ -26,6 +27,8 @@ def main():
     parser.add_argument("--records", type=int, help="end after so many records (default: never)")
     parser.add_argument("--session-timeout-ms", type=int, default=45_000, help="a member that is silent for so long is dead")
     given = parser.parse_args()
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("counterpoise.clients").setLevel(logging.INFO)  # a line for each rebalance
     ending = []
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, lambda *_: ending.append(True))

@@ -125,6 +125,6 @@ def check_lead(strategy: str, event: dict[str, Any]) -> None:
     members = [JoinMember(each["id"], bytes.fromhex(each["metadata"]), each["instance_id"]) for each in event["members"]]
     read = [decode_subscription(member.metadata) for member in members]
     led = lead_plan(strategy, topics, members, protocol=protocol_to_lead(strategy, read))
-    assert led.target.tolist() == event["target"], "planning again gives another target"
-    faults = audit(led.joined.problem, led.target, _LAWS.get(strategy, ["valid", "complete", "balanced", "sticky"]))
+    assert led.target_owner.tolist() == event["target"], "planning again gives another target"
+    faults = audit(led.joined.problem, led.target_owner, _LAWS.get(strategy, ["valid", "complete", "balanced", "sticky"]))
     assert not faults, [str(fault) for fault in faults]

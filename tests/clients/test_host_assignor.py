@@ -85,13 +85,13 @@ def test_a_weight_that_is_none_is_refused(weight: Any) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_settings_are_checked_at_once(module: ModuleType) -> None:
-    with pytest.raises(OptionError, match="strategy 'sticky' has no option 'rocks'"):
+    with pytest.raises(OptionError, match=r"StickyAssignor: .*'rocks'; its settings, by name: rack, capacity"):
         module.StickyAssignor(rocks="after")
     with pytest.raises(OptionError, match="strategy 'lag-sticky', option 'tolerance': -1 does not fit"):
         module.LagStickyAssignor(lag=dict, tolerance=-1)
     with pytest.raises(OptionError, match="rack: a name is wanted, not 5"):
         module.StickyAssignor(rack=5)
-    with pytest.raises(OptionError, match="on_lead: something that can be called with each Lead is wanted, not 5"):
+    with pytest.raises(OptionError, match="on_lead: a plain function of one argument is expected, not 5"):
         module.StickyAssignor(on_lead=5)
     with pytest.raises(OptionError, match="LagAssignor needs a source of lag"):
         module.LagAssignor(lag={"t": [1]})

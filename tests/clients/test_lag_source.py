@@ -125,7 +125,7 @@ def test_the_wait_is_cut_down_to_half_of_the_timeout_after_which_the_leader_is_g
     )
     given = member.lead("lag-sticky", 1, sent)
     release.set()
-    assert "no lag within 0.1 s: counts alone decide" in caplog.text
+    assert "no lag (no answer within 0.1 s): counts alone decide" in caplog.text
     assert assignor.lag_reader.outcomes == Counter({"missing": 1})
     assert decode_assignment(given["m0"]).partitions == (("t", (0, 1, 2, 3)),)
 
@@ -140,17 +140,6 @@ def test_a_wait_that_fits_into_the_timeouts_is_left_alone(module: ModuleType, ca
     assert assignor.lag_reader.bounded(10.0) == 3
     assert assignor.lag_reader.bounded(None) == 3
     assert assignor.lag_reader.outcomes == Counter({"read": 1})
-
-
-def test_a_source_that_raises_leaves_counts_to_decide(caplog: pytest.LogCaptureFixture) -> None:
-    def source(_: Any) -> Any:
-        raise OSError("no route")
-
-    reader = LagReader(source, 5)
-    assert reader.lag({"t": 1}) is None
-    assert reader.outcomes == Counter({"missing": 1})
-    assert "the lag could not be read" in caplog.text
-    assert "counts alone decide" in caplog.text
 
 
 @pytest.mark.parametrize("module", HOSTS)

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from counterpoise.assignors.registry import strategies
-from counterpoise.clients.leader_side import lead_group
+from counterpoise.clients.leader_side import group_to_lead, lead_group
 from counterpoise.clients.member_side import MemberSide
 from counterpoise.clients.weights import weight_of, with_weight
 from counterpoise.errors import OptionError
 from counterpoise.laws.lag_bound import lag_report
+from counterpoise.planning.lead import Lead
 from counterpoise.snapshot.join import JoinMember
 from counterpoise.wire.user_data import encode_cooperative, encode_sticky
 
@@ -31,30 +32,27 @@ def joining(name: str, weights: dict[str, int], *, cooperative: bool) -> list[Jo
     return members
 
 
+def led_by(name: str, weights: dict[str, int], *, cooperative: bool) -> Lead:
+    members = joining(name, weights, cooperative=cooperative)
+    given = group_to_lead(name, CLUSTER, members, group="g", generation=8, patience_s=None)
+    return lead_group(given, {}, lambda topics, patience_s: LAG)  # noqa: ARG005 - called by position
+
+
 @pytest.mark.parametrize("name", strategies())
 @pytest.mark.parametrize("cooperative", [False, True], ids=["eager", "cooperative"])
 def test_weights_reach_the_leaders_capacities_whatever_the_strategy(name: str, cooperative: bool) -> None:
-    led = lead_group(
-        name,
-        CLUSTER,
-        joining(name, {"a": 1, "b": 2, "c": 3}, cooperative=cooperative),
-        options={},
-        generation=8,
-        lag=lambda _: LAG,
-    )
+    led = led_by(name, {"a": 1, "b": 2, "c": 3}, cooperative=cooperative)
     assert led.joined.problem.capacity.tolist() == [1, 2, 3]
     if name not in ("range", "roundrobin", "lag", "sticky-first"):
-        assert np.bincount(led.target).tolist() == [2, 4, 6]
+        assert np.bincount(led.target_owner).tolist() == [2, 4, 6]
 
 
 def test_lag_is_balanced_per_weight() -> None:
     """The member of weight 3 takes the partition of 800; nobody is above the bound by more than the tolerance."""
-    led = lead_group(
-        "lag-sticky", CLUSTER, joining("lag-sticky", {"a": 1, "b": 3}, cooperative=True), options={}, lag=lambda _: LAG
-    )
-    behind = np.bincount(led.target, weights=LAG["t"]).tolist()
+    led = led_by("lag-sticky", {"a": 1, "b": 3}, cooperative=True)
+    behind = np.bincount(led.target_owner, weights=LAG["t"]).tolist()
     assert behind[1] > 2 * behind[0]
-    assert lag_report(led.joined.problem, led.target, counts="balanced").gap <= 0.1
+    assert lag_report(led.joined.problem, led.target_owner, counts="balanced").gap <= 0.1
 
 
 def test_a_weight_changes_nothing_of_what_stands_before_it() -> None:

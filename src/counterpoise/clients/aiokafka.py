@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from counterpoise.clients import constructors
 from counterpoise.clients.calling_host import calling_object, calling_variable
 from counterpoise.clients.host_assignor import HostAssignor
-from counterpoise.clients.lag_source import LagAware
 from counterpoise.clients.weights import generation_handed_out
 from counterpoise.errors import MissingExtraError, SnapshotError
 from counterpoise.snapshot.join import JoinMember
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignore[misc]
-    """What all assignors for aiokafka share; parameters as in `HostAssignor`."""
+    """What all assignors for aiokafka share."""
 
     name, host = "abstract", "aiokafka"
 
@@ -83,43 +83,29 @@ def _cut_down(name: str, cooperates: bool, member: str, metadata: Any) -> JoinMe
     return JoinMember(member, encode_subscription(Subscription(tuple(metadata.subscription), metadata.user_data, version=0)))
 
 
-class RangeAssignor(_AioKafkaAssignor):
+class RangeAssignor(constructors.Range, _AioKafkaAssignor):
     """`range`: exactly Kafka's, static members first, racks included."""
 
-    name = "range"
 
-
-class RoundRobinAssignor(_AioKafkaAssignor):
+class RoundRobinAssignor(constructors.RoundRobin, _AioKafkaAssignor):
     """`roundrobin`: exactly Kafka's."""
 
-    name = "roundrobin"
 
-
-class StickyAssignor(_AioKafkaAssignor):
+class StickyAssignor(constructors.Sticky, _AioKafkaAssignor):
     """`sticky`: optimal balance, then as few moves as such balance allows."""
 
-    name = "sticky"
 
-
-class CooperativeStickyAssignor(_AioKafkaAssignor):
+class CooperativeStickyAssignor(constructors.CooperativeSticky, _AioKafkaAssignor):
     """`cooperative-sticky`: for groups whose other members cooperate; this member claims nothing when it joins."""
 
-    name = "cooperative-sticky"
 
-
-class ConstrainedCooperativeStickyAssignor(_AioKafkaAssignor):
+class ConstrainedCooperativeStickyAssignor(constructors.ConstrainedCooperativeSticky, _AioKafkaAssignor):
     """`constrained-cooperative-sticky`: KAFKA-9987 and KAFKA-12464; counterpoise members only."""
 
-    name = "constrained-cooperative-sticky"
 
-
-class LagAssignor(LagAware, _AioKafkaAssignor):
+class LagAssignor(constructors.Lag, _AioKafkaAssignor):
     """`lag`: the rule of KAFKA-5337; needs a source of lag, see `counterpoise.clients.lag_source`."""
 
-    name = "lag"
 
-
-class LagStickyAssignor(LagAware, _AioKafkaAssignor):
+class LagStickyAssignor(constructors.LagSticky, _AioKafkaAssignor):
     """`lag-sticky`: balanced counts, then lag near a proven bound, then few moves; needs a source of lag."""
-
-    name = "lag-sticky"

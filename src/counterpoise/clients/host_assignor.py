@@ -7,19 +7,21 @@ consumer all the same: `PerConsumer` looks it up by the coordinator that calls.
 
 from __future__ import annotations
 
+import inspect
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from types import MethodType, NoneType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
 from counterpoise.assignors.registry import assignor
-from counterpoise.clients.leader_side import lead_group
-from counterpoise.clients.member_side import MemberSide
+from counterpoise.clients.leader_side import GroupToLead, group_to_lead, lead_group
+from counterpoise.clients.member_side import MemberSide, pairs
+from counterpoise.clients.rebalance_report import OnLead, OnRebalance, Rebalance, Reports
 from counterpoise.clients.weights import with_weight, withheld_of
 from counterpoise.errors import OptionError
-from counterpoise.planning.lead import Lead
 from counterpoise.snapshot.join import JoinMember
 from counterpoise.wire.consumer_protocol import TopicPartitions
 
@@ -51,50 +53,55 @@ class PerConsumer:
 
 
 class HostAssignor:
-    """Base of the assignors for both hosts.
-
-    Parameters
-    ----------
-    rack : str, optional
-        The member's rack (KIP-881). Without it the consumer's `client_rack` counts, on kafka-python 3; aiokafka shows
-        none to assignors: give the same here.
-    capacity : int
-        Weight of this member: one of weight 2 is to carry twice the load of one of weight 1. Leaders other than
-        counterpoise's ignore it.
-    on_lead : callable, optional
-        Called with each `counterpoise.planning.lead.Lead` this member makes as a leader, for logs and metrics.
-    **options
-        The strategy's own, see `docs/clients.md`; they matter in the member that leads: give all members the same.
+    """Base of the assignors for both hosts; the settings of each one are in `counterpoise.clients.constructors`.
 
     Raises
     ------
     OptionError
-        An option the strategy does not have, or a value that does not fit.
+        A setting the assignor does not have, or a value that does not fit.
     """
 
     name: ClassVar[str]
     host: ClassVar[str]
     """One of `counterpoise.clients.weights.HOSTS`."""
     _of_consumer: ClassVar[WeakKeyDictionary[Any, HostAssignor]]
+    __signature__: ClassVar[inspect.Signature]
+
+    def __new__(cls, *given: object, **named: object) -> Self:
+        """Check the names of the settings; without it a wrong one would be a TypeError that says nothing of the right ones."""
+        try:
+            cls.__signature__.bind(*given, **named)
+        except TypeError as error:
+            listed = ", ".join(cls.__signature__.parameters)
+            raise OptionError(f"{cls.__name__}: {error}; its settings, by name: {listed}") from None
+        return super().__new__(cls)
 
     def __init__(
-        self, *, rack: str | None = None, capacity: int = 1, on_lead: Callable[[Lead], None] | None = None, **options: object
+        self,
+        *,
+        rack: str | None = None,
+        capacity: int = 1,
+        on_lead: OnLead | None = None,
+        on_rebalance: OnRebalance | None = None,
+        **options: object,
     ) -> None:
         assignor(self.name, **options)
         with_weight(None, capacity)
         if not isinstance(rack, str | NoneType):
             raise OptionError(f"rack: a name is wanted, not {rack!r}")
-        if on_lead is not None and not callable(on_lead):
-            raise OptionError(f"on_lead: something that can be called with each Lead is wanted, not {on_lead!r}")
         self._member = MemberSide(self.name, self.host, rack or None, capacity)
         self._options = options
-        self._on_lead = on_lead
+        self._reports = Reports(on_lead, on_rebalance)
+        self._joining_since: float | None = None
         self._withheld = 0
         self._warned = False
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
         cls._of_consumer = WeakKeyDictionary()
+        # inspect.signature would show that of __new__.
+        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+        cls.__signature__ = inspect.Signature(parameters)
 
     @classmethod
     def for_calling_consumer(cls) -> HostAssignor:
@@ -119,37 +126,67 @@ class HostAssignor:
     @PerConsumer
     def metadata(self, topics: Iterable[str]) -> bytes:
         """What this member sends when it joins: ConsumerProtocolSubscription version 3."""
+        if self._joining_since is None:
+            self._joining_since = time.monotonic()
         self._joining()
         return self._member.subscription(topics, self._held())
 
     @PerConsumer
     def assign(self, cluster: Any, members: Any) -> dict[str, bytes]:
         """The work of a group leader: ConsumerProtocolAssignment bytes for every member."""
-        led = lead_group(
-            self.name, cluster, self._joined(members), options=self._options, generation=self._group_generation(), lag=self._lag
+        lead = lead_group(self._to_lead(cluster, members), self._options, self._lag)
+        self._reports.led(lead)
+        return lead.assignments
+
+    def _to_lead(self, cluster: Any, members: Any) -> GroupToLead:
+        return group_to_lead(
+            self.name,
+            cluster,
+            self._joined(members),
+            group=self._group(),
+            generation=self._group_generation(),
+            patience_s=self._patience_s(),
         )
-        if self._on_lead is not None:
-            self._on_lead(led)
-        return led.assignments
 
     @PerConsumer
     def on_assignment(self, assignment: Any, generation: int | None = None) -> None:
         """Remember what the leader gave."""
         known = self._assigned_generation(assignment) if generation is None else generation
+        before = self._member.assigned
         self._member.received(assignment.partitions(), known)
-        withheld, before = withheld_of(assignment.user_data), self._withheld
+        withheld, withheld_before = withheld_of(assignment.user_data), self._withheld
         self._withheld = withheld
+        self._report(before)
         # The same number again: somebody does not give up what it holds, and another round would not help.
-        if withheld and withheld != before:
+        if withheld and withheld != withheld_before:
             self._follow_up()
+
+    def _report(self, before: tuple[TopicPartitions, ...]) -> None:
+        had, has = set(pairs(before)), tuple(pairs(self._member.assigned))
+        since, self._joining_since = self._joining_since, None
+        seen = Rebalance(
+            self._group(),
+            self._member.generation,
+            self.name,
+            owned=has,
+            gained=tuple(each for each in has if each not in had),
+            lost=tuple(sorted(had.difference(has))),
+            left=self._withheld,
+            milliseconds=0.0 if since is None else (time.monotonic() - since) * 1e3,
+        )
+        self._reports.rebalanced(seen)
 
     @PerConsumer
     def on_generation_assignment(self, generation: int) -> None:
         """kafka-python 2.x tells strategies called `sticky` their generation after the assignment."""
         self._member.generation = generation
 
-    def _lag(self, topics: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:  # noqa: ARG002 - for strategies by lag
+    def _lag(self, topics: Mapping[str, int], patience_s: float | None) -> Mapping[str, Sequence[int]] | None:  # noqa: ARG002
+        """For strategies by lag, see `leader_side.lead_group`."""
         return None
+
+    def _group(self) -> str:
+        return str(getattr(self._coordinator(), "group_id", None) or "")
 
     def _joining(self) -> None:
         """The host is about to join."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from counterpoise.clients import constructors
 from counterpoise.clients.calling_host import calling_object, calling_variable
 from counterpoise.clients.host_assignor import HostAssignor
 from counterpoise.clients.kafka_python_joining import mend_joining
-from counterpoise.clients.lag_source import LagAware
 from counterpoise.clients.member_side import by_topic
 from counterpoise.clients.weights import generation_handed_out
 from counterpoise.errors import MissingExtraError, SnapshotError
@@ -45,7 +45,7 @@ _Protocol = getattr(abstract, "RebalanceProtocol", None)
 
 
 class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignore[misc]
-    """What all assignors for kafka-python share; parameters as in `HostAssignor`."""
+    """What all assignors for kafka-python share."""
 
     name, host = "abstract", "kafka-python"
 
@@ -137,43 +137,29 @@ def _cut_down(name: str, cooperates: bool, member: str, metadata: Any) -> JoinMe
     return JoinMember(member, encode_subscription(bare), getattr(metadata, "group_instance_id", None))
 
 
-class RangeAssignor(_KafkaPythonAssignor):
+class RangeAssignor(constructors.Range, _KafkaPythonAssignor):
     """`range`: exactly Kafka's, static members first, racks included."""
 
-    name = "range"
 
-
-class RoundRobinAssignor(_KafkaPythonAssignor):
+class RoundRobinAssignor(constructors.RoundRobin, _KafkaPythonAssignor):
     """`roundrobin`: exactly Kafka's."""
 
-    name = "roundrobin"
+
+class StickyAssignor(constructors.Sticky, _KafkaPythonAssignor):
+    """`sticky`: optimal balance, then as few moves as such balance allows."""
 
 
-class StickyAssignor(_KafkaPythonAssignor):
-    """`sticky`: optimal balance, then as few moves as such balance allows; eager."""
-
-    name = "sticky"
-
-
-class CooperativeStickyAssignor(_KafkaPythonAssignor):
+class CooperativeStickyAssignor(constructors.CooperativeSticky, _KafkaPythonAssignor):
     """`cooperative-sticky`: the same targets; only what moves stops (KIP-429)."""
 
-    name = "cooperative-sticky"
 
-
-class ConstrainedCooperativeStickyAssignor(_KafkaPythonAssignor):
+class ConstrainedCooperativeStickyAssignor(constructors.ConstrainedCooperativeSticky, _KafkaPythonAssignor):
     """`constrained-cooperative-sticky`: KAFKA-9987 and KAFKA-12464; counterpoise members only."""
 
-    name = "constrained-cooperative-sticky"
 
-
-class LagAssignor(LagAware, _KafkaPythonAssignor):
+class LagAssignor(constructors.Lag, _KafkaPythonAssignor):
     """`lag`: the rule of KAFKA-5337; needs a source of lag, see `counterpoise.clients.lag_source`."""
 
-    name = "lag"
 
-
-class LagStickyAssignor(LagAware, _KafkaPythonAssignor):
+class LagStickyAssignor(constructors.LagSticky, _KafkaPythonAssignor):
     """`lag-sticky`: balanced counts, then lag near a proven bound, then few moves; needs a source of lag."""
-
-    name = "lag-sticky"

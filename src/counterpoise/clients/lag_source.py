@@ -15,8 +15,11 @@ from typing import Any, TypeAlias
 
 from counterpoise.clients.host_assignor import HostAssignor
 from counterpoise.clients.live_group import read_live_group
-from counterpoise.errors import OptionError
+from counterpoise.errors import OptionError, SnapshotError
+from counterpoise.snapshot.checks import check_lag, check_parts
+from counterpoise.snapshot.group import Topic
 
+_MOST = 2**53
 _PART = 2
 """No longer than this part of the time after which a group gives its leader up: planning and answering take time too."""
 
@@ -25,7 +28,8 @@ __all__ = ["LagAware", "LagReader", "LagSource", "live_lag"]
 log = logging.getLogger("counterpoise.clients")
 
 LagSource: TypeAlias = Callable[[Mapping[str, int]], Mapping[str, Sequence[int]]]
-"""Partition counts by topic in, records behind per partition out; topics left out count as 0. May block and may raise."""
+"""Partition counts by topic in, records behind per partition out, one whole number each. Topics left out count as 0, topics
+not asked for are ignored. May block and may raise."""
 
 
 def live_lag(config: Mapping[str, Any], group_id: str, *, reset: str = "latest", timeout: float = 5.0) -> LagSource:
@@ -69,6 +73,8 @@ class LagReader:
         self._last: Mapping[str, Sequence[int]] | None = None
         self._under_way: threading.Thread | None = None
         self._read_now: list[Mapping[str, int]] = []
+        self._fault = ""
+        self._failed = False
         self.outcomes: Counter[str] = Counter()
 
     def bounded(self, patience_s: float | None) -> float:
@@ -76,10 +82,11 @@ class LagReader:
         return self._within_s if patience_s is None else min(self._within_s, patience_s / _PART)
 
     def lag(self, topics: Mapping[str, int], patience_s: float | None = None) -> Mapping[str, Sequence[int]] | None:
-        """The lag of these topics, or the last one known, or None; returns within the bound."""
+        """The lag of these topics, or the last one known, or None; returns within the bound and never raises."""
         within_s = self.bounded(patience_s)
         self._read_now = []
         if self._under_way is None or not self._under_way.is_alive():
+            self._fault = ""
             self._under_way = threading.Thread(target=self._read, args=(dict(topics),), name="counterpoise-lag", daemon=True)
             self._under_way.start()
         self._under_way.join(within_s)
@@ -88,17 +95,31 @@ class LagReader:
         self.outcomes[outcome] += 1
         if outcome != "read":
             how = "counts alone decide" if outcome == "missing" else "the last known lag is used"
-            log.warning("no lag within %.1f s: %s", within_s, how)
+            log.warning("no lag (%s): %s", self._fault or f"no answer within {within_s:.1f} s", how)
         return self._last
 
     def _read(self, topics: Mapping[str, int]) -> None:
         try:
-            self._last = self._source(topics)
-        except Exception:
-            # Whatever a source raises, a group must not stay without a plan for it.
-            log.exception("the lag could not be read")
+            self._last = _checked(self._source(topics), topics)
+        except Exception as error:
+            # Whatever a source raises or answers, a group must not stay without a plan for it.
+            self._fault = f"{type(error).__name__}: {error}"
+            if not self._failed:
+                log.exception("the source of lag failed; later failures are one line each")
+            self._failed = True
         else:
             self._read_now.append(topics)
+
+
+def _checked(answer: Any, topics: Mapping[str, int]) -> dict[str, list[int]]:
+    """What a source answered about these topics, as plain numbers; SnapshotError where it is no lag of theirs."""
+    check_parts({}, (), answer)
+    known = {topic: lags for topic, lags in answer.items() if topic in topics}
+    check_lag(known, {topic: Topic(count) for topic, count in topics.items()})
+    numbers = {topic: [int(lag) for lag in lags] for topic, lags in known.items()}
+    if sum(map(sum, numbers.values())) > _MOST:
+        raise SnapshotError(f"lag: more than {_MOST} records behind in all; no group is")
+    return numbers
 
 
 class LagAware(HostAssignor):
@@ -107,7 +128,8 @@ class LagAware(HostAssignor):
     Parameters
     ----------
     lag : LagSource
-        See `live_lag`; asked by the member that leads, once per rebalance, in a thread of its own.
+        See `live_lag`; asked by the member that leads, once per rebalance, in a thread of its own. A source that raises, or
+        answers with something that is no lag of the topics it was asked for, is one that has no answer.
     lag_within_s : float
         How long the leader waits for it, seconds. The group stands still meanwhile (under a cooperative protocol it
         does not). Never longer than half of the consumer's session timeout, or of its rebalance timeout if that is
@@ -116,7 +138,7 @@ class LagAware(HostAssignor):
         As for `HostAssignor`.
     """
 
-    def __init__(self, *, lag: LagSource | None = None, lag_within_s: float = 1.0, **given: Any) -> None:
+    def __init__(self, lag: LagSource | None, lag_within_s: float, **given: Any) -> None:
         if not callable(lag):
             raise OptionError(
                 f"{type(self).__name__} needs a source of lag: {type(self).__name__}(lag=live_lag(config, group_id))"
@@ -137,5 +159,5 @@ class LagAware(HostAssignor):
             )
             self._told_s = within_s
 
-    def _lag(self, topics: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
-        return self.lag_reader.lag(topics, self._patience_s())
+    def _lag(self, topics: Mapping[str, int], patience_s: float | None) -> Mapping[str, Sequence[int]] | None:
+        return self.lag_reader.lag(topics, patience_s)

@@ -3,71 +3,102 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
+from counterpoise.clients.member_side import WITHOUT_HISTORY
 from counterpoise.clients.weights import assignment_user_data, weight_of
 from counterpoise.planning.lead import Lead, lead_plan
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.join import JoinMember
 from counterpoise.wire.consumer_protocol import Subscription, decode_subscription
 
-__all__ = ["lead_group", "protocol_to_lead", "topics_known"]
+__all__ = ["GroupToLead", "Lag", "group_to_lead", "lead_group", "protocol_to_lead", "topics_known"]
 
 log = logging.getLogger("counterpoise.clients")
 
 _WITHOUT_USER_DATA = ("range", "roundrobin")
 
+Lag: TypeAlias = Callable[[Mapping[str, int], float | None], Mapping[str, Sequence[int]] | None]
+"""See `lead_group`."""
 
-def lead_group(
-    name: str,
-    cluster: Any,
-    members: Sequence[JoinMember],
-    *,
-    options: Mapping[str, object],
-    generation: int = -1,
-    lag: Callable[[Mapping[str, int]], Mapping[str, Sequence[int]] | None] = lambda topics: None,  # noqa: ARG005
-) -> Lead:
+
+@dataclass(frozen=True)
+class GroupToLead:
+    """What a leader has been given, read from its host.
+
+    Attributes
+    ----------
+    strategy : str
+        What the coordinator chose.
+    members : tuple of JoinMember
+    read : tuple of Subscription
+        Theirs, in the same order.
+    topics : dict of name to Topic
+        Those of them that the host knows.
+    group : str
+    generation : int
+        -1: unknown.
+    patience_s : float or None
+        Seconds after which the group gives up a leader that does not answer; None: unknown.
+    """
+
+    strategy: str
+    members: tuple[JoinMember, ...]
+    read: tuple[Subscription, ...]
+    topics: dict[str, Topic]
+    group: str
+    generation: int
+    patience_s: float | None
+
+
+def group_to_lead(
+    strategy: str, cluster: Any, members: Iterable[JoinMember], *, group: str, generation: int, patience_s: float | None
+) -> GroupToLead:
+    """Read the members' subscriptions, and their topics from the host's ClusterMetadata. SnapshotError: one cannot be read."""
+    given = tuple(members)
+    read = tuple(decode_subscription(member.metadata) for member in given)
+    topics = topics_known(cluster, {topic for subscription in read for topic in subscription.topics})
+    return GroupToLead(strategy, given, read, topics, group, generation, patience_s)
+
+
+def lead_group(given: GroupToLead, options: Mapping[str, object], lag: Lag) -> Lead:
     """Plan a group as its leader.
 
     Parameters
     ----------
-    name : str
-        The strategy the coordinator chose.
-    cluster : ClusterMetadata
-        The host's; only read.
-    members : sequence of JoinMember
+    given : GroupToLead
     options : mapping
         The strategy's own.
-    generation : int
-        The group's, handed out with each assignment to members whose client does not tell them; -1: unknown.
-    lag : callable, optional
-        Called once with partition counts by topic; gives records behind per partition by topic, or None.
-
-    Raises
-    ------
-    SnapshotError
-        A member's subscription cannot be read.
+    lag : callable
+        Called once with partition counts by topic and `patience_s`; returns records behind per partition by topic, or None.
+        It may wait.
     """
-    read = [decode_subscription(member.metadata) for member in members]
-    topics = topics_known(cluster, {topic for subscription in read for topic in subscription.topics})
-    protocol = protocol_to_lead(name, read)
-    weights = {member.id: weight_of(given.user_data) for member, given in zip(members, read, strict=True)}
+    begin = time.perf_counter()
+    name = given.strategy
+    weights = {member.id: weight_of(read.user_data) for member, read in zip(given.members, given.read, strict=True)}
     heavier = {member: weight for member, weight in weights.items() if weight != 1}
 
     def user_data(withheld: int) -> bytes | None:
-        return None if name in _WITHOUT_USER_DATA else assignment_user_data(generation, withheld)
+        return None if name in _WITHOUT_USER_DATA else assignment_user_data(given.generation, withheld)
 
-    behind = lag({topic: known.partitions for topic, known in topics.items()})
     led = lead_plan(
-        name, topics, members, protocol=protocol, options=options, lag=behind, capacity=heavier or None, user_data=user_data
+        name,
+        given.topics,
+        given.members,
+        protocol=protocol_to_lead(name, given.read),
+        options=options,
+        lag=lag({topic: known.partitions for topic, known in given.topics.items()}, given.patience_s),
+        capacity=heavier or None,
+        user_data=user_data,
     )
-    for member in led.joined.unreadable:
+    for member in led.joined.unreadable if name not in WITHOUT_HISTORY else ():
         log.warning("%s: the history of member %s cannot be read; it counts as having none", name, member)
-    log.info("%s (%s): led %d members, %d partitions", name, protocol, len(members), len(led.owner))
-    return led
+    return replace(led, group=given.group, generation=given.generation, milliseconds=(time.perf_counter() - begin) * 1e3)
 
 
 def protocol_to_lead(name: str, members: Iterable[Subscription]) -> str:

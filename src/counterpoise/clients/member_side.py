@@ -10,7 +10,7 @@ Three ways of claiming, and who may use which:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from counterpoise.assignors.registry import strategy
@@ -19,10 +19,11 @@ from counterpoise.clients.weights import with_host, with_weight
 from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 from counterpoise.wire.user_data import encode_cooperative, encode_sticky
 
-__all__ = ["MemberSide", "by_topic"]
+__all__ = ["WITHOUT_HISTORY", "MemberSide", "by_topic", "pairs"]
 
 _FOREIGN_COOPERATIVE = "cooperative-sticky"
-_WITHOUT_HISTORY = ("range", "roundrobin", "lag")
+WITHOUT_HISTORY = ("range", "roundrobin", "lag")
+"""Strategies whose members send no claims."""
 
 
 @dataclass
@@ -71,7 +72,7 @@ class MemberSide:
             user_data = encode_cooperative(generation) if self.strategy == _FOREIGN_COOPERATIVE else encode_sticky((), generation)
         elif self.strategy == _FOREIGN_COOPERATIVE:
             user_data = encode_cooperative(-1)
-        elif self.strategy not in _WITHOUT_HISTORY:
+        elif self.strategy not in WITHOUT_HISTORY:
             user_data = encode_sticky(self.assigned, self.generation)
         data = with_weight(with_host(user_data, self.host), self.capacity)
         return encode_subscription(Subscription(tuple(topics), data, owned, generation, self.rack))
@@ -88,3 +89,8 @@ def by_topic(partitions: Iterable[tuple[str, int]]) -> tuple[TopicPartitions, ..
     for topic, partition in sorted(set(partitions)):
         grouped.setdefault(topic, []).append(partition)
     return tuple((topic, tuple(indices)) for topic, indices in grouped.items())
+
+
+def pairs(listed: Iterable[TopicPartitions]) -> Iterator[tuple[str, int]]:
+    """The (topic, partition) pairs that `by_topic` grouped."""
+    return ((topic, index) for topic, indices in listed for index in indices)

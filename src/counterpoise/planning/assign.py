@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
@@ -12,11 +13,12 @@ from counterpoise.errors import OptionError
 from counterpoise.laws.certificate import certify
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.laws.promises import counts_compared
+from counterpoise.model.problem import Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.snapshot.group import Group, a_group
 from counterpoise.snapshot.plan import Plan
 
-__all__ = ["assign", "protocol_of"]
+__all__ = ["assign", "planned", "protocol_of"]
 
 
 def assign(group: Group, strategy: str, *, protocol: str | None = None, **options: object) -> Plan:
@@ -42,18 +44,29 @@ def assign(group: Group, strategy: str, *, protocol: str | None = None, **option
     Pure: the same group gives the same plan, whatever the order of its members and topics.
     """
     chosen = protocol_of(strategy, protocol)
-    problem = a_group(group).problem()
+    return planned(a_group(group).problem(), group.member_ids, group.topic_names, strategy, chosen, options)
+
+
+def planned(
+    problem: Problem,
+    member_ids: Sequence[str],
+    topic_names: Sequence[str],
+    strategy: str,
+    protocol: str,
+    options: Mapping[str, object],
+) -> Plan:
+    """The plan of a problem whose members and topics have these names, in code order."""
     target = assignor(strategy, **options)(problem)
-    used = {name: option.default for name, option in record(strategy).options.items()} | options
+    used = {name: option.default for name, option in record(strategy).options.items()} | dict(options)
     measure = partial(lag_report, problem, target, counts=counts_compared(strategy, used))
     return Plan(
         strategy=strategy,
-        protocol=chosen,
+        protocol=protocol,
         problem=problem,
-        member_ids=group.member_ids,
-        topic_names=group.topic_names,
+        member_ids=member_ids,
+        topic_names=topic_names,
         target_owner=target,
-        owner=withhold(problem, target) if chosen == COOPERATIVE else target,
+        owner=withhold(problem, target) if protocol == COOPERATIVE else target,
         prove=partial(certify, problem, target),
         options=MappingProxyType(used),
         measure_lag=None if problem.lag is None else measure,

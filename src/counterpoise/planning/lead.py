@@ -7,39 +7,42 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
-from counterpoise.assignors.registry import assignor
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import SnapshotError
-from counterpoise.model.problem import Int32
-from counterpoise.model.withhold import withhold
-from counterpoise.planning.assign import protocol_of
+from counterpoise.planning.assign import planned, protocol_of
 from counterpoise.snapshot.checks import check_parts, check_topics
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.join import JoinMember
 from counterpoise.snapshot.joined import JoinedProblem, join_problem
+from counterpoise.snapshot.plan import Plan
 from counterpoise.wire.group_assignments import encode_assignments
 from counterpoise.wire.user_data import ProtocolKind
 
 __all__ = ["Lead", "lead", "lead_plan"]
 
 
-@dataclass(frozen=True, eq=False)
-class Lead:
-    """A leader's answer, and what it came from.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lead(Plan):
+    """A leader's plan: the figures of every plan, what the members sent, and what they are sent.
 
     Attributes
     ----------
     joined : JoinedProblem
-    target, owner : int32[P]
-        The wanted owners, and what this round hands out.
     assignments : dict of member id to ConsumerProtocolAssignment bytes
         One per member.
+    group : str
+        The group's name, "" if nobody gave it.
+    generation : int
+        The generation that is led, -1 if nobody gave it.
+    milliseconds : float
+        Time from the members' metadata to their assignments, waiting for lag included; 0.0 if nobody measured it.
     """
 
     joined: JoinedProblem
-    target: Int32
-    owner: Int32
     assignments: dict[str, bytes]
+    group: str = ""
+    generation: int = -1
+    milliseconds: float = 0.0
 
 
 def lead(
@@ -100,11 +103,10 @@ def lead_plan(
     kind: ProtocolKind = "cooperative" if chosen == COOPERATIVE else "eager"
     joined = join_problem(topics, tuple(members), kind, lag=lag, capacity=capacity)
     problem = joined.problem
-    target = assignor(strategy, **(options or {}))(problem)
-    owner = withhold(problem, target) if chosen == COOPERATIVE else target
-    data = user_data(int((owner != target).sum()))
-    encoded = encode_assignments(joined.topics, problem.topic_start, owner, problem.n_members, user_data=data)
-    return Lead(joined, target, owner, dict(zip(joined.member_ids, encoded, strict=True)))
+    plan = planned(problem, joined.member_ids, joined.topics.names, strategy, chosen, options or {})
+    data = user_data(int((plan.owner != plan.target_owner).sum()))
+    encoded = encode_assignments(joined.topics, problem.topic_start, plan.owner, problem.n_members, user_data=data)
+    return Lead(**vars(plan), joined=joined, assignments=dict(zip(joined.member_ids, encoded, strict=True)))
 
 
 def _topic(name: str, value: object) -> Topic:

@@ -63,6 +63,6 @@ def lead_event(led: Any) -> dict[str, Any]:
             {"id": member.id, "metadata": member.metadata.hex(), "instance_id": member.instance_id}
             for member in led.joined.members
         ],
-        "target": led.target.tolist(),
+        "target": led.target_owner.tolist(),
         "assignments": {member: data.hex() for member, data in led.assignments.items()},
     }
