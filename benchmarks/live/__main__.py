@@ -1,6 +1,7 @@
 """What a consumer feels of a rebalance, per client library and strategy, on a real broker.
 
-    python -m benchmarks.live [--lines TEXT ...] [--phases TEXT ...] [--side-by-side N] [--json FILE]
+    python -m benchmarks.live [--lines TEXT ...] [--phases TEXT ...] [--side-by-side N] [--capture DIR]
+        [--json FILE]
     python -m benchmarks.live --from FILE ...       # the table again, without measuring
 
 Each line is a group of three to six processes with their library's default settings (but a session of 10 s, so that a crash
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +37,7 @@ def main() -> int:
     )
     parser.add_argument("--phases", nargs="*", help="only these phases")
     parser.add_argument("--side-by-side", type=int, default=2, help="lines measured at the same time (default 2)")
+    parser.add_argument("--capture", type=Path, help="record the groups' history there, for an audit of what was measured")
     parser.add_argument("--json", type=Path, help="write the outcomes there")
     parser.add_argument(
         "--from", type=Path, nargs="*", dest="files", help="read outcomes instead of measuring; a later file wins"
@@ -44,14 +47,14 @@ def main() -> int:
         outcomes = list({(each.line.library, each.line.strategy): each for path in given.files for each in _read(path)}.values())
     else:
         wanted = [each for each in LINES if any(text in f"{each.library} {each.strategy}" for text in given.lines)]
-        outcomes = _measured(wanted, frozenset(given.phases) if given.phases else None, given.side_by_side)
+        outcomes = _measured(wanted, frozenset(given.phases) if given.phases else None, given.side_by_side, given.capture)
     if given.json:
         given.json.write_text(json.dumps([asdict(each) for each in outcomes], indent=1) + "\n", encoding="utf-8")
     print(table(outcomes))
     return 0
 
 
-def _measured(lines: list[Line], phases: frozenset[str] | None, side_by_side: int) -> list[Outcome]:
+def _measured(lines: list[Line], phases: frozenset[str] | None, side_by_side: int, capture: Path | None) -> list[Outcome]:
     with tempfile.TemporaryDirectory() as scratch:
         broker = Broker(Path(scratch), Path(java_home()) / "bin" / "java")
         broker.start()
@@ -62,6 +65,9 @@ def _measured(lines: list[Line], phases: frozenset[str] | None, side_by_side: in
                 for line, each in zip(lines, running, strict=True):
                     outcomes.append(each.result())
                     print(f"{line.library}, {line.strategy}: done", file=sys.stderr, flush=True)
+                if capture:
+                    command = ("capture", "--bootstrap-server", broker.bootstrap, "--out", str(capture))
+                    subprocess.run([sys.executable, "-c", "from counterpoise.cli import main; main()", *command], check=True)
                 return outcomes
         finally:
             broker.stop()

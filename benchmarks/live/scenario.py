@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -41,6 +42,11 @@ class Line:
     assignor: str
     program: str
     older: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The library and the strategy as one word: the name of the line's topic and group."""
+        return re.sub(r"[^a-z0-9.-]+", "-", f"{self.library}.{self.strategy}".lower())
 
     @property
     def ours(self) -> bool:
@@ -136,7 +142,7 @@ class Group:
     def __init__(self, line: Line, broker: Broker, folder: Path, static: bool) -> None:
         folder.mkdir(parents=True)
         self._line, self._broker, self._folder, self._static = line, broker, folder, static
-        self._name = f"live-{abs(hash((line, static, time.time()))):x}"
+        self._name = f"{line.name}{'.static' if static else ''}"
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._journals: dict[str, Path] = {}
         self._started = 0
@@ -178,6 +184,9 @@ class Group:
             self.start(1)
             time.sleep(SETTLE_S)
         elif kind == "crash":
+            if len(self._running) > 4:  # four members of three partitions each: the loss does not depend on who crashes
+                self.stop(5)
+                time.sleep(SETTLE_S)
             spans = [self._span(kind, partial(self.kill, 0), SESSION_S + SETTLE_S)]
         else:
             slots = sorted(int(name.split("-")[0]) for name in self._running)
