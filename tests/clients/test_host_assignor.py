@@ -56,10 +56,11 @@ def test_neither_host_nor_weight_changes_a_claim(generation: int, weight: int, t
     """Neither in sticky data nor behind a bare generation, whatever number of topics that generation looks like."""
     sticky = encode_sticky(tuple((f"t{at}", (0, at)) for at in range(topics)), generation)
     assert decode_sticky(with_weight(sticky, weight)) == decode_sticky(sticky)
-    for written in (encode_cooperative(generation), encode_sticky((), generation)):
+    for written in (None, encode_cooperative(generation), encode_sticky((), generation)):
         for host in HOSTS:
             hosted = with_host(written, host)
             assert decode_cooperative(hosted) == decode_cooperative(with_weight(hosted, weight)) == decode_cooperative(written)
+            assert decode_sticky(hosted) == decode_sticky(with_weight(hosted, weight)) == decode_sticky(written)
             assert (host_of(hosted), host_of(with_weight(hosted, weight)), weight_of(hosted)) == (host, host, 1)
 
 

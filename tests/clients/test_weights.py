@@ -43,6 +43,7 @@ def led_by(name: str, weights: dict[str, int], *, cooperative: bool) -> Lead:
 def test_weights_reach_the_leaders_capacities_whatever_the_strategy(name: str, cooperative: bool) -> None:
     led = led_by(name, {"a": 1, "b": 2, "c": 3}, cooperative=cooperative)
     assert led.joined.problem.capacity.tolist() == [1, 2, 3]
+    assert led.joined.unreadable == (), "what a member writes is never an unreadable history"
     if name not in ("range", "roundrobin", "lag", "sticky-first"):
         assert np.bincount(led.target_owner).tolist() == [2, 4, 6]
 

@@ -7,7 +7,8 @@ Layouts (none has a version marker that can be relied on):
     int16 1, v1       the same behind a stray int16                 kafka-python 3.x
     generation        int32                                         Java's cooperative-sticky
 
-No decoder here raises: bytes that follow no layout are "no history", flagged so that they can be counted.
+Fields that counterpoise writes behind them are left out. No decoder here raises: bytes that follow no layout are "no history",
+flagged so that they can be counted.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ ProtocolKind = Literal["eager", "cooperative"]
 """How the group rebalances: claims are in the user data (eager) or in the owned partitions (cooperative)."""
 
 _STRAY = b"\x00\x01"
-_TRAILER = 8
-"""Bytes of each field that counterpoise writes behind the layouts (host, weight)."""
+_TRAILER, _TRAILER_SIZE = b"\xffcp", 8
+"""How each field begins that counterpoise writes behind the layouts (host, weight), and its bytes; no layout can end so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ def decode_sticky(data: bytes | None) -> StickyData:
     A layout that fits to the last byte wins: v1, v0, then v1 or v0 behind a stray int16 1. Else bytes after the
     list are tolerated as Java does: four or more begin with the generation, fewer are ignored.
     """
+    data = _without_trailers(data)
     if not data:
         return StickyData()
     plain = _list_at(data, 0)
@@ -111,14 +113,15 @@ def encode_sticky(owned: tuple[TopicPartitions, ...], generation: int | None) ->
 def decode_cooperative(data: bytes | None) -> StickyData:
     """User data of a cooperative sticky assignor, in either dialect; never raises.
 
-    The sticky v1 layout when it fits to the last byte or to counterpoise's trailers (eight bytes each), else a leading
-    int32 generation (what follows is ignored, as Java does). A generation below -1 is none anybody ever had: unreadable.
+    The sticky v1 layout when it fits to the last byte, else a leading int32 generation (what follows is ignored, as
+    Java does). A generation below -1 is none anybody ever had: unreadable.
     """
+    data = _without_trailers(data)
     if not data:
         return StickyData()
     if len(data) > 4:
         listed = _list_at(data, 0)
-        if listed is not None and (len(data) - listed[1]) % _TRAILER == 4:
+        if listed is not None and len(data) - listed[1] == 4:
             return _finish(data, *listed)
     if len(data) < 4:
         return StickyData(readable=False)
@@ -150,6 +153,14 @@ def claims(subscription: Subscription, kind: ProtocolKind) -> Claims:
     sticky = decode_cooperative(subscription.user_data)
     owned = subscription.owned if subscription.version >= 1 else sticky.owned
     return Claims(owned, _generation(sticky), not sticky.readable)
+
+
+def _without_trailers(data: bytes | None) -> bytes:
+    """The layout alone: under strategies without a history there is none, and nothing is unreadable."""
+    rest = data or b""
+    while rest[-_TRAILER_SIZE:][:3] == _TRAILER and len(rest) >= _TRAILER_SIZE:
+        rest = rest[:-_TRAILER_SIZE]
+    return rest
 
 
 def _generation(sticky: StickyData) -> int:
