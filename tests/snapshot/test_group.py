@@ -20,7 +20,7 @@ from counterpoise.model.problem import UNOWNED
 from counterpoise.planning.assign import assign
 from counterpoise.planning.compare import compare
 from counterpoise.snapshot import Group, Member, Topic, read_assignment
-from counterpoise.snapshot.json_form import read_groups
+from counterpoise.snapshot.group_lines import read_groups
 
 EXAMPLE = """{"topics": {"t1": 10, "t2": {"partitions": 2, "racks": [["a","b"],["b","c"]]}},
  "members": [{"id": "c0", "instance_id": null, "rack": null, "topics": ["t1"], "owned": {"t1": [0,1]},

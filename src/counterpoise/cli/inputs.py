@@ -15,7 +15,7 @@ from counterpoise.assignors.registry import check_options
 from counterpoise.errors import OptionError, SnapshotError
 from counterpoise.snapshot.describe import looks_like_describe, read_describe
 from counterpoise.snapshot.group import Group
-from counterpoise.snapshot.json_form import read_groups
+from counterpoise.snapshot.group_lines import read_groups
 from counterpoise.snapshot.json_text import json_lines
 from counterpoise.snapshot.written import WrittenPlan, read_plan
 

@@ -14,7 +14,8 @@ from counterpoise.simulation.coordinator import EMPTY, STABLE, Coordinator
 from counterpoise.simulation.dialects import dialect
 from counterpoise.simulation.ledger import ABSENT, Ledger
 from counterpoise.simulation.planner import Judge, Planner
-from counterpoise.simulation.scenario import Event, MemberGroup, Scenario
+from counterpoise.simulation.scenario import Scenario
+from counterpoise.simulation.scenario_parts import Event, MemberGroup
 from counterpoise.simulation.world import World, milliseconds
 
 __all__ = ["Play"]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from counterpoise.assignors.protocols import client_protocol
 from counterpoise.errors import CounterpoiseError, ScenarioError
 from counterpoise.model.problem import MOST_CAPACITY
 from counterpoise.simulation.dialects import dialect
-
-if TYPE_CHECKING:
-    from counterpoise.simulation.scenario import Event, MemberGroup, Scenario
+from counterpoise.simulation.scenario_parts import Event, MemberGroup, Timing
 
 __all__ = ["ACTIONS", "faults"]
 
@@ -42,33 +40,36 @@ _LONGEST_S = 10 * 366 * 86_400
 """Ten years."""
 
 
-def faults(scenario: Scenario) -> Iterator[str]:
-    """Every fault, lazily."""
-    yield from (f"topics.{name}: {count}; at least 0 is wanted" for name, count in scenario.topics.items() if count < 0)
-    if (total := sum(scenario.topics.values())) > _MOST_PARTITIONS:
+def faults(
+    counts: Mapping[str, int], members: Sequence[MemberGroup], events: Sequence[Event], duration: float, timing: Timing
+) -> Iterator[str]:
+    """Every fault of a scenario of these parts, lazily."""
+    yield from (f"topics.{name}: {count}; at least 0 is wanted" for name, count in counts.items() if count < 0)
+    if (total := sum(counts.values())) > _MOST_PARTITIONS:
         yield f"topics: {total} partitions in all; at most {_MOST_PARTITIONS} can be simulated"
-    yield from _time_faults("duration", scenario.duration)
-    for entry in fields(scenario.timing):
-        value = getattr(scenario.timing, entry.name)
+    yield from _time_faults("duration", duration)
+    for entry in fields(timing):
+        value = getattr(timing, entry.name)
         yield from _time_faults(f"timing.{entry.name}", value)
         if not value and entry.name in _ABOVE_ZERO:
             yield f"timing.{entry.name}: 0; a time above 0 is wanted"
-    for at, event in enumerate(scenario.events):
+    for at, event in enumerate(events):
         for field, most in (("count", _MOST_MEMBERS), ("partitions", _MOST_PARTITIONS)):
             if getattr(event, field) > most:
                 yield f"events[{at}].{field}: {getattr(event, field)}; at most {most} can be simulated"
-    topics = {*scenario.topics, *(event.topic for event in scenario.events if event.do == "create")}
+    topics = {*counts, *(event.topic for event in events if event.do == "create")}
     names: dict[str, str] = {}
-    for at, group in enumerate(scenario.members):
+    for at, group in enumerate(members):
         yield from (f"members[{at}].{fault}" for fault in _member_faults(group, topics))
-        largest = max([e.count for e in scenario.events if e.do == "scale" and e.members == group.name], default=0)
+        largest = max([e.count for e in events if e.do == "scale" and e.members == group.name], default=0)
         for name in group.names(max(group.count, largest)):
             if name in names:
                 yield f"members[{at}].name: {name} is taken by {names[name]}"
             names[name] = group.name
-    for at, event in enumerate(scenario.events):
-        yield from (f"events[{at}].{fault}" for fault in _event_faults(scenario, event, topics, names))
-    yield from _topic_faults(scenario)
+    groups = {group.name for group in members}
+    for at, event in enumerate(events):
+        yield from (f"events[{at}].{fault}" for fault in _event_faults(event, groups, duration, topics, names))
+    yield from _topic_faults(counts, events)
 
 
 def _time_faults(field: str, seconds: float) -> Iterator[str]:
@@ -107,7 +108,7 @@ def _strategy_faults(strategies: Sequence[str]) -> Iterator[str]:
             yield f"strategies: {error}"
 
 
-def _event_faults(scenario: Scenario, event: Event, topics: set[str], names: Mapping[str, str]) -> Iterator[str]:
+def _event_faults(event: Event, groups: set[str], duration: float, topics: set[str], names: Mapping[str, str]) -> Iterator[str]:
     if event.do not in ACTIONS:
         yield f"do: {event.do!r} is unknown; there are: {', '.join(ACTIONS)}"
         return
@@ -119,10 +120,10 @@ def _event_faults(scenario: Scenario, event: Event, topics: set[str], names: Map
             yield f"{field}: {event.do} reads only {', '.join(read) or 'at'}"
         elif isinstance(value, int | float):
             yield from _time_faults(field, value)
-    if scenario.duration and event.at > scenario.duration:
-        yield f"at: {event.at} lies after the end, duration is {scenario.duration}"
+    if duration and event.at > duration:
+        yield f"at: {event.at} lies after the end, duration is {duration}"
     if "members" in read:
-        yield from _whom(event, {group.name for group in scenario.members}, names)
+        yield from _member_name_faults(event, groups, names)
     if event.do in {"grow", "delete"} and event.topic not in topics:
         yield f"topic: {event.topic!r} is no topic of the scenario"
     if event.do == "create" and not event.topic:
@@ -133,7 +134,7 @@ def _event_faults(scenario: Scenario, event: Event, topics: set[str], names: Map
     yield from _unknown_topics(event.topics, topics)
 
 
-def _whom(event: Event, groups: set[str], names: Mapping[str, str]) -> Iterator[str]:
+def _member_name_faults(event: Event, groups: set[str], names: Mapping[str, str]) -> Iterator[str]:
     if event.do == "scale":
         if event.members not in groups:
             yield f"members: {event.members!r} is no member group; scale takes the name of one"
@@ -144,10 +145,10 @@ def _whom(event: Event, groups: set[str], names: Mapping[str, str]) -> Iterator[
         yield f"members: {unknown[0] if unknown else 'nobody'} is not among the scenario's members"
 
 
-def _topic_faults(scenario: Scenario) -> Iterator[str]:
+def _topic_faults(at_start: Mapping[str, int], events: Sequence[Event]) -> Iterator[str]:
     """Topics grow while they exist, and are created while they do not."""
-    counts = dict(scenario.topics)
-    for at, event in sorted(enumerate(scenario.events), key=lambda pair: pair[1].at):
+    counts = dict(at_start)
+    for at, event in sorted(enumerate(events), key=lambda pair: pair[1].at):
         now = counts.get(event.topic, 0)
         if event.do == "grow" and event.partitions <= now:
             yield f"events[{at}].partitions: {event.topic} has {now} then; a topic only grows, delete and create it to shrink it"

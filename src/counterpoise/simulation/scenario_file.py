@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from counterpoise.errors import ScenarioError
-from counterpoise.simulation.scenario import Event, MemberGroup, Scenario, Timing
+from counterpoise.simulation.scenario import Scenario
+from counterpoise.simulation.scenario_parts import Event, MemberGroup, Timing
 from counterpoise.snapshot.json_text import UNREADABLE
 
 __all__ = ["load", "read_scenario", "ready_scenarios"]

@@ -98,15 +98,16 @@ class Group:
         SnapshotError
             The message starts with the path, such as ``members[3].owned.t1[0]``.
         """
-        from counterpoise.snapshot.json_form import read_group
+        from counterpoise.snapshot.json_form import read_parts
 
-        return read_group(text, strict=strict)
+        return cls(*read_parts(text, strict=strict))
 
     def to_json(self) -> str:
         """The snapshot as one line of JSON; `from_json` reads it back."""
-        from counterpoise.snapshot.json_form import write_group
+        from counterpoise.snapshot.json_form import write_parts
 
-        return write_group(self)
+        topics = {name: self.topics[name] for name in self.topic_names}
+        return write_parts(topics, self.members_by_code, self.lag, self.name)
 
     def problem(self) -> Problem:
         """The group as arrays, claims settled; computed once."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
 from counterpoise.errors import SnapshotError
 from counterpoise.model.order import java_order
-from counterpoise.snapshot.group import Group, Member, Topic
-from counterpoise.snapshot.json_text import UNREADABLE, json_lines, plain
+from counterpoise.snapshot.json_text import UNREADABLE, plain
+from counterpoise.snapshot.parts import Member, Topic
 
-__all__ = ["read_group", "read_groups", "write_group"]
+__all__ = ["Parts", "read_parts", "write_parts"]
 
 _INT32_MAX = 2**31 - 1
 
@@ -43,39 +43,37 @@ class _Group(msgspec.Struct, forbid_unknown_fields=True):
 _DECODER = msgspec.json.Decoder(_Group)
 
 
-def read_group(text: str | bytes, *, strict: bool = True) -> Group:
-    """One JSON object to a Group; `Group.from_json` is this."""
+class Parts(NamedTuple):
+    """The arguments of `Group`, read from JSON."""
+
+    topics: Mapping[str, Topic]
+    members: Sequence[Member]
+    lag: Mapping[str, Sequence[int]] | None
+    name: str | None
+
+
+def read_parts(text: str | bytes, *, strict: bool = True) -> Parts:
+    """One JSON object to the parts of a group; `Group.from_json` makes a group of them."""
     try:
-        return _group(_DECODER.decode(text), strict=strict)
+        return _parts(_DECODER.decode(text), strict=strict)
     except msgspec.ValidationError as error:
         _explain(error, text)
     except UNREADABLE as error:
         raise SnapshotError(f"not JSON: {error}; a snapshot is one JSON object with topics and members") from None
 
 
-def read_groups(text: str, *, strict: bool = True) -> Iterator[Group]:
-    """One object, or JSON lines: one object per line; errors name the line."""
-    lines = list(json_lines(text))
-    if len(lines) <= 1 or not _is_whole(lines[0][1]):
-        yield read_group(text, strict=strict)
-        return
-    for number, line in lines:
-        try:
-            yield read_group(line, strict=strict)
-        except SnapshotError as error:
-            raise SnapshotError(f"line {number}: {error}") from None
-
-
-def write_group(group: Group) -> str:
-    """A Group as one line of JSON, members and topics in id order."""
+def write_parts(
+    topics: Mapping[str, Topic], members: Iterable[Member], lag: Mapping[str, Sequence[int]] | None, name: str | None
+) -> str:
+    """A group as one line of JSON; topics and members are written in the order given."""
     value: dict[str, Any] = {
-        "topics": {name: _topic_value(group.topics[name]) for name in group.topic_names},
-        "members": [_member_value(member) for member in group.members_by_code],
+        "topics": {topic: _topic_value(known) for topic, known in topics.items()},
+        "members": [_member_value(member) for member in members],
     }
-    if group.lag is not None:
-        value["lag"] = {name: list(map(int, group.lag[name])) for name in java_order(group.lag)}
-    if group.name is not None:
-        value["group"] = group.name
+    if lag is not None:
+        value["lag"] = {topic: list(map(int, lag[topic])) for topic in java_order(lag)}
+    if name is not None:
+        value["group"] = name
     return msgspec.json.encode(value, enc_hook=plain).decode()
 
 
@@ -98,7 +96,7 @@ def _member_value(member: Member) -> dict[str, Any]:
     return value
 
 
-def _group(raw: _Group, *, strict: bool) -> Group:
+def _parts(raw: _Group, *, strict: bool) -> Parts:
     topics = {
         name: Topic(known.partitions, known.racks) if isinstance(known, _Topic) else Topic(known)
         for name, known in raw.topics.items()
@@ -107,7 +105,7 @@ def _group(raw: _Group, *, strict: bool) -> Group:
         for topic, indices in member.owned.items():
             _check_indices(f"members[{at}].owned.{topic}", topic, indices, topics, strict=strict)
     members = [Member(m.id, m.topics, m.owned, m.generation, m.instance_id, m.rack, m.capacity) for m in raw.members]
-    return Group(topics, members, raw.lag, raw.group)
+    return Parts(topics, members, raw.lag, raw.group)
 
 
 def _check_indices(path: str, topic: str, indices: list[int], topics: Mapping[str, Topic], *, strict: bool) -> None:
@@ -121,14 +119,6 @@ def _check_indices(path: str, topic: str, indices: list[int], topics: Mapping[st
     if index < 0 or index > _INT32_MAX:
         raise SnapshotError(f"{path}[{at}]: {index} is no partition index")
     raise SnapshotError(f"{path}[{at}]: partition {index} does not exist, {topic} has {count}")
-
-
-def _is_whole(line: str) -> bool:
-    try:
-        msgspec.json.decode(line)
-    except UNREADABLE:
-        return False
-    return True
 
 
 def _explain(error: msgspec.ValidationError, text: str | bytes) -> NoReturn:

@@ -13,7 +13,8 @@ from confluent_kafka import Producer
 
 from counterpoise.pipeline import decode
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
-from counterpoise.pipeline.capture.datasource import KafkaOffsets, read_options, warn_of_tails
+from counterpoise.pipeline.capture.datasource import KafkaOffsets
+from counterpoise.pipeline.capture.source_options import read_options, warn_of_tails
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.traffic import Where, commit, held, open_transaction, transact
 

@@ -11,25 +11,21 @@ aborted commit never took effect), and an option that is not known is an error.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
-from counterpoise.errors import MissingExtraError, OptionError
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Place, hidden_tails
-from counterpoise.pipeline.capture.positions import LATEST, parse_positions, resolve
-from counterpoise.pipeline.capture.settings import Settings
+from counterpoise.errors import MissingExtraError
+from counterpoise.pipeline.capture.positions import LATEST, resolve
+from counterpoise.pipeline.capture.source_options import Options, Range, read_options, warn_of_tails
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import DataSourceStreamReader
 
-__all__ = ["RECORDS", "KafkaOffsets", "Options", "Range", "read_options", "warn_of_tails"]
+__all__ = ["RECORDS", "KafkaOffsets"]
 
 RECORDS = StructType(
     [
@@ -43,102 +39,6 @@ RECORDS = StructType(
     ]
 )
 """The columns of Spark's Kafka source."""
-_KNOWN = ("subscribe", "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger", "failOnDataLoss")
-_LOG = logging.getLogger("counterpoise.capture")
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of one reader, read once."""
-
-    settings: Settings
-    topics: tuple[str, ...]
-    start: int | dict[Place, int]
-    end: int | dict[Place, int]
-    limit: int | None
-    strict: bool
-
-    @cached_property
-    def cluster(self) -> Cluster:
-        """The cluster they name."""
-        return Cluster(self.settings)
-
-    @property
-    def latest(self) -> Literal["end", "stable"]:
-        """What "latest" means under the isolation level."""
-        return "end" if self.settings["isolation.level"] == "read_uncommitted" else "stable"
-
-
-@dataclass
-class Range(InputPartition):
-    """A range of offsets of one partition: what one Spark task reads. Holds no setting."""
-
-    place: Place
-    start: int
-    end: int
-    value: None = field(default=None, repr=False)
-
-
-def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:
-    """Check and read the options; names are matched as Spark does, without regard to case.
-
-    Raises
-    ------
-    OptionError
-        An option is unknown, missing, or has a value that does not fit; values of ``kafka.*`` are never shown.
-    """
-    kafka = {name.lower().removeprefix("kafka."): value for name, value in given.items() if name.lower().startswith("kafka.")}
-    words = {name.lower(): value for name, value in given.items() if not name.lower().startswith("kafka.") and name != "path"}
-    unknown = sorted(set(words) - {name.lower() for name in _KNOWN})
-    if unknown:
-        raise OptionError(f"option {unknown[0]} is not known to kafka-offsets; there are kafka.*, {', '.join(_KNOWN)}")
-    kafka.setdefault("isolation.level", "read_committed")
-    if kafka["isolation.level"] not in ("read_committed", "read_uncommitted"):
-        raise OptionError("kafka.isolation.level: read_committed or read_uncommitted is wanted")
-    if streaming and "endingoffsets" in words:
-        raise OptionError("endingOffsets: a stream has no end; use it in a batch, or trigger(availableNow=True)")
-    if not streaming and "maxoffsetspertrigger" in words:
-        raise OptionError("maxOffsetsPerTrigger: a batch has no triggers; use endingOffsets")
-    start = parse_positions("startingOffsets", words.get("startingoffsets", "latest" if streaming else "earliest"))
-    if start == LATEST and not streaming:
-        raise OptionError("startingOffsets: a batch that starts at the latest offset would be empty")
-    topics = tuple(sorted({topic.strip() for topic in words.get("subscribe", OFFSETS_TOPIC).split(",") if topic.strip()}))
-    if not topics:
-        raise OptionError("subscribe: at least one topic is wanted")
-    return Options(
-        Settings(kafka),
-        topics,
-        start,
-        parse_positions("endingOffsets", words.get("endingoffsets", "latest")),
-        _limit(words.get("maxoffsetspertrigger")),
-        _flag("failOnDataLoss", words.get("failondataloss", "true")),
-    )
-
-
-def _limit(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise OptionError("maxOffsetsPerTrigger: a whole number above 0 is wanted")
-    return int(text)
-
-
-def _flag(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise OptionError(f"{name}: true or false is wanted")
-    return text.lower() == "true"
-
-
-def warn_of_tails(options: Options, stable: Mapping[Place, int], told: set[str] | None = None) -> None:
-    """Say (as a log warning) which partitions hide a tail behind an open transaction; each state once per `told`."""
-    if options.latest != "stable":
-        return
-    seen = set() if told is None else told
-    for tail in hidden_tails(dict(stable), options.cluster.offsets(stable, "end")):
-        key = f"{tail.place} {tail.stable}"
-        if key not in seen:
-            seen.add(key)
-            _LOG.warning("%s", tail)
 
 
 class KafkaOffsets(DataSource):

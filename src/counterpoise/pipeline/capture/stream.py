@@ -10,8 +10,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.cluster import Place
-from counterpoise.pipeline.capture.datasource import Options, Range, warn_of_tails
 from counterpoise.pipeline.capture.positions import from_json, resolve, share_out, to_json
+from counterpoise.pipeline.capture.source_options import Options, Range, warn_of_tails
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,34 @@
+"""Several groups in one text: JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from counterpoise.errors import SnapshotError
+from counterpoise.snapshot.group import Group
+from counterpoise.snapshot.json_text import UNREADABLE, json_lines
+
+__all__ = ["read_groups"]
+
+
+def read_groups(text: str, *, strict: bool = True) -> Iterator[Group]:
+    """One object, or JSON lines: one object per line; errors name the line."""
+    lines = list(json_lines(text))
+    if len(lines) <= 1 or not _is_whole(lines[0][1]):
+        yield Group.from_json(text, strict=strict)
+        return
+    for number, line in lines:
+        try:
+            yield Group.from_json(line, strict=strict)
+        except SnapshotError as error:
+            raise SnapshotError(f"line {number}: {error}") from None
+
+
+def _is_whole(line: str) -> bool:
+    try:
+        msgspec.json.decode(line)
+    except UNREADABLE:
+        return False
+    return True
