@@ -36,10 +36,6 @@ NOT_RUN = re.compile(r"pytest\.(?:mark\.)?(?:sk" + "ip|xf" + "ail|importor" + r"
 KNOWN_CIRCLES = frozenset(
     {
         "clients/aiokafka_listener.py, clients/kafka_python_listener.py, clients/rebalance_listener.py",
-        "pipeline/capture/datasource.py, pipeline/capture/stream.py",
-        "simulation/client.py, simulation/coordinator.py",
-        "simulation/scenario.py, simulation/scenario_faults.py",
-        "snapshot/group.py, snapshot/json_form.py",
     }
 )
 

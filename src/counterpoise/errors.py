@@ -12,10 +12,14 @@
     ├── InvariantError           counterpoise contradicts itself: a bug, please report
     └── MissingExtraError        an optional dependency that is not installed
 
+One warning: SubscriptionWarning, for topics that members ask for and that do not exist.
+
 A message says where, what, and what to do about it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 __all__ = [
     "CaptureError",
@@ -27,6 +31,7 @@ __all__ = [
     "ScenarioError",
     "SnapshotError",
     "SourceError",
+    "SubscriptionWarning",
     "UnknownStrategyError",
     "WireError",
 ]
@@ -89,6 +94,24 @@ class SourceError(CounterpoiseError):
 
 class InvariantError(CounterpoiseError):
     """A broken invariant of counterpoise itself: a bug. The input is worth reporting."""
+
+
+class SubscriptionWarning(UserWarning):
+    """Members subscribe to topics that the group does not have: a spelling mistake, or a topic that is still to be created.
+
+    Parameters
+    ----------
+    subscribers : mapping of topic to number of members
+    """
+
+    def __init__(self, subscribers: Mapping[str, int]) -> None:
+        listed = [f"{topic} ({count} {'member' if count == 1 else 'members'})" for topic, count in subscribers.items()]
+        more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
+        super().__init__(f"members subscribe to topics that do not exist: {', '.join(listed[:5])}{more}")
+        self.subscribers = subscribers
+
+    def __reduce__(self) -> tuple[type[SubscriptionWarning], tuple[Mapping[str, int]]]:
+        return type(self), (dict(self.subscribers),)
 
 
 class MissingExtraError(CounterpoiseError):

@@ -17,7 +17,7 @@ from counterpoise.cli.app import app
         (["--out", "OUT", "--from-segments", "OUT", "--follow"], "it goes with --out and --json only"),
         (["--out", "OUT", "--from-segments", "OUT/none"], "no such folder"),
         (["--out", "OUT", "--bootstrap-server", "a:1", "--command-config", "OUT/none"], "No such file"),
-        (["--out", "OUT", "--bootstrap-server", "a:1", "--command-config", "BAD"], "isolation.level: read_committed or"),
+        (["--out", "OUT", "--bootstrap-server", "a:1", "--command-config", "BAD"], "isolation.level: expected read_committed or"),
         (["--out", "OUT", "--bootstrap-server", "a:1", "--command-config", "WRONG"], "do not work"),
     ],
 )

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from counterpoise.assignors.registry import strategies
 from counterpoise.cli.app import app
+from counterpoise.errors import InvariantError
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot import Group
 
@@ -221,6 +223,113 @@ def test_what_cannot_be_written_is_one_line_and_exit_code_2(snapshot: Path) -> N
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (2, "counterpoise: No space left on device; what was being written is not whole\n")
+
+
+@pytest.mark.parametrize(("error", "code", "line"), [
+    (KeyError("x"), 3, "unexpected error (explain_command.py, line "),
+    (InvariantError("contradiction"), 3, "InvariantError: contradiction; please report it with version "),
+    (RecursionError("deep\ndeeper"), 3, "RecursionError: deep deeper; please report it"),
+    (KeyboardInterrupt(), 130, "interrupted"),
+    (BrokenPipeError(), 141, ""),
+])  # fmt: skip
+def test_what_nobody_expected_is_one_line_and_never_exit_code_1(
+    snapshot: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, line: str
+) -> None:
+    def counterpoise_fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("counterpoise.cli.app._drop_the_rest", lambda: None)
+    monkeypatch.setattr("counterpoise.cli.explain_command.assign", counterpoise_fails)
+    result = run("explain", snapshot, "t1", 0)
+    assert (result.exit_code, line in result.stderr, len(result.stderr.splitlines())) == (code, True, int(bool(line)))
+    if code == 3:
+        assert '"counterpoise --debug explain ..." shows the traceback' in result.stderr
+        shown = run("--debug", "explain", snapshot, "t1", 0)
+        assert (shown.exit_code, "Traceback (most recent call last)" in shown.stderr) == (3, True)
+        assert "--debug" not in shown.stderr.splitlines()[-1]
+
+
+def test_a_group_leader_answers_each_line_before_the_next_one_is_written() -> None:
+    """A process beside it writes a request, and waits for the answer with its end still open."""
+    request = {"strategy": "range", "topics": {"t": 2}, "members": [{"id": "a", "metadata": "000000000001000174ffffffff"}]}
+    script = "from counterpoise.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, "lead"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in (json.dumps(request), "", "{}", json.dumps(request)):
+            process.stdin.write(f"{line}\n")
+            if line:
+                assert json.loads(process.stdout.readline()).keys() <= {"assignments", "error"}
+        process.stdin.close()
+        assert process.wait() == 2
+
+
+def test_lines_that_are_no_text_end_in_one_line(tmp_path: Path) -> None:
+    requests = tmp_path / "requests"
+    requests.write_bytes(b'{"strategy": "\xff"}\n')
+    result = run("lead", requests)
+    assert (result.exit_code, result.stderr) == (2, f"counterpoise: {requests}: byte 14 is not UTF-8\n")
+    assert "No such file" in run("lead", tmp_path / "none").stderr
+
+
+def test_strategies_are_listed_with_their_options() -> None:
+    rows = [json.loads(line) for line in run("strategies", "--json").stdout.splitlines()]
+    assert [row["strategy"] for row in rows] == list(strategies())
+    by_name = {row["strategy"]: row for row in rows}
+    assert by_name["cooperative-sticky"]["protocols"] == ["cooperative", "eager"]
+    assert [option["name"] for option in by_name["sticky"]["options"]] == ["racks", "evenness"]
+    assert by_name["sticky"]["options"][0]["choices"] == ["after", "before", "ignore"]
+    assert all(option["choices"] or option["expected"] for row in rows for option in row["options"])
+    shown = run("strategies").stdout
+    for row in rows:
+        assert row["strategy"] in shown
+        assert all(option["name"] in shown for option in row["options"])
+
+
+def test_subscriptions_to_topics_that_are_not_there_are_one_line_beside_the_plan(tmp_path: Path) -> None:
+    path = tmp_path / "group.json"
+    path.write_text(json.dumps({"topics": {"t": 1}, "members": [{"id": "a", "topics": ["t", "tt"]}]}))
+    result = run("plan", path, "--json")
+    assert json.loads(result.stdout)["missing_topics"] == {"tt": 1}
+    assert result.stderr == "counterpoise: warning: members subscribe to topics that do not exist: tt (1 member)\n"
+    assert result.exit_code == 0
+
+
+LOGIN = """sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
+    username="u" password="hunter2";
+sasl.mechanism=PLAIN
+security.protocol=SASL_PLAINTEXT
+key.deserializer=x
+"""
+
+
+@pytest.mark.parametrize("words", [["lag", "--group", "g"], ["capture", "--out", "OUT"]], ids=["lag", "capture"])
+def test_lag_and_capture_read_the_same_properties(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    """Both hand librdkafka what Kafka's own tools would have used."""
+    given: list[dict[str, str]] = []
+
+    class NoAdmin:
+        def __init__(self, settings: dict[str, str], **_: object) -> None:
+            given.append(settings)
+            raise ValueError("hunter2 refused")
+
+    monkeypatch.setattr("counterpoise.pipeline.capture.cluster.AdminClient", NoAdmin)
+    (tmp_path / "properties").write_text(LOGIN)
+    named = [word.replace("OUT", str(tmp_path / "out")) for word in words]
+    result = run(*named, "--bootstrap-server", "broker:1", "--command-config", tmp_path / "properties")
+    assert (result.exit_code, result.stderr) == (2, "counterpoise: the connection settings do not work: *** refused\n")
+    assert (given[0]["sasl.username"], given[0]["sasl.password"]) == ("u", "hunter2")
+    assert given[0]["bootstrap.servers"] == "broker:1"
+    assert not {"sasl.jaas.config", "key.deserializer"} & given[0].keys()
+
+
+@pytest.mark.parametrize("text", ["a line without a value", "isolation.level=serializable"])
+def test_properties_that_make_no_sense_are_wrong_use(tmp_path: Path, text: str) -> None:
+    (tmp_path / "properties").write_text(text)
+    result = run("lag", "--bootstrap-server", "a:1", "--group", "g", "--command-config", tmp_path / "properties")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
 
 
 def test_every_command_has_help_with_an_example() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -44,7 +45,9 @@ class Brokers:
         sizes: Mapping[str, int],
         committed: Mapping[tuple[str, int], int],
         refused: Mapping[object, Exception] | None = None,
+        state: str = "STABLE",
     ) -> None:
+        self.state = state
         self.held, self.sizes, self.committed, self.refused = held, sizes, committed, dict(refused or {})
         self.asked: list[int] = []
         self.timeouts: set[float] = set()
@@ -59,7 +62,7 @@ class Brokers:
             )
             for client, owned in self.held.items()
         ]
-        described = SimpleNamespace(members=members, state=SimpleNamespace(name="STABLE"), partition_assignor="range")
+        described = SimpleNamespace(members=members, state=SimpleNamespace(name=self.state), partition_assignor="range")
         return {groups[0]: answered(self.refused.get("group", described))}
 
     def list_consumer_group_offsets(self, asked: list[Any], request_timeout: float) -> dict[str, Future[Any]]:
@@ -127,6 +130,36 @@ def test_offsets_are_asked_for_in_batches(monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_members_or_commits_there_is_no_group_to_show(what: str, words: str) -> None:
     with pytest.raises(SourceError, match=f"b: group g: {words}.*[Tt]imed out"):
         read(Brokers({"a": {"t": [0]}}, {"t": 1}, {}, {what: TIMED_OUT}))
+
+
+@pytest.mark.parametrize(
+    "brokers",
+    [
+        Brokers({}, {}, {}, state="DEAD"),
+        Brokers({}, {}, {}, {"group": KafkaException(KafkaError(KafkaError.GROUP_ID_NOT_FOUND))}),
+    ],
+    ids=["as brokers before 4.0 answer", "as brokers from 4.0 answer"],
+)
+def test_a_group_that_is_not_there_is_no_group_without_lag(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SourceError, match=r"^b: group g: there is no such group; kafka-consumer-groups --list shows"):
+        read(brokers)
+    monkeypatch.setattr("counterpoise.cli.lag_command.read_live_group", lambda *_, **__: read(brokers))
+    shown = CliRunner().invoke(app, ["lag", "--bootstrap-server", "b", "--group", "g"])
+    assert (shown.exit_code, shown.stdout, len(shown.stderr.splitlines())) == (2, "", 1)
+
+
+def test_how_a_lag_was_found_has_a_name_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Committed, nothing committed, beyond the end, and unknown."""
+    brokers = Brokers({"a": {"t": [0, 1, 2, 3]}}, {"t": 4}, {("t", 0): 30, ("t", 2): 900}, {("t", 3, True): TIMED_OUT})
+    monkeypatch.setattr("counterpoise.cli.lag_command.read_live_group", lambda *_, **__: read(brokers))
+    shown = CliRunner().invoke(app, ["lag", "--bootstrap-server", "b", "--group", "g", "--json"])
+    found = [partition["quality"] for partition in json.loads(shown.stdout)["partitions"]]
+    assert (found, shown.exit_code) == (["exact", "reset_policy", "beyond_end", "unknown"], 1)
+
+
+def test_settings_that_do_not_work_are_one_clear_error() -> None:
+    with pytest.raises(SourceError, match=r"the connection settings do not work: .*no\.such\.setting"):
+        read_live_group({"bootstrap.servers": "b", "no.such.setting": "1"}, "g")
 
 
 def test_a_request_that_is_never_answered_ends_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,16 +155,14 @@ def test_a_group_without_members_or_partitions_is_proven() -> None:
     assert verify(Group({}, [Member("a", ["t"])]), {"a": {}}) == []
 
 
-@pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
-@pytest.mark.parametrize("part", ["assignment", "target"])
-def test_a_plan_whose_mappings_were_edited_is_judged_as_edited(strategy: str, part: str) -> None:
-    """What a reader of the plan sees is what is checked."""
-    plan = assign(PAIR, strategy)
-    assert verify(PAIR, plan) == []
-    mapping = getattr(plan, part)
-    member = next(name for name, topics in mapping.items() if topics)
-    mapping[member] = {}
-    assert verify(PAIR, plan) != []
+def test_what_a_cooperative_round_hands_out_is_no_whole_plan() -> None:
+    """The mapping alone cannot say what is withheld; what nobody holds is simply missing."""
+    plan = assign(PAIR, "cooperative-sticky")
+    (fault,) = verify(PAIR, plan.assignment)
+    assert (fault.law, fault.count) == ("complete", 2)
+    assert fault.message.endswith("would withhold them: if this is plan.assignment, pass the plan")
+    (fresh,) = verify(Group({"t": 2}, [Member("a", ["t"])]), {"a": {"t": [0]}})
+    assert "withhold" not in fresh.message
 
 
 def test_one_name_is_no_list_of_laws() -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from counterpoise import lead
 from counterpoise.errors import SnapshotError
-from counterpoise.model.problem import Problem
+from counterpoise.model.problem import CONTESTED, Problem
 from counterpoise.snapshot.group import Topic
-from counterpoise.snapshot.join import JoinMember
+from counterpoise.snapshot.join import JoinMember, join
 from counterpoise.snapshot.joined import join_problem
-from counterpoise.wire.consumer_protocol import decode_assignment
+from counterpoise.wire.consumer_protocol import Subscription, decode_assignment, encode_subscription
 from tests.planning.vectors import cases, group_of
 
 FIELDS = ("topic_start", "subscriber_start", "subscriber", "previous_owner", "holder", "capacity", "static_rank")
@@ -34,6 +34,16 @@ def test_both_ways_in_give_the_same_problem(name: str) -> None:
         assert racks_of(joined.problem) == racks_of(group.problem()), case["id"]
         settled = group.settled
         assert (joined.unknown_topic, joined.vanished_partition) == (settled.unknown_topic, settled.vanished_partition)
+
+
+def test_on_the_wire_a_generation_below_none_is_none() -> None:
+    """It neither loses to a claim without generation nor wins: two such claims on one partition are a dispute."""
+    written = encode_subscription(Subscription(("t",), None, (("t", (0,)),), -1, None, 2))
+    assert written.endswith(b"\xff\xff\xff\xff")  # the generation
+    members = [JoinMember("a", written[:-4] + (-5).to_bytes(4, "big", signed=True)), JoinMember("b", written)]
+    joined = join_problem({"t": Topic(1)}, members, "cooperative").problem
+    read = join({"t": 1}, members, "cooperative").group.problem()
+    assert joined.holder.tolist() == read.holder.tolist() == [CONTESTED]
 
 
 def racks_of(problem: Problem) -> list[list[int]] | None:

@@ -6,8 +6,10 @@ import and one line in `_BUILT_IN`; a strategy from outside calls `register`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+
+import numpy as np
 
 from counterpoise.assignors.constrained import CONSTRAINED
 from counterpoise.assignors.fair import FAIR
@@ -19,6 +21,7 @@ from counterpoise.assignors.sticky import COOPERATIVE_STICKY, STICKY
 from counterpoise.assignors.sticky_first import STICKY_FIRST
 from counterpoise.assignors.strategy import Assignor, Strategy
 from counterpoise.errors import OptionError, UnknownStrategyError
+from counterpoise.model.problem import Int32, Problem, a_problem
 
 __all__ = ["assignor", "check_options", "register", "strategies", "strategy"]
 
@@ -78,14 +81,18 @@ def assignor(name: str, **options: object) -> Assignor:
         Nobody registered the name.
     OptionError
         The strategy has no such option, or the value does not fit it.
+    ProblemError
+        The assignor is called with something else than a Problem (a Group has one: ``group.problem()``).
     """
-    check_options(name, options)
-    found = strategy(name)
-    return partial(found.kernel, **options) if options else found.kernel
+    return partial(_run, strategy(name).kernel, check_options(name, options))
 
 
-def check_options(name: str, options: Mapping[str, object]) -> None:
-    """Whether a strategy takes these options; for whoever hands on what others wrote, such as an option called `protocol`.
+def _run(kernel: Callable[..., Int32], options: Mapping[str, object], problem: Problem) -> Int32:
+    return kernel(a_problem(problem), **options)
+
+
+def check_options(name: str, options: Mapping[str, object]) -> dict[str, object]:
+    """The options of a strategy, checked; NumPy scalars become Python's.
 
     Raises
     ------
@@ -93,7 +100,8 @@ def check_options(name: str, options: Mapping[str, object]) -> None:
         As for `assignor`.
     """
     found = strategy(name)
-    for option, value in options.items():
+    plain = {option: value.item() if isinstance(value, np.generic) else value for option, value in options.items()}
+    for option, value in plain.items():
         known = found.options.get(option)
         if known is None:
             listed = ", ".join(found.options) or "none"
@@ -101,6 +109,7 @@ def check_options(name: str, options: Mapping[str, object]) -> None:
         if (known.choices and value not in known.choices) or (known.fits is not None and not known.fits(value)):
             wanted = known.wanted or f"one of {', '.join(map(repr, known.choices))} is wanted"
             raise OptionError(f"strategy {name!r}, option {option!r}: {value!r} does not fit; {wanted}")
+    return plain
 
 
 for _strategy in _BUILT_IN:

@@ -8,7 +8,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; exit code 0 fine, 1 found something, 2 wrong use."""
+    """Run the command line; exit code 0 fine, 1 found something, 2 wrong use, 3 unexpected error, 130 interrupted."""
     try:
         from counterpoise.cli.app import app
     except ImportError as error:

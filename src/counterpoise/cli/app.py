@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import traceback
+import warnings
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 
 from counterpoise._version import __version__
-from counterpoise.errors import CounterpoiseError
+from counterpoise.errors import CounterpoiseError, InvariantError, SubscriptionWarning
 
 __all__ = ["app"]
 
@@ -24,11 +28,15 @@ _COMMANDS = {
     "lag": "Show the lag of a live group: who holds it, and whether another assignment would cut it.",
     "lead": "Act as a group leader: JSON lines of member metadata in, assignments out.",
     "plan": "Plan one group and show what moves.",
+    "strategies": "List the strategies and their options.",
     "simulate": "Say what a change would cost a group: rounds, moves, time without an owner.",
     "synthesize": "Write a made-up fleet as a capture, to try the audit at any size.",
     "verify": "Check any plan: valid, complete, balanced, sticky.",
 }
 """Name -> one line of help; the module is `counterpoise.cli.<name>_command`, the command its attribute `command`."""
+
+
+_PACKAGE = Path(__file__).parent.parent
 
 
 class _LazyGroup(click.Group):
@@ -48,20 +56,42 @@ class _LazyGroup(click.Group):
             formatter.write_dl(sorted(_COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
+        warnings.simplefilter("ignore", SubscriptionWarning)  # `read_snapshots` says it once, in a line
         try:
             return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except InvariantError as error:
+            self._unexpected(ctx, error)
         except CounterpoiseError as error:
             click.echo(f"counterpoise: {error}", err=True)
             sys.exit(2)
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("counterpoise: interrupted", err=True)
+            sys.exit(128 + signal.SIGINT)
         except BrokenPipeError:
             _drop_the_rest()
-            sys.exit(1)
+            sys.exit(128 + signal.SIGPIPE)
         except OSError as error:
             # A full disk, a folder that may not be written to: what was being written is not whole, whatever the exit code said.
             where = f"{error.filename}: " if error.filename else ""
             click.echo(f"counterpoise: {where}{error.strerror or error}; what was being written is not whole", err=True)
             _drop_the_rest()
             sys.exit(2)
+        except Exception as error:  # noqa: BLE001  # whatever it is: exit code 1 means findings
+            self._unexpected(ctx, error)
+
+    @staticmethod
+    def _unexpected(ctx: click.Context, error: Exception) -> NoReturn:
+        if ctx.params.get("debug"):
+            traceback.print_exception(error)
+        ours = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(_PACKAGE)]
+        where = f" ({Path(ours[-1].filename).name}, line {ours[-1].lineno})" if ours else ""
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        advice = "" if ctx.params.get("debug") else f'; "counterpoise --debug {ctx.invoked_subcommand} ..." shows the traceback'
+        please = f"please report it with version {__version__}{advice}"
+        click.echo(f"counterpoise: unexpected error{where}: {what}; {please}", err=True)
+        sys.exit(3)
 
 
 def _drop_the_rest() -> None:
@@ -72,8 +102,10 @@ def _drop_the_rest() -> None:
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="counterpoise")
-def app() -> None:
+@click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error.")
+def app(debug: bool) -> None:
     """Who gets which partition in a Kafka consumer group: planned, proven, audited.
 
-    Exit codes: 0 fine, 1 found something, 2 wrong use or unreadable input.
+    Exit codes: 0 fine, 1 found something, 2 wrong use or unreadable input, 3 unexpected error (please report it),
+    130 interrupted.
     """

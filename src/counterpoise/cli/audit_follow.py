@@ -204,9 +204,9 @@ def _shown() -> Iterator[Callable[[Status], None]]:
 def _settings(wanted: Wanted) -> Settings | None:
     if wanted.bootstrap is None and wanted.config is None:
         return None
-    from counterpoise.cli.capture_command import settings_of
+    from counterpoise.cli.inputs import cluster_settings
 
-    return settings_of(wanted.bootstrap, wanted.config)
+    return cluster_settings(wanted.bootstrap, wanted.config)
 
 
 def _need_extras(metrics: bool) -> None:

@@ -16,7 +16,7 @@ import click
 from rich.markup import escape
 from rich.status import Status as Line
 
-from counterpoise.cli.inputs import FiniteRange
+from counterpoise.cli.inputs import FiniteRange, cluster_settings
 from counterpoise.cli.render import console
 from counterpoise.errors import MissingExtraError, OptionError
 
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from counterpoise.pipeline.capture.backup.segments import Found
     from counterpoise.pipeline.capture.poller import Poller
     from counterpoise.pipeline.capture.recorder import Recorder, Schedule, Status
-    from counterpoise.pipeline.capture.settings import Settings
 
-__all__ = ["command", "settings_of"]
+__all__ = ["command"]
 
 
 @click.command("capture")
@@ -94,7 +93,7 @@ def command(
         return
     from counterpoise.pipeline.capture.recorder import Recorder, Schedule
 
-    settings, schedule = settings_of(bootstrap, config), Schedule(flush_every, sample_every, keep_days)
+    settings, schedule = cluster_settings(bootstrap, config), Schedule(flush_every, sample_every, keep_days)
 
     def recorder(show: Callable[[Status], None]) -> Recorder | Poller:
         if not poll:
@@ -104,23 +103,6 @@ def command(
         return Poller(settings, out, poll_every, schedule, show)
 
     _record(recorder, out, schedule, follow, as_json)
-
-
-def settings_of(bootstrap: str | None, config: Path | None) -> Settings:
-    """How to reach a cluster, by ``--bootstrap-server`` and the properties of ``--command-config``.
-
-    Raises
-    ------
-    OptionError
-    """
-    from counterpoise.pipeline.capture.settings import Settings, read_properties
-
-    given = read_properties(config) if config is not None else {}
-    if bootstrap is not None:
-        given["bootstrap.servers"] = bootstrap
-    if given.get("isolation.level", "read_committed") not in ("read_committed", "read_uncommitted"):
-        raise OptionError("isolation.level: read_committed or read_uncommitted is wanted")
-    return Settings(given)
 
 
 def _record(

@@ -46,7 +46,7 @@ def command(snapshot: str, names: str, as_json: bool) -> None:
 
 def comparison_rows(group: Group, names: str) -> list[dict[str, Any]]:
     """The metrics of each strategy as plain values; strategies that need a lag the group does not know are left out of "all"."""
-    return [{"strategy": name} | asdict(row) for name, row in compare(group, _chosen(group, names)).items()]
+    return [{"strategy": name} | asdict(row) for name, row in compare(group, _chosen(names)).items()]
 
 
 def print_comparison(out: Console, group: Group, names: str) -> None:
@@ -63,9 +63,9 @@ def _cell(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
-def _chosen(group: Group, names: str) -> list[str]:
+def _chosen(names: str) -> list[str] | None:
     if names == "all":
-        return [name for name in strategies() if group.lag is not None or not name.startswith("lag")]
+        return None
     listed = [name.strip() for name in names.split(",") if name.strip()]
     if not listed:
         raise OptionError(f"{names!r} names no strategy; there are: {', '.join(strategies())}, and all")

@@ -5,23 +5,29 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from counterpoise.assignors.registry import check_options
-from counterpoise.errors import OptionError, SnapshotError
+from counterpoise.errors import OptionError, SnapshotError, SubscriptionWarning
 from counterpoise.snapshot.describe import looks_like_describe, read_describe
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.group_lines import read_groups
 from counterpoise.snapshot.json_text import json_lines
 from counterpoise.snapshot.written import WrittenPlan, read_plan
 
+if TYPE_CHECKING:
+    from counterpoise.pipeline.capture.settings import Settings
+
 __all__ = [
     "FiniteRange",
+    "cluster_settings",
     "named",
+    "read_lines",
     "read_options",
     "read_plans",
     "read_snapshots",
@@ -57,15 +63,50 @@ def read_text(path: str) -> str:
         raise SnapshotError(f"{path}: byte {error.start} is not UTF-8; a snapshot is JSON text") from None
 
 
+def read_lines(path: str) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, with their numbers from 1, each as soon as it can be read."""
+    try:
+        with nullcontext(sys.stdin) if path == "-" else Path(path).open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                text = line.removeprefix("\ufeff") if number == 1 else line
+                if text.strip():
+                    yield number, text
+    except OSError as error:
+        raise SnapshotError(f"{path}: {error.strerror or error}; name a readable file, or - for standard input") from None
+    except UnicodeDecodeError as error:
+        raise SnapshotError(f"{path}: byte {error.start} is not UTF-8") from None
+
+
+def cluster_settings(bootstrap: str | None, config: Path | None) -> Settings:
+    """How to reach a cluster, by ``--bootstrap-server`` and the properties of ``--command-config``.
+
+    Raises
+    ------
+    OptionError
+    """
+    from counterpoise.pipeline.capture.settings import Settings, read_properties
+
+    given = read_properties(config) if config is not None else {}
+    if bootstrap is not None:
+        given["bootstrap.servers"] = bootstrap
+    if given.get("isolation.level", "read_committed") not in ("read_committed", "read_uncommitted"):
+        raise OptionError("isolation.level: expected read_committed or read_uncommitted")
+    return Settings(given)
+
+
 def read_snapshots(path: str) -> list[Group]:
     """All groups of a snapshot file: one JSON object, JSON lines, or `kafka-consumer-groups --describe`."""
     text = read_text(path)
     if not text.strip():
         raise SnapshotError(f"{path}: empty; a snapshot is a JSON object with topics and members")
     try:
-        return read_describe(text) if looks_like_describe(text) else list(read_groups(text))
+        groups = read_describe(text) if looks_like_describe(text) else list(read_groups(text))
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from None
+    for name, group in named(groups):
+        if group.missing_topics:
+            click.echo(f"counterpoise: warning: {name}{SubscriptionWarning(group.missing_topics)}", err=True)
+    return groups
 
 
 def read_plans(path: str, groups: int) -> list[WrittenPlan | dict[str, dict[str, list[int]]]]:
@@ -114,5 +155,4 @@ def read_options(pairs: Sequence[str], strategy: str) -> dict[str, object]:
             options[name.replace("-", "_")] = json.loads(value)
         except (ValueError, RecursionError):
             options[name.replace("-", "_")] = value
-    check_options(strategy, options)
-    return options
+    return check_options(strategy, options)

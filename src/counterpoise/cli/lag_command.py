@@ -8,32 +8,34 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import click
 
-from counterpoise.cli.inputs import FiniteRange, read_text
+from counterpoise.cli.inputs import FiniteRange, cluster_settings
 from counterpoise.cli.render import console, partition_list, table_of
 from counterpoise.clients.live_group import LiveGroup, PartitionState, read_live_group
-from counterpoise.errors import OptionError
+from counterpoise.errors import MissingExtraError, OptionError
 from counterpoise.model.lag import BELOW_BEGIN, BEYOND_END, EXACT, RESET_POLICY
 from counterpoise.planning.assign import assign
 
-__all__ = ["command", "hint", "read_properties", "read_weights"]
+__all__ = ["command", "hint", "read_weights"]
 
-_NOTES = {
-    EXACT: "",
-    RESET_POLICY: "nothing committed",
-    BEYOND_END: "committed beyond the end",
-    BELOW_BEGIN: "committed before the first offset",
-    None: "unknown",
+_QUALITIES = {
+    EXACT: ("exact", ""),
+    RESET_POLICY: ("reset_policy", "nothing committed"),
+    BEYOND_END: ("beyond_end", "committed beyond the end"),
+    BELOW_BEGIN: ("below_begin", "committed before the first offset"),
+    None: ("unknown", "unknown"),
 }
+"""How a lag was found: its name in JSON, and the note in tables."""
 
 
 @click.command("lag")
 @click.option("--bootstrap-server", required=True, metavar="HOST:PORT", help="Where the cluster is.")
 @click.option("--group", "group_id", required=True, help="The consumer group.")
-@click.option("--command-config", type=click.Path(), help="Client settings (key=value lines), as Kafka's own tools take.")
+@click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as Kafka's tools take.")
 @click.option(
     "--reset", default="latest", show_default=True, type=click.Choice(["latest", "earliest", "none"]),
     help="auto.offset.reset of the group: decides the lag where nothing is committed.",
@@ -48,7 +50,7 @@ _NOTES = {
 def command(
     bootstrap_server: str,
     group_id: str,
-    command_config: str | None,
+    config: Path | None,
     reset: str,
     weights: tuple[str, ...],
     timeout: float,
@@ -58,14 +60,19 @@ def command(
     """Show the lag of a group now: who holds it, and whether another assignment would cut the largest share.
 
     Exit code 0: fine. 1: some offsets could not be read, or another assignment would cut the largest lag by a tenth or more.
+    2: there is no such group, or the cluster does not answer.
 
     \b
     Example:
       counterpoise lag --bootstrap-server localhost:9092 --group orders
     """
-    settings = read_properties(command_config) if command_config else {}
-    where = {**settings, "bootstrap.servers": bootstrap_server}
-    live = read_live_group(where, group_id, reset=reset, timeout=timeout, capacity=read_weights(weights))
+    weight, settings = read_weights(weights), cluster_settings(bootstrap_server, config)
+    try:
+        from counterpoise.pipeline.capture.cluster import Cluster
+    except ImportError:
+        raise MissingExtraError("lag needs confluent-kafka: pip install 'counterpoise[live]'") from None
+    admin = Cluster(settings).admin
+    live = read_live_group(settings, group_id, reset=reset, timeout=timeout, capacity=weight, admin=admin)
     advice = hint(live)
     if as_json:
         click.echo(json.dumps(_as_object(live, advice)))
@@ -110,20 +117,6 @@ def read_weights(words: Sequence[str]) -> dict[str, int]:
     return weights
 
 
-def read_properties(path: str) -> dict[str, str]:
-    """A file of key=value lines, as Kafka's tools take; lines that begin with # or ! are comments."""
-    settings: dict[str, str] = {}
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        text = line.strip()
-        if not text or text[0] in "#!":
-            continue
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise OptionError(f"{path}, line {number}: key=value is wanted")
-        settings[key.strip()] = value.strip()
-    return settings
-
-
 def _print(live: LiveGroup, advice: str | None, *, each: bool) -> None:
     out = console()
     held = _lag_by_member(live)
@@ -152,7 +145,14 @@ def _print(live: LiveGroup, advice: str | None, *, each: bool) -> None:
 
 def _row(state: PartitionState) -> tuple[object, ...]:
     offsets = ("" if value < 0 else value for value in (state.committed, state.begin, state.end))
-    return state.topic, state.partition, "?" if state.lag is None else state.lag, *offsets, state.owner, _NOTES[state.quality]
+    return (
+        state.topic,
+        state.partition,
+        "?" if state.lag is None else state.lag,
+        *offsets,
+        state.owner,
+        _QUALITIES[state.quality][1],
+    )
 
 
 def _lag_by_member(live: LiveGroup) -> dict[str, int]:
@@ -161,6 +161,11 @@ def _lag_by_member(live: LiveGroup) -> dict[str, int]:
         if state.owner is not None:
             held[state.owner] += state.lag or 0
     return held
+
+
+def _as_values(state: PartitionState) -> dict[str, Any]:
+    quality, note = _QUALITIES[state.quality]
+    return asdict(state) | {"quality": quality, "note": note}
 
 
 def _as_object(live: LiveGroup, advice: str | None) -> dict[str, Any]:
@@ -178,7 +183,7 @@ def _as_object(live: LiveGroup, advice: str | None) -> dict[str, Any]:
             }
             for member in live.group.members
         ],
-        "partitions": [asdict(state) | {"note": _NOTES[state.quality]} for state in live.partitions],
+        "partitions": [_as_values(state) for state in live.partitions],
         "not_read": list(live.faults),
         "hint": advice,
     }

@@ -8,10 +8,9 @@ import sys
 import click
 
 from counterpoise.assignors.registry import check_options
-from counterpoise.cli.inputs import read_text
+from counterpoise.cli.inputs import read_lines
 from counterpoise.errors import CounterpoiseError
 from counterpoise.planning.lead import lead
-from counterpoise.snapshot.json_text import json_lines
 from counterpoise.snapshot.request import read_request, write_answer
 
 __all__ = ["command"]
@@ -21,7 +20,7 @@ __all__ = ["command"]
 @click.argument("requests", metavar="[REQUESTS]", default="-", type=click.Path(allow_dash=True))
 @click.option("--json", "_json", is_flag=True, help="As every command takes it; answers are JSON with and without.")
 def command(requests: str, _json: bool) -> None:
-    """Answer each line of REQUESTS (default: standard input) as a group leader would.
+    """Answer each line of REQUESTS (default: standard input) as a group leader would, as soon as it is read.
 
     A line is {"strategy": "sticky", "topics": {"t": 3}, "members": [{"id": "a", "instance_id": null, "metadata": "<hex>"}]};
     the answer is {"assignments": {"<id>": "<hex>"}}. A line that cannot be answered gives {"error": ...} and exit code 2.
@@ -31,11 +30,11 @@ def command(requests: str, _json: bool) -> None:
       counterpoise lead < join.jsonl > sync.jsonl
     """
     failed = False
-    for number, line in json_lines(read_text(requests)):
+    for number, line in read_lines(requests):
         try:
             request = read_request(line)
-            check_options(request.strategy, request.options)
-            answer = lead(request.strategy, request.topics, request.members, protocol=request.protocol, **request.options)
+            options = check_options(request.strategy, request.options)
+            answer = lead(request.strategy, request.topics, request.members, protocol=request.protocol, **options)
             click.echo(write_answer(answer))
         except CounterpoiseError as error:
             failed = True

@@ -58,6 +58,7 @@ def command(
         plan = assign(group, strategy, protocol=protocol, **bound)
         if as_json:
             value = plan.to_object() | ({"group": group.name} if group.name is not None else {})
+            value["missing_topics"] = dict(group.missing_topics)
             value["moves"] = [dict(zip(_MOVE, move, strict=True)) for move in plan.moves]
             value["certificate"] = _certificate(plan)
             violations = verify(group, plan)

@@ -94,7 +94,7 @@ def read_live_group(
     Raises
     ------
     SourceError
-        The cluster does not answer, or refuses to describe the group (with what to do).
+        The cluster does not answer, has no such group, or refuses to describe it (with what to do).
     OptionError
         `reset` is ``none`` and something is not committed, or `capacity` names nobody of the group.
     MissingExtraError
@@ -128,13 +128,17 @@ class _Reader:
 
     def __init__(self, config: Mapping[str, Any], timeout: float, admin: Any) -> None:
         try:
-            from confluent_kafka import KafkaException
+            from confluent_kafka import KafkaError, KafkaException
             from confluent_kafka import admin as library
         except ImportError:
             raise MissingExtraError("reading a live group needs confluent-kafka: pip install 'counterpoise[live]'") from None
         self._specs: Any = library.OffsetSpec  # type: ignore[attr-defined]  # exported, but not in its stubs
         self._refusals = (KafkaException, FutureTimeoutError)
-        self._admin = admin or library.AdminClient({"log_level": 0, **config})
+        try:
+            self._admin = admin or library.AdminClient({"log_level": 0, **config})
+        except (KafkaException, TypeError, ValueError) as error:
+            raise SourceError(f"the connection settings do not work: {_words(error)}") from None
+        self._none_such = KafkaError.GROUP_ID_NOT_FOUND
         self._timeout = timeout
         self._where = str(config.get("bootstrap.servers", "the cluster"))
         self.faults: list[str] = []
@@ -143,9 +147,17 @@ class _Reader:
 
     def describe(self, group_id: str) -> Any:
         future = self._admin.describe_consumer_groups([group_id], request_timeout=self._timeout)[group_id]
-        return self._answer(
-            future, f"group {group_id}: cannot be described (check the address, and that the ACL DESCRIBE on the group is there)"
-        )
+        none_such = f"{self._where}: group {group_id}: there is no such group; kafka-consumer-groups --list shows those there are"
+        try:
+            found = future.result(self._timeout + 5)
+        except self._refusals as error:
+            if error.args and getattr(error.args[0], "code", lambda: None)() == self._none_such:  # a broker from 4.0
+                raise SourceError(none_such) from None
+            advice = "cannot be described (check the address, and that the ACL DESCRIBE on the group is there)"
+            raise SourceError(f"{self._where}: group {group_id}: {advice}: {_words(error)}") from None
+        if found.state.name == "DEAD":  # what older brokers answer
+            raise SourceError(none_such)
+        return found
 
     def committed(self, group_id: str) -> dict[Partition, int]:
         from confluent_kafka import ConsumerGroupTopicPartitions

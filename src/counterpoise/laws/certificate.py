@@ -15,7 +15,7 @@ import numpy.typing as npt
 from counterpoise.laws.balance import Prices, heaviest, loads, prices, walk
 from counterpoise.laws.exchange import along_walk, around_cycle, gain_in_kept
 from counterpoise.laws.exchange_graph import ExchangeGraph, classes, exchange_graph
-from counterpoise.laws.owners import complete, valid
+from counterpoise.laws.owners import check_shape, complete, valid
 from counterpoise.laws.stickiness import shortest_labels
 from counterpoise.laws.violation import Move, Violation, Words
 from counterpoise.model.problem import Int32, Int64, Problem
@@ -54,6 +54,10 @@ class Certificate:
     topic_label: Int32
     violations: tuple[Violation, ...]
 
+    def __post_init__(self) -> None:
+        for array in (self.heaviest, self.member_label, self.topic_label):
+            array.flags.writeable = False
+
 
 def certify(problem: Problem, owner: Int32, *, words: Words | None = None) -> Certificate:
     """Prove a plan balanced and sticky, or find what would be better.
@@ -66,10 +70,16 @@ def certify(problem: Problem, owner: Int32, *, words: Words | None = None) -> Ce
     words : Words, optional
         Names for the messages; default codes.
 
+    Raises
+    ------
+    ProblemError
+        `problem` is no Problem (a Group has one: ``group.problem()``), or `owner` no array of integers, one per partition.
+
     Notes
     -----
     O(P + S) for the graph and O(arcs) for each sweep over it; a few sweeps as a rule, at most M + C.
     """
+    check_shape(problem, owner)
     words = Words(problem) if words is None else words
     broken = [*valid(problem, owner, words=words), *complete(problem, owner, words=words)]
     if broken:

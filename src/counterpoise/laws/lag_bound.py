@@ -13,7 +13,7 @@ from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.balance import prices
 from counterpoise.laws.owners import check_owners
 from counterpoise.laws.verdict import alike
-from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem, a_problem
 
 Bools = npt.NDArray[np.bool_]
 
@@ -103,6 +103,7 @@ def lag_report(
     them what single partitions demand: the j heaviest lie on j members at most, and of the k*M + 1 heaviest some member
     owns k + 1. Exact integers. O(S + P log P + C*M + C**3) for C topic classes.
     """
+    a_problem(problem)
     if problem.lag is None:
         raise ProblemError("lag: without it there is nothing to report; set Problem.lag")
     check_owners(problem, owner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ from counterpoise.laws.lag_law import carried_lag, lag
 from counterpoise.laws.promises import counts_compared, promised
 from counterpoise.laws.violation import Violation, Words
 from counterpoise.laws.written import owners_by_names
-from counterpoise.model.problem import Int32
+from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.snapshot.group import Group, a_group
 from counterpoise.snapshot.plan import Plan, lag_figures
 from counterpoise.snapshot.written import WrittenPlan
@@ -33,7 +34,8 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     ----------
     group : Group
     plan : Plan, WrittenPlan, or mapping of member id to topic to partition indices
-        A mapping is read as the target: who shall own what in the end. Of a plan the target is checked, under the
+        A mapping is read as the target: who shall own what in the end. (Of a cooperative plan pass the plan itself:
+        its `assignment` leaves out what is withheld.) Of a plan the target is checked, under the
         cooperative protocol also what it hands out now, and the figures about lag that it carries.
     laws : iterable of str, optional
         Names from `laws.LAWS`; default: valid, complete, balanced, sticky, withheld, added-and-revoked. A strategy
@@ -70,6 +72,8 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     if faults:
         return [fault for fault in faults if fault.law in wanted or wanted - {"valid", "complete"}]
     found = audit(problem, target, wanted - {"lag", "counts"}, words=words)
+    if whole is None:
+        found = [_withheld_perhaps(problem, target, fault) for fault in found]
     if "counts" in wanted:
         found += count_band(problem, target, options=whole.options if whole else None, words=words)
     if whole is None:
@@ -84,6 +88,15 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
         if not faults and "added-and-revoked" in wanted:
             found += added_and_revoked(problem, handed, words=words)
     return found
+
+
+def _withheld_perhaps(problem: Problem, target: Int32, fault: Violation) -> Violation:
+    """What a cooperative round withholds is missing from the mapping it hands out: the message says what to pass instead."""
+    missing = (target == UNOWNED) & np.repeat(np.diff(problem.subscriber_start) > 0, np.diff(problem.topic_start))
+    if fault.law != "complete" or (problem.holder[missing] == UNOWNED).any():
+        return fault
+    hint = "; a member holds each of them, so a cooperative round would withhold them: if this is plan.assignment, pass the plan"
+    return replace(fault, message=fault.message + hint)
 
 
 def _lag_faults(group: Group, plan: Plan | WrittenPlan, target: Int32, words: Words, *, judged: bool) -> list[Violation]:
@@ -102,7 +115,7 @@ def _lag_faults(group: Group, plan: Plan | WrittenPlan, target: Int32, words: Wo
 
 def _handed(group: Group, plan: Plan | WrittenPlan) -> tuple[Int32, list[Violation]]:
     """What a cooperative round hands out now."""
-    if isinstance(plan, Plan) and _same_codes(group, plan) and plan.edited()[1] is None:
+    if isinstance(plan, Plan) and _same_codes(group, plan):
         return plan.owner, []
     return owners_by_names(group, plan.assignment)
 
@@ -118,11 +131,9 @@ def owners_or_faults(group: Group, plan: AnyPlan) -> tuple[Int32, list[Violation
         ``valid``: an unknown member; ``complete``: an unknown topic or partition, or one given twice.
     """
     if isinstance(plan, Plan):
-        target, handed = plan.edited()
-        edited = handed if plan.protocol == "eager" and target is None else target
-        if edited is None and _same_codes(group, plan):
+        if _same_codes(group, plan):
             return plan.target_owner, []
-        plan = plan.target if edited is None else edited
+        plan = plan.target
     elif isinstance(plan, WrittenPlan):
         plan = plan.target
     return owners_by_names(group, plan)

@@ -7,7 +7,7 @@ import numpy as np
 from counterpoise.errors import ProblemError
 from counterpoise.laws.violation import Violation, Words, of_partitions
 from counterpoise.model.claims import subscribes
-from counterpoise.model.problem import UNOWNED, Int32, Problem
+from counterpoise.model.problem import UNOWNED, Int32, Problem, a_problem
 
 __all__ = ["check_owners", "check_shape", "complete", "valid"]
 
@@ -69,7 +69,12 @@ def check_shape(problem: Problem, owner: Int32) -> None:
     ------
     ProblemError
     """
+    a_problem(problem)
     if not isinstance(owner, np.ndarray):
-        raise ProblemError(f"owner: an array of integers is wanted, not {type(owner).__name__}")
+        raise ProblemError(f"owner: an array of integers is wanted, not {type(owner).__name__}{_where(owner)}")
     if owner.shape != (problem.n_partitions,) or owner.dtype.kind not in "iu":
         raise ProblemError(f"owner: integers of shape ({problem.n_partitions},) are wanted, got {owner.dtype} {owner.shape}")
+
+
+def _where(owner: object) -> str:
+    return "; a Plan has one: plan.target_owner" if hasattr(owner, "target_owner") else ""

@@ -19,7 +19,7 @@ _MOST_MEMBERS = 2**31 - 1
 """Their codes are int32."""
 _put = object.__setattr__
 
-__all__ = ["CONTESTED", "MOST_CAPACITY", "UNOWNED", "Int32", "Int64", "Problem", "Racks"]
+__all__ = ["CONTESTED", "MOST_CAPACITY", "UNOWNED", "Int32", "Int64", "Problem", "Racks", "a_problem"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,6 +247,20 @@ def _check_lag(lag: Int64) -> None:
         raise ProblemError("lag: a lag is never negative; clamp it first (counterpoise.partition_lag does)")
     if total >= 2.0**62:
         raise ProblemError("lag: the lags sum up to 2**62 or more, which no cluster holds")
+
+
+def a_problem(given: object) -> Problem:
+    """The problem, for functions that people call.
+
+    Raises
+    ------
+    ProblemError
+        It is something else, such as a Group.
+    """
+    if isinstance(given, Problem):
+        return given
+    hint = "; a Group has one: group.problem()" if hasattr(given, "problem") else ""
+    raise ProblemError(f"problem: expected a Problem, not {type(given).__name__}{hint}")
 
 
 def _racks(racks: object, n_members: int, n_partitions: int) -> Racks:

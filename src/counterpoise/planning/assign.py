@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from counterpoise.assignors.registry import assignor
+from counterpoise.assignors.registry import assignor, check_options
 from counterpoise.assignors.registry import strategy as record
 from counterpoise.assignors.strategy import COOPERATIVE
-from counterpoise.errors import OptionError
+from counterpoise.errors import OptionError, SubscriptionWarning
 from counterpoise.laws.certificate import certify
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.laws.promises import counts_compared
+from counterpoise.model.arrays import locked
 from counterpoise.model.problem import Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.snapshot.group import Group, a_group
@@ -21,7 +23,7 @@ from counterpoise.snapshot.plan import Plan
 __all__ = ["assign", "planned", "protocol_of"]
 
 
-def assign(group: Group, strategy: str, *, protocol: str | None = None, **options: object) -> Plan:
+def assign(group: Group, strategy: str = "sticky", *, protocol: str | None = None, **options: object) -> Plan:
     """Plan one group.
 
     Parameters
@@ -39,12 +41,20 @@ def assign(group: Group, strategy: str, *, protocol: str | None = None, **option
     ------
     UnknownStrategyError, OptionError
 
+    Warns
+    -----
+    SubscriptionWarning
+        Members subscribe to topics that the group does not have (yet); they are named, and their subscribers counted.
+
     Notes
     -----
     Pure: the same group gives the same plan, whatever the order of its members and topics.
     """
     chosen = protocol_of(strategy, protocol)
-    return planned(a_group(group).problem(), group.member_ids, group.topic_names, strategy, chosen, options)
+    problem = a_group(group).problem()
+    if group.missing_topics:
+        warnings.warn(SubscriptionWarning(group.missing_topics), stacklevel=2)
+    return planned(problem, group.member_ids, group.topic_names, strategy, chosen, options)
 
 
 def planned(
@@ -56,8 +66,9 @@ def planned(
     options: Mapping[str, object],
 ) -> Plan:
     """The plan of a problem whose members and topics have these names, in code order."""
-    target = assignor(strategy, **options)(problem)
-    used = {name: option.default for name, option in record(strategy).options.items()} | dict(options)
+    bound = check_options(strategy, options)
+    target = locked(assignor(strategy, **bound)(problem))
+    used = {name: option.default for name, option in record(strategy).options.items()} | bound
     measure = partial(lag_report, problem, target, counts=counts_compared(strategy, used))
     return Plan(
         strategy=strategy,

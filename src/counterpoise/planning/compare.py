@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from counterpoise.assignors.registry import assignor
+from counterpoise.assignors.registry import strategies as registered
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import OptionError
 from counterpoise.metrics import Batch, Metrics, Query
@@ -14,8 +15,14 @@ from counterpoise.snapshot.group import Group, a_group
 __all__ = ["compare"]
 
 
-def compare(group: Group, strategies: Sequence[str]) -> dict[str, Metrics]:
+def compare(group: Group, strategies: Sequence[str] | None = None) -> dict[str, Metrics]:
     """The figures of each strategy's plan for one group, in the order asked for.
+
+    Parameters
+    ----------
+    group : Group
+    strategies : sequence of str, optional
+        Default: all, without those that deal by lag if the group's lag is not known.
 
     Raises
     ------
@@ -31,6 +38,8 @@ def compare(group: Group, strategies: Sequence[str]) -> dict[str, Metrics]:
     if isinstance(strategies, str):
         raise OptionError(f"strategies: a list of names is wanted, not {strategies!r}")
     problem = a_group(group).problem()
+    if strategies is None:
+        strategies = [name for name in registered() if group.lag is not None or not name.startswith("lag")]
     optimal = assignor("sticky")(problem)
     plans = [assign(group, name) for name in strategies]
     queries = [Query(problem, plan.target_owner, plan.protocol == COOPERATIVE, optimal) for plan in plans]

@@ -10,7 +10,7 @@ from typing import Any
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import SnapshotError
 from counterpoise.planning.assign import planned, protocol_of
-from counterpoise.snapshot.checks import check_parts, check_topics
+from counterpoise.snapshot.checks import as_topic, check_parts, check_topics
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.join import JoinMember
 from counterpoise.snapshot.joined import JoinedProblem, join_problem
@@ -21,7 +21,7 @@ from counterpoise.wire.user_data import ProtocolKind
 __all__ = ["Lead", "lead", "lead_plan"]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Lead(Plan):
     """A leader's plan: the figures of every plan, what the members sent, and what they are sent.
 
@@ -79,7 +79,7 @@ def lead(
     O(bytes + P) around the strategy's own cost; no step per topic or partition in Python.
     """
     check_parts(topics, [])
-    known = {name: _topic(name, value) for name, value in topics.items()}
+    known = {name: as_topic(name, value) for name, value in topics.items()}
     check_topics(known)
     return lead_plan(strategy, known, _members(members), protocol=protocol, options=options).assignments
 
@@ -107,16 +107,6 @@ def lead_plan(
     data = user_data(int((plan.owner != plan.target_owner).sum()))
     encoded = encode_assignments(joined.topics, problem.topic_start, plan.owner, problem.n_members, user_data=data)
     return Lead(**vars(plan), joined=joined, assignments=dict(zip(joined.member_ids, encoded, strict=True)))
-
-
-def _topic(name: str, value: object) -> Topic:
-    if isinstance(value, Topic):
-        return value
-    if isinstance(value, Mapping):
-        if "partitions" not in value:
-            raise SnapshotError(f"topics.{name}: partitions is missing")
-        return Topic(value["partitions"], value.get("racks"))
-    return Topic(value)  # type: ignore[arg-type]  # check_topics refuses what is no count
 
 
 def _members(members: Iterable[JoinMember | Mapping[str, Any]] | Mapping[str, bytes]) -> list[JoinMember]:

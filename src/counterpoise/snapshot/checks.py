@@ -13,7 +13,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.model.problem import MOST_CAPACITY, Int64
 from counterpoise.snapshot.parts import Member, Topic
 
-__all__ = ["MOST_PARTITIONS", "check_lag", "check_members", "check_parts", "check_topics", "indices_of"]
+__all__ = ["MOST_PARTITIONS", "as_topic", "check_lag", "check_members", "check_parts", "check_topics", "indices_of"]
 
 MOST_PARTITIONS = 100_000_000
 """Partitions of one group: ten times the largest group measured. A typing mistake must not fill the memory."""
@@ -37,6 +37,24 @@ def check_parts(topics: object, members: object, lag: object = None, name: objec
     if not isinstance(name, str | NoneType):
         raise SnapshotError(f"group: a name is wanted, not {_shown(name)}")
     _check_text("group", name or "")
+
+
+def as_topic(name: str, value: object) -> Topic:
+    """A Topic from a partition count or from what JSON says of a topic; `check_topics` looks at what it holds.
+
+    Raises
+    ------
+    SnapshotError
+    """
+    if isinstance(value, Topic):
+        return value
+    if not isinstance(value, Mapping):
+        return Topic(value)  # type: ignore[arg-type]  # check_topics refuses what is no count
+    unknown = sorted(map(str, value.keys() - {"partitions", "racks"}))
+    if unknown or "partitions" not in value:
+        what = f"unknown field {_shown(unknown[0])}" if unknown else "partitions is missing"
+        raise SnapshotError(f"topics.{name}: {what}; a topic is a partition count, or partitions and racks")
+    return Topic(value["partitions"], value.get("racks"))
 
 
 def check_topics(topics: Mapping[str, Topic]) -> None:
@@ -82,7 +100,7 @@ def check_members(members: Sequence[object]) -> None:
         if not _is_list(member.topics) or not all(isinstance(topic, str) for topic in member.topics):
             raise SnapshotError(f"members[{at}].topics: a list of topic names is wanted, not {_shown(member.topics)}")
         _check_text(f"members[{at}].topics", *member.topics)
-        if not _is_integer(member.generation) or not -_INT32 <= member.generation < _INT32:
+        if not _is_integer(member.generation) or not -1 <= member.generation < _INT32:
             raise SnapshotError(f"members[{at}].generation: {member.generation!r} is no generation (-1, 0, 1, ...)")
         if not _is_integer(member.capacity) or not 1 <= member.capacity <= MOST_CAPACITY:
             raise SnapshotError(f"members[{at}].capacity: {member.capacity!r}; 1 to {MOST_CAPACITY} is wanted")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.model.assemble import assemble, rack_codes, static_rank
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.snapshot.checks import check_lag, check_members, check_parts, check_topics, indices_of
+from counterpoise.snapshot.checks import as_topic, check_lag, check_members, check_parts, check_topics, indices_of
 from counterpoise.snapshot.parts import Member, Topic
 
 __all__ = ["Group", "Member", "Settlement", "Topic", "a_group"]
@@ -47,7 +49,7 @@ class Group:
 
     Parameters
     ----------
-    topics : mapping of name to partition count or Topic
+    topics : mapping of name to partition count, Topic, or {"partitions": n, "racks": [...]}
     members : iterable of Member
         Any order: codes follow sorted ids.
     lag : mapping of topic name to records behind per partition, optional
@@ -67,16 +69,14 @@ class Group:
 
     def __init__(
         self,
-        topics: Mapping[str, int | Topic],
+        topics: Mapping[str, int | Topic | Mapping[str, Any]],
         members: Iterable[Member],
         lag: Mapping[str, Sequence[int]] | None = None,
         name: str | None = None,
     ) -> None:
         check_parts(topics, members, lag, name)
         self.name = name
-        self.topics: Mapping[str, Topic] = MappingProxyType(
-            {topic: known if isinstance(known, Topic) else Topic(known) for topic, known in topics.items()}
-        )
+        self.topics: Mapping[str, Topic] = MappingProxyType({topic: as_topic(topic, known) for topic, known in topics.items()})
         self.members: tuple[Member, ...] = tuple(members)
         self.lag: Mapping[str, Sequence[int]] | None = None if lag is None else MappingProxyType(dict(lag))
         self._check()
@@ -122,6 +122,12 @@ class Group:
     def topic_names(self) -> tuple[str, ...]:
         """Topic names in code order."""
         return tuple(java_order(map(str.__str__, self.topics)))
+
+    @cached_property
+    def missing_topics(self) -> Mapping[str, int]:
+        """Topics that members subscribe to and the group does not have, by name: how many members ask for each."""
+        asked = Counter(topic for member in self.members for topic in set(member.topics) if topic not in self.topics)
+        return MappingProxyType({topic: asked[topic] for topic in java_order(asked)})
 
     @cached_property
     def members_by_code(self) -> tuple[Member, ...]:

@@ -20,7 +20,7 @@ _INT32_MAX = 2**31 - 1
 
 class _Topic(msgspec.Struct, forbid_unknown_fields=True):
     partitions: int
-    racks: list[list[str]] | None = None
+    racks: list[list[str | None]] | None = None
 
 
 class _Member(msgspec.Struct, forbid_unknown_fields=True):
@@ -59,7 +59,13 @@ def read_parts(text: str | bytes, *, strict: bool = True) -> Parts:
     except msgspec.ValidationError as error:
         _explain(error, text)
     except UNREADABLE as error:
-        raise SnapshotError(f"not JSON: {error}; a snapshot is one JSON object with topics and members") from None
+        raise SnapshotError(f"not JSON: {error}; {_advice(text)}") from None
+
+
+def _advice(text: object) -> str:
+    if isinstance(text, str) and text.strip() and len(text) < 4096 and not set(text) & set("{}[]\n"):
+        return f"to read the file {text!r} pass its text: Group.from_json(Path({text!r}).read_text())"
+    return "a snapshot is one JSON object with topics and members"
 
 
 def write_parts(

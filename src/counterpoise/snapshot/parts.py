@@ -10,10 +10,10 @@ __all__ = ["Member", "Topic"]
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic: its partition count and, where known, the racks of each partition's replicas."""
+    """A topic: its partition count and, where known, the racks of each partition's replicas (None or "": no rack)."""
 
     partitions: int
-    racks: Sequence[Sequence[str]] | None = None
+    racks: Sequence[Sequence[str | None]] | None = None
 
 
 @dataclass(frozen=True)

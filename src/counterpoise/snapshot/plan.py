@@ -13,19 +13,23 @@ import msgspec
 import numpy as np
 
 from counterpoise.errors import SnapshotError
+from counterpoise.model.arrays import read_only
 from counterpoise.model.problem import UNOWNED, Int32, Problem
+from counterpoise.snapshot.frozen import FrozenDict, FrozenList, frozen
 from counterpoise.snapshot.json_text import decoded, plain
 from counterpoise.snapshot.names import Assignment, named, partitions_by_topic
 
 __all__ = ["A_PLAN", "Plan", "assignment_in", "lag_figures", "read_assignment"]
 
 A_PLAN = "a plan is an object {member: {topic: [partitions]}}"
-"""What is wanted where a plan cannot be read."""
+"""How an error about an unreadable plan ends."""
+_CHECKED_IN_REPR = 100_000
+"""`repr` proves plans of up to so many partitions; larger ones only if the certificate is there already."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """The result of an assignor for one group.
+    """The result of an assignor for one group; read-only, with all that it hands out.
 
     Attributes
     ----------
@@ -54,9 +58,26 @@ class Plan:
     topic_names: Sequence[str]
     target_owner: Int32
     owner: Int32
-    prove: Callable[[], Any] = field(repr=False)
+    prove: Callable[[], Any]
     options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
-    measure_lag: Callable[[], Any] | None = field(default=None, repr=False)
+    measure_lag: Callable[[], Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("target_owner", "owner"):
+            vars(self)[name] = read_only(name, getattr(self, name), np.int32, self.problem.n_partitions)
+
+    def __repr__(self) -> str:
+        loads = list(self.loads.values())
+        spread = f"loads {min(loads)} to {max(loads)}" if loads else "no members"
+        parts = [f"{self.problem.n_partitions} partitions", spread, f"{self.moved} moved"]
+        parts += [f"{count} withheld"] if (count := sum(map(len, self.withheld.values()))) else []
+        return f"{type(self).__name__}({self.strategy!r}, {self.protocol}: {', '.join([*parts, self._proven()])})"
+
+    def _proven(self) -> str:
+        if "certificate" not in vars(self) and self.problem.n_partitions > _CHECKED_IN_REPR:
+            return "not checked"
+        made = self.certificate
+        return "proven optimal" if made.sticky else "balanced, but more could stay" if made.balanced else "not balanced"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "options": dict(self.options)}
@@ -67,42 +88,36 @@ class Plan:
     @cached_property
     def assignment(self) -> Assignment:
         """{member id: {topic: [partitions]}}: what this round hands out; every member is present."""
-        return named(self.problem, self.owner, self.member_ids, self.topic_names)
+        return self._named(self.owner)
 
     @cached_property
     def target(self) -> Assignment:
         """The wanted owners in the same form; equals `assignment` under the eager protocol."""
-        return named(self.problem, self.target_owner, self.member_ids, self.topic_names)
+        return self._named(self.target_owner)
 
-    def edited(self) -> tuple[Assignment | None, Assignment | None]:
-        """(`target`, `assignment`) where somebody has changed the mapping since it was made, None where it is as planned.
-
-        They are plain dicts and lists to whoever reads a plan, so a check of the plan must look at them too. O(P) for a
-        mapping that has been read, nothing otherwise.
-        """
-        read = vars(self)
-        pairs = (("target", self.target_owner), ("assignment", self.owner))
-        changed = [
-            read[name] if name in read and read[name] != named(self.problem, owner, self.member_ids, self.topic_names) else None
-            for name, owner in pairs
-        ]
-        return changed[0], changed[1]
+    def _named(self, owner: Int32) -> Assignment:
+        made: Assignment = frozen(named(self.problem, owner, self.member_ids, self.topic_names))
+        return made
 
     @cached_property
     def withheld(self) -> dict[str, list[int]]:
         """{topic: [partitions]} that wait until their holder has revoked them."""
-        return partitions_by_topic(self.problem, (self.target_owner >= 0) & (self.owner == UNOWNED), self.topic_names)
+        return self._by_topic((self.target_owner >= 0) & (self.owner == UNOWNED))
 
     @cached_property
     def unassigned(self) -> dict[str, list[int]]:
         """{topic: [partitions]} that no member subscribes to."""
-        return partitions_by_topic(self.problem, self.target_owner == UNOWNED, self.topic_names)
+        return self._by_topic(self.target_owner == UNOWNED)
+
+    def _by_topic(self, mask: np.ndarray) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = frozen(partitions_by_topic(self.problem, mask, self.topic_names))
+        return found
 
     @cached_property
     def loads(self) -> dict[str, int]:
         """Partitions per member in the target."""
         counts = np.bincount(self.target_owner[self.target_owner >= 0], minlength=len(self.member_ids))
-        return dict(zip(self.member_ids, counts.tolist(), strict=True))
+        return FrozenDict(zip(self.member_ids, counts.tolist(), strict=True))
 
     @property
     def spread(self) -> int:
@@ -128,12 +143,12 @@ class Plan:
         changed = np.flatnonzero((previous >= 0) & (previous != self.target_owner))
         topics = self.problem.topic_of_partition()[changed]
         indices = changed - self.problem.topic_start[topics]
-        return [
+        return FrozenList(
             (self.topic_names[t], p, self.member_ids[a], self.member_ids[b])
             for t, p, a, b in zip(
                 topics.tolist(), indices.tolist(), previous[changed].tolist(), self.target_owner[changed].tolist(), strict=True
             )
-        ]
+        )
 
     @cached_property
     def certificate(self) -> Any:
@@ -154,7 +169,7 @@ class Plan:
     @cached_property
     def lag_figures(self) -> dict[str, Any] | None:
         """The lag report by names, as plain JSON values."""
-        return None if self.lag_report is None else lag_figures(self.lag_report, self.member_ids, self.topic_names)
+        return None if self.lag_report is None else frozen(lag_figures(self.lag_report, self.member_ids, self.topic_names))
 
     def to_object(self) -> dict[str, Any]:
         """The plan as plain JSON values."""

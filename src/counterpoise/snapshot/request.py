@@ -28,7 +28,7 @@ class LeadRequest:
 
 class _Topic(msgspec.Struct, forbid_unknown_fields=True):
     partitions: int
-    racks: list[list[str]] | None = None
+    racks: list[list[str | None]] | None = None
 
 
 class _Member(msgspec.Struct, forbid_unknown_fields=True):

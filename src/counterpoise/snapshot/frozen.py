@@ -1,0 +1,47 @@
+"""Read-only dicts and lists: what a plan hands out. They compare, print and become JSON as plain ones do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+__all__ = ["FrozenDict", "FrozenList", "frozen"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class FrozenDict(dict[K, V]):
+    """A dict that nobody can change."""
+
+    def __reduce__(self) -> tuple[type, tuple[dict[K, V]]]:
+        return type(self), (dict(self),)
+
+
+class FrozenList(list[V]):
+    """A list that nobody can change."""
+
+    def __reduce__(self) -> tuple[type, tuple[list[V]]]:
+        return type(self), (list(self),)
+
+
+def frozen(value: Any) -> Any:
+    """Dicts and lists, and those inside them, as read-only copies; anything else as it is."""
+    if isinstance(value, Mapping):
+        return FrozenDict({name: frozen(part) for name, part in value.items()})
+    if isinstance(value, list):
+        nested = bool(value) and isinstance(value[0], Mapping | Sequence) and not isinstance(value[0], str | tuple)
+        return FrozenList([frozen(part) for part in value] if nested else value)
+    return value
+
+
+def _refuse(self: object, *_: object, **__: object) -> NoReturn:
+    raise TypeError(f"a plan is read-only; copy what you want to change: {type(self).__mro__[1].__name__}(...)")
+
+
+for _kind, _names in (
+    (FrozenDict, "__delitem__ __ior__ __setitem__ clear pop popitem setdefault update"),
+    (FrozenList, "__delitem__ __iadd__ __imul__ __setitem__ append clear extend insert pop remove reverse sort"),
+):
+    for _name in _names.split():
+        setattr(_kind, _name, _refuse)
