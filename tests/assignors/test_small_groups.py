@@ -1,4 +1,4 @@
-"""`range`, `roundrobin` and `lag` deal small groups in plain Python: to the partition what arrays deal."""
+"""`lag` deals small groups in plain Python: to the partition what arrays deal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from counterpoise.assignors import assignor, lag, ranges, roundrobin
+from counterpoise.assignors import assignor, lag
 from counterpoise.model.problem import Problem
 from counterpoise.solver.equal_small import is_small
 from tests.strategies import random_problem
@@ -29,7 +29,7 @@ def group(rng: np.random.Generator) -> Problem:
     )
 
 
-@pytest.mark.parametrize(("name", "module"), [("range", ranges), ("roundrobin", roundrobin), ("lag", lag)])
+@pytest.mark.parametrize(("name", "module"), [("lag", lag)])
 def test_small_groups_are_dealt_as_large_ones(name: str, module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand groups, with and without the quick way."""
     rng, small = np.random.default_rng(17), 0

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from counterpoise.assignors.range_racks import match_racks
 from counterpoise.assignors.strategy import EAGER, Strategy
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.solver.equal_small import is_small
 
-__all__ = ["RANGE", "assign_ranges", "small_ranks", "subscribers_by_rank"]
+__all__ = ["RANGE", "assign_ranges", "subscribers_by_rank"]
 
 
 def assign_ranges(problem: Problem) -> Int32:
@@ -29,8 +26,6 @@ def assign_ranges(problem: Problem) -> Int32:
     Guarantee: equal to kafka-clients 4.3.1 to the partition. Cost: O(S log S + P) in NumPy; with racks that
     matter, also a Python step per replica and per subscription (see `range_racks`).
     """
-    if problem.racks is None and is_small(problem):
-        return _cut_small(problem)
     ranked = subscribers_by_rank(problem)
     if problem.racks is not None:
         matched = match_racks(problem, ranked)
@@ -44,24 +39,6 @@ def subscribers_by_rank(problem: Problem) -> Int32:
     topic = np.repeat(np.arange(problem.n_topics, dtype=np.int64), np.diff(problem.subscriber_start))
     key = topic * max(problem.n_members, 1) + problem.static_rank[problem.subscriber]
     return problem.subscriber[np.argsort(key, kind="stable")]
-
-
-def _cut_small(problem: Problem) -> Int32:
-    """The same for a small group in which everybody subscribes to everything."""
-    n, start = problem.n_members, problem.topic_start.tolist()
-    ranked = small_ranks(problem)
-    owner: list[int] = []
-    for begin, end in pairwise(start):
-        share, extra = divmod(end - begin, n)
-        for place, member in enumerate(ranked):
-            owner += [member] * (share + (place < extra))
-    return np.array(owner, np.int32)
-
-
-def small_ranks(problem: Problem) -> list[int]:
-    """The members in Kafka's order."""
-    rank = problem.static_rank.tolist()
-    return sorted(range(len(rank)), key=rank.__getitem__)
 
 
 def _cut(problem: Problem, ranked: Int32) -> Int32:

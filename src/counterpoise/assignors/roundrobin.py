@@ -6,10 +6,9 @@ from bisect import bisect_left
 
 import numpy as np
 
-from counterpoise.assignors.ranges import small_ranks, subscribers_by_rank
+from counterpoise.assignors.ranges import subscribers_by_rank
 from counterpoise.assignors.strategy import EAGER, Strategy
 from counterpoise.model.problem import UNOWNED, Int32, Problem
-from counterpoise.solver.equal_small import is_small
 
 __all__ = ["ROUNDROBIN", "deal_round_robin"]
 
@@ -26,9 +25,6 @@ def deal_round_robin(problem: Problem) -> Int32:
     Guarantee: equal to kafka-clients 4.3.1 to the partition. Cost: O(S log S + P) in NumPy and a Python step per
     topic: where a topic begins in the circle depends on where the one before it ended.
     """
-    if is_small(problem):
-        turns = small_ranks(problem) * -(-problem.n_partitions // problem.n_members)
-        return np.array(turns[: problem.n_partitions], np.int32)
     ranked = subscribers_by_rank(problem)
     rank = problem.static_rank[ranked].tolist()
     start = problem.subscriber_start.tolist()

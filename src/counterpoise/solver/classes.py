@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["DENSE_CELLS", "Classes", "classify", "classify_camps", "first_seen", "mix", "ranges", "subscribes", "sum_by"]
+__all__ = ["DENSE_CELLS", "Classes", "classify", "classify_camps", "first_seen", "mix", "ranges", "sum_by"]
 
 DENSE_CELLS = 4_000_000
 """Up to this many cells (kinds x members) a table beats sorting; beyond it would cost memory."""
@@ -140,13 +140,6 @@ def first_seen(values: npt.NDArray[np.generic]) -> tuple[Int64, Int64]:
     number = np.empty(len(first), np.int64)
     number[order] = np.arange(len(first))
     return number[inverse], first[order].astype(np.int64)
-
-
-def subscribes(classes: Classes, kind: Int64, member: Int64) -> npt.NDArray[np.bool_]:
-    """Whether member[i] may take partitions of kind[i]; kind >= 0 and member in range."""
-    n_members = len(classes.camp)
-    edges = classes.edge_kind() * n_members + classes.edge_member
-    return _among(kind * n_members + member, edges, classes.n_kinds * n_members)
 
 
 def _topic_classes(problem: Problem, live: Int64) -> tuple[Int64, Int64]:

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from counterpoise.errors import InvariantError
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.decode import excess_claims, slots
-from counterpoise.solver.equal_small import deal_small, is_small
 from counterpoise.solver.flows.levels import Demand, quotas
 
 __all__ = ["common_subscribers", "deal_equal", "member_quotas"]
@@ -83,9 +82,10 @@ def deal_equal(
     int32[P]
         Balanced, and at that balance with as many claims kept as possible. O(P), and one sort of what changes hands.
     """
-    if is_small(problem):
-        return deal_small(problem, history, by_index=by_index)
-    owner, claims = (None, None) if history == "ignore" else _valid_claims(problem, members)
+    owner = claims = None
+    if history != "ignore" and int(problem.previous_owner.max(initial=UNOWNED)) >= 0:
+        owner = np.maximum(problem.previous_owner, np.int32(UNOWNED))
+        claims = np.bincount(owner + 1, minlength=problem.n_members + 1)[1:]
     dead = _without_subscribers(problem)
     units = problem.n_partitions - (0 if dead is None else int(dead.sum()))
     if not units or not len(members):
@@ -140,27 +140,6 @@ def _equal_quotas(problem: Problem, members: Int32, units: int, claims: Int64, *
         return claims + member_quotas(rest, np.zeros_like(claims), shares.base, shares.eligible, int(shares.extras[0]))
     shares = quotas(np.array([units]), block, Demand(weights))
     return member_quotas(units, claims, shares.base, shares.eligible, int(shares.extras[0]))
-
-
-def _valid_claims(problem: Problem, members: Int32) -> tuple[Int32 | None, Int64 | None]:
-    """A writeable copy of the previous owners with UNOWNED where nobody may keep, and claims per member; None: no claims."""
-    previous, n = problem.previous_owner, problem.n_members
-    last = int(previous.max(initial=UNOWNED))
-    if last < 0 or not len(members):
-        return None, None
-    owner = np.maximum(previous, UNOWNED)
-    if last >= n:
-        owner[owner >= n] = UNOWNED
-    starts, topic_start = problem.subscriber_start, problem.topic_start
-    for topic in (starts[1:] == starts[:-1]).nonzero()[0].tolist():
-        owner[topic_start[topic] : topic_start[topic + 1]] = UNOWNED
-    if len(members) < n:
-        may = np.zeros(n + 2, np.bool_)
-        may[members] = True
-        owner[~may[owner]] = UNOWNED
-    if int(owner.min()) >= 0:
-        return owner, np.bincount(owner, minlength=n)
-    return owner, np.bincount(owner + 1, minlength=n + 1)[1:]
 
 
 def _without_subscribers(problem: Problem) -> npt.NDArray[np.bool_] | None:

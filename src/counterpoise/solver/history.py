@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.solver.classes import DENSE_CELLS, Classes, subscribes, sum_by
+from counterpoise.solver.classes import DENSE_CELLS, Classes, sum_by
 
 __all__ = ["Claims", "claims_of", "no_claims"]
 
@@ -46,17 +46,9 @@ def no_claims(n_partitions: int) -> Claims:
 
 def claims_of(problem: Problem, classes: Classes) -> Claims:
     """The claims of a problem that count; O(P), or one sort of P keys when kinds x members is very large."""
-    previous, n_members = problem.previous_owner, problem.n_members
-    claims = no_claims(problem.n_partitions)
-    if not len(previous) or int(previous.max()) < 0:
-        return claims
-    where = np.flatnonzero((previous >= 0) & (previous < n_members) & (classes.kind >= 0))
-    kind, member = classes.kind[where].astype(np.int64), previous[where].astype(np.int64)
-    valid = subscribes(classes, kind, member)
-    if not valid.all():
-        where, kind, member = where[valid], kind[valid], member[valid]
-    claims.owner[where] = member
-    key = kind * n_members + member
+    owner, n_members = np.maximum(problem.previous_owner, np.int32(UNOWNED)), problem.n_members
+    where = np.flatnonzero(owner >= 0)
+    key = classes.kind[where].astype(np.int64) * n_members + owner[where]
     cells = classes.n_kinds * n_members
     if cells <= max(min(DENSE_CELLS, 20 * len(key)), len(key)) or not len(key):
         table = np.bincount(key, minlength=1)
@@ -66,4 +58,4 @@ def claims_of(problem: Problem, classes: Classes) -> Claims:
         key.sort()
         first = np.flatnonzero(np.append(True, key[1:] > key[:-1]))
         cell, count = key[first], np.diff(np.append(first, len(key)))
-    return Claims(claims.owner, cell // n_members, cell % n_members, count)
+    return Claims(owner, cell // n_members, cell % n_members, count)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from counterpoise.wire.primitives import Reader, Writer, utf16_key
+from counterpoise.wire.primitives import Reader, Writer, java_key
 
 __all__ = [
     "NEWEST",
@@ -99,11 +99,11 @@ def encode_subscription(subscription: Subscription) -> bytes:
     writer = Writer()
     version = _write_version(writer, subscription.version)
     writer.length(len(subscription.topics), "topics", compact=False)
-    for topic in sorted(subscription.topics, key=utf16_key):
+    for topic in sorted(subscription.topics, key=java_key):
         writer.text(topic, "topics")
     writer.raw(subscription.user_data, "user_data")
     if version >= 1:
-        owned = sorted(grouped(subscription.owned), key=lambda entry: utf16_key(entry[0]))
+        owned = sorted(grouped(subscription.owned), key=lambda entry: java_key(entry[0]))
         write_topic_partitions(writer, [(topic, tuple(sorted(partitions))) for topic, partitions in owned], "owned")
     if version >= 2:
         writer.int32(max(subscription.generation, -1), "generation")

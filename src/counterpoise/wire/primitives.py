@@ -12,7 +12,7 @@ import struct
 
 from counterpoise.errors import WireError
 
-__all__ = ["Reader", "Tags", "Writer", "java_text", "utf16_key"]
+__all__ = ["Reader", "Tags", "Writer", "java_key", "java_text"]
 
 Tags = tuple[tuple[int, bytes], ...]
 """Tagged fields as (tag, content), tags rising."""
@@ -36,8 +36,12 @@ def java_text(raw: bytes) -> str:
         return _SURROGATE.sub("\ufffd".encode(), raw).decode("utf-8", "replace")
 
 
-def utf16_key(text: str) -> bytes:
-    """Sort key that orders strings as Java's ``String.compareTo`` does, by UTF-16 code units."""
+def java_key(text: str) -> bytes:
+    """Sort key that orders strings as ``java.lang.String.compareTo`` does (by UTF-16 code units).
+
+    Differs from Python's order only where characters beyond U+FFFF meet ones from U+E000 to U+FFFF.
+    Lone surrogates, which no valid UTF-8 holds, are passed through.
+    """
     return text.encode("utf-16-be", "surrogatepass")
 
 

@@ -61,11 +61,11 @@ def deal_directly(problem: Problem, *, with_history: bool) -> Int32 | None:
     if not _roomy_enough(subscribers, units, counts, base, extras):
         return None
     dead = None if all(counts) else np.repeat(count == 0, size)
-    owner = _valid_claims(problem, table, size) if with_history else None
-    if owner is None:
+    if not with_history or int(problem.previous_owner.max(initial=UNOWNED)) < 0:
         shares, left, free = Shares({base: live} if base else {}, {}, live, 0, extras), units, None
         owner = np.full(problem.n_partitions, UNOWNED, np.int32)
     else:
+        owner = np.maximum(problem.previous_owner, np.int32(UNOWNED))
         shares, free = _shares(owner, problem.n_members, live, base, extras), _free(owner, dead)
         left = np.diff(free.searchsorted(problem.topic_start)).tolist()
     if _too_much(left, counts, shares):
@@ -130,21 +130,6 @@ def _roomy_enough(subscribers: list[int], units: list[int], count: list[int], ba
         if n > takers * base + min(takers, extras):
             return False
     return True
-
-
-def _valid_claims(problem: Problem, table: Bools, size: Int64) -> Int32 | None:
-    """A copy of the previous owners with UNOWNED where nobody may keep; None: no claims at all."""
-    previous, n_members = problem.previous_owner, problem.n_members
-    last = int(previous.max(initial=UNOWNED))
-    if last < 0:
-        return None
-    owner = previous.copy()
-    if last >= n_members or int(previous.min()) < UNOWNED:
-        owner[(previous < 0) | (previous >= n_members)] = UNOWNED
-    row = np.repeat(np.arange(0, len(table), width(n_members)), size)
-    row += owner
-    owner[~table[row]] = UNOWNED  # where the owner is UNOWNED already, it does not matter what stands there
-    return owner
 
 
 def _shares(owner: Int32, n_members: int, live: int, base: int, extras: int) -> Shares:
