@@ -1,4 +1,4 @@
-"""Chains: prices, loads and kept claims along a row of members are those of an independent min-cost flow."""
+"""Chains: duals, loads and kept claims along a row of members are those of an independent min-cost flow."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from counterpoise.laws import certify
 from counterpoise.model.problem import Problem
-from counterpoise.solver.chains.chain import chain_of, deal_chain
-from counterpoise.solver.chains.levels import prices
+from counterpoise.solver.chains.chain import assign_chain, chain_of
+from counterpoise.solver.chains.duals import duals
 from counterpoise.solver.classes import classify
 from counterpoise.solver.engine import solve
 from counterpoise.solver.flows.flow import Network
@@ -69,8 +69,8 @@ def test_every_optimal_load_is_the_price_or_one_less() -> None:
         sizes = np.cumsum([0] + [units for units, _ in topics])
         problem = Problem(n, sizes, start, [member for _, members in topics for member in members])
         load = np.bincount(optimum(problem, (1, 0)), minlength=n).tolist()
-        found = prices(own.tolist(), shared.tolist())
-        assert all(price - 1 <= units <= price for price, units in zip(found, load, strict=True)), f"seed {seed}"
+        found = duals(own.tolist(), shared.tolist())
+        assert all(dual - 1 <= units <= dual for dual, units in zip(found, load, strict=True)), f"seed {seed}"
 
 
 def test_a_thousand_members_with_large_topics_are_proven_optimal() -> None:
@@ -116,5 +116,5 @@ def test_of_equal_plans_the_one_whose_larger_loads_come_first_is_taken() -> None
     classes = classify(problem)
     chain = chain_of(classes)
     assert chain is not None
-    deal = deal_chain(classes, claims_of(problem, classes), chain)
-    assert deal.load.tolist() == [2, 2, 1, 1]
+    allocation = assign_chain(classes, claims_of(problem, classes), chain)
+    assert allocation.load.tolist() == [2, 2, 1, 1]

@@ -1,4 +1,4 @@
-"""Kinds and camps are exact, also when two different sets share a hash."""
+"""Kinds and member classes are exact, also when two different sets share a hash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.solver.oracle import random_problem, score
 
 
 def sets_of(problem):
-    """Subscribers of each live topic, and kinds' subscribers, by plain sets."""
+    """Subscribers of each live topic, and topic classes' subscribers, by plain sets."""
     for topic in range(problem.n_topics):
         who = problem.subscriber[problem.subscriber_start[topic] : problem.subscriber_start[topic + 1]].tolist()
         if who and problem.topic_start[topic + 1] > problem.topic_start[topic]:
@@ -25,19 +25,22 @@ def sets_of(problem):
 def check(problem):
     found = classify(problem)
     live = list(sets_of(problem))
-    kinds: dict[int, tuple[int, ...]] = {}
+    topic_classes: dict[int, tuple[int, ...]] = {}
     for start, who in live:
-        kind = int(found.kind[start])
-        assert kinds.setdefault(kind, who) == who
-        assert found.edge_member[found.edge_start[kind] : found.edge_start[kind + 1]].tolist() == list(who)
-    assert len(kinds) == len({who for _, who in live}) == found.n_kinds
-    taken = [tuple(sorted(kind for kind, who in kinds.items() if member in who)) for member in range(problem.n_members)]
+        topic_class = int(found.topic_class[start])
+        assert topic_classes.setdefault(topic_class, who) == who
+        assert found.edge_member[found.edge_start[topic_class] : found.edge_start[topic_class + 1]].tolist() == list(who)
+    assert len(topic_classes) == len({who for _, who in live}) == found.n_topic_classes
+    taken = [
+        tuple(sorted(topic_class for topic_class, who in topic_classes.items() if member in who))
+        for member in range(problem.n_members)
+    ]
     for member, mine in enumerate(taken):
-        camp = int(found.camp[member])
-        assert (camp >= 0) == bool(mine)
+        member_class = int(found.member_class[member])
+        assert (member_class >= 0) == bool(mine)
         if mine:
-            assert mine == tuple(found.link_kind[found.link_camp == camp].tolist())
-    assert found.n_camps == len({mine for mine in taken if mine})
+            assert mine == tuple(found.link_topic_class[found.link_member_class == member_class].tolist())
+    assert found.n_member_classes == len({mine for mine in taken if mine})
 
 
 def test_classes_equal_plain_sets():
@@ -76,12 +79,12 @@ def test_classes_are_numbered_by_first_topic_and_first_member():
     """Not by hash: the numbers are part of how ties fall."""
     problem = Problem(3, [0, 1, 2, 3], [0, 1, 3, 4], [2, 0, 1, 2])
     found = classify(problem)
-    assert found.kind.tolist() == [0, 1, 0]
-    assert found.camp.tolist() == [0, 0, 1]
+    assert found.topic_class.tolist() == [0, 1, 0]
+    assert found.member_class.tolist() == [0, 0, 1]
 
 
 def test_a_table_too_large_is_replaced_by_searching(monkeypatch):
-    """The path for very many kinds and members gives the same plans."""
+    """The path for very many topic classes and members gives the same plans."""
     from counterpoise.solver import history
 
     problems = [random_problem(np.random.default_rng([seed, 23]), 8) for seed in range(200)]
@@ -96,6 +99,6 @@ def test_rack_sets_split_kinds_only_where_a_member_stands():
     racks = Racks(np.array([0, -1], np.int32), np.array([0, 2, 4, 5], np.int64), np.array([0, 1, 0, 2, 1], np.int32))
     problem = Problem(2, [0, 3], [0, 2], [0, 1], racks=racks)
     found, match = rack_classes(problem, classify(problem))
-    assert found.kind.tolist() == [0, 0, 1]
+    assert found.topic_class.tolist() == [0, 0, 1]
     assert match.tolist() == [[True, False], [False, False]]
-    assert found.camp.tolist() == [0, 1]
+    assert found.member_class.tolist() == [0, 1]

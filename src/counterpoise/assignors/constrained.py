@@ -5,7 +5,7 @@ from __future__ import annotations
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Strategy
 from counterpoise.model.problem import Int32, Problem
 from counterpoise.solver.engine import solve
-from counterpoise.solver.equal import common_subscribers, deal_equal
+from counterpoise.solver.equal import assign_equal, common_subscribers
 
 __all__ = ["CONSTRAINED", "constrained"]
 
@@ -18,7 +18,7 @@ def constrained(problem: Problem) -> Int32:
     t2p0, t0p1, .. go in turns, by id, to members that are short. Other groups get what `sticky` gives them. Racks are ignored.
     """
     members = common_subscribers(problem)
-    return solve(problem, racks="ignore") if members is None else deal_equal(problem, members, by_index=True)
+    return solve(problem, racks="ignore") if members is None else assign_equal(problem, members, by_index=True)
 
 
 CONSTRAINED = Strategy(

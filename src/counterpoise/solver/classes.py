@@ -1,8 +1,8 @@
 """Classes: partitions that are interchangeable, and members that are.
 
-A *kind* is a set of partitions whose topics have the same subscribers (and, with racks, whose replicas stand in the same
-racks); a *camp* is a set of members that subscribe to the same kinds (and stand in the same rack). Whether loads are feasible
-depends on kinds and camps alone, and real groups have 1 to 20 of each. Equal sets have equal hashes, so a hash proves
+A *topic class* is a set of partitions whose topics have the same subscribers (and, with racks, the same racks of replicas). A
+*member class* is a set of members that subscribe to the same topic classes (and stand in the same rack). Whether loads are
+feasible depends on these classes alone, and real groups have 1 to 20 of each. Equal sets have equal hashes, so a hash proves
 difference; equality is then verified exactly, and a collision takes an exact, slower path.
 """
 
@@ -15,56 +15,56 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["DENSE_CELLS", "Classes", "classify", "classify_camps", "first_seen", "mix", "ranges", "sum_by"]
+__all__ = ["DENSE_CELLS", "Classes", "classify", "classify_members", "first_seen", "mix", "ranges", "sum_by"]
 
 DENSE_CELLS = 4_000_000
-"""Up to this many cells (kinds x members) a table beats sorting; beyond it would cost memory."""
+"""Up to this many cells (topic classes x members) a table beats sorting; beyond it would cost memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """The class network of a problem with C kinds and G camps.
+    """The class network of a problem with C topic classes and G member classes.
 
     Attributes
     ----------
-    kind : int32[P]
-        Kind of each partition; -1 where nobody subscribes.
+    topic_class : int32[P]
+        Topic class of each partition; -1 if nobody subscribes.
     size : int64[C]
-        Partitions of each kind; at least 1.
+        Partitions of each topic class; at least 1.
     edge_start : int64[C+1]
-        Slice of `edge_member` per kind.
+        Slice of `edge_member` per topic class.
     edge_member : int64[E]
-        Members that may take partitions of the kind, ascending within a kind.
-    camp : int64[M]
-        Camp of each member; -1 where it subscribes to nothing that has partitions.
-    n_camps : int
+        Members that may take partitions of the topic class, ascending within a topic class.
+    member_class : int64[M]
+        Member class of each member; -1 if it subscribes to nothing that has partitions.
+    n_member_classes : int
         G.
-    link_kind, link_camp : int64[K]
-        The edges between kinds and camps, sorted by kind, then camp.
+    link_topic_class, link_member_class : int64[K]
+        The edges between topic classes and member classes, sorted by topic class, then member class.
     """
 
-    kind: Int32
+    topic_class: Int32
     size: Int64
     edge_start: Int64
     edge_member: Int64
-    camp: Int64
-    n_camps: int
-    link_kind: Int64
-    link_camp: Int64
+    member_class: Int64
+    n_member_classes: int
+    link_topic_class: Int64
+    link_member_class: Int64
 
     @property
-    def n_kinds(self) -> int:
+    def n_topic_classes(self) -> int:
         """C."""
         return len(self.size)
 
-    def per_camp(self, values: npt.NDArray[np.integer | np.bool_]) -> Int64:
-        """Sum of the members' values in each camp, int64[G]."""
-        taking = np.flatnonzero(self.camp >= 0)
-        return sum_by(self.camp[taking], values[taking], self.n_camps)
+    def per_member_class(self, values: npt.NDArray[np.integer | np.bool_]) -> Int64:
+        """Sum of the members' values in each member class, int64[G]."""
+        taking = np.flatnonzero(self.member_class >= 0)
+        return sum_by(self.member_class[taking], values[taking], self.n_member_classes)
 
-    def edge_kind(self) -> Int64:
-        """Kind of each entry of `edge_member`, int64[E]."""
-        return np.repeat(np.arange(self.n_kinds), np.diff(self.edge_start))
+    def edge_topic_class(self) -> Int64:
+        """Topic class of each entry of `edge_member`, int64[E]."""
+        return np.repeat(np.arange(self.n_topic_classes), np.diff(self.edge_start))
 
 
 def mix(n: int) -> npt.NDArray[np.uint64]:
@@ -76,7 +76,7 @@ def mix(n: int) -> npt.NDArray[np.uint64]:
 
 
 def classify(problem: Problem) -> Classes:
-    """The kinds and camps of a problem, in order of their first topic and first member; O(S + P), vectorised."""
+    """The classes of a problem, in order of their first topic and first member; O(S + P), vectorised."""
     n, partitions = problem.n_members, problem.n_partitions
     if len(problem.subscriber) == n * problem.n_topics > 0 and bool((problem.topic_start[1:] > problem.topic_start[:-1]).all()):
         none = np.zeros(1, np.int64)
@@ -87,8 +87,8 @@ def classify(problem: Problem) -> Classes:
     )
     class_of_live, first = _topic_classes(problem, live)
     sizes = np.diff(problem.topic_start)
-    kind_of_topic = np.full(problem.n_topics, -1, np.int32)
-    kind_of_topic[live] = class_of_live
+    class_of_topic = np.full(problem.n_topics, -1, np.int32)
+    class_of_topic[live] = class_of_live
     size = np.zeros(len(first), np.int64)
     np.add.at(size, class_of_live, sizes[live])
     if len(first) == problem.n_topics:  # each topic its own class
@@ -97,32 +97,32 @@ def classify(problem: Problem) -> Classes:
         begin, end = problem.subscriber_start[live[first]], problem.subscriber_start[live[first] + 1]
         edge_start = np.concatenate([[0], np.cumsum(end - begin)])
         edge_member = problem.subscriber[ranges(begin, end - begin)].astype(np.int64)
-    return classify_camps(np.repeat(kind_of_topic, sizes), size, edge_start, edge_member, problem.n_members, None)
+    return classify_members(np.repeat(class_of_topic, sizes), size, edge_start, edge_member, problem.n_members, None)
 
 
-def classify_camps(
-    kind: Int32, size: Int64, edge_start: Int64, edge_member: Int64, n_members: int, rack_of_member: Int32 | None
+def classify_members(
+    topic_class: Int32, size: Int64, edge_start: Int64, edge_member: Int64, n_members: int, rack_of_member: Int32 | None
 ) -> Classes:
-    """Group members by the kinds they may take (and by rack, where one is given)."""
-    n_kinds = len(size)
-    edge_kind = np.repeat(np.arange(n_kinds), np.diff(edge_start))
+    """Group members by the topic classes they may take (and by rack, where one is given)."""
+    n_topic_classes = len(size)
+    edge_topic_class = np.repeat(np.arange(n_topic_classes), np.diff(edge_start))
     degree = np.bincount(edge_member, minlength=n_members)
     live = np.flatnonzero(degree)
     signature = np.zeros(n_members, np.uint64)
-    np.add.at(signature, edge_member, mix(n_kinds)[edge_kind])
+    np.add.at(signature, edge_member, mix(n_topic_classes)[edge_topic_class])
     if rack_of_member is not None:
         signature ^= mix(int(rack_of_member.max(initial=-1)) + 2)[rack_of_member + 1] * np.uint64(2)
     class_of_live, first = first_seen(signature[live])
     representative = np.arange(n_members)
     representative[live] = live[first][class_of_live]
-    if not _same_kinds(edge_kind, edge_member, representative, degree, rack_of_member, n_kinds):
-        class_of_live, first = _camps_without_hash(edge_kind, edge_member, live, rack_of_member)
+    if not _same_topic_classes(edge_topic_class, edge_member, representative, degree, rack_of_member, n_topic_classes):
+        class_of_live, first = _member_classes_without_hash(edge_topic_class, edge_member, live, rack_of_member)
         representative[live] = live[first][class_of_live]
-    camp = np.full(n_members, -1, np.int64)
-    camp[live] = class_of_live
+    member_class = np.full(n_members, -1, np.int64)
+    member_class[live] = class_of_live
     linked = representative[edge_member] == edge_member
-    link_kind, link_camp = edge_kind[linked], camp[edge_member[linked]]
-    return Classes(kind, size, edge_start, edge_member, camp, len(first), link_kind, link_camp)
+    link_topic_class, link_member_class = edge_topic_class[linked], member_class[edge_member[linked]]
+    return Classes(topic_class, size, edge_start, edge_member, member_class, len(first), link_topic_class, link_member_class)
 
 
 def sum_by(index: Int64, values: npt.NDArray[np.integer | np.bool_], n: int) -> Int64:
@@ -133,7 +133,7 @@ def sum_by(index: Int64, values: npt.NDArray[np.integer | np.bool_], n: int) -> 
 def first_seen(values: npt.NDArray[np.generic]) -> tuple[Int64, Int64]:
     """Number equal values in order of first appearance: (number of each value, index of each number's first value)."""
     ordered = np.sort(values)
-    if not bool((ordered[1:] == ordered[:-1]).any()):  # all differ, as in sparse groups: told ten times quicker
+    if not bool((ordered[1:] == ordered[:-1]).any()):  # all differ, as in sparse groups: found ten times quicker
         return np.arange(len(values)), np.arange(len(values))
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -176,10 +176,10 @@ def ranges(begin: Int64, length: Int64) -> Int64:
     return np.asarray(np.arange(total) + np.repeat(begin - (ends - length), length), np.int64)
 
 
-def _same_kinds(
-    edge_kind: Int64, edge_member: Int64, representative: Int64, degree: Int64, rack: Int32 | None, n_kinds: int
+def _same_topic_classes(
+    edge_topic_class: Int64, edge_member: Int64, representative: Int64, degree: Int64, rack: Int32 | None, n_topic_classes: int
 ) -> bool:
-    """Whether every member has exactly the kinds (and the rack) of its representative."""
+    """Whether every member has exactly the topic classes (and the rack) of its representative."""
     n_members = len(degree)
     if not np.array_equal(degree, degree[representative]):
         return False
@@ -187,8 +187,8 @@ def _same_kinds(
         return False
     stands_for = representative[edge_member]
     other = np.flatnonzero(stands_for != edge_member)
-    wanted = edge_kind[other] * n_members + stands_for[other]
-    return bool(_among(wanted, edge_kind * n_members + edge_member, n_kinds * n_members).all())
+    wanted = edge_topic_class[other] * n_members + stands_for[other]
+    return bool(_among(wanted, edge_topic_class * n_members + edge_member, n_topic_classes * n_members).all())
 
 
 def _among(wanted: Int64, ascending: Int64, cells: int) -> npt.NDArray[np.bool_]:
@@ -203,12 +203,14 @@ def _among(wanted: Int64, ascending: Int64, cells: int) -> npt.NDArray[np.bool_]
     return np.asarray(ascending[at] == wanted, np.bool_)
 
 
-def _camps_without_hash(edge_kind: Int64, edge_member: Int64, live: Int64, rack: Int32 | None) -> tuple[Int64, Int64]:
-    """Camps by comparing whole sets; taken when two different sets share a hash, which tests force."""
+def _member_classes_without_hash(
+    edge_topic_class: Int64, edge_member: Int64, live: Int64, rack: Int32 | None
+) -> tuple[Int64, Int64]:
+    """Member classes by comparing whole sets, for two different sets of one hash (tests force this)."""
     order = np.argsort(edge_member, kind="stable")
     starts = np.searchsorted(edge_member[order], live)
     ends = np.searchsorted(edge_member[order], live, side="right")
     seen: dict[tuple[bytes, int], int] = {}
     racks = [0] * len(live) if rack is None else rack[live].tolist()
     bounds = zip(starts.tolist(), ends.tolist(), racks, strict=True)
-    return first_seen(np.array([seen.setdefault((edge_kind[order[s:e]].tobytes(), r), len(seen)) for s, e, r in bounds]))
+    return first_seen(np.array([seen.setdefault((edge_topic_class[order[s:e]].tobytes(), r), len(seen)) for s, e, r in bounds]))

@@ -27,14 +27,14 @@ def ranks_in_runs(run_length: Int64) -> Int64:
 
 
 def slots(need: Int64, level: Int64) -> Int32:
-    """The order in which members take free units: the lowest level first, ties by member.
+    """The order in which members take free units: the least loaded first, ties by member.
 
     Parameters
     ----------
     need : int64[M]
         Units each member takes.
     level : int64[M]
-        Where each member starts: its load before the first of them, or 0 for plain turns.
+        Load of each member before the first of them, or 0 to take turns.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def excess_claims(cell: Int64, position: Int64, excess: Int64, *, spread: bool) 
     return key[gone] % width
 
 
-def give_up(owner: Int32, claims: Claims, kind: Int32, shed: Int64, n_members: int) -> None:
+def give_up(owner: Int32, claims: Claims, topic_class: Int32, shed: Int64, n_members: int) -> None:
     """Set the claims that cells give up to UNOWNED, in place (`owner` is the engine's own copy).
 
     Parameters
@@ -128,7 +128,7 @@ def give_up(owner: Int32, claims: Claims, kind: Int32, shed: Int64, n_members: i
     owner : int32[P]
         Valid claims; changed.
     claims : Claims
-    kind : int32[P]
+    topic_class : int32[P]
     shed : int64[K]
         How many claims each cell gives up.
     """
@@ -138,76 +138,76 @@ def give_up(owner: Int32, claims: Claims, kind: Int32, shed: Int64, n_members: i
     giver = np.zeros(n_members + 1, np.bool_)
     giver[claims.member[cells]] = True
     where = np.flatnonzero(giver[owner])
-    keys = claims.kind[cells] * n_members + claims.member[cells]
-    key = kind[where].astype(np.int64) * n_members + owner[where]
+    keys = claims.topic_class[cells] * n_members + claims.member[cells]
+    key = topic_class[where].astype(np.int64) * n_members + owner[where]
     cell = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
     mine = keys[cell] == key
     owner[excess_claims(cell[mine], where[mine], shed[cells], spread=True)] = UNOWNED
 
 
-def fill(owner: Int32, classes: Classes, kept: Int64, load: Int64, parcels: tuple[Int64, Int64, Int64]) -> None:
-    """Give free partitions to the members that have room, in place.
+def fill(owner: Int32, classes: Classes, kept: Int64, load: Int64, shipments: tuple[Int64, Int64, Int64]) -> None:
+    """Give free partitions to the members that have slack, in place.
 
     Parameters
     ----------
     owner : int32[P]
-        Kept partitions; those of a kind that are UNOWNED are dealt.
+        Kept partitions; those of a topic class that are UNOWNED are assigned.
     classes : Classes
     kept, load : int64[M]
         Units each member has, and is to have.
-    parcels : (int64[X], int64[X], int64[X])
-        Kind, camp and number: how many units of each kind go to the members of each camp.
+    shipments : (int64[X], int64[X], int64[X])
+        Topic class, member class and number: how many units of the topic class go to members of the member class.
 
     Notes
     -----
-    Inside a camp, members take units in turns, the lowest load first, ties by id; kinds follow one another. Inside a kind,
-    the camps' shares are interleaved in proportion, and partitions follow in order: so every topic is spread over all that
-    take from its kind.
+    Inside a member class the least loaded member is next, ties by id; topic classes follow one another. Inside a topic class
+    the shares of the member classes are interleaved in proportion, and partitions follow in order: so every topic is spread
+    over all members that take from its class.
     """
-    free = np.flatnonzero((owner < 0) & (classes.kind >= 0))
+    free = np.flatnonzero((owner < 0) & (classes.topic_class >= 0))
     if not len(free):
         return
-    kind, camp, number = parcels
-    in_turns = _turns(classes, kept, load)
-    if int(number.sum()) != len(in_turns) or len(in_turns) != len(free):
-        raise InvariantError(f"{len(free)} free partitions, {len(in_turns)} places, {int(number.sum())} units dealt")
-    by_camp = ascending(camp * classes.n_kinds + kind)  # several times quicker than lexsort
-    first = np.empty(len(kind), np.int64)
-    first[by_camp] = np.cumsum(number[by_camp]) - number[by_camp]
-    by_kind = ascending(kind * classes.n_camps + camp)
-    kind, number = kind[by_kind], number[by_kind]
-    takers = in_turns[ranges(first[by_kind], number)]
-    _interleave(takers, kind, number, classes.n_kinds)
-    free = free[ascending(classes.kind[free].astype(np.int64))]
+    topic_class, member_class, number = shipments
+    takers_in_order = _least_loaded_order(classes, kept, load)
+    if int(number.sum()) != len(takers_in_order) or len(takers_in_order) != len(free):
+        raise InvariantError(f"{len(free)} free partitions, {len(takers_in_order)} places, {int(number.sum())} units assigned")
+    by_member_class = ascending(member_class * classes.n_topic_classes + topic_class)  # several times quicker than lexsort
+    first = np.empty(len(topic_class), np.int64)
+    first[by_member_class] = np.cumsum(number[by_member_class]) - number[by_member_class]
+    by_topic_class = ascending(topic_class * classes.n_member_classes + member_class)
+    topic_class, number = topic_class[by_topic_class], number[by_topic_class]
+    takers = takers_in_order[ranges(first[by_topic_class], number)]
+    _interleave(takers, topic_class, number, classes.n_topic_classes)
+    free = free[ascending(classes.topic_class[free].astype(np.int64))]
     owner[free] = takers
 
 
-def _turns(classes: Classes, kept: Int64, load: Int64) -> Int32:
-    """Members by camp, each as often as it lacks units: the lowest load first, ties by id."""
+def _least_loaded_order(classes: Classes, kept: Int64, load: Int64) -> Int32:
+    """Members by member class, each as often as it lacks units: the lowest load first, ties by id."""
     need = load - kept
     who = np.flatnonzero(need)
     count = need[who]
-    if classes.n_camps == np.count_nonzero(classes.camp >= 0):  # every camp is one member
+    if classes.n_member_classes == np.count_nonzero(classes.member_class >= 0):  # every member class is one member
         return np.repeat(who.astype(np.int32), count)
     level = np.repeat(kept[who], count) + ranks_in_runs(count)
-    level += np.repeat(classes.camp[who], count) * (int(level.max()) + 1)
+    level += np.repeat(classes.member_class[who], count) * (int(level.max()) + 1)
     return np.repeat(who.astype(np.int32), count)[ascending(level)]
 
 
-def _interleave(takers: Int32, kind: Int64, number: Int64, n_kinds: int) -> None:
-    """Merge the parcels of each kind in proportion to their sizes, in place; parcels come sorted by kind."""
-    shared = np.bincount(kind, minlength=n_kinds)[kind] > 1
+def _interleave(takers: Int32, topic_class: Int64, number: Int64, n_topic_classes: int) -> None:
+    """Merge the shipments of each topic class in proportion to their sizes, in place; they come sorted by topic class."""
+    shared = np.bincount(topic_class, minlength=n_topic_classes)[topic_class] > 1
     if not shared.any():
         return
     where = np.flatnonzero(np.repeat(shared, number)) if not shared.all() else slice(None)
-    kind, number = kind[shared], number[shared]
+    topic_class, number = topic_class[shared], number[shared]
     bits = int(takers.max()).bit_length()
-    step = min(2**20, 2**62 // (n_kinds << bits))
+    step = min(2**20, 2**62 // (n_topic_classes << bits))
     # Short integers divide several times quicker.
     fits: type = np.uint32 if 2 * int(number.max()) * step < 2**32 else np.int64
-    parcel = np.repeat(np.arange(len(number)), number)
-    rank = np.arange(len(parcel)) - (np.cumsum(number) - number)[parcel]
-    place: npt.NDArray[np.integer] = ((2 * rank + 1) * step).astype(fits) // (2 * number).astype(fits)[parcel]
-    key = (((kind * step)[parcel] + place) << bits) | takers[where]
+    shipment = np.repeat(np.arange(len(number)), number)
+    rank = np.arange(len(shipment)) - (np.cumsum(number) - number)[shipment]
+    place: npt.NDArray[np.integer] = ((2 * rank + 1) * step).astype(fits) // (2 * number).astype(fits)[shipment]
+    key = (((topic_class * step)[shipment] + place) << bits) | takers[where]
     key.sort()
     takers[where] = key & ((1 << bits) - 1)

@@ -15,16 +15,16 @@ import numpy.typing as npt
 from counterpoise.errors import InvariantError
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.decode import excess_claims, slots
-from counterpoise.solver.flows.levels import Demand, quotas
+from counterpoise.solver.flows.quotas import Demand, quotas
 
-__all__ = ["common_subscribers", "deal_equal", "member_quotas"]
+__all__ = ["assign_equal", "common_subscribers", "member_quotas"]
 
 FIRST_TOPICS = 5
-"""Starts that are looked at first; where topics differ, so do mostly the first of them."""
+"""Starts that are compared first."""
 
 
 def common_subscribers(problem: Problem) -> Int32 | None:
-    """The members that subscribe to every topic that has partitions and subscribers, or None where topics differ.
+    """The members that subscribe to every topic that has partitions and subscribers, or None if topics differ.
 
     O(S) at worst, O(T) when every member subscribes to everything.
     """
@@ -53,14 +53,14 @@ def common_subscribers(problem: Problem) -> Int32 | None:
 
 
 def _first_ones_differ(starts: Int64, topic_start: Int64) -> bool:
-    """Whether the first few topics tell already: the usual case where topics differ, found without looking at all of them."""
+    """Whether the first few topics differ in their number of subscribers, as they mostly do if any topics differ."""
     counts = starts[:FIRST_TOPICS].tolist()
     sizes = topic_start[:FIRST_TOPICS].tolist()
     live = {b - a for a, b, c, d in zip(counts, counts[1:], sizes, sizes[1:], strict=False) if b > a and d > c}
     return len(live) > 1
 
 
-def deal_equal(
+def assign_equal(
     problem: Problem, members: Int32, *, history: Literal["prefer", "ignore", "pin"] = "prefer", by_index: bool = False
 ) -> Int32:
     """Owners for a group whose topics all have the subscribers `members`.
@@ -71,7 +71,7 @@ def deal_equal(
     members : int32[N]
         From `common_subscribers`.
     history : "prefer", "ignore", "pin"
-        What becomes of valid claims: kept as far as balance allows; forgotten; never moved.
+        Valid claims are kept as far as balance allows, ignored, or never moved.
     by_index : bool
         The order of KAFKA-12464: free partitions by index, then topic (t0p0, t1p0, t0p1, ..), members in turns by id, the
         last claims given up. Otherwise free partitions go in partition order to the member with the least load, ties by
@@ -106,18 +106,18 @@ def deal_equal(
     return owner
 
 
-def member_quotas(units: int, claims: Int64, base: Int64, eligible: npt.NDArray[np.bool_], extras: int) -> Int64:
-    """Loads of one block in which any unit fits any member: extras to those with most claims above base, then by member."""
-    keen = eligible & (claims > base)
-    wish = keen.nonzero()[0]
-    if len(wish) > extras:
-        surplus = (claims - base)[wish]
+def member_quotas(units: int, claims: Int64, floor: Int64, candidate: npt.NDArray[np.bool_], ceiling_slots: int) -> Int64:
+    """Loads of one block in which any unit fits any member: ceiling slots by most claims above the floor, then by member."""
+    claiming = candidate & (claims > floor)
+    wish = claiming.nonzero()[0]
+    if len(wish) > ceiling_slots:
+        surplus = (claims - floor)[wish]
         keys = np.sort((int(surplus.max()) - surplus) * len(claims) + wish)
-        chosen = keys[:extras] % len(claims)
+        chosen = keys[:ceiling_slots] % len(claims)
     else:
-        rest = (eligible & ~keen).nonzero()[0]
-        chosen = np.concatenate([wish, rest[: extras - len(wish)]])
-    quota = base.copy()
+        rest = (candidate & ~claiming).nonzero()[0]
+        chosen = np.concatenate([wish, rest[: ceiling_slots - len(wish)]])
+    quota = floor.copy()
     quota[chosen] += 1
     if int(quota.sum()) != units:
         raise InvariantError(f"quotas sum up to {int(quota.sum())}, not to {units} units")
@@ -128,22 +128,22 @@ def _equal_quotas(problem: Problem, members: Int32, units: int, claims: Int64, *
     capacity = problem.capacity
     weights = capacity if bool((capacity != capacity[0]).any()) else None
     if weights is None and not pinned:
-        each, extras = divmod(units, len(members))
+        each, ceiling_slots = divmod(units, len(members))
         takes_part = np.zeros(problem.n_members, np.bool_)
         takes_part[members] = True
-        return member_quotas(units, claims, takes_part * np.int64(each), takes_part, extras)
+        return member_quotas(units, claims, takes_part * np.int64(each), takes_part, ceiling_slots)
     block = np.full(problem.n_members, -1, np.int64)
     block[members] = 0
     if pinned:
         rest = units - int(claims.sum())
         shares = quotas(np.array([rest]), block, Demand(weights, claims))
-        return claims + member_quotas(rest, np.zeros_like(claims), shares.base, shares.eligible, int(shares.extras[0]))
+        return claims + member_quotas(rest, np.zeros_like(claims), shares.floor, shares.candidate, int(shares.ceiling_slots[0]))
     shares = quotas(np.array([units]), block, Demand(weights))
-    return member_quotas(units, claims, shares.base, shares.eligible, int(shares.extras[0]))
+    return member_quotas(units, claims, shares.floor, shares.candidate, int(shares.ceiling_slots[0]))
 
 
 def _without_subscribers(problem: Problem) -> npt.NDArray[np.bool_] | None:
-    """Partitions of topics nobody subscribes to, bool[P]; None where there are none."""
+    """Partitions of topics nobody subscribes to, bool[P]; None if there are none."""
     nobody = (problem.subscriber_start[1:] == problem.subscriber_start[:-1]) & (
         problem.topic_start[1:] > problem.topic_start[:-1]
     )

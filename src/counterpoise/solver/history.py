@@ -1,4 +1,4 @@
-"""History: the claims that may be kept, as a table of counts per kind and member."""
+"""History: the claims that may be kept, as a table of counts per topic class and member."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Claims:
     ----------
     owner : int32[P]
         Who may keep each partition, UNOWNED for nobody: departed owners, members that no longer subscribe, contested claims.
-    kind, member, count : int64[K]
-        Cells with at least one claim, sorted by kind, then member.
+    topic_class, member, count : int64[K]
+        Cells with at least one claim, sorted by topic class, then member.
     """
 
     owner: Int32
-    kind: Int64
+    topic_class: Int64
     member: Int64
     count: Int64
 
@@ -33,23 +33,23 @@ class Claims:
         """Claims of each member, int64[M]."""
         return sum_by(self.member, self.count, n_members)
 
-    def per_kind(self, n_kinds: int) -> Int64:
-        """Claimed partitions of each kind, int64[C]."""
-        return sum_by(self.kind, self.count, n_kinds)
+    def per_topic_class(self, n_topic_classes: int) -> Int64:
+        """Claimed partitions of each topic class, int64[C]."""
+        return sum_by(self.topic_class, self.count, n_topic_classes)
 
 
 def no_claims(n_partitions: int) -> Claims:
-    """Nobody owned anything."""
+    """An empty history."""
     nothing = np.empty(0, np.int64)
     return Claims(np.full(n_partitions, UNOWNED, np.int32), nothing, nothing, nothing)
 
 
 def claims_of(problem: Problem, classes: Classes) -> Claims:
-    """The claims of a problem that count; O(P), or one sort of P keys when kinds x members is very large."""
+    """The claims of a problem, counted; O(P), or one sort of P keys when topic classes x members is very large."""
     owner, n_members = np.maximum(problem.previous_owner, np.int32(UNOWNED)), problem.n_members
     where = np.flatnonzero(owner >= 0)
-    key = classes.kind[where].astype(np.int64) * n_members + owner[where]
-    cells = classes.n_kinds * n_members
+    key = classes.topic_class[where].astype(np.int64) * n_members + owner[where]
+    cells = classes.n_topic_classes * n_members
     if cells <= max(min(DENSE_CELLS, 20 * len(key)), len(key)) or not len(key):
         table = np.bincount(key, minlength=1)
         cell = np.flatnonzero(table)

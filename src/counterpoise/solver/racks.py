@@ -1,16 +1,16 @@
-"""Racks (KIP-881): split classes so that all partitions of a kind match the same racks, and price mismatches."""
+"""Racks (KIP-881): classes split so that all partitions of a topic class match the same racks, and the cost of mismatches."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from counterpoise.model.problem import Int32, Int64, Problem, Racks
-from counterpoise.solver.classes import Classes, classify_camps, first_seen, mix, ranges
+from counterpoise.solver.classes import Classes, classify_members, first_seen, mix, ranges
 from counterpoise.solver.flows.flow import Bools
 from counterpoise.solver.flows.stickiness import Costs
 from counterpoise.solver.history import Claims
 
-__all__ = ["priced", "rack_classes", "racks_matter"]
+__all__ = ["rack_classes", "rack_costs", "racks_matter"]
 
 
 def racks_matter(problem: Problem) -> bool:
@@ -19,13 +19,13 @@ def racks_matter(problem: Problem) -> bool:
 
 
 def rack_classes(problem: Problem, classes: Classes) -> tuple[Classes, Bools]:
-    """Kinds split by the racks of their replicas, camps by the rack of their members.
+    """Topic classes split by the racks of their replicas, member classes by the rack of their members.
 
     Returns
     -------
     Classes
     bool[C, R+1]
-        Whether partitions of a kind have a replica in a rack; the last column, rack -1, is False.
+        Whether partitions of a topic class have a replica in a rack; the last column, rack -1, is False.
 
     Notes
     -----
@@ -35,31 +35,31 @@ def rack_classes(problem: Problem, classes: Classes) -> tuple[Classes, Bools]:
     assert racks is not None
     start, rack = _inhabited(racks)
     rack_set, example = _rack_sets(start, rack)
-    live = np.flatnonzero(classes.kind >= 0)
-    old = classes.kind[live].astype(np.int64)
+    live = np.flatnonzero(classes.topic_class >= 0)
+    old = classes.topic_class[live].astype(np.int64)
     number, first = first_seen(old * len(example) + rack_set[live])
-    kind: Int32 = np.full(len(classes.kind), -1, np.int32)
-    kind[live] = number
-    old_kind = old[first]
-    count = np.diff(classes.edge_start)[old_kind]
-    edge_member = classes.edge_member[ranges(classes.edge_start[old_kind], count)]
+    topic_class: Int32 = np.full(len(classes.topic_class), -1, np.int32)
+    topic_class[live] = number
+    coarse_class = old[first]
+    count = np.diff(classes.edge_start)[coarse_class]
+    edge_member = classes.edge_member[ranges(classes.edge_start[coarse_class], count)]
     size = np.bincount(number, minlength=len(first)).astype(np.int64)
     edge_start = np.concatenate([[0], np.cumsum(count)])
     match = np.zeros((len(first), int(max(racks.rack_of_member.max(), 0)) + 2), np.bool_)
-    of_kind = example[rack_set[live][first]]
-    width = (start[1:] - start[:-1])[of_kind]
-    match[np.repeat(np.arange(len(first)), width), rack[ranges(start[of_kind], width)]] = True
-    return classify_camps(kind, size, edge_start, edge_member, problem.n_members, racks.rack_of_member), match
+    of_topic_class = example[rack_set[live][first]]
+    width = (start[1:] - start[:-1])[of_topic_class]
+    match[np.repeat(np.arange(len(first)), width), rack[ranges(start[of_topic_class], width)]] = True
+    return classify_members(topic_class, size, edge_start, edge_member, problem.n_members, racks.rack_of_member), match
 
 
-def priced(classes: Classes, claims: Claims, match: Bools, rack_of_member: Int32, *, before: bool) -> Costs:
+def rack_costs(classes: Classes, claims: Claims, match: Bools, rack_of_member: Int32, *, before: bool) -> Costs:
     """Costs with two levels: moves outweigh all mismatches together, or (`before`) the other way round."""
-    heavy = len(classes.kind) + 1
-    rack_of_camp = np.zeros(classes.n_camps, np.int64)
-    taking = np.flatnonzero(classes.camp >= 0)
-    rack_of_camp[classes.camp[taking]] = rack_of_member[taking]
-    kept_miss = (~match[claims.kind, rack_of_member[claims.member]]).astype(np.int64)
-    moved_miss = (~match[classes.link_kind, rack_of_camp[classes.link_camp]]).astype(np.int64)
+    heavy = len(classes.topic_class) + 1
+    rack_of_class = np.zeros(classes.n_member_classes, np.int64)
+    taking = np.flatnonzero(classes.member_class >= 0)
+    rack_of_class[classes.member_class[taking]] = rack_of_member[taking]
+    kept_miss = (~match[claims.topic_class, rack_of_member[claims.member]]).astype(np.int64)
+    moved_miss = (~match[classes.link_topic_class, rack_of_class[classes.link_member_class]]).astype(np.int64)
     if before:
         return Costs(kept_miss * heavy, moved_miss * heavy + 1)
     return Costs(kept_miss, moved_miss + heavy)
@@ -68,7 +68,7 @@ def priced(classes: Classes, claims: Claims, match: Bools, rack_of_member: Int32
 def _inhabited(racks: Racks) -> tuple[Int64, Int32]:
     """Replica racks (as CSR) without those in which no member stands."""
     known = np.zeros(max(int(racks.replica_rack.max(initial=-1)), int(racks.rack_of_member.max(initial=-1))) + 2, np.bool_)
-    known[racks.rack_of_member] = True  # rack -1 marks the spare last entry
+    known[racks.rack_of_member] = True  # rack -1 marks the last entry, which no replica has
     stays = known[racks.replica_rack]
     kept = np.concatenate([[0], np.cumsum(stays)])
     return kept[racks.replica_start], racks.replica_rack[stays]

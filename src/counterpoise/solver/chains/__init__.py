@@ -1,1 +1,1 @@
-"""Groups whose topics form a path: loads by a taut string, claims by one bit a member."""
+"""Groups whose topics form paths: dual variables by the taut string, claims by dynamic programming."""

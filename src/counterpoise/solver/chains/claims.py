@@ -1,10 +1,10 @@
-"""Stickiness along a chain: with prices fixed, who takes the larger load, and how many units pass between neighbours.
+"""Stickiness along a chain: with duals fixed, which members take the larger load, and how many units pass between neighbours.
 
-Units between members of different prices all go to the cheaper one. Between members of one price, the number passed to the
-right follows from the loads to the left: each member of the *stretch* takes its price or one less. So the choice is one bit a
-member, and dynamic programming decides: `most[x]` is how many claims to the left can stay if x units pass to the right. It is
-concave, so all that is kept is where its slopes fall: a member's bit adds a slope of 0, a claim on either side raises or lowers
-slopes by 1 up to a place or from it on, and the limits of a link cut off both ends.
+Units between members of different duals all go to the lower one. Inside a *stretch* of members of equal duals, the number
+passed to the right follows from the loads to the left, and each member takes its dual or one less. So there is one binary
+choice per member, made by dynamic programming: `most[x]` is how many claims to the left can stay if x units pass to the right.
+It is concave, so only the places where its slope falls are stored: a choice adds a slope of 0, a claim on either side raises or
+lowers slopes by 1 up to a place or from it on, and the capacity of a link cuts off both ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Row", "keep_most"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Members in a row, and what lies between each and the next.
+    """Members in a row, and the units between each and the next.
 
     Attributes
     ----------
@@ -32,8 +32,8 @@ class Row:
         Units between this member and the next; the last is 0.
     first_claims, second_claims : int64[N]
         Claims among `shared` of this member, and of the next.
-    price : int64[N]
-        Its load is the price or one less; at least 1.
+    dual : int64[N]
+        Its load is the dual or one less; at least 1.
     """
 
     own: Int64
@@ -41,30 +41,30 @@ class Row:
     shared: Int64
     first_claims: Int64
     second_claims: Int64
-    price: Int64
+    dual: Int64
 
 
 def keep_most(row: Row) -> tuple[Int64, Int64]:
-    """How many of the shared units pass to the next member, and the load of each; among all such, most claims stay.
+    """How many of the shared units pass to the next member, and the load of each member, so that most claims stay.
 
-    Stretches in which everything is claimed and level already stay as they are. Ties: larger loads come as early in the row as
-    they can.
+    Stretches in which every unit is claimed and loads fit the duals stay as they are. Ties: larger loads come as early in the row
+    as possible.
     """
-    n = len(row.price)
-    falls = np.append(row.price[:-1] > row.price[1:], False)
-    inside = np.append(row.price[:-1] == row.price[1:], False) & (row.shared > 0)
-    passed = np.where(falls, row.shared, 0)  # to the cheaper of two; inside a stretch this is not known yet
+    n = len(row.dual)
+    falls = np.append(row.dual[:-1] > row.dual[1:], False)
+    inside = np.append(row.dual[:-1] == row.dual[1:], False) & (row.shared > 0)
+    passed = np.where(falls, row.shared, 0)  # to the lower dual; inside a stretch this is not known yet
     fixed_in = np.append(0, passed[:-1])
     loose = np.where(inside, row.shared, 0)
     units = row.own + fixed_in + np.where(inside, 0, row.shared - passed)
-    asleep = _settled(row, inside, falls, units + loose)
+    done = _settled(row, inside, falls, units + loose)
     passed[inside] = row.second_claims[inside]
-    busy = np.flatnonzero(~asleep)
+    busy = np.flatnonzero(~done)
     if len(busy):
         passed[busy] = np.where(
             inside[busy],
             _choose(
-                (units + loose - row.price + 1)[busy].tolist(),
+                (units + loose - row.dual + 1)[busy].tolist(),
                 loose[busy].tolist(),
                 row.first_claims[busy].tolist(),
                 row.second_claims[busy].tolist(),
@@ -77,11 +77,11 @@ def keep_most(row: Row) -> tuple[Int64, Int64]:
 
 
 def _settled(row: Row, inside: Bools, falls: Bools, units: Int64) -> Bools:
-    """Members of stretches that may stay as they are: all units claimed by members that may have them, all loads as wanted."""
+    """Members of stretches that stay as they are: all units are claimed by members that may have them, loads fit."""
     stretch = np.cumsum(np.append(True, ~inside[:-1])) - 1
     before = np.append(False, inside[:-1] | falls[:-1])
     held = row.own_claims + np.where(falls, 0, row.first_claims) + np.where(before, np.append(0, row.second_claims[:-1]), 0)
-    level = (held <= row.price) & (held >= row.price - 1)
+    level = (held <= row.dual) & (held >= row.dual - 1)
     starts = np.flatnonzero(np.append(True, ~inside[:-1]))
     good = np.logical_and.reduceat(level, starts) & (np.add.reduceat(held, starts) == np.add.reduceat(units, starts))
     return np.asarray(good[stretch], np.bool_)
@@ -93,7 +93,7 @@ def _choose(surplus: list[int], loose: list[int], first: list[int], second: list
     Parameters
     ----------
     surplus : list of int
-        What a member has above its smaller load before anything comes in or is passed on; negative if it has less.
+        Units above the smaller load before any unit comes in or is passed on; negative if below.
     loose : list of int
         Most that it can pass; 0 where a stretch ends.
     first, second : list of int

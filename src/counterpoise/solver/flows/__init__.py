@@ -1,1 +1,1 @@
-"""All other groups: blocks, quotas, cheapest routes and the flows behind them, with ties settled by ids."""
+"""All other groups: blocks, quotas, minimum-cost flows; ids settle every tie."""

@@ -27,14 +27,14 @@ class Residual:
         Node at which an entry ends, ascending within a node.
     mate : list of int, A
         The entry of the opposite direction.
-    room : list of int, A
+    slack : list of int, A
         Residual capacity of each entry; `augment` changes it.
     """
 
     start: list[int]
     head: list[int]
     mate: list[int]
-    room: list[int]
+    capacity: list[int]
 
     def augment(self) -> None:
         """Push a maximum flow from source to sink: one blocking flow per shortest path length (Dinic, 1970)."""
@@ -51,9 +51,9 @@ class Residual:
         cost : list of int, A
             Cost of each entry; an opposite entry has the negative cost.
         potential : list of int, N
-            ``cost + potential[tail] - potential[head]`` must not be negative on an entry with room.
+            ``cost + potential[tail] - potential[head]`` must not be negative on an entry with slack.
         """
-        start, head, room = self.start, self.head, self.room
+        start, head, capacity = self.start, self.head, self.capacity
         n = len(start) - 1
         distance = [UNREACHED] * n
         distance[0] = 0
@@ -67,7 +67,7 @@ class Residual:
                     continue
                 base = here + potential[node]
                 for entry in range(start[node], start[node + 1]):
-                    if room[entry]:
+                    if capacity[entry]:
                         to = head[entry]
                         there = base + cost[entry] - potential[to]
                         if distance[to] == UNREACHED or there < distance[to]:
@@ -85,7 +85,7 @@ class Residual:
 
     def _levels(self) -> list[int]:
         """Entries on a shortest path from each node to the sink, UNREACHED without one; nodes beyond the source are left out."""
-        start, head, mate, room = self.start, self.head, self.mate, self.room
+        start, head, mate, capacity = self.start, self.head, self.mate, self.capacity
         level = [UNREACHED] * (len(start) - 1)
         level[-1] = 0
         frontier = [len(level) - 1]
@@ -94,7 +94,7 @@ class Residual:
             for node in frontier:
                 above = level[node] + 1
                 for entry in range(start[node], start[node + 1]):
-                    if level[head[entry]] == UNREACHED and room[mate[entry]]:
+                    if level[head[entry]] == UNREACHED and capacity[mate[entry]]:
                         level[head[entry]] = above
                         further.append(head[entry])
             frontier = further
@@ -102,13 +102,13 @@ class Residual:
 
     def _blocking_flow(self, level: list[int]) -> None:
         """Augment along shortest paths, depth first, until every one has a full entry."""
-        start, head, mate, room = self.start, self.head, self.mate, self.room
+        start, head, mate, capacity = self.start, self.head, self.mate, self.capacity
         current, sink = start.copy(), len(level) - 1
         path: list[int] = []
         node = 0
         while True:
             entry, end, below = current[node], start[node + 1], level[node] - 1
-            while entry < end and not (level[head[entry]] == below and room[entry]):
+            while entry < end and not (level[head[entry]] == below and capacity[entry]):
                 entry += 1
             current[node] = entry
             if entry < end:
@@ -124,14 +124,14 @@ class Residual:
 
     def _augment_along(self, path: list[int]) -> int:
         """Push what the path takes; cut it back to its first full entry and return the node there."""
-        room, mate = self.room, self.mate
-        amount = min([room[entry] for entry in path])
+        capacity, mate = self.capacity, self.mate
+        amount = min([capacity[entry] for entry in path])
         first_full = 0
         for place in range(len(path) - 1, -1, -1):
             entry = path[place]
-            room[entry] -= amount
-            room[mate[entry]] += amount
-            if not room[entry]:
+            capacity[entry] -= amount
+            capacity[mate[entry]] += amount
+            if not capacity[entry]:
                 first_full = place
         node = self.head[mate[path[first_full]]]
         del path[first_full:]

@@ -118,16 +118,15 @@ class Network:
         stays = np.zeros(2 * len(self.flow), np.bool_)
         stays[self._forth[arcs]] = stays[self._back[arcs]] = True
         place = np.cumsum(stays) - 1
-        room = self._room()[stays]
         residual = Residual(
             np.append(0, place + 1)[self._start].tolist(),
             self._heads[stays].tolist(),
             place[self._mate[stays]].tolist(),
-            room.tolist(),
+            self._residual_capacity()[stays].tolist(),
         )
         residual.augment()
         before = self.flow[self._tail == 0].sum()
-        self.flow[arcs] = np.array(residual.room, np.int64)[place[self._back[arcs]]]
+        self.flow[arcs] = np.array(residual.capacity, np.int64)[place[self._back[arcs]]]
         return int(self.flow[self._tail == 0].sum() - before)
 
     def reached(self, *layers: str) -> list[Bools]:
@@ -140,7 +139,7 @@ class Network:
 
         Primal-dual (Ford & Fulkerson): potentials start at 0, which suits costs that are not negative, and rise to the shortest
         distances; then a maximum flow goes through the arcs whose reduced cost is 0. Reduced costs never turn negative where
-        there is room, so the result is a minimum, and the potentials prove it.
+        there is slack, so the result is a minimum, and the potentials prove it.
         """
         potential = np.zeros(self._n, np.int64)
         cost = self._paired(self._cost, -self._cost, np.int64).tolist()
@@ -153,11 +152,11 @@ class Network:
             potential += np.where(distance == UNREACHED, end, np.minimum(distance, end))
             left -= self.push(self._cost + potential[self._tail] == potential[self._head])
 
-    def _room(self) -> Int64:
+    def _residual_capacity(self) -> Int64:
         return self._paired(self.capacity - self.flow, self.flow, np.int64)
 
     def _residual(self) -> Residual:
-        return Residual(self._start.tolist(), self._heads.tolist(), self._mate.tolist(), self._room().tolist())
+        return Residual(self._start.tolist(), self._heads.tolist(), self._mate.tolist(), self._residual_capacity().tolist())
 
     def _paired(self, forth: npt.NDArray[Any], back: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
         """Values of arcs and of opposite arcs, in the order of the entries."""

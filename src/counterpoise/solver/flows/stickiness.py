@@ -1,13 +1,14 @@
 """Stickiness: a minimum-cost flow inside each block, by the primal-dual method on integer costs.
 
-Source -> kind -> member -> sink. A member's sink side has its base direct, and one unit more through a node its block shares,
-whose capacity is the block's number of extras: so loads can only be the balanced ones. A unit is kept on an arc kind ->
-member with capacity *claimed*, or goes kind -> camp -> member at the cost of a move. Units of a kind are interchangeable but
-for their holder, so ``kept[m, kind] <= claimed[m, kind]`` is the only constraint that history adds.
+Source -> topic class -> member -> sink. A member's arc to the sink has the capacity of its floor; one unit more goes through
+a node that its block shares and whose capacity is the number of ceiling slots. So only balanced loads are possible. A unit is
+kept on an arc topic class -> member with capacity *claimed*, or goes topic class -> member class -> member at the cost of a
+move. Units of a topic class differ only in their holder, so ``kept <= claimed`` for each pair of topic class and member is
+the only constraint that history adds.
 
-The primal-dual method keeps all reduced costs non-negative (the potentials it ends with are the dual certificate), so when
-everything is routed the cost is minimal. Each phase raises the potentials to the shortest distances and pushes a maximum flow
-through the arcs of zero reduced cost; costs are 0 and 1 (or two integer levels with racks), so phases are few.
+The primal-dual method (Ford & Fulkerson) keeps all reduced costs non-negative, so when everything is routed the cost is
+minimal, and the last potentials are the dual certificate. Each phase raises the potentials to the shortest distances and
+pushes a maximum flow through the arcs of reduced cost 0; costs are 0 and 1 (or two integer levels with racks), so phases are few.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from counterpoise.model.problem import Int64
 from counterpoise.solver.classes import Classes, sum_by
 from counterpoise.solver.flows.balance import Blocks
 from counterpoise.solver.flows.flow import Arcs
-from counterpoise.solver.flows.levels import Quotas
-from counterpoise.solver.flows.transport import Deal, Start
+from counterpoise.solver.flows.quotas import Quotas
+from counterpoise.solver.flows.transport import ClassAllocation, Start
 from counterpoise.solver.history import Claims
 
 __all__ = ["Costs", "reroute"]
@@ -45,57 +46,78 @@ class Costs:
 
 def reroute(
     classes: Classes, claims: Claims, units: Int64, blocks: Blocks, shares: Quotas, costs: Costs, start: Start | None
-) -> Deal:
+) -> ClassAllocation:
     """The cheapest way to fill the balanced loads.
 
     Parameters
     ----------
     units : int64[C]
-        Units of each kind; 0 leaves a kind out.
+        Units of each topic class; 0 leaves a topic class out.
     start : Start, optional
-        The closed-form optimum where kept units cost nothing: saves the first phase.
+        The closed form, optimal if kept units cost nothing: saves the first phase.
     """
     at_work = np.zeros(blocks.n_blocks + 1, np.bool_)
-    at_work[blocks.of_kind[units > 0]] = True
+    at_work[blocks.of_topic_class[units > 0]] = True
     members = np.flatnonzero(at_work[blocks.of_member])
-    sparing = members[shares.eligible[members]]
-    kinds, hubs = np.flatnonzero(units), np.flatnonzero((shares.extras > 0) & at_work[:-1])
-    cells = np.flatnonzero((units[claims.kind] > 0) & (blocks.of_kind[claims.kind] == blocks.of_member[claims.member]))
-    same = blocks.of_kind[classes.link_kind] == blocks.of_camp[classes.link_camp]
-    links = np.flatnonzero(same & (units[classes.link_kind] > 0))
-    base = shares.base[members]
-    arcs = Arcs(kind=classes.n_kinds, camp=classes.n_camps, member=len(classes.camp), hub=blocks.n_blocks)
-    arcs.add("kinds", "source", ("kind", kinds), units[kinds])
-    arcs.add("kept", ("kind", claims.kind[cells]), ("member", claims.member[cells]), claims.count[cells], costs.kept[cells])
-    link_kind, link_camp = classes.link_kind[links], classes.link_camp[links]
-    arcs.add("moved", ("kind", link_kind), ("camp", link_camp), units[link_kind], costs.moved[links])
-    arcs.add("camps", ("camp", classes.camp[members]), ("member", members), base + shares.eligible[members])
-    arcs.add("base", ("member", members), "sink", base)
-    arcs.add("spare", ("member", sparing), ("hub", blocks.of_member[sparing]), np.ones(len(sparing), np.int64))
-    arcs.add("extras", ("hub", hubs), "sink", shares.extras[hubs])
+    candidates = members[shares.candidate[members]]
+    topic_classes, hubs = np.flatnonzero(units), np.flatnonzero((shares.ceiling_slots > 0) & at_work[:-1])
+    cells = np.flatnonzero(
+        (units[claims.topic_class] > 0) & (blocks.of_topic_class[claims.topic_class] == blocks.of_member[claims.member])
+    )
+    same = blocks.of_topic_class[classes.link_topic_class] == blocks.of_member_class[classes.link_member_class]
+    links = np.flatnonzero(same & (units[classes.link_topic_class] > 0))
+    floor = shares.floor[members]
+    arcs = Arcs(
+        topic_class=classes.n_topic_classes,
+        member_class=classes.n_member_classes,
+        member=len(classes.member_class),
+        hub=blocks.n_blocks,
+    )
+    arcs.add("topic_classes", "source", ("topic_class", topic_classes), units[topic_classes])
+    arcs.add(
+        "kept",
+        ("topic_class", claims.topic_class[cells]),
+        ("member", claims.member[cells]),
+        claims.count[cells],
+        costs.kept[cells],
+    )
+    link_topic_class, link_member_class = classes.link_topic_class[links], classes.link_member_class[links]
+    arcs.add(
+        "moved",
+        ("topic_class", link_topic_class),
+        ("member_class", link_member_class),
+        units[link_topic_class],
+        costs.moved[links],
+    )
+    arcs.add(
+        "member_classes", ("member_class", classes.member_class[members]), ("member", members), floor + shares.candidate[members]
+    )
+    arcs.add("floor", ("member", members), "sink", floor)
+    arcs.add("candidates", ("member", candidates), ("hub", blocks.of_member[candidates]), np.ones(len(candidates), np.int64))
+    arcs.add("ceiling_slots", ("hub", hubs), "sink", shares.ceiling_slots[hubs])
     network = arcs.build()
     if start is not None:
         kept = _first_claims(claims, cells, start.quota)
-        total = sum_by(claims.member[cells], kept, len(classes.camp))
-        above = np.maximum(total - shares.base, 0)
-        network.of("kinds")[:] = sum_by(claims.kind[cells], kept, classes.n_kinds)[kinds]
+        total = sum_by(claims.member[cells], kept, len(classes.member_class))
+        above = np.maximum(total - shares.floor, 0)
+        network.of("topic_classes")[:] = sum_by(claims.topic_class[cells], kept, classes.n_topic_classes)[topic_classes]
         network.of("kept")[:] = kept
-        network.of("base")[:] = (total - above)[members]
-        network.of("spare")[:] = above[sparing]
-        network.of("extras")[:] = sum_by(blocks.of_member[sparing], above[sparing], blocks.n_blocks)[hubs]
+        network.of("floor")[:] = (total - above)[members]
+        network.of("candidates")[:] = above[candidates]
+        network.of("ceiling_slots")[:] = sum_by(blocks.of_member[candidates], above[candidates], blocks.n_blocks)[hubs]
     network.push_cheaply(int(units.sum()))
     shed = claims.count.copy()
     shed[cells] -= network.of("kept")
-    load = np.zeros(len(classes.camp), np.int64)
-    load[members] = network.of("base")
-    load[sparing] += network.of("spare")
+    load = np.zeros(len(classes.member_class), np.int64)
+    load[members] = network.of("floor")
+    load[candidates] += network.of("candidates")
     used = np.flatnonzero(network.of("moved"))
     nothing_short = np.zeros(blocks.n_blocks, np.bool_)
-    return Deal(shed, load, link_kind[used], link_camp[used], network.of("moved")[used], nothing_short)
+    return ClassAllocation(shed, load, link_topic_class[used], link_member_class[used], network.of("moved")[used], nothing_short)
 
 
 def _first_claims(claims: Claims, cells: Int64, quota: Int64) -> Int64:
-    """How many claims of each cell fit when members keep their first kinds up to their quota."""
+    """How many claims of each cell fit when members keep their first topic classes up to their quota."""
     count, member = claims.count[cells], claims.member[cells]
     order = np.argsort(member, kind="stable")
     count, member = count[order], member[order]

@@ -1,9 +1,9 @@
-"""Transport: deal free units to members with room while everybody keeps the most that closed forms allow.
+"""Transport: free units go to members with slack while everybody keeps the most that a closed form allows.
 
-Inside a block the closed form says how many units each member may keep: its base, and one more for those with most claims.
-What is missing is whether the rest fits: free units, and units given up by members above their quota, must reach members
-below it. If they all do, the result is optimal without further proof: the loads are the balanced ones, and nobody keeps less
-than a bound that holds for every plan. If not, `stickiness` reroutes what is kept.
+Inside a block the closed form says how many units each member may keep: its floor, and one more for those with most claims. A
+maximum flow decides whether the rest fits: free units, and units given up by members above their quota, must reach members
+below it. If they all do, the result is optimal without further proof: the loads are balanced, and nobody keeps less than a
+bound that holds for every plan. If not, `stickiness` reroutes what is kept.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ from counterpoise.model.problem import Int64
 from counterpoise.solver.classes import Classes, sum_by
 from counterpoise.solver.flows.balance import Blocks
 from counterpoise.solver.flows.flow import Arcs, Bools, Network
-from counterpoise.solver.flows.levels import Quotas
+from counterpoise.solver.flows.quotas import Quotas
 from counterpoise.solver.history import Claims
 
-__all__ = ["Deal", "Start", "closed_form", "transport"]
+__all__ = ["ClassAllocation", "Start", "closed_form", "transport"]
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The closed-form start: what each member may keep, and what is left to deal.
+    """The closed form: what each member may keep, and what is left to assign.
 
     Attributes
     ----------
     free : int64[C]
-        Units of each kind nobody may keep.
-    excess, room : int64[M]
-        Claims above the quota, and places below it. The quota is the base, and one more for those who take an extra to
-        keep a claim.
+        Units of each topic class nobody may keep.
+    excess, slack : int64[M]
+        Claims above the quota, and places below it. The quota is the floor, and one more for members that take a ceiling
+        slot to keep a claim.
     quota : int64[M]
-    open_extra : bool[M]
-        Who may still take an extra.
-    extras : int64[B]
-        Extras still to give in each block. Where there are any, nobody is above quota.
+    open_candidate : bool[M]
+        Who may still take a ceiling slot.
+    ceiling_slots : int64[B]
+        Ceiling slots still to give in each block. If there are any, nobody is above quota.
     """
 
     free: Int64
     excess: Int64
-    room: Int64
+    slack: Int64
     quota: Int64
-    open_extra: Bools
-    extras: Int64
+    open_candidate: Bools
+    ceiling_slots: Int64
 
 
 @dataclass(frozen=True, slots=True)
-class Deal:
-    """Who keeps less, and who gets what.
+class ClassAllocation:
+    """Claims given up, final loads, and units by topic class and member class.
 
     Attributes
     ----------
@@ -58,92 +58,107 @@ class Deal:
         Claims each cell of the history gives up.
     load : int64[M]
         Units each member ends with (offsets not counted).
-    kind, camp, count : int64[X]
-        Units of each kind that go to members of each camp; members of a camp fill up to their loads.
+    topic_class, member_class, count : int64[X]
+        Units of each topic class that go to members of each member class; members of a member class fill up to their loads.
     short : bool[B]
-        Blocks in which not everything fitted: nothing of theirs is meant.
+        Blocks in which not everything fits; entries of theirs mean nothing.
     """
 
     shed: Int64
     load: Int64
-    kind: Int64
-    camp: Int64
+    topic_class: Int64
+    member_class: Int64
     count: Int64
     short: Bools
 
 
 def closed_form(classes: Classes, claims: Claims, units: Int64, blocks: Blocks, shares: Quotas) -> Start:
-    """Extras to the members with most claims above their base (ties by id), as far as extras go; O(M log M)."""
-    held = claims.per_member(len(classes.camp))
-    surplus = held - shares.base
-    keen = np.flatnonzero(shares.eligible & (surplus > 0))
-    block = blocks.of_member[keen]
-    order = np.lexsort((keen, -surplus[keen], block))
-    keen, block = keen[order], block[order]
-    taken = np.arange(len(keen)) - np.searchsorted(block, block) < shares.extras[block]
-    quota = shares.base.copy()
-    quota[keen[taken]] += 1
-    extras = shares.extras - np.bincount(block[taken], minlength=blocks.n_blocks)
-    open_extra = shares.eligible & np.concatenate([extras > 0, [False]])[blocks.of_member]
-    open_extra[keen] = False
-    excess, room = np.maximum(held - quota, 0), np.maximum(quota - held, 0)
-    return Start(units - claims.per_kind(classes.n_kinds), excess, room, quota, open_extra, extras)
+    """Ceiling slots to the members with most claims above their floor (ties by id), as far as ceiling slots go; O(M log M)."""
+    held = claims.per_member(len(classes.member_class))
+    surplus = held - shares.floor
+    claiming = np.flatnonzero(shares.candidate & (surplus > 0))
+    block = blocks.of_member[claiming]
+    order = np.lexsort((claiming, -surplus[claiming], block))
+    claiming, block = claiming[order], block[order]
+    taken = np.arange(len(claiming)) - np.searchsorted(block, block) < shares.ceiling_slots[block]
+    quota = shares.floor.copy()
+    quota[claiming[taken]] += 1
+    ceiling_slots = shares.ceiling_slots - np.bincount(block[taken], minlength=blocks.n_blocks)
+    open_candidate = shares.candidate & np.concatenate([ceiling_slots > 0, [False]])[blocks.of_member]
+    open_candidate[claiming] = False
+    excess, slack = np.maximum(held - quota, 0), np.maximum(quota - held, 0)
+    return Start(units - claims.per_topic_class(classes.n_topic_classes), excess, slack, quota, open_candidate, ceiling_slots)
 
 
-def transport(classes: Classes, claims: Claims, blocks: Blocks, start: Start) -> Deal:
+def transport(classes: Classes, claims: Claims, blocks: Blocks, start: Start) -> ClassAllocation:
     """Route all free and given-up units at once by max flow.
 
-    At first links are capped near their proportional share, which keeps topics even, and extras are open to the first ids
-    only. If not everything fits so, extras open to all; if still not, the caps fall.
+    Three attempts on top of one flow: links capped near their proportional share, which keeps topics even, and ceiling slots
+    for the lowest ids only; then ceiling slots for all candidates; then no caps.
     """
     givers = np.flatnonzero(start.excess)
     rank = np.zeros(len(start.excess), np.int64)
     rank[givers] = np.arange(len(givers))
     cells = np.flatnonzero(start.excess[claims.member] > 0)
-    supply = start.free + sum_by(claims.kind[cells], claims.count[cells], classes.n_kinds)
-    room = classes.per_camp(start.room)
-    spare = classes.per_camp(start.open_extra)
-    favoured = classes.per_camp(_first_ids(blocks.of_member, start.open_extra, start.extras))
+    supply = start.free + sum_by(claims.topic_class[cells], claims.count[cells], classes.n_topic_classes)
+    slack = classes.per_member_class(start.slack)
+    ceiling = classes.per_member_class(start.open_candidate)
+    first_ceiling = classes.per_member_class(_first_ids(blocks.of_member, start.open_candidate, start.ceiling_slots))
     links = np.flatnonzero(
-        (supply[classes.link_kind] > 0)
-        & (room + spare > 0)[classes.link_camp]
-        & (blocks.of_kind[classes.link_kind] == blocks.of_camp[classes.link_camp])
+        (supply[classes.link_topic_class] > 0)
+        & (slack + ceiling > 0)[classes.link_member_class]
+        & (blocks.of_topic_class[classes.link_topic_class] == blocks.of_member_class[classes.link_member_class])
     )
-    kind, camp = classes.link_kind[links], classes.link_camp[links]
-    kinds, rooms, spares, hubs = (np.flatnonzero(values) for values in (start.free, room, spare, start.extras))
-    arcs = Arcs(giver=len(givers), kind=classes.n_kinds, camp=classes.n_camps, hub=blocks.n_blocks)
-    arcs.add("free", "source", ("kind", kinds), start.free[kinds])
+    topic_class, member_class = classes.link_topic_class[links], classes.link_member_class[links]
+    topic_classes, hubs = np.flatnonzero(start.free), np.flatnonzero(start.ceiling_slots)
+    below, candidates = np.flatnonzero(slack), np.flatnonzero(ceiling)
+    arcs = Arcs(
+        giver=len(givers), topic_class=classes.n_topic_classes, member_class=classes.n_member_classes, hub=blocks.n_blocks
+    )
+    arcs.add("free", "source", ("topic_class", topic_classes), start.free[topic_classes])
     arcs.add("givers", "source", ("giver", rank[givers]), start.excess[givers])
-    arcs.add("shed", ("giver", rank[claims.member[cells]]), ("kind", claims.kind[cells]), claims.count[cells])
-    arcs.add("links", ("kind", kind), ("camp", camp), _even_share(supply, room + spare, kind, camp))
-    arcs.add("room", ("camp", rooms), "sink", room[rooms])
-    arcs.add("spare", ("camp", spares), ("hub", blocks.of_camp[spares]), favoured[spares])
-    arcs.add("extras", ("hub", hubs), "sink", start.extras[hubs])
+    arcs.add("shed", ("giver", rank[claims.member[cells]]), ("topic_class", claims.topic_class[cells]), claims.count[cells])
+    arcs.add(
+        "links",
+        ("topic_class", topic_class),
+        ("member_class", member_class),
+        _even_share(supply, slack + ceiling, topic_class, member_class),
+    )
+    arcs.add("slack", ("member_class", below), "sink", slack[below])
+    arcs.add("candidates", ("member_class", candidates), ("hub", blocks.of_member_class[candidates]), first_ceiling[candidates])
+    arcs.add("ceiling_slots", ("hub", hubs), "sink", start.ceiling_slots[hubs])
     network = arcs.build()
     left = int(start.free.sum() + start.excess.sum()) - network.push()
-    if left and len(spares):
-        network.widen("spare", spare[spares])
+    if left and len(candidates):
+        network.widen("candidates", ceiling[candidates])
         left -= network.push()
     if left:
-        network.widen("links", supply[kind])
+        network.widen("links", supply[topic_class])
         network.push()
     shed = np.zeros(len(claims.count), np.int64)
     shed[cells] = network.of("shed")
-    extra = np.zeros(classes.n_camps, np.int64)
-    extra[spares] = network.of("spare")
-    load = start.quota + _first_ids(classes.camp, start.open_extra, extra)
+    at_ceiling = np.zeros(classes.n_member_classes, np.int64)
+    at_ceiling[candidates] = network.of("candidates")
+    load = start.quota + _first_ids(classes.member_class, start.open_candidate, at_ceiling)
     used = np.flatnonzero(network.of("links"))
-    return Deal(shed, load, kind[used], camp[used], network.of("links")[used], _short(network, blocks, start, kinds, givers))
+    return ClassAllocation(
+        shed,
+        load,
+        topic_class[used],
+        member_class[used],
+        network.of("links")[used],
+        _short(network, blocks, start, topic_classes, givers),
+    )
 
 
-def _short(network: Network, blocks: Blocks, start: Start, kinds: Int64, givers: Int64) -> Bools:
-    left = sum_by(blocks.of_kind[kinds], start.free[kinds] - network.of("free"), blocks.n_blocks)
+def _short(network: Network, blocks: Blocks, start: Start, topic_classes: Int64, givers: Int64) -> Bools:
+    left = sum_by(blocks.of_topic_class[topic_classes], start.free[topic_classes] - network.of("free"), blocks.n_blocks)
     left += sum_by(blocks.of_member[givers], start.excess[givers] - network.of("givers"), blocks.n_blocks)
     return left > 0
 
 
 def _first_ids(part: Int64, candidate: Bools, wanted: Int64) -> Bools:
-    """The first wanted[p] candidates, by id, of each part p; `part` tells each member's part, -1 for none."""
+    """The first wanted[p] candidates, by id, of each part p; `part[m]` is the part of member m, -1 for none."""
     who = np.flatnonzero(candidate & (part >= 0))
     order = np.argsort(part[who], kind="stable")
     who = who[order]
@@ -153,9 +168,11 @@ def _first_ids(part: Int64, candidate: Bools, wanted: Int64) -> Bools:
     return chosen
 
 
-def _even_share(supply: Int64, demand: Int64, link_kind: Int64, link_camp: Int64) -> Int64:
-    """A cap per link near its proportional share, from the kind's view and from the camp's, whichever is less; at least 1."""
-    by_kind = sum_by(link_kind, demand[link_camp], len(supply))
-    by_camp = sum_by(link_camp, supply[link_kind], len(demand))
-    product = supply[link_kind] * demand[link_camp]
-    return np.asarray(np.minimum(-(-product // by_kind[link_kind]), -(-product // by_camp[link_camp])), np.int64)
+def _even_share(supply: Int64, demand: Int64, link_topic_class: Int64, link_member_class: Int64) -> Int64:
+    """A cap per link: its proportional share of the topic class or of the member class, the lesser, rounded up."""
+    by_topic_class = sum_by(link_topic_class, demand[link_member_class], len(supply))
+    by_member_class = sum_by(link_member_class, supply[link_topic_class], len(demand))
+    product = supply[link_topic_class] * demand[link_member_class]
+    return np.asarray(
+        np.minimum(-(-product // by_topic_class[link_topic_class]), -(-product // by_member_class[link_member_class])), np.int64
+    )

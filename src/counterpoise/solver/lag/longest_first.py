@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
-from counterpoise.solver.flows.levels import Demand, quotas
+from counterpoise.solver.flows.quotas import Demand, quotas
 
 _SMALL_BATCH = 24
 _HEAP_STEPS = 1024
@@ -138,8 +138,8 @@ def spread_by_count(units: int, counts: Int64, slots: Int64, capacity: Int64) ->
     while units > 0:
         block = np.where(slots > taken, 0, -1)
         share = quotas(np.array([units]), block, Demand(capacity, counts + taken))
-        step = share.base.copy()
-        step[np.flatnonzero(share.eligible)[: int(share.extras[0])]] += 1
+        step = share.floor.copy()
+        step[np.flatnonzero(share.candidate)[: int(share.ceiling_slots[0])]] += 1
         step = np.minimum(step, slots - taken)
         if not step.any():
             step[np.flatnonzero(slots > taken)[0]] = 1

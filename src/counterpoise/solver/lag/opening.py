@@ -26,7 +26,7 @@ def open_desk(problem: Problem, weight: Int64, max_moves: int, balanced: Int32 |
     _keep_memory(problem.n_partitions)
     classes, n = classify(problem), problem.n_members
     camp, subscribed = _table(classes)
-    kind, may_camp = classes.kind, subscribed
+    kind, may_camp = classes.topic_class, subscribed
     if balanced is not None:
         may_camp = exchangeable(subscribed, camp, kind, balanced, problem.capacity)
     may = _per_member(may_camp, camp)
@@ -112,9 +112,9 @@ def _heaviest_first(weight: Int64) -> tuple[Index, Int64]:
 
 def _table(classes: Classes) -> tuple[Int64, Bools]:
     """Member class of each member, and bool[topic classes, member classes] of who may take what."""
-    camp = np.where(classes.camp >= 0, classes.camp, classes.n_camps)
-    may = np.zeros((classes.n_kinds, classes.n_camps + 1), np.bool_)
-    may[classes.link_kind, classes.link_camp] = True
+    camp = np.where(classes.member_class >= 0, classes.member_class, classes.n_member_classes)
+    may = np.zeros((classes.n_topic_classes, classes.n_member_classes + 1), np.bool_)
+    may[classes.link_topic_class, classes.link_member_class] = True
     return camp, may
 
 

@@ -1,28 +1,28 @@
-"""Handover: claims as sets of members, and what members above their quota give up of them."""
+"""Handover: claims as sets of members, and the claims that members above their quota give up."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.solver.level.bitsets import Levels, add_to, bits_of_rows, each_bit, everybody, take_from, width
-from counterpoise.solver.level.exchange import Exchange
-from counterpoise.solver.level.tray import Tray
+from counterpoise.solver.bitset.allocation import Allocation
+from counterpoise.solver.bitset.exchange import Exchange
+from counterpoise.solver.bitset.sets import ByCount, add_to, bits_of_rows, each_bit, everybody, take_from, width
 
 __all__ = ["hand_over"]
 
 FEW_CLAIMS = 100
-"""So many are put into sets one by one."""
+"""So many are added to sets one by one."""
 
 
-def hand_over(problem: Problem, tray: Tray, owner: Int32, excess: Levels, work: int) -> bool:
-    """Settle what is left on the tray with claims that change hands; those become UNOWNED in `owner`.
+def hand_over(problem: Problem, allocation: Allocation, owner: Int32, excess: ByCount, work: int) -> bool:
+    """Assign what is left with claims that change hands; those become UNOWNED in `owner`. False if that fails.
 
-    Most of the time, those above their quota can give straight to those below: then only their claims are looked at.
+    Mostly members above their quota can give directly to members below it: then only their claims are read.
     """
     givers = np.zeros(problem.n_members + 1, np.bool_)  # the last entry is for UNOWNED
     givers[each_bit(everybody(excess))] = True
-    exchange = Exchange(tray, _claims(problem, owner, givers[owner].nonzero()[0]), excess, work)
+    exchange = Exchange(allocation, _claims(problem, owner, givers[owner].nonzero()[0]), excess, work)
     exchange.hand_over()
     if not exchange.settled():
         kept = _claims(problem, owner, (owner >= 0).nonzero()[0])

@@ -1,4 +1,4 @@
-"""Quotas are Webster's: the cheapest units are taken, ties at the price are extras."""
+"""Quotas are Webster's: the cheapest units are taken, ties at the dual are ceiling slots."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counterpoise.solver.flows.levels import Demand, quotas
+from counterpoise.solver.flows.quotas import Demand, quotas
 
 
 def cheapest(units, capacity, offset):
@@ -35,10 +35,10 @@ def test_quotas_are_as_cheap_as_one_unit_at_a_time(top):
         n, units = int(rng.integers(1, 7)), int(rng.integers(0, 40))
         capacity, offset = rng.integers(1, top + 1, n), rng.integers(0, 9, n)
         shares = quotas(np.array([units]), np.zeros(n, np.int64), Demand(capacity, offset))
-        assert int(shares.base.sum() + shares.extras[0]) == units, f"seed {seed}"
-        assert 0 <= int(shares.extras[0]) <= int(shares.eligible.sum())
-        lucky = np.flatnonzero(shares.eligible)[: int(shares.extras[0])]
-        loads = shares.base.copy()
+        assert int(shares.floor.sum() + shares.ceiling_slots[0]) == units, f"seed {seed}"
+        assert 0 <= int(shares.ceiling_slots[0]) <= int(shares.candidate.sum())
+        lucky = np.flatnonzero(shares.candidate)[: int(shares.ceiling_slots[0])]
+        loads = shares.floor.copy()
         loads[lucky] += 1
         listed = (capacity.tolist(), offset.tolist())
         assert cost(loads.tolist(), *listed) == cost(cheapest(units, *listed), *listed), f"seed {seed}"
@@ -49,6 +49,6 @@ def test_blocks_are_shared_out_one_by_one():
     block = np.array([1, -1, 0, 1])
     for demand in (Demand(), Demand(np.array([2, 2, 2, 2]))):
         shares = quotas(np.array([3, 5]), block, demand)
-        assert shares.base.tolist() == [2, 0, 3, 2]
-        assert shares.eligible.tolist() == [True, False, False, True]
-        assert shares.extras.tolist() == [0, 1]
+        assert shares.floor.tolist() == [2, 0, 3, 2]
+        assert shares.candidate.tolist() == [True, False, False, True]
+        assert shares.ceiling_slots.tolist() == [0, 1]

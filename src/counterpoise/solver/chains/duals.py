@@ -1,26 +1,26 @@
-"""Levels along a chain: what every member of a row can have, where each shares units with the one before and the one after.
+"""Duals along a chain: the level of every member of a row in which each shares units with the one before and the one after.
 
-Between member i and member i + 1 lie `shared[i]` units that either of them may take. A *price* per member says what is optimal:
-its load is the price or one less, and units go to the cheaper of their two members. Prices and loads that fit together so
-minimise the sum of load**2 (they are the dual solution of that convex flow), and then every optimum fits the same prices.
+Between members i and i + 1 lie `shared[i]` units that either of them may take. Balanced loads minimise the convex cost
+sum(load**2). Its dual has one variable per member: the load is the dual or one less, and a unit goes to the member with the lower
+dual. Every optimal plan fits the same duals.
 
-Prices come from the left to the right and back, in integers, each step in constant time on average. Let want(v) be the units
-that member i would take from the right if its own price were v and everybody to its left did what is best for them:
+Duals come from one pass to the right and one back, in integers, in constant time per step on average. Let want(v) be the units
+that member i would take of those it shares with the next member if its dual were v and all members before it did their best:
 
-    want(v) = v - own - shared[i-1] + (want of i-1, cut to 0..shared[i-1])
+    want(v) = v - own - shared[i-1] + (want of i-1, clipped to 0..shared[i-1])
 
-It rises by at least 1 with v, so there is a lowest price `low` at which member i takes none, and one `high` at which it takes
-all; given the price of the member to its right, its own is that price, cut to low..high. This is the taut string (Davies &
-Kovac), or Johnson's dynamic programming for the fused lasso, on integers.
+It rises by at least 1 with v, so there is a `low` dual at which member i takes none and a `high` one at which it takes all; its
+dual is the next member's, clipped to low..high. This is the taut string (Davies & Kovac), or Johnson's dynamic programming for
+the fused lasso, on integers.
 """
 
 from __future__ import annotations
 
-__all__ = ["prices"]
+__all__ = ["duals"]
 
 
-def prices(own: list[int], shared: list[int]) -> list[int]:
-    """The price of each member of the row, by one pass to the right and one back; O(N).
+def duals(own: list[int], shared: list[int]) -> list[int]:
+    """The dual of each member of the row, by one pass to the right and one back; O(N).
 
     Parameters
     ----------
@@ -30,13 +30,13 @@ def prices(own: list[int], shared: list[int]) -> list[int]:
         Units between this member and the next; 0 where a chain ends, so several chains make one row. The last is 0.
     """
     found = []
-    price = 0
+    dual = 0
     for low, high in zip(*(reversed(bounds) for bounds in _bounds(own, shared)), strict=True):
-        if price < low:
-            price = low
-        elif price > high:
-            price = high
-        found.append(price)
+        if dual < low:
+            dual = low
+        elif dual > high:
+            dual = high
+        found.append(dual)
     found.reverse()
     return found
 
@@ -44,9 +44,9 @@ def prices(own: list[int], shared: list[int]) -> list[int]:
 def _bounds(own: list[int], shared: list[int]) -> tuple[list[int], list[int]]:
     """`low` and `high` of each member.
 
-    What is known of the member before is its want, cut, as bends: from `at` on it rises by `bend` more a step than before.
-    Every step cuts off bends at both ends and puts at most two in their place, so they lie in the middle of two lists. This is
-    the one loop a chain spends its time in, hence the plain integers.
+    The clipped want of the member before is stored as breakpoints: from `at` on its slope is larger by `bend`. Every step removes
+    breakpoints at both ends and adds at most two, so they lie in the middle of two lists. A chain spends its time in this loop,
+    hence the plain integers.
     """
     middle = 2 * len(own)
     at, bend = [0] * (2 * middle + 2), [0] * (2 * middle + 2)
@@ -80,7 +80,7 @@ def _bounds(own: list[int], shared: list[int]) -> tuple[list[int], list[int]]:
             back -= bend[tail] * last
         high = units + back if slope == 1 else -(-(units + back) // slope)
         highs.append(high)
-        if low == high:  # none below this price, all at it
+        if low == high:  # none below this dual, all at it
             head, tail = middle, middle
             rise = slope = 0
             first = units

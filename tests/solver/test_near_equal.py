@@ -7,9 +7,9 @@ import numpy as np
 from counterpoise.assignors.registry import assignor
 from counterpoise.laws import certify
 from counterpoise.model.problem import Problem
-from counterpoise.solver.level.direct import deal_directly
+from counterpoise.solver.bitset.near_equal import assign_near_equal
 
-# A walk to members without room could end at three of them, while two extras were left and member 2 was still one short.
+# A walk to members without slack could end at three of them, while two ceiling slots were left and member 2 was still one short.
 SHORT_AMONG_EXTRAS = Problem(
     6,
     [0, 3, 9, 20],
@@ -20,7 +20,7 @@ SHORT_AMONG_EXTRAS = Problem(
 
 
 def test_a_walk_gives_no_more_extras_than_there_are_while_somebody_is_short() -> None:
-    owner = deal_directly(SHORT_AMONG_EXTRAS, with_history=True)
+    owner = assign_near_equal(SHORT_AMONG_EXTRAS, with_history=True)
     assert owner is not None
     assert sorted(np.bincount(owner, minlength=6).tolist()) == [3, 3, 3, 3, 4, 4]
     assert certify(SHORT_AMONG_EXTRAS, owner).sticky
@@ -34,7 +34,7 @@ def test_a_deal_that_is_taken_is_level_and_proven() -> None:
         table = rng.random((6, 8)) < 0.6
         start = np.concatenate(([0], np.cumsum(table.sum(axis=1))))
         problem = Problem(8, np.arange(7) * 5, start, np.nonzero(table)[1], rng.integers(-1, 8, 30))
-        owner = deal_directly(problem, with_history=True)
+        owner = assign_near_equal(problem, with_history=True)
         if owner is not None:
             taken += 1
             certificate = certify(problem, owner)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
 
-Levels: TypeAlias = dict[int, int]
+ByCount: TypeAlias = dict[int, int]
 """From a count above 0 to the set of members that have it."""
 
 FEW_MEMBERS = 32
@@ -18,7 +18,7 @@ NEAR = 3
 """So few bits are taken, or left out, one by one."""
 
 __all__ = [
-    "Levels",
+    "ByCount",
     "add_to",
     "bits_of",
     "bits_of_rows",
@@ -99,11 +99,11 @@ def each_bit(bits: int) -> list[int]:
 
 
 def bits_of(column: npt.NDArray[np.bool_]) -> int:
-    """The members for whom it is true."""
+    """The members at the true entries."""
     return int.from_bytes(np.packbits(column, bitorder="little").tobytes(), "little")
 
 
-def everybody(levels: Levels) -> int:
+def everybody(levels: ByCount) -> int:
     """All members at any level."""
     every = 0
     for members in levels.values():
@@ -111,7 +111,7 @@ def everybody(levels: Levels) -> int:
     return every
 
 
-def step_down(levels: Levels, level: int, members: int) -> None:
+def step_down(levels: ByCount, level: int, members: int) -> None:
     """Count one less for some members of a level."""
     rest = levels[level] ^ members
     if rest:
@@ -122,7 +122,7 @@ def step_down(levels: Levels, level: int, members: int) -> None:
         levels[level - 1] = levels.get(level - 1, 0) | members
 
 
-def take_most(levels: Levels, members: int, n: int) -> int:
+def take_most(levels: ByCount, members: int, n: int) -> int:
     """Up to n of the members, those at the highest levels first; each goes one level down."""
     taken = []
     chosen = 0

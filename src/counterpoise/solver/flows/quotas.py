@@ -1,0 +1,119 @@
+"""Quotas: how many units each member of a block must take, and who may take one more.
+
+Balanced loads of a block (members that can trade units freely) minimise ``sum(load**2 / capacity)``. The j-th unit of a member
+has the marginal cost ``(2j - 1) / capacity``, so the optimum takes the cheapest units: every unit below some marginal cost
+(the *floor* of each member), and enough of those at exactly that cost, at most one per member (the *ceiling slots*). With
+equal capacities the floor is N div m and there are N mod m ceiling slots. This is Webster's apportionment; see Frank & Murota,
+*Decreasing minimization on M-convex sets*, for why one marginal cost suffices inside a block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.model.problem import Int64
+
+__all__ = ["Demand", "Quotas", "quotas"]
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Capacities, and units that members hold already; the same for every split into blocks.
+
+    Attributes
+    ----------
+    capacity : int64[M] or None
+        Weight of each member; None: all equal.
+    offset : int64[M] or None
+        Units a member keeps in any case (they count for the balance and are not assigned); None: none.
+    """
+
+    capacity: Int64 | None = None
+    offset: Int64 | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """The balanced loads of every block.
+
+    Attributes
+    ----------
+    floor : int64[M]
+        Units a member takes at least (offsets not counted); 0 outside every block.
+    candidate : bool[M]
+        Who may take one unit more.
+    ceiling_slots : int64[B]
+        How many of a block's candidates take one more.
+    """
+
+    floor: Int64
+    candidate: npt.NDArray[np.bool_]
+    ceiling_slots: Int64
+
+
+def quotas(units: Int64, block: Int64, demand: Demand) -> Quotas:
+    """Divide ``units[b]`` units among the members of each block b.
+
+    Parameters
+    ----------
+    units : int64[B]
+        Units of each block.
+    block : int64[M]
+        Block of each member, -1 for none. A block with units has members.
+    demand : Demand
+
+    Notes
+    -----
+    O(M) with equal capacities and no offsets; otherwise O(M log(units * capacity**2)), exact integers throughout.
+    """
+    inside = block >= 0
+    everybody = bool(inside.all())
+    members = np.bincount(block if everybody else block[inside], minlength=len(units))
+    if demand.capacity is None and demand.offset is None:
+        each, ceiling_slots = np.divmod(units, np.maximum(members, 1))
+        floor, candidate = each[block], (ceiling_slots > 0)[block]
+        if everybody:
+            return Quotas(floor, candidate, ceiling_slots)
+        return Quotas(np.where(inside, floor, 0), candidate & inside, ceiling_slots)
+    floor = np.zeros(len(block), np.int64)
+    candidate = np.zeros(len(block), np.bool_)
+    ceiling_slots = np.zeros(len(units), np.int64)
+    order = np.argsort(block, kind="stable")[len(block) - int(inside.sum()) :]
+    for b, who in enumerate(np.split(order, np.cumsum(members)[:-1])):
+        if len(who) and units[b]:
+            floor[who], candidate[who], ceiling_slots[b] = _by_marginal_cost(int(units[b]), who, demand)
+    return Quotas(floor, candidate, ceiling_slots)
+
+
+def _by_marginal_cost(units: int, who: npt.NDArray[np.intp], demand: Demand) -> tuple[Int64, npt.NDArray[np.bool_], int]:
+    """Floor, candidates and number of ceiling slots of one block, by bisection on the marginal cost.
+
+    Marginal costs differ by at least 1/scale, scale = max(capacity)**2, so a half-open step of that width holds one distinct
+    cost. Python integers are used if 64 bits may not be enough.
+    """
+    capacity = np.ones(len(who), np.int64) if demand.capacity is None else demand.capacity[who]
+    offset = np.zeros(len(who), np.int64) if demand.offset is None else demand.offset[who]
+    scale = int(capacity.max()) ** 2
+    high = 2 * (units + int(offset.max())) * scale
+    if (high + scale) * int(capacity.max()) >= 2**62:
+        capacity, offset = capacity.astype(object), offset.astype(object)
+
+    def taken(cost: int) -> Int64:
+        return np.maximum((cost * capacity + scale) // (2 * scale) - offset, 0)  # type: ignore[no-any-return]
+
+    low = 0
+    while low < high:
+        middle = (low + high) // 2
+        if int(taken(middle).sum()) >= units:
+            high = middle
+        else:
+            low = middle + 1
+    floor = taken(high - 1).astype(np.int64)
+    candidate = taken(high).astype(np.int64) > floor
+    ceiling_slots = units - int(floor.sum())
+    if ceiling_slots == int(candidate.sum()):
+        return floor + candidate, np.zeros(len(who), np.bool_), 0
+    return floor, candidate, ceiling_slots
