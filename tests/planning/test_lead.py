@@ -93,7 +93,7 @@ def test_unreadable_user_data_is_no_history_and_never_fatal() -> None:
         ({"a": 50}, "member 'a', metadata: bytes or hex text is wanted, not int"),
         ([{"id": 5, "metadata": b""}], r"members\[0\]: id 5, instance_id None: text is wanted"),
         ([JoinMember("a", b"", 5)], r"members\[0\]: id 'a', instance_id 5: text is wanted"),  # type: ignore[arg-type]
-        ([b""], r"members\[0\]: id and metadata are wanted, not bytes"),
+        ([b""], r"members\[0\]: expected an object with id, metadata, not"),
         (None, "members: a list of members is wanted, not None"),
     ],
     ids=["not hex", "an id twice", "no metadata", "nothing", "a number", "no text", "no instance", "bytes alone", "nobody"],

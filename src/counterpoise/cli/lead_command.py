@@ -33,8 +33,8 @@ def command(requests: str, _json: bool) -> None:
     for number, line in read_lines(requests):
         try:
             request = read_request(line)
-            options = check_options(request.strategy, request.options)
-            answer = lead(request.strategy, request.topics, request.members, protocol=request.protocol, **options)
+            name, options = request["strategy"], check_options(request["strategy"], request["options"])
+            answer = lead(name, request["topics"], request["members"], protocol=request["protocol"], **options)
             click.echo(write_answer(answer))
         except CounterpoiseError as error:
             failed = True

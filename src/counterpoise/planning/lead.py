@@ -14,6 +14,7 @@ from counterpoise.snapshot.checks import as_topic, check_parts, check_topics
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.join import JoinMember
 from counterpoise.snapshot.joined import JoinedProblem, join_problem
+from counterpoise.snapshot.json_text import fields_of
 from counterpoise.snapshot.plan import Plan
 from counterpoise.wire.group_assignments import encode_assignments
 from counterpoise.wire.user_data import ProtocolKind
@@ -117,12 +118,9 @@ def _members(members: Iterable[JoinMember | Mapping[str, Any]] | Mapping[str, by
 
 
 def _member(at: int, given: JoinMember | Mapping[str, Any]) -> JoinMember:
-    fields = vars(given) if isinstance(given, JoinMember) else given
-    if not isinstance(fields, Mapping):
-        raise SnapshotError(f"members[{at}]: id and metadata are wanted, not {type(given).__name__}")
-    for name in ("id", "metadata"):
-        if name not in fields:
-            raise SnapshotError(f"members[{at}]: {name} is missing; id and metadata are wanted")
+    fields = (
+        vars(given) if isinstance(given, JoinMember) else fields_of(given, f"members[{at}]", ("id", "metadata"), ("instance_id",))
+    )
     member, instance = fields["id"], fields.get("instance_id")
     if not isinstance(member, str) or not isinstance(instance, str | NoneType):
         raise SnapshotError(f"members[{at}]: id {member!r}, instance_id {instance!r}: text is wanted (for the latter, or None)")

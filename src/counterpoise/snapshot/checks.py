@@ -11,14 +11,23 @@ import numpy as np
 
 from counterpoise.errors import SnapshotError
 from counterpoise.model.problem import MOST_CAPACITY, Int64
+from counterpoise.snapshot.json_text import fields_of, shown
 from counterpoise.snapshot.parts import Member, Topic
 
-__all__ = ["MOST_PARTITIONS", "as_topic", "check_lag", "check_members", "check_parts", "check_topics", "indices_of"]
+__all__ = [
+    "MOST_PARTITIONS",
+    "as_topic",
+    "check_claims",
+    "check_lag",
+    "check_members",
+    "check_parts",
+    "check_topics",
+    "indices_of",
+]
 
 MOST_PARTITIONS = 100_000_000
 """Partitions of one group: ten times the largest group measured. A typing mistake must not fill the memory."""
 _INT32 = 2**31
-_LONGEST = 80
 
 
 def check_parts(topics: object, members: object, lag: object = None, name: object = None) -> None:
@@ -29,13 +38,13 @@ def check_parts(topics: object, members: object, lag: object = None, name: objec
     SnapshotError
     """
     if not isinstance(topics, Mapping):
-        raise SnapshotError(f"topics: {{name: partition count}} is wanted, not {_shown(topics)}")
+        raise SnapshotError(f"topics: {{name: partition count}} is wanted, not {shown(topics)}")
     if not isinstance(members, Iterable) or isinstance(members, str | bytes | Mapping) or _is_number(members):
-        raise SnapshotError(f"members: a list of members is wanted, not {_shown(members)}")
+        raise SnapshotError(f"members: a list of members is wanted, not {shown(members)}")
     if lag is not None and not isinstance(lag, Mapping):
-        raise SnapshotError(f"lag: {{topic: [records behind]}} is wanted, not {_shown(lag)}")
+        raise SnapshotError(f"lag: {{topic: [records behind]}} is wanted, not {shown(lag)}")
     if not isinstance(name, str | NoneType):
-        raise SnapshotError(f"group: a name is wanted, not {_shown(name)}")
+        raise SnapshotError(f"group: a name is wanted, not {shown(name)}")
     _check_text("group", name or "")
 
 
@@ -50,11 +59,7 @@ def as_topic(name: str, value: object) -> Topic:
         return value
     if not isinstance(value, Mapping):
         return Topic(value)  # type: ignore[arg-type]  # check_topics refuses what is no count
-    unknown = sorted(map(str, value.keys() - {"partitions", "racks"}))
-    if unknown or "partitions" not in value:
-        what = f"unknown field {_shown(unknown[0])}" if unknown else "partitions is missing"
-        raise SnapshotError(f"topics.{name}: {what}; a topic is a partition count, or partitions and racks")
-    return Topic(value["partitions"], value.get("racks"))
+    return Topic(**fields_of(value, f"topics.{name}", ("partitions",), ("racks",)))
 
 
 def check_topics(topics: Mapping[str, Topic]) -> None:
@@ -90,7 +95,7 @@ def check_members(members: Sequence[object]) -> None:
     seen: dict[str, int] = {}
     for at, member in enumerate(members):
         if not isinstance(member, Member):
-            raise SnapshotError(f"members[{at}]: a Member is wanted, not {_shown(member)}")
+            raise SnapshotError(f"members[{at}]: a Member is wanted, not {shown(member)}")
         if not isinstance(member.id, str):
             raise SnapshotError(f"members[{at}].id: {member.id!r} is no text")
         _check_text(f"members[{at}].id", member.id)
@@ -98,7 +103,7 @@ def check_members(members: Sequence[object]) -> None:
             raise SnapshotError(f"members[{at}].id: {member.id!r} is also members[{seen[member.id]}]; ids are unique")
         seen[member.id] = at
         if not _is_list(member.topics) or not all(isinstance(topic, str) for topic in member.topics):
-            raise SnapshotError(f"members[{at}].topics: a list of topic names is wanted, not {_shown(member.topics)}")
+            raise SnapshotError(f"members[{at}].topics: a list of topic names is wanted, not {shown(member.topics)}")
         _check_text(f"members[{at}].topics", *member.topics)
         if not _is_integer(member.generation) or not -1 <= member.generation < _INT32:
             raise SnapshotError(f"members[{at}].generation: {member.generation!r} is no generation (-1, 0, 1, ...)")
@@ -106,6 +111,27 @@ def check_members(members: Sequence[object]) -> None:
             raise SnapshotError(f"members[{at}].capacity: {member.capacity!r}; 1 to {MOST_CAPACITY} is wanted")
         _check_names(f"members[{at}]", member)
         _check_owned(f"members[{at}].owned", member.owned)
+
+
+def check_claims(members: Sequence[Member], topics: Mapping[str, Topic], *, strict: bool) -> None:
+    """Partition indices from 0, also of topics that do not exist; if `strict`, only those that the topic has.
+
+    Raises
+    ------
+    SnapshotError
+    """
+    for at, member in enumerate(members):
+        for topic, indices in member.owned.items():
+            path = f"members[{at}].owned.{topic}"
+            values = indices_of(indices, path)
+            count = topics[topic].partitions if strict and topic in topics else _INT32
+            wrong = np.flatnonzero((values < 0) | (values >= count))
+            if len(wrong):
+                index = int(values[wrong[0]])
+                exists = f"{index} is no partition index" if not 0 <= index < _INT32 else (
+                    f"partition {index} does not exist, {topic} has {count}"
+                )  # fmt: skip
+                raise SnapshotError(f"{path}[{wrong[0]}]: {exists}")
 
 
 def check_lag(lag: Mapping[str, Sequence[int]], topics: Mapping[str, Topic]) -> None:
@@ -119,7 +145,7 @@ def check_lag(lag: Mapping[str, Sequence[int]], topics: Mapping[str, Topic]) -> 
         if topic not in topics:
             raise SnapshotError(f"lag.{topic}: topic does not exist; topics are {_some(topics)}")
         if not _is_list(lags) or isinstance(lags, Set):
-            raise SnapshotError(f"lag.{topic}: a list of records behind, one per partition, is wanted, not {_shown(lags)}")
+            raise SnapshotError(f"lag.{topic}: a list of records behind, one per partition, is wanted, not {shown(lags)}")
         if len(lags) != topics[topic].partitions:
             raise SnapshotError(f"lag.{topic}: {len(lags)} numbers, {topic} has {topics[topic].partitions} partitions")
         values = indices_of(lags, f"lag.{topic}", "lag")
@@ -151,33 +177,33 @@ def indices_of(values: Iterable[int], path: str, what: str = "partition index") 
 def _check_names(path: str, member: Member) -> None:
     for what, name in (("instance_id", member.instance_id), ("rack", member.rack)):
         if not isinstance(name, str | NoneType):
-            raise SnapshotError(f"{path}.{what}: {_shown(name)} is no text; None means none")
+            raise SnapshotError(f"{path}.{what}: {shown(name)} is no text; None means none")
         _check_text(f"{path}.{what}", name or "")
 
 
 def _check_owned(path: str, owned: object) -> None:
     if not isinstance(owned, Mapping):
-        raise SnapshotError(f"{path}: {{topic: [partitions]}} is wanted, not {_shown(owned)}")
+        raise SnapshotError(f"{path}: {{topic: [partitions]}} is wanted, not {shown(owned)}")
     for topic, indices in owned.items():
         if not isinstance(topic, str):
-            raise SnapshotError(f"{path}: {_shown(topic)} is no topic name")
+            raise SnapshotError(f"{path}: {shown(topic)} is no topic name")
         _check_text(path, topic)
         if not _is_list(indices):
-            raise SnapshotError(f"{path}.{topic}: a list of partition indices is wanted, not {_shown(indices)}")
+            raise SnapshotError(f"{path}.{topic}: a list of partition indices is wanted, not {shown(indices)}")
 
 
 def _check_racks(path: str, racks: Sequence[Sequence[str | None]], partitions: int) -> None:
     if not _is_list(racks):
-        raise SnapshotError(f"{path}: a list of racks per partition is wanted, not {_shown(racks)}")
+        raise SnapshotError(f"{path}: a list of racks per partition is wanted, not {shown(racks)}")
     if len(racks) != partitions:
         raise SnapshotError(f"{path}: {len(racks)} lists for {partitions} partitions")
     for at, listed in enumerate(racks):
         if not _is_list(listed):
-            raise SnapshotError(f"{path}[{at}]: a list of rack names is wanted, not {_shown(listed)}")
+            raise SnapshotError(f"{path}[{at}]: a list of rack names is wanted, not {shown(listed)}")
     if not set(map(type, chain.from_iterable(racks))) <= {str, NoneType}:
         for at, listed in enumerate(racks):
             if not all(isinstance(rack, str | NoneType) for rack in listed):
-                raise SnapshotError(f"{path}[{at}]: a list of rack names is wanted, not {_shown(listed)}")
+                raise SnapshotError(f"{path}[{at}]: a list of rack names is wanted, not {shown(listed)}")
     _check_text(path, *{rack for rack in chain.from_iterable(racks) if rack})
 
 
@@ -186,7 +212,7 @@ def _check_text(path: str, *names: str) -> None:
     try:
         "".join(names).encode()
     except UnicodeEncodeError:
-        raise SnapshotError(f"{path}: {_shown(''.join(names))} holds half a surrogate pair, which is no text") from None
+        raise SnapshotError(f"{path}: {shown(''.join(names))} holds half a surrogate pair, which is no text") from None
 
 
 def _is_list(value: object) -> bool:
@@ -197,12 +223,6 @@ def _is_list(value: object) -> bool:
 def _is_number(value: object) -> bool:
     """An array without a dimension, which says of itself that it can be gone through."""
     return isinstance(value, np.ndarray) and not value.ndim
-
-
-def _shown(value: object) -> str:
-    """A value in a message, however long it is."""
-    text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _is_integer(value: object) -> bool:

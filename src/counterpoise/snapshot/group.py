@@ -15,7 +15,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.model.assemble import assemble, rack_codes, static_rank
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.snapshot.checks import as_topic, check_lag, check_members, check_parts, check_topics, indices_of
+from counterpoise.snapshot.checks import as_topic, check_claims, check_lag, check_members, check_parts, check_topics, indices_of
 from counterpoise.snapshot.parts import Member, Topic
 
 __all__ = ["Group", "Member", "Settlement", "Topic", "a_group"]
@@ -100,7 +100,9 @@ class Group:
         """
         from counterpoise.snapshot.json_form import read_parts
 
-        return cls(*read_parts(text, strict=strict))
+        group = cls(**read_parts(text))
+        check_claims(group.members, group.topics, strict=strict)
+        return group
 
     def to_json(self) -> str:
         """The snapshot as one line of JSON; `from_json` reads it back."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,8 +10,9 @@ import numpy as np
 
 from counterpoise.errors import SnapshotError
 
-__all__ = ["UNREADABLE", "decoded", "json_lines", "plain"]
+__all__ = ["UNREADABLE", "decoded", "fields_of", "json_lines", "plain", "shown"]
 
+_LONGEST = 80
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
 """Everything msgspec raises for a text that is no JSON of the form asked for; `ValidationError` is a `DecodeError`."""
 
@@ -28,6 +29,34 @@ def decoded(text: str | bytes, wanted: str) -> Any:
         return msgspec.json.decode(text)
     except UNREADABLE as error:
         raise SnapshotError(f"not JSON: {error}; {wanted}") from None
+
+
+def fields_of(value: object, path: str, required: Sequence[str], optional: Sequence[str]) -> Mapping[str, Any]:
+    """An object that holds all required fields, and no others than these and the optional ones.
+
+    Raises
+    ------
+    SnapshotError
+        The message starts with the path.
+    """
+    if not isinstance(value, Mapping):
+        raise SnapshotError(f"{path}: expected an object with {', '.join(required)}, not {shown(value)}")
+    unknown = sorted(map(str, value.keys() - {*required, *optional}))
+    if unknown:
+        raise SnapshotError(f"{path}: unknown field {shown(unknown[0])}; there are {', '.join([*required, *optional])}")
+    missing = [name for name in required if name not in value]
+    if missing:
+        raise SnapshotError(f"{path}: {missing[0]} is missing")
+    return value
+
+
+def shown(value: object) -> str:
+    """A value in a message, however long or deep it is."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a {type(value).__name__} of lists in lists"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def json_lines(text: str) -> Iterator[tuple[int, str]]:
