@@ -1,4 +1,4 @@
-"""Figures as Markdown tables: for the terminal and for the page in docs/."""
+"""Figures as Markdown tables: for the terminal and for docs/benchmarks-tables.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.figures import WARM_UP, Figures, Line, missed
 from benchmarks.grid import CASES, SWEEP
 from benchmarks.peers import PEERS
 
-__all__ = ["details", "page", "promises", "summary", "sweep"]
+__all__ = ["details", "promises", "summary", "sweep", "table", "tables", "time_text"]
 
 _RATIOS = ("java-sticky", "java-cooperative", "broker-uniform", "franz-go", "kafka-python", "aiokafka")
 
@@ -40,7 +40,7 @@ def details(lines: Iterable[Line]) -> str:
         for line in lines
         for peer, figures in line.peers.items()
     ]
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _cells(line: Line, peer: str, figures: Figures) -> list[str]:
@@ -48,11 +48,11 @@ def _cells(line: Line, peer: str, figures: Figures) -> list[str]:
         return [PEERS[peer].title, f"failed: {figures.error[:80]}", *[""] * 9]
     return [
         PEERS[peer].title,
-        _time(figures.time("kernel")),
-        _time(figures.time("kernel", cpu=True)),
-        _time((figures.first_ms, False) if figures.first_ms is not None else None),
+        time_text(figures.time("kernel")),
+        time_text(figures.time("kernel", cpu=True)),
+        time_text((figures.first_ms, False) if figures.first_ms is not None else None),
         "" if peer == "counterpoise" else _ratio(line.ratio("kernel", peer)),
-        _time(figures.time("leader")),
+        time_text(figures.time("leader")),
         "" if peer == "counterpoise" else _ratio(line.ratio("leader", peer)),
         _count(figures.moves),
         _count(figures.spread),
@@ -80,15 +80,15 @@ def summary(lines: Iterable[Line], *, cpu: bool = False) -> str:
             [
                 line.title,
                 line.scenario,
-                _time(ours.time("kernel", cpu=cpu)),
+                time_text(ours.time("kernel", cpu=cpu)),
                 *(_starred(line, peer, cpu=cpu) for peer in _RATIOS),
-                _time(ours.time("leader", cpu=cpu)),
+                time_text(ours.time("leader", cpu=cpu)),
                 _ratio(line.ratio("leader", "java-sticky", cpu=cpu)),
                 _count(ours.moves),
                 _count(java.moves),
             ]
         )
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _starred(line: Line, peer: str, *, cpu: bool) -> str:
@@ -100,7 +100,7 @@ def _starred(line: Line, peer: str, *, cpu: bool) -> str:
 def promises(lines: Iterable[Line]) -> str:
     """Which lines keep what is promised, and which do not."""
     rows = [[line.title, line.scenario, *(_verdict(line, cpu=cpu) for cpu in (False, True))] for line in lines]
-    return _table(["case", "scenario", "promise, by wall clock", "by processor time"], rows)
+    return table(["case", "scenario", "promise, by wall clock", "by processor time"], rows)
 
 
 def _verdict(line: Line, *, cpu: bool) -> str:
@@ -116,13 +116,13 @@ def sweep(lines: Iterable[Line]) -> str:
             kernel = figures.time("kernel")
             each = "" if kernel is None else f"{'> ' if kernel[1] else ''}{kernel[0] * 1e6 / line.partitions:,.0f}"
             peak = "" if figures.peak_mb is None else f"{figures.peak_mb:,.0f}"
-            leader = _time(figures.time("leader"))
-            rows.append([f"{line.partitions:,}", line.scenario, PEERS[peer].title, _time(kernel), each, leader, peak])
-    return _table(head, rows)
+            leader = time_text(figures.time("leader"))
+            rows.append([f"{line.partitions:,}", line.scenario, PEERS[peer].title, time_text(kernel), each, leader, peak])
+    return table(head, rows)
 
 
-def page(machine: dict[str, Any], lines: Sequence[Line]) -> str:
-    """docs/benchmarks.md, whole."""
+def tables(machine: dict[str, Any], lines: Sequence[Line]) -> str:
+    """docs/benchmarks-tables.md, whole."""
     grid = [line for line in lines if line.case in CASES]
     sizes = [line for line in lines if line.case in SWEEP]
     parts = [_INTRODUCTION.format(warm_up=WARM_UP, **machine)]
@@ -141,9 +141,10 @@ def page(machine: dict[str, Any], lines: Sequence[Line]) -> str:
 
 
 _INTRODUCTION = """\
-# Benchmarks
+# Benchmarks: all tables
 
-Written by `python -m benchmarks.assignors --page docs/benchmarks.md`; every figure here was measured in the runs it names.
+Written by `python -m benchmarks.assignors --page docs/benchmarks.md`; [benchmarks.md](benchmarks.md) is the short page and says
+which revision was measured.
 
 - Machine: {cpu}, {cores} cores, {memory_gb} GB; load average while running {load[0]} to {load[1]}.
   Other work shares its cores: trust ratios, not milliseconds. Such work stretches a long call more than a short one, so
@@ -162,19 +163,21 @@ Written by `python -m benchmarks.assignors --page docs/benchmarks.md`; every fig
 - Scenarios: *fresh*, nobody owns anything; *leaves*, one member has left; *joins*, one has come; *churn*, a tenth has left and
   another tenth has come. The history is an optimal plan for the members who were there before, the same for every peer.
 - *moves*: partitions taken from a member who is still there. *optimal*: our plan's balance and stickiness are proven by its
-  certificate; a peer's plan is optimal when its loads and moves are the same. Java's cooperative-sticky is judged by
+  certificate; a peer's plan is optimal when its loads and moves are the same. Java's cooperative-sticky is measured by
   its second round.
 - *peak MB*: what the first run needs above the input. Python and Go: resident memory, with the modules that are loaded on
   first use; JVM: heap, garbage included."""
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a Markdown table."""
     width = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = [head, ["-" * w for w in width], *rows]
     return "\n".join("| " + " | ".join(cell.ljust(w) for cell, w in zip(row, width, strict=True)) + " |" for row in lines)
 
 
-def _time(time: tuple[float, bool] | None) -> str:
+def time_text(time: tuple[float, bool] | None) -> str:
+    """Milliseconds, or the seconds after which a peer was stopped."""
     if time is None:
         return ""
     ms, at_least = time

@@ -32,13 +32,6 @@ HOW_WORK_IS_DONE = re.compile(r"\b(?:iss" + r"ue \d+\b|foun" + "der|sub-?ag" + r
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 NOT_RUN = re.compile(r"pytest\.(?:mark\.)?(?:sk" + "ip|xf" + "ail|importor" + r"skip)|unittest\.sk" + "ip|__te" + "st__ = False")
 
-# To be emptied: circles that are still there.
-KNOWN_CIRCLES = frozenset(
-    {
-        "clients/aiokafka_listener.py, clients/kafka_python_listener.py, clients/rebalance_listener.py",
-    }
-)
-
 Fault = str
 Rule = Callable[[Path, list[str]], Iterator[Fault]]
 
@@ -101,7 +94,7 @@ def no_imports_in_a_circle(root: Path, names: list[str]) -> Iterator[Fault]:
     goes_to = {name: {file_of[each] for each in _run_time_imports(tree, file_of)} - {name} for name, tree in package.items()}
     reached = {name: _reached(name, goes_to) for name in goes_to}
     circles = {", ".join(sorted(each for each in reached[name] if name in reached[each])) for name in goes_to}
-    yield from (f"circle: {circle}" for circle in sorted(circles - KNOWN_CIRCLES - {""}))
+    yield from (f"circle: {circle}" for circle in sorted(circles - {""}))
 
 
 def _run_time_imports(tree: ast.AST, known: Container[str]) -> Iterator[str]:

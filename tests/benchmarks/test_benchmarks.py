@@ -11,8 +11,8 @@ import pytest
 from benchmarks.figures import Figures, Line, Yardstick, figures, missed
 from benchmarks.grid import CASES, SCENARIOS, Case, Shape, scenario_problem
 from benchmarks.group_file import read_group, read_owners, write_group
+from benchmarks.page import page
 from benchmarks.peers import OURS, Peer, Run, run_peer
-from benchmarks.tables import page
 
 from counterpoise.assignors.registry import assignor
 from counterpoise.model.problem import Problem

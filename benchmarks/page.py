@@ -1,0 +1,92 @@
+"""The page docs/benchmarks.md: what a reader wants to know, from the figures of the runs; all tables are in a page beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.figures import Line, missed
+from benchmarks.grid import CASES, SCENARIOS
+from benchmarks.peers import PEERS
+from benchmarks.tables import table, time_text
+
+__all__ = ["page"]
+
+_PEERS = ("java-sticky", "broker-uniform", "franz-go")
+
+
+def page(machine: dict[str, Any], lines: Sequence[Line], since: dict[str, Any] | None = None) -> str:
+    """docs/benchmarks.md, whole; `since` are the figures of `benchmarks.in_turns`."""
+    grid = [line for line in lines if line.case in CASES]
+    broken = [(line, words) for line in grid for words in missed(CASES[line.case], line)]
+    kept = f"{len(grid) - len({(line.case, line.scenario) for line, _ in broken})} of {len(grid)} lines keep all promises."
+    parts = [_INTRODUCTION, "## Times\n\n" + _TIMES + "\n\n" + _overview(grid), "## Promises\n\n" + _PROMISES + " " + kept]
+    if broken:
+        parts[-1] += "\n\n" + table(
+            ["case", "scenario", "missed"], [[line.title, line.scenario, words] for line, words in broken]
+        )
+    if since:
+        parts.append("## Since those runs\n\n" + _SINCE.format(**since) + "\n\n" + _changes(since["lines"]))
+    parts.append("## How it is measured\n\n" + _METHOD.format(**machine))
+    return "\n\n".join(parts) + "\n"
+
+
+def _overview(lines: Sequence[Line]) -> str:
+    """A row per case: our time in each scenario, and the lowest ratio of each peer over the scenarios."""
+    rows = []
+    for case in dict.fromkeys(line.case for line in lines):
+        mine = {line.scenario: line for line in lines if line.case == case}
+        ours = [time_text(mine[each].peers["counterpoise"].time("kernel")) if each in mine else "" for each in SCENARIOS]
+        rows.append([next(iter(mine.values())).title, *ours, *(_lowest(mine.values(), peer) for peer in _PEERS)])
+    return table(["topics x partitions x members", *SCENARIOS, *(PEERS[peer].title for peer in _PEERS)], rows)
+
+
+def _lowest(lines: Any, peer: str) -> str:
+    known = [ratio for line in lines if (ratio := line.ratio("kernel", peer)) is not None]
+    if not known:
+        return ""
+    least = min(ratio for ratio, _ in known)
+    return f"{least:,.0f}x" if least >= 10 else f"{least:.1f}x"
+
+
+def _changes(lines: Sequence[dict[str, Any]]) -> str:
+    rows = [
+        [CASES[line["case"]].title, line["scenario"], time_text((line["before_ms"], False)), time_text((line["after_ms"], False))]
+        for line in sorted(lines, key=lambda line: (list(CASES).index(line["case"]), list(SCENARIOS).index(line["scenario"])))
+    ]
+    return table(["topics x partitions x members", "scenario", "before", "now"], rows)
+
+
+_INTRODUCTION = """\
+# Benchmarks
+
+Written by `python -m benchmarks.assignors`. How long does a plan take, beside the assignors that groups use today? The short
+answer: `sticky` plans groups of up to 500 members in a few milliseconds and a million partitions in 10 to 400 ms, 30 to
+thousands of times faster than Kafka's sticky assignor, and every plan is proven optimal in balance and stickiness. [All
+tables](benchmarks-tables.md): wall clock and processor time, cold starts, moves, memory, whole leaders, growth with size."""
+
+_TIMES = """\
+Milliseconds of our kernel (integers in, owners out), and how many times as long each peer takes at least, over the four
+scenarios: nobody owns anything (*fresh*), one member has left, one has come, a tenth has left and another tenth has come
+(*churn*). The broker's uniform assignor and franz-go do not promise optimal plans; in some lines theirs are not ([all
+tables](benchmarks-tables.md) mark them). Nested sets and the chain are no groups one meets: they bound the worst case."""
+
+_PROMISES = """\
+On every line: faster than the broker's uniform assignor and than franz-go, and at least 10 times faster than Kafka's sticky
+assignor; 30 times on one topic, four sets and a million partitions, and there at least twice as fast from bytes to bytes, in
+at most 300 MB."""
+
+_SINCE = """\
+The figures above and in all tables are those of code up to revision {before}. Later code plans without SciPy and
+without a method of its
+own for nested sets; equal subscriptions have one code for small and large groups. Milliseconds of processor time of our
+kernel, both revisions in turns on one busy machine (`python -m benchmarks.in_turns`):"""
+
+_METHOD = """\
+- Machine: {cpu}, {cores} cores, {memory_gb} GB; load average while running {load[0]} to {load[1]}. Other work shares its
+  cores: trust ratios, not milliseconds.
+- Versions: {versions}.
+- Each peer runs in a process of its own, one straight after another on each line; the first runs are warm-up, the median of
+  the others counts. The history is an optimal plan for the members who were there before, the same for every peer.
+- Java's sticky and franz-go parse the claims inside the kernel; the broker's assignor has no leader.
+- `make bench-full` measures everything again (hours); `benchmarks/results/*.json` are the figures of the runs above."""
