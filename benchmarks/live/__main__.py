@@ -2,7 +2,7 @@
 
     python -m benchmarks.live [--lines TEXT ...] [--phases TEXT ...] [--side-by-side N] [--capture DIR]
         [--json FILE]
-    python -m benchmarks.live --from FILE ...       # the table again, without measuring
+    python -m benchmarks.live --from benchmarks/results/live.json --page docs/clients.md    # the table again, without measuring
 
 Each line is a group of three to six processes with their library's default settings (but a session of 10 s, so that a crash
 ends soon). It reads 12 partitions at 200 records a second. Counted is the time in which a partition got no record (gaps above
@@ -26,7 +26,9 @@ from tests.kafka_broker import Broker
 from benchmarks.live.figures import Stopped
 from benchmarks.live.scenario import LINES, Line, Outcome, Phase, run
 
-__all__ = ["main", "table"]
+__all__ = ["in_page", "main", "merged", "read", "table"]
+
+BEGIN, END = "<!-- live:begin -->", "<!-- live:end -->"
 
 
 def main() -> int:
@@ -42,16 +44,40 @@ def main() -> int:
     parser.add_argument(
         "--from", type=Path, nargs="*", dest="files", help="read outcomes instead of measuring; a later file wins"
     )
+    parser.add_argument("--page", type=Path, help="write the table into this page, between its two marks")
     given = parser.parse_args()
     if given.files:
-        outcomes = list({(each.line.library, each.line.strategy): each for path in given.files for each in _read(path)}.values())
+        outcomes = merged([each for path in given.files for each in read(path)])
     else:
         wanted = [each for each in LINES if any(text in f"{each.library} {each.strategy}" for text in given.lines)]
         outcomes = _measured(wanted, frozenset(given.phases) if given.phases else None, given.side_by_side, given.capture)
     if given.json:
         given.json.write_text(json.dumps([asdict(each) for each in outcomes], indent=1) + "\n", encoding="utf-8")
     print(table(outcomes))
+    if given.page:
+        text = given.page.read_text(encoding="utf-8")
+        given.page.write_text(in_page(text, outcomes), encoding="utf-8")
     return 0
+
+
+def merged(outcomes: list[Outcome]) -> list[Outcome]:
+    """Several runs as one: each phase with the least that stood still, as a busy machine only adds; the worst of each count."""
+    found: dict[tuple[str, str], Outcome] = {}
+    for each in outcomes:
+        before = found.setdefault((each.line.library, each.line.strategy), each)
+        phases = {phase.name: phase for phase in before.phases}
+        for phase in each.phases:
+            best = phases.get(phase.name, phase)
+            phases[phase.name] = min(best, phase, key=lambda one: one.stopped.all)
+        books = (max(getattr(one, name) for one in (before, each)) for name in ("duplicates", "rewinds", "skipped"))
+        found[each.line.library, each.line.strategy] = Outcome(each.line, tuple(phases.values()), *books)
+    return list(found.values())
+
+
+def in_page(text: str, outcomes: list[Outcome]) -> str:
+    """The page with the table of these outcomes between its marks."""
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{table(outcomes)}\n{END}{rest.split(END)[1]}"
 
 
 def _measured(lines: list[Line], phases: frozenset[str] | None, side_by_side: int, capture: Path | None) -> list[Outcome]:
@@ -73,7 +99,8 @@ def _measured(lines: list[Line], phases: frozenset[str] | None, side_by_side: in
             broker.stop()
 
 
-def _read(path: Path) -> list[Outcome]:
+def read(path: Path) -> list[Outcome]:
+    """The outcomes of a file that `--json` has written."""
     return [
         Outcome(
             Line(**each["line"]),

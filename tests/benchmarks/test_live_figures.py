@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchmarks.live.__main__ import in_page, read
 from benchmarks.live.figures import Received, Stopped, books, read_journals, stopped
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def steady(partition: int, member: str, begin: float, end: float, first: int = 0) -> list[Received]:
@@ -35,3 +38,8 @@ def test_a_line_cut_off_by_a_crash_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("2.0 0 1\n1.0 0 0\n3.0 0")
     found = read_journals({"a": tmp_path / "a.txt", "b": tmp_path / "never started.txt"})
     assert [(each.time, each.offset) for each in found] == [(1.0, 0), (2.0, 1)]
+
+
+def test_the_page_has_the_table_of_the_stored_outcomes() -> None:
+    page = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+    assert in_page(page, read(ROOT / "benchmarks" / "results" / "live.json")) == page
