@@ -77,10 +77,10 @@ assignor; 30 times on one topic, four sets and a million partitions, and there a
 at most 300 MB."""
 
 _SINCE = """\
-The figures above and in all tables are those of code up to revision {before}. Later code plans without SciPy and
-without a method of its
-own for nested sets; equal subscriptions have one code for small and large groups. Milliseconds of processor time of our
-kernel, both revisions in turns on one busy machine (`python -m benchmarks.in_turns`):"""
+The figures above and in all tables are those of code up to revision {before}. Later code plans without SciPy, without a
+method of its own for nested sets and without counts in binary; equal subscriptions have one code for small and large groups.
+Milliseconds of CPU time of our kernel, both revisions in turns on one busy machine (`python -m benchmarks.in_turns`); with
+these factors every promise still holds:"""
 
 _METHOD = """\
 - Machine: {cpu}, {cores} cores, {memory_gb} GB; load average while running {load[0]} to {load[1]}. Other work shares its
