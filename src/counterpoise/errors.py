@@ -9,6 +9,7 @@
     ├── CaptureError             a recording that cannot be read (file, what, what to do)
     ├── ScenarioError            a simulation scenario that cannot be read
     ├── SourceError              a live cluster that cannot be asked
+    ├── HostError                a Kafka client that lacks what an assignor reads from it (the release, what, what to install)
     ├── InvariantError           counterpoise contradicts itself: a bug, please report
     └── MissingExtraError        an optional dependency that is not installed
 
@@ -24,6 +25,7 @@ from collections.abc import Mapping
 __all__ = [
     "CaptureError",
     "CounterpoiseError",
+    "HostError",
     "InvariantError",
     "MissingExtraError",
     "OptionError",
@@ -90,6 +92,10 @@ class ScenarioError(CounterpoiseError):
 
 class SourceError(CounterpoiseError):
     """A live cluster that cannot be asked, or answers only in part."""
+
+
+class HostError(CounterpoiseError):
+    """A Kafka client that lacks what an assignor reads from it: another release, or no consumer at all that calls."""
 
 
 class InvariantError(CounterpoiseError):

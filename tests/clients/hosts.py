@@ -252,6 +252,8 @@ class _AioKafkaMember(HostMember):
         coordinator._assignors = self.assignors
         coordinator.generation, coordinator.member_id = -1, ""
         coordinator._rebalance_timeout_ms, coordinator._group_instance_id = 60_000, None
+        coordinator._session_timeout_ms, coordinator._heartbeat_interval_ms, coordinator._retry_backoff_ms = 60_000, 3_000, 100
+        coordinator._heartbeat_task = None
         self._run(self._subscribe())
 
     async def _subscribe(self) -> None:

@@ -22,14 +22,10 @@ from counterpoise.clients.weights import (
     with_weight,
     withheld_of,
 )
-from counterpoise.errors import OptionError, SnapshotError
+from counterpoise.errors import HostError, OptionError
 from counterpoise.wire.consumer_protocol import (
-    Assignment,
-    Subscription,
     decode_assignment,
     decode_subscription,
-    encode_assignment,
-    encode_subscription,
 )
 from counterpoise.wire.user_data import claims, decode_cooperative, decode_sticky, encode_cooperative, encode_sticky
 from tests.clients.hosts import Answer, host_member
@@ -133,57 +129,18 @@ def test_without_the_callers_generation_the_leaders_word_counts_and_a_foreign_le
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_leader_that_sees_cut_down_members_leads_eager_strategies_only(module: ModuleType) -> None:
-    """Eager claims are in user data, which is there; owned partitions are not, and guessing would give two owners."""
+def test_an_assignor_that_no_consumer_calls_does_not_lead(module: ModuleType) -> None:
+    """The members' owned partitions, racks and static ids are not in what it is given: a plan without them could be wrong."""
     member = module.StickyAssignor()
-    member.on_assignment(SimpleNamespace(partitions=lambda: [("t", 1), ("t", 3)], user_data=assignment_user_data(4, 0)))
     members = {"a": decoded(member.metadata(["t"])), "b": decoded(module.StickyAssignor().metadata(["t"]))}
-    given_out = module.StickyAssignor().assign(CLUSTER, members)
-    assert decode_assignment(given_out["a"]).partitions == OWNED
-    with pytest.raises(SnapshotError, match=r"member 'a': .* could give a partition two owners; .*'sticky'"):
-        module.CooperativeStickyAssignor().assign(CLUSTER, members)
+    with pytest.raises(HostError, match=r"the members it hands to StickyAssignor cannot be read: "):
+        member.assign(CLUSTER, members)
 
 
-@pytest.mark.parametrize("host", ["kafka_python", "aiokafka"])
-def test_who_revoked_nothing_joins_again_at_once_if_partitions_wait_and_not_if_the_same_number_still_does(host: str) -> None:
-    module = {"kafka_python": kafka_python, "aiokafka": aiokafka}[host]
-    member: Any = host_member(host, "a", ["t"], [module.CooperativeStickyAssignor], Answer({"t": 2}))
-    member.join()
-    asked = []
-    member.coordinator.request_rejoin = lambda: asked.append(member.generation)
-    for generation, withheld in enumerate((0, 2, 2, 1, 0), start=1):
-        member.generation = generation
-        data = encode_assignment(Assignment((("t", (0,)),), assignment_user_data(generation, withheld)))
-        member.complete("cooperative-sticky", generation, data)
-    assert asked == [2, 4]
-
-
-@pytest.mark.parametrize("host", ["kafka_python", "aiokafka"])
-def test_a_leader_says_how_many_partitions_wait(host: str) -> None:
-    module = {"kafka_python": kafka_python, "aiokafka": aiokafka}[host]
-    leader = host_member(host, "a", ["t"], [module.CooperativeStickyAssignor], Answer({"t": 4}))
-    owner = encode_subscription(Subscription(("t",), None, (("t", (0, 1, 2, 3)),), 7))
-    newcomer = encode_subscription(Subscription(("t",), None))
-    given_out = leader.lead("cooperative-sticky", 8, [("a", owner, None), ("b", newcomer, None)])
-    assert {withheld_of(decode_assignment(data).user_data) for data in given_out.values()} == {2}
-
-
-def test_a_client_that_revokes_everything_warns_once_that_cooperative_sticky_keeps_nothing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    assignor = aiokafka.CooperativeStickyAssignor()
-    assignor.metadata(["t"])
-    assignor.metadata(["t"])
-    aiokafka.StickyAssignor().metadata(["t"])
-    assert [each.message.count("use StickyAssignor") for each in caplog.records] == [1]
-
-
-def test_a_host_that_does_not_show_what_is_owned_claims_its_last_assignment(caplog: pytest.LogCaptureFixture) -> None:
-    assignor = kafka_python.CooperativeStickyAssignor()
-    assignor.on_assignment(SimpleNamespace(partitions=lambda: [("t", 1), ("t", 3)], user_data=None), 6)
-    sent = decode_subscription(assignor.metadata(["t"]))
-    assert (sent.owned, sent.generation) == (OWNED, 6)
-    assert "does not show what the consumer owns" in caplog.text
+def test_a_cooperative_assignor_that_no_consumer_calls_does_not_join() -> None:
+    """Claiming too little would give a partition two owners."""
+    with pytest.raises(HostError, match="CooperativeStickyAssignor: no consumer of kafka-python is calling"):
+        kafka_python.CooperativeStickyAssignor().metadata(["t"])
 
 
 def test_kafka_python_2_tells_the_generation_afterwards() -> None:

@@ -35,6 +35,8 @@ def test_groups_of_the_newest_version_obey_the_laws(host: str, strategy: str) ->
 @pytest.mark.parametrize(
     ("version", "host"),
     [
+        ("kafka-python-2.0.2", "kafka_python"),
+        ("kafka-python-2.1.0", "kafka_python"),
         ("kafka-python-2.2.0", "kafka_python"),
         ("kafka-python-2.3.0", "kafka_python"),
         ("kafka-python-3.0.0", "kafka_python"),

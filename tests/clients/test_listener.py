@@ -287,7 +287,7 @@ def test_a_consumer_of_no_known_client_is_refused() -> None:
         rebalance_listener(object())
 
 
-@pytest.mark.parametrize("version", ["kafka-python-2.2.0", "kafka-python-2.3.0"])
+@pytest.mark.parametrize("version", ["kafka-python-2.0.2", "kafka-python-2.1.0", "kafka-python-2.2.0", "kafka-python-2.3.0"])
 def test_kafka_python_2_calls_its_listener_without_a_loop(version: str) -> None:
     """Version 2 wants plain functions: they commit, and refuse a callback that is a coroutine."""
     code = """

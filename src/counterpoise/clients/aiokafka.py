@@ -11,14 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 from counterpoise.clients import constructors
-from counterpoise.clients.calling_host import calling_object, calling_variable
-from counterpoise.clients.host_assignor import HostAssignor
+from counterpoise.clients.aiokafka_leader import lead_beside_loop
+from counterpoise.clients.calling_host import Needed, calling_object, calling_variable, check_host
+from counterpoise.clients.host_assignor import HostAssignor, PerConsumer
+from counterpoise.clients.leader_side import GroupToLead
 from counterpoise.clients.weights import generation_handed_out
-from counterpoise.errors import MissingExtraError, SnapshotError
+from counterpoise.errors import MissingExtraError
 from counterpoise.snapshot.join import JoinMember
-from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
+from counterpoise.wire.consumer_protocol import TopicPartitions
 
 try:
+    import aiokafka
     from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, GroupCoordinator
     from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 except ImportError as error:
@@ -39,6 +42,30 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
     """What all assignors for aiokafka share."""
 
     name, host = "abstract", "aiokafka"
+    collecting = False
+    collected: GroupToLead | None = None
+    """See `aiokafka_leader`."""
+
+    @classmethod
+    def _check_host(cls) -> None:
+        needed = [
+            Needed(GroupCoordinator, "__init__", ("generation", "member_id", "group_id", "_heartbeat_task")),
+            Needed(GroupCoordinator, "_perform_assignment", ("self", "response")),
+            Needed(GroupCoordinator, "_on_join_complete", ("self", "generation")),
+            Needed(GroupCoordinator, "_start_heartbeat_task"),
+            Needed(GroupCoordinator, "_stop_heartbeat_task"),
+            Needed(CoordinatorGroupRebalance, "_on_join_leader", ("self", "_perform_assignment")),
+            Needed(CoordinatorGroupRebalance, "perform_group_join", ("self", "metadata")),
+        ]
+        check_host(f"aiokafka {aiokafka.__version__}", "aiokafka 0.12 to 0.14", needed)
+
+    @PerConsumer
+    def assign(self, cluster: Any, members: Any) -> dict[str, bytes]:
+        """As for `HostAssignor`; only collects what is needed to plan while `aiokafka_leader` asks for it."""
+        if self.collecting:
+            self.collected = self._to_lead(cluster, members)
+            return {}
+        return super().assign(cluster, members)  # type: ignore[no-any-return]
 
     @classmethod
     def _coordinator(cls) -> Any:
@@ -47,20 +74,23 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
 
     def _joining(self) -> None:
         self._warn_if_history_is_lost()
+        coordinator = self._coordinator()
+        if coordinator is not None:
+            lead_beside_loop(coordinator, self)
 
     def _held(self) -> tuple[TopicPartitions, ...] | None:
         return None
 
     def _joined(self, members: Any) -> list[JoinMember]:
-        response = calling_variable("_perform_assignment", "response")
         # (id, metadata), or (id, instance id, metadata) from version 5 of the response on.
-        raw = [(each[0], each[1] if len(each) == 3 else None, bytes(each[-1])) for each in getattr(response, "members", ())]
-        if {each[0] for each in raw} == set(members):
-            return [JoinMember(member, metadata, instance) for member, instance, metadata in raw]
-        return [_cut_down(self.name, self._member.cooperates, each, members[each]) for each in members]
+        raw = calling_variable("_perform_assignment", "response").members
+        joined = [JoinMember(each[0], bytes(each[-1]), each[1] if len(each) == 3 else None) for each in raw]
+        if {each.id for each in joined} != set(members):
+            raise ValueError("other members in the response than in the call")
+        return joined
 
     def _group_generation(self) -> int:
-        return int(getattr(self._coordinator(), "generation", -1))
+        return int(self._coordinator().generation)
 
     def _patience_s(self) -> float | None:
         coordinator = self._coordinator()
@@ -71,16 +101,6 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
     def _assigned_generation(self, assignment: Any) -> int:
         told = calling_variable("_on_join_complete", "generation")
         return told if isinstance(told, int) else generation_handed_out(assignment.user_data)
-
-
-def _cut_down(name: str, cooperates: bool, member: str, metadata: Any) -> JoinMember:
-    """A member of which only version 0 is left; safe where claims are in user data."""
-    if cooperates and metadata.version >= 1:
-        raise SnapshotError(
-            f"member {member!r}: this aiokafka hides what it owns, so leading {name!r} could give a partition two owners; "
-            "use the strategy 'sticky'"
-        )
-    return JoinMember(member, encode_subscription(Subscription(tuple(metadata.subscription), metadata.user_data, version=0)))
 
 
 class RangeAssignor(constructors.Range, _AioKafkaAssignor):

@@ -1,21 +1,53 @@
-"""What an assignor's host knows and does not tell: read, never written, from the frames that called the assignor.
+"""What an assignor needs of its host and is not given: read, never written, from the frames that called the assignor.
 
-The hosts call an assignor with too little: no client tells it that membership was lost, aiokafka gives no generation,
-and kafka-python 2.x and aiokafka hand the leader subscriptions cut down to version 0, without owned partitions. The
-caller has all of it: its coordinator (an object) and the raw members (a local variable). Everything here answers None
-when the caller looks different than expected; what an assignor does then is said, and tested, where it asks.
+Public interfaces were looked at first, up to kafka-python 3.0.12 and aiokafka 0.14.0: both give an assignor the topics, the
+cluster, the members, and later its assignment. None gives it its consumer, so it cannot ask what is owned now, for which
+group, or whether membership was lost. aiokafka gives no generation, and it and kafka-python 2 show the leader subscriptions
+cut down to version 0, without owned partitions, racks and static ids.
+
+The caller has all of it: its coordinator (an object) and the raw members (a local variable). `check_host` finds out, when an
+assignor is made, whether the installed release has them under the names that are used here.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from inspect import unwrap
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["calling_object", "calling_variable"]
+from counterpoise.errors import HostError
+
+__all__ = ["Needed", "calling_object", "calling_variable", "check_host"]
 
 _DEPTH = 16
+
+
+class Needed(NamedTuple):
+    """Names that a function of the host has to use: its parameters, its variables, or attributes."""
+
+    holder: Any
+    function: str
+    names: tuple[str, ...] = ()
+
+
+def check_host(release: str, known: str, needed: Iterable[Needed]) -> None:
+    """Whether a host has what is read from it.
+
+    Raises
+    ------
+    HostError
+        It has not: `release` is none of the releases that are `known`. A plan made without it could be wrong.
+    """
+    for holder, name, wanted in needed:
+        function = getattr(holder, name, None)
+        code = getattr(unwrap(function), "__code__", None) if callable(function) else None
+        there = {*code.co_varnames, *code.co_names, *code.co_cellvars} if code else set()
+        missing = [each for each in wanted if each not in there]
+        if function is None or missing:
+            what = f"{holder.__name__}.{name}" + (f" has no {', '.join(missing)}" if function is not None else " is gone")
+            raise HostError(f"{release} is not supported: {what}; install {known}, or a newer counterpoise")
 
 
 def calling_object(kinds: tuple[type, ...]) -> Any:

@@ -21,7 +21,8 @@ from counterpoise.clients.leader_side import GroupToLead, group_to_lead, lead_gr
 from counterpoise.clients.member_side import MemberSide, pairs
 from counterpoise.clients.rebalance_report import OnLead, OnRebalance, Rebalance, Reports
 from counterpoise.clients.weights import with_weight, withheld_of
-from counterpoise.errors import OptionError
+from counterpoise.errors import HostError, OptionError
+from counterpoise.planning.lead import Lead
 from counterpoise.snapshot.join import JoinMember
 from counterpoise.wire.consumer_protocol import TopicPartitions
 
@@ -85,6 +86,7 @@ class HostAssignor:
         on_rebalance: OnRebalance | None = None,
         **options: object,
     ) -> None:
+        self._check_host()
         assignor(self.name, **options)
         with_weight(None, capacity)
         if not isinstance(rack, str | NoneType):
@@ -134,18 +136,27 @@ class HostAssignor:
     @PerConsumer
     def assign(self, cluster: Any, members: Any) -> dict[str, bytes]:
         """The work of a group leader: ConsumerProtocolAssignment bytes for every member."""
-        lead = lead_group(self._to_lead(cluster, members), self._options, self._lag)
-        self._reports.led(lead)
+        return self.hand_out(self.plan(self._to_lead(cluster, members)))
+
+    def plan(self, given: GroupToLead) -> Lead:
+        """Plan a group, and log it; asks nothing of the host, so it may run in another thread than the host's."""
+        lead = lead_group(given, self._options, self._lag)
+        self._reports.log_lead(lead)
+        return lead
+
+    def hand_out(self, lead: Lead) -> dict[str, bytes]:
+        """Call `on_lead`; returns the assignments."""
+        self._reports.on_lead(lead)
         return lead.assignments
 
     def _to_lead(self, cluster: Any, members: Any) -> GroupToLead:
+        """What the host knows of the group. HostError: it lacks something; a plan without it could be wrong."""
+        try:
+            joined, generation = self._joined(members), self._group_generation()
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise HostError(f"{self.host}: the members it hands to {type(self).__name__} cannot be read: {error!r}") from error
         return group_to_lead(
-            self.name,
-            cluster,
-            self._joined(members),
-            group=self._group(),
-            generation=self._group_generation(),
-            patience_s=self._patience_s(),
+            self.name, cluster, joined, group=self._group(), generation=generation, patience_s=self._patience_s()
         )
 
     @PerConsumer
@@ -199,6 +210,11 @@ class HostAssignor:
         coordinator = self._coordinator()
         if coordinator is not None:
             coordinator.request_rejoin()
+
+    @classmethod
+    def _check_host(cls) -> None:
+        """HostError: the installed release of the host lacks what is read from it."""
+        raise NotImplementedError
 
     def _patience_s(self) -> float | None:
         """Seconds after which the group gives up a leader that does not answer, None when the host cannot be asked."""

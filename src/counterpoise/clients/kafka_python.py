@@ -1,4 +1,4 @@
-"""Assignors for kafka-python (2.2 and newer): `partition_assignment_strategy=[CooperativeStickyAssignor]`.
+"""Assignors for kafka-python (2.0.2 and newer): `partition_assignment_strategy=[CooperativeStickyAssignor]`.
 
 Classes or instances, whatever the version. kafka-python 3 cooperates (KIP-429) when every listed strategy can; with an
 eager one beside it, as in the first step of a migration, the same class runs eagerly. kafka-python 2 is eager.
@@ -7,23 +7,25 @@ What differs between the versions is read from the calling coordinator (see `cal
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from counterpoise.clients import constructors
-from counterpoise.clients.calling_host import calling_object, calling_variable
+from counterpoise.clients.calling_host import Needed, calling_object, calling_variable, check_host
 from counterpoise.clients.host_assignor import HostAssignor
 from counterpoise.clients.kafka_python_joining import mend_joining
 from counterpoise.clients.member_side import by_topic
 from counterpoise.clients.weights import generation_handed_out
-from counterpoise.errors import MissingExtraError, SnapshotError
+from counterpoise.errors import HostError, MissingExtraError
 from counterpoise.snapshot.join import JoinMember
 from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 
 try:
+    import kafka
     from kafka import KafkaConsumer
+    from kafka.consumer.subscription_state import SubscriptionState
     from kafka.coordinator.assignors import abstract
     from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+    from kafka.coordinator.base import BaseCoordinator
     from kafka.coordinator.consumer import ConsumerCoordinator
 except ImportError as error:
     raise MissingExtraError("these assignors need kafka-python: pip install 'counterpoise[kafka-python]'") from error
@@ -37,8 +39,6 @@ __all__ = [
     "RoundRobinAssignor",
     "StickyAssignor",
 ]
-
-log = logging.getLogger("counterpoise.clients")
 
 _Protocol = getattr(abstract, "RebalanceProtocol", None)
 """kafka-python 3 alone has protocols."""
@@ -60,6 +60,18 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
         return [_Protocol.EAGER, _Protocol.COOPERATIVE] if self._member.cooperates else [_Protocol.EAGER]
 
     @classmethod
+    def _check_host(cls) -> None:
+        needed = [Needed(BaseCoordinator, "__init__", ("_generation",))]
+        if _Protocol is None:
+            needed.append(Needed(ConsumerCoordinator, "_perform_assignment", ("self", "members")))
+            needed.append(Needed(ConsumerCoordinator, "_on_join_complete", ("self", "generation")))
+        else:
+            needed.append(Needed(BaseCoordinator, "request_rejoin"))
+            needed.append(Needed(ConsumerCoordinator, "__init__", ("_rebalance_protocol", "_subscription")))
+            needed.append(Needed(SubscriptionState, "assigned_partitions"))
+        check_host(f"kafka-python {kafka.__version__}", "kafka-python 2.0.2 to 2.3, or 3.0", needed)
+
+    @classmethod
     def _coordinator(cls) -> Any:
         return calling_object((ConsumerCoordinator,))
 
@@ -79,26 +91,22 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
         if _Protocol is None or not self._member.cooperates:
             return None
         coordinator = self._coordinator()
-        try:
-            if coordinator._rebalance_protocol != _Protocol.COOPERATIVE:  # noqa: SLF001
-                return None
-            return by_topic(coordinator._subscription.assigned_partitions())  # noqa: SLF001
-        except AttributeError:
-            # Claiming too much can leave a partition idle until the next rebalance; claiming too little gives it two owners.
-            log.warning("%s: this kafka-python does not show what the consumer owns; claiming its last assignment", self.name)
-            return self._member.assigned
+        if coordinator is None:
+            raise HostError(f"{type(self).__name__}: no consumer of kafka-python is calling, so what it owns is unknown")
+        if coordinator._rebalance_protocol != _Protocol.COOPERATIVE:  # noqa: SLF001
+            return None
+        return by_topic(coordinator._subscription.assigned_partitions())  # noqa: SLF001
 
     def _joined(self, members: Any) -> list[JoinMember]:
         if not isinstance(members, dict):
             return [JoinMember(each.member_id, _encoded(each.metadata), each.group_instance_id) for each in members]
-        raw = calling_variable("_perform_assignment", "members") or ()
-        joined = [_from_raw(each) for each in raw]
-        if {each.id for each in joined} == set(members):
-            return joined
-        return [_cut_down(self.name, self._member.cooperates, each, members[each]) for each in members]
+        joined = [_from_raw(each) for each in calling_variable("_perform_assignment", "members")]
+        if {each.id for each in joined} != set(members):
+            raise ValueError("other members in the response than in the call")
+        return joined
 
     def _group_generation(self) -> int:
-        return int(getattr(getattr(self._coordinator(), "_generation", None), "generation_id", -1))
+        return int(self._coordinator()._generation.generation_id)  # noqa: SLF001
 
     def _patience_s(self) -> float | None:
         config = getattr(self._coordinator(), "config", {})
@@ -123,18 +131,6 @@ def _encoded(metadata: Any) -> bytes:
 def _from_raw(member: Any) -> JoinMember:
     """A member as kafka-python 2 got it: (id, metadata) in 2.2, (id, instance id, metadata) in 2.3."""
     return JoinMember(member[0], bytes(member[-1]), member[1] if len(member) == 3 else None)
-
-
-def _cut_down(name: str, cooperates: bool, member: str, metadata: Any) -> JoinMember:
-    """A member of which only version 0 is left; safe where claims are in user data."""
-    if cooperates and metadata.version >= 1:
-        raise SnapshotError(
-            f"member {member!r}: kafka-python hides what it owns, so leading {name!r} could give a partition two owners; "
-            "use kafka-python 2.2 to 2.3 or 3, or the strategy 'sticky'"
-        )
-    topics = getattr(metadata, "topics", None) or metadata.subscription
-    bare = Subscription(tuple(topics), metadata.user_data, version=0)
-    return JoinMember(member, encode_subscription(bare), getattr(metadata, "group_instance_id", None))
 
 
 class RangeAssignor(constructors.Range, _KafkaPythonAssignor):

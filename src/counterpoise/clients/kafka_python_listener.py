@@ -1,4 +1,4 @@
-"""The rebalance listener for kafka-python, 2.2 and newer; made by `rebalance_listener`.
+"""The rebalance listener for kafka-python, 2.0.2 and newer; made by `rebalance_listener`.
 
 Version 3 calls listeners on its network thread, where the blocking API raises: the listener is a coroutine there. In
 version 2 it runs in the thread that polls, and may block.
@@ -22,6 +22,8 @@ except ImportError as error:
 
 __all__ = ["KafkaPythonListener"]
 
+_NO_EPOCH = (-1,) if "leader_epoch" in OffsetAndMetadata._fields else ()
+"""kafka-python 2.0 has no place for a leader epoch."""
 _NOBODY_AWAITS = "on_lost, on_gained: nothing awaits a coroutine here; give plain functions"
 _ASYNC_BASE = getattr(kafka, "AsyncConsumerRebalanceListener", None)
 """kafka-python 3 alone has it."""
@@ -43,7 +45,7 @@ class _Common(ListenerCore):
         return [TopicPartition(*each) for each in partitions]
 
     def _host_offsets(self, offsets: dict[Partition, int]) -> dict[Any, Any]:
-        return {TopicPartition(*each): OffsetAndMetadata(offset, "", -1) for each, offset in offsets.items()}
+        return {TopicPartition(*each): OffsetAndMetadata(offset, "", *_NO_EPOCH) for each, offset in offsets.items()}
 
     def _errors(self) -> type[Exception]:
         return KafkaError  # type: ignore[no-any-return]

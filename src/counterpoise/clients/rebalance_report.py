@@ -74,9 +74,12 @@ class Reports:
         self._on_rebalance = on_rebalance
         self._failed: set[str] = set()
 
-    def led(self, lead: Lead) -> None:
-        """Log and hand on the plan that the member made as a leader."""
+    def log_lead(self, lead: Lead) -> None:
+        """Log the plan that the member made as a leader."""
         self._safely("the leader's log line", _log_lead, lead)
+
+    def on_lead(self, lead: Lead) -> None:
+        """Hand it to the application."""
         self._safely("on_lead", self._on_lead, lead)
 
     def rebalanced(self, seen: Rebalance) -> None:

@@ -1,0 +1,81 @@
+"""Leading beside aiokafka's event loop: planning, and waiting for lag, in a thread, while the member's heartbeats go on.
+
+aiokafka calls `assign` in its event loop, and it stops a member's heartbeats while the member joins. A plan that takes long
+would stop every task of the program, and a leader that takes longer than its session would be expelled. aiokafka has no
+public hook for it: `lead_beside_loop` therefore wraps one method of one consumer's coordinator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from counterpoise.clients.leader_side import GroupToLead, topics_known
+from counterpoise.planning.lead import Lead
+
+__all__ = ["BesideLoop", "lead_beside_loop"]
+
+
+class BesideLoop(Protocol):
+    """An assignor that can be asked in two steps."""
+
+    name: str
+    collecting: bool
+    collected: GroupToLead | None
+
+    def plan(self, given: GroupToLead) -> Lead:
+        """Plan in another thread than the event loop's; may take long."""
+
+    def hand_out(self, lead: Lead) -> dict[str, bytes]:
+        """Report a plan to the application, in the event loop, and return its assignments."""
+
+
+def lead_beside_loop(coordinator: Any, assignor: BesideLoop) -> None:
+    """Let this consumer's coordinator plan with this assignor in a thread. Called again it changes nothing."""
+    leader = coordinator._perform_assignment  # noqa: SLF001
+    if not isinstance(leader, _Leader):
+        leader = coordinator._perform_assignment = _Leader(coordinator)  # noqa: SLF001
+    leader.assignors[assignor.name] = assignor
+
+
+class _Leader:
+    """`GroupCoordinator._perform_assignment` of one consumer; O(1) beside the plan."""
+
+    def __init__(self, coordinator: Any) -> None:
+        self._coordinator = coordinator
+        self._host_perform = coordinator._perform_assignment  # noqa: SLF001
+        self.assignors: dict[str, BesideLoop] = {}
+
+    async def __call__(self, response: Any) -> Any:
+        assignor = self.assignors.get(response.group_protocol)
+        if assignor is None:
+            return await self._host_perform(response)
+        while True:
+            given = await self._collect(assignor, response)
+            lead = await self._plan(assignor, given)
+            # The host forgets what its metadata learns between assign and SyncGroup: partitions that came while the plan was
+            # made would have no owner until they are noticed otherwise.
+            if _counts(given.topics) == _counts(topics_known(self._coordinator._cluster, given.topics)):  # noqa: SLF001
+                return assignor.hand_out(lead)
+
+    async def _collect(self, assignor: BesideLoop, response: Any) -> GroupToLead:
+        """The host's own method, up to the call of `assign`: it waits for the metadata of the group's topics."""
+        assignor.collecting = True
+        try:
+            await self._host_perform(response)
+        finally:
+            assignor.collecting = False
+        given, assignor.collected = assignor.collected, None
+        assert given is not None, "the host did not call assign"
+        return given
+
+    async def _plan(self, assignor: BesideLoop, given: GroupToLead) -> Lead:
+        self._coordinator._start_heartbeat_task()  # noqa: SLF001
+        try:
+            return await asyncio.to_thread(assignor.plan, given)
+        finally:
+            await self._coordinator._stop_heartbeat_task()  # noqa: SLF001
+
+
+def _counts(topics: Any) -> dict[str, int]:
+    return {name: topic.partitions for name, topic in topics.items()}
