@@ -84,7 +84,7 @@ def assign_equal(
     """
     owner = claims = None
     if history != "ignore" and int(problem.previous_owner.max(initial=UNOWNED)) >= 0:
-        owner = np.maximum(problem.previous_owner, np.int32(UNOWNED))
+        owner = problem.previous_owner.copy()
         claims = np.bincount(owner + 1, minlength=problem.n_members + 1)[1:]
     dead = _without_subscribers(problem)
     units = problem.n_partitions - (0 if dead is None else int(dead.sum()))

@@ -46,7 +46,7 @@ def no_claims(n_partitions: int) -> Claims:
 
 def claims_of(problem: Problem, classes: Classes) -> Claims:
     """The claims of a problem, counted; O(P), or one sort of P keys when topic classes x members is very large."""
-    owner, n_members = np.maximum(problem.previous_owner, np.int32(UNOWNED)), problem.n_members
+    owner, n_members = problem.previous_owner.copy(), problem.n_members
     where = np.flatnonzero(owner >= 0)
     key = classes.topic_class[where].astype(np.int64) * n_members + owner[where]
     cells = classes.n_topic_classes * n_members

@@ -65,7 +65,7 @@ def assign_near_equal(problem: Problem, *, with_history: bool) -> Int32 | None:
         shares, left, free = Shares({floor: live} if floor else {}, {}, live, 0, ceiling_slots), units, None
         owner = np.full(problem.n_partitions, UNOWNED, np.int32)
     else:
-        owner = np.maximum(problem.previous_owner, np.int32(UNOWNED))
+        owner = problem.previous_owner.copy()
         shares, free = _shares(owner, problem.n_members, live, floor, ceiling_slots), _free(owner, dead)
         left = np.diff(free.searchsorted(problem.topic_start)).tolist()
     if _too_much(left, counts, shares):
