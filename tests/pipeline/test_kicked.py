@@ -90,7 +90,7 @@ def test_a_deleted_group_that_only_committed_is_simple_and_one_whose_members_lef
     assert {group for group, about in told.items() if about[1] == "stable"} == {*told} - {"by-hand", "unsubscribed"}
     assert by_tasks.summary["groups"]["by_type"] == {"consumer": 6, "simple": 1}
     found = {(row["group_id"], row["kind"]) for row in rows_of(by_tasks.out, "findings")}
-    assert ("unsubscribed", "dead_group") in found
+    assert ("unsubscribed", "dead_groups") in found
     assert not [kind for group, kind in found if group == "by-hand" and kind != "simple_consumer"]
 
 

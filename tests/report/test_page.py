@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -261,6 +262,13 @@ def test_whatever_is_left_out_is_said(tmp_path):
     ):
         assert words in text
     assert len(page.all("table", id="grid")[0].all("tr")) == 1 + 5
+
+
+def test_the_buttons_of_severities_count_the_findings_on_the_page(tmp_path):
+    page = read(write_report(big(tmp_path, 7), Limits(findings=3)))
+    shown = Counter(card.attributes["data-severity"] for card in page.all("li", class_="finding"))
+    told = {button.attributes["data-severity"]: int(button.text().split()[-1]) for button in page.all("button", class_="chip")}
+    assert (told, sum(told.values())) == (dict(shown), 3)
 
 
 def test_ribbons_are_bounded_over_the_whole_page_but_no_group_goes_without(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
@@ -118,6 +119,7 @@ def _page(audit: Audit, limits: Limits) -> dict[str, Any]:
         "charts": _charts(summary),
         "strategies": strategy_rows(summary["strategies"], None, None, None),
         "findings": [_finding(row, detailed, period) for row in findings[: limits.findings]],
+        "listed": Counter(row["severity"] for row in findings[: limits.findings]),
         "open_findings": limits.open_findings,
         "open_groups": limits.open_groups,
         "findings_left_out": max(int(summary["findings"]["total"]) - limits.findings, 0),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.findings import RULES, findings_of
@@ -19,6 +20,8 @@ from counterpoise.pipeline.findings.advice import (
     wanted_strategy,
 )
 from counterpoise.pipeline.findings.finding import Finding
+from counterpoise.pipeline.findings.ranking import dead_batches, finding_batches
+from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import GROUP_REPORT
 from counterpoise.pipeline.wording import grouped, seconds, times
 
@@ -128,7 +131,7 @@ CASES: dict[str, dict[str, Any]] = {
         "poll_interval_ms": 300_000,
         "poll_kick_ts": AT,
     },
-    "dead_group": {"state": "empty", "lag_now": 46038},
+    "dead_groups": {"state": "empty", "lag_now": 46038},
     "simple_consumer": {"group_type": "simple"},
     "commits_by_nobody": {
         "commits_without_owner": 9,
@@ -267,7 +270,7 @@ def test_what_a_better_strategy_saves_is_told_in_time_where_stops_were_seen(seco
 def test_times_in_words_have_their_day_and_are_utc_whatever_zone_the_row_came_in() -> None:
     """A session in another time zone hands rows over in that zone."""
     there = AT.astimezone(timezone(timedelta(hours=13)))
-    for changes in (CASES["storm"] | {"storm_start": there}, CASES["dead_group"] | {"last_ts": there}):
+    for changes in (CASES["storm"] | {"storm_start": there}, CASES["dead_groups"] | {"last_ts": there}):
         (finding,) = findings_of(healthy(**changes))
         assert "2026-01-01 12:30:00 UTC" in finding.title + finding.evidence
 
@@ -310,8 +313,53 @@ def test_a_group_that_cannot_be_cooperative_is_told_how_to_have_fewer_rebalances
 def test_the_command_that_deletes_a_group_is_safe_to_copy() -> None:
     """A group's name may be anything."""
     for name, told in (("g", "g"), ("x; rm -rf ~", "'x; rm -rf ~'"), ("x\n  rm -rf ~", "<group>")):
-        (finding,) = findings_of(healthy(**CASES["dead_group"], group_id=name))
+        (finding,) = findings_of(healthy(**CASES["dead_groups"], group_id=name))
         assert finding.action.endswith(f"--delete --group {told}")
+
+
+def dead(names: dict[str, int], cluster: str = "default") -> list[pa.RecordBatch]:
+    """Findings of groups without members that are so many records behind, in the order in which they are handed on."""
+    rows = [healthy(state="empty", group_id=name, lag_now=lag, cluster=cluster) for name, lag in names.items()]
+    report = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(GROUP_REPORT))
+    return list(finding_batches([report]))
+
+
+def together(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
+    return [row for batch in dead_batches(batches) for row in batch.to_pylist()]
+
+
+def test_groups_without_members_are_one_finding_with_one_list_and_one_script() -> None:
+    (found,) = together(dead({"worst": 5000, "x y": 20, "z\n--all": 0}))
+    assert (found["kind"], found["group_id"], found["severity"]) == ("dead_groups", "worst", "warning")
+    assert found["title"] == "3 groups have no members"
+    assert found["evidence"].startswith("worst (5,000 records behind, empty since 2026-01-01 12:30:00 UTC), x y (20 records")
+    assert found["evidence"].endswith("36 partitions have a commit, 5,020 records behind by now in all")
+    assert dict(found["numbers"]) == {"groups": 3, "lag": 5020, "partitions": 36}
+    commands = [line for line in found["action"].splitlines() if line.startswith("  ")]
+    assert commands == ["  kafka-consumer-groups --bootstrap-server <broker> --delete --group worst --group 'x y'"]
+    assert found["action"].endswith("1 group whose name holds control characters")
+
+
+def test_the_script_names_a_hundred_groups_and_says_how_many_there_are_besides() -> None:
+    (found,) = together(dead({f"g{at:03}": 1000 - at for at in range(130)}))
+    commands = [line for line in found["action"].splitlines() if line.startswith("  kafka-consumer-groups ")]
+    assert [line.count("--group ") for line in commands] == [20] * 5
+    assert found["action"].endswith("and 30 groups more: those of group_report whose state is empty")
+    assert "and 125 more; 1,560 partitions" in found["evidence"]
+
+
+def test_each_cluster_has_its_own_finding_of_groups_without_members_and_one_group_keeps_its_words() -> None:
+    many, one = dead({"a": 9, "b": 1}), dead({"c": 7}, "west")
+    assert [(row["cluster"], row["title"]) for row in together([*many, *one])] == [
+        ("default", "2 groups have no members"),
+        ("west", "no members since 2026-01-01 12:30:00 UTC"),
+    ]
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_of_a_group_that_was_deleted_nothing_is_found_and_nothing_is_advised(kind: str) -> None:
+    row = healthy(**CASES[kind] | {"state": "deleted"})
+    assert (list(findings_of(row)), advice(row)) == ([], {})
 
 
 def test_a_class_that_is_not_the_librarys_own_is_not_made_up() -> None:
@@ -394,7 +442,7 @@ def test_who_can_be_static_is_told_how_and_nobody_else(kind: str) -> None:
         ("failed_generations", {"failed_generations": -1, "generations": 1}),  # a record of no members, written twice
         ("polled_too_late", {"poll_kicks": 0, "poll_interval_ms": 300_000}),
         ("simple_consumer", {"group_type": "share"}),
-        ("dead_group", {"state": "deleted"}),
+        ("dead_groups", {"state": "deleted"}),
         ("commits_by_nobody", {"commits_without_owner": 6, "group_type": "simple", "commits": 0}),
         ("low_fidelity", {"replay_fidelity": None}),
         ("incomplete_history", {"complete": None}),

@@ -27,7 +27,7 @@ RULES: tuple[Rule, ...] = (
     rebalancing.static_membership,
     rebalancing.flapping,
     rebalancing.polled_too_late,
-    life.dead_group,
+    life.dead_groups,
     life.simple_consumer,
     life.commits_by_nobody,
     life.low_fidelity,
@@ -37,7 +37,9 @@ RULES: tuple[Rule, ...] = (
 
 
 def findings_of(row: Mapping[str, Any]) -> Iterator[Finding]:
-    """What the rules find in one row of `group_report`, unranked."""
+    """What the rules find in one row of `group_report`, unranked. Of a group that was deleted there is nothing left to change."""
+    if row["state"] == "deleted":
+        return
     for rule in RULES:
         found = rule(row)
         if found is not None:

@@ -58,13 +58,15 @@ _WORTH = 2
 def advice(row: Row) -> dict[str, Any]:
     """``suggested_strategy, suggestion, migration_note`` for one row of `group_report`; empty where nothing is to be gained.
 
+    A group that was deleted gets none.
+
     The figures are closed loop: what the strategy would have done had it run all the time, over the same joins, leaves
     and topics, against what was observed.
     """
     runs = {(run["strategy"], run["mode"]): run for run in row["strategies"] or ()}
     observed = runs.get(("observed", "replay"))
     known = by_broker(row) or (row["group_type"] == "classic" and row["protocol"])
-    if observed is None or not known:
+    if observed is None or not known or row["state"] == "deleted":
         return {}
     wanted = wanted_strategy(row)
     found = runs.get((wanted, "closed_loop"))

@@ -2,39 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from shlex import quote
 
 from counterpoise.pipeline.findings.finding import NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.wording import grouped, times, when
 
-__all__ = ["commits_by_nobody", "dead_group", "incomplete_history", "low_fidelity", "simple_consumer"]
+__all__ = ["commits_by_nobody", "dead_groups", "dead_together", "incomplete_history", "low_fidelity", "simple_consumer"]
+
+_DESCRIBED, _DELETED, _AT_ONCE = 5, 100, 20
+"""So many groups without members are described, so many are in the commands that delete them, and so many in one command."""
 
 
-def dead_group(row: Row) -> Finding | None:
-    """No members left, but its offsets stay."""
+def dead_groups(row: Row) -> Finding | None:
+    """No members left, but its offsets stay. `dead_together` makes one finding of all such groups of a cluster."""
     lag, partitions = row["lag_now"] or 0, row["committed_partitions"] or 0
     if row["state"] != "empty" or not partitions:
         return None
     return Finding(
-        "dead_group",
+        "dead_groups",
         WARNING if lag >= 1000 else NOTICE,
         f"no members since {when(row['last_ts'])}",
         f"the last member left in the recording; {times(partitions, 'partitions')} have a commit, "
         f"{times(lag, 'records')} behind by now",
-        f"{grouped(lag)} records wait, and its lag raises alarms"
-        if lag
-        else "its offsets stay until offsets.retention.minutes is over",
-        "start its members, or delete it:\n"
-        f"  kafka-consumer-groups --bootstrap-server <broker> --delete --group {_typed(row['group_id'])}",
+        _cost_of_offsets(lag),
+        f"start its members, or delete it:\n{_deletion([row['group_id']])}",
         1 + lag / 1000,
         {"lag": lag, "partitions": partitions},
         at=row["last_ts"],
     )
 
 
-def _typed(name: str) -> str:
-    """A name as one types it in a shell. Anybody may choose it: with a line of its own it could pass for a command."""
-    return quote(name) if name.isprintable() else "<group>"
+def dead_together(found: Sequence[Row]) -> Finding:
+    """One finding of a cluster's groups without members, from their rows of `findings`; it bears the name of the first."""
+    worst, names = found[0], [str(row["group_id"]) for row in found]
+    figures = [dict(row["numbers"]) for row in found]
+    lag, partitions = (sum(int(one[name]) for one in figures) for name in ("lag", "partitions"))
+    listed = ", ".join(
+        f"{row['group_id']} ({times(int(one['lag']), 'records')} behind, empty since {when(row['at'])})"
+        for row, one in zip(found[:_DESCRIBED], figures, strict=False)
+    )
+    more = len(found) - _DESCRIBED
+    return Finding(
+        "dead_groups",
+        worst["severity"],
+        f"{grouped(len(found))} groups have no members",
+        f"{listed}{f' and {grouped(more)} more' if more > 0 else ''}; {times(partitions, 'partitions')} have a commit, "
+        f"{times(lag, 'records')} behind by now in all",
+        _cost_of_offsets(lag),
+        f"start their members, or delete them:\n{_deletion(names)}",
+        1 + lag / 1000,
+        {"groups": len(found), "lag": lag, "partitions": partitions},
+        at=worst["at"],
+        group_id=names[0],
+        cluster=worst["cluster"],
+    )
+
+
+def _cost_of_offsets(lag: int) -> str:
+    if not lag:
+        return "offsets of a group stay until offsets.retention.minutes is over"
+    return f"{times(lag, 'records')} wait, and that lag raises alarms"
+
+
+def _deletion(names: Sequence[str]) -> str:
+    """The commands that delete groups, some groups each; how many are left out.
+
+    Anybody may choose a name: one with a line break could pass for a command, so that is written by hand.
+    """
+    typed = [quote(name) for name in names if name.isprintable()][:_DELETED] or ["<group>"]
+    lines = [
+        "  kafka-consumer-groups --bootstrap-server <broker> --delete "
+        + " ".join(f"--group {name}" for name in typed[at : at + _AT_ONCE])
+        for at in range(0, len(typed), _AT_ONCE)
+    ]
+    odd = sum(not name.isprintable() for name in names)
+    if 0 < odd < len(names):
+        lines.append(f"with the name typed by hand for {times(odd, 'groups')} whose name holds control characters")
+    rest = len(names) - odd - _DELETED
+    if rest > 0:
+        lines.append(f"and {times(rest, 'groups')} more: those of group_report whose state is empty")
+    return "\n".join(lines)
 
 
 def simple_consumer(row: Row) -> Finding | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.direct.files.day_rows import DayRows
 from counterpoise.pipeline.direct.groups.folding import micros
+from counterpoise.pipeline.findings.ranking import PER_CLUSTER, dead_batches
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import FINDINGS
 from counterpoise.pipeline.summary import MOST_FINDINGS
@@ -22,6 +23,7 @@ from counterpoise.pipeline.summary import MOST_FINDINGS
 __all__ = ["rank_findings"]
 
 _SCHEMA = arrow_schema(StructType(FINDINGS.fields[1:]))
+_ALL = arrow_schema(FINDINGS)
 _ORDER = [("score", "descending"), ("group_id", "ascending"), ("kind", "ascending"), ("cluster", "ascending")]
 
 
@@ -40,7 +42,8 @@ def rank_findings(files: Sequence[str], folder: str, ends: Mapping[str, int]) ->
     -----
     Some fifty bytes per finding are held, and the rows of one file.
     """
-    slim = pa.concat_tables(pq.read_table(file, columns=[name for name, _ in _ORDER]) for file in files)
+    together = _dead_together(files)
+    slim = pa.concat_tables(table.select([name for name, _ in _ORDER]) for table in _tables(files, together))
     order = pc.sort_indices(slim, sort_keys=_ORDER).to_numpy()
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(1, len(order) + 1)
@@ -49,8 +52,7 @@ def rank_findings(files: Sequence[str], folder: str, ends: Mapping[str, int]) ->
     start = 0
     with ExitStack() as stack:
         out = {name: stack.enter_context(DayRows(folder, "ranked", _SCHEMA, end)) for name, end in ends.items()}
-        for file in files:
-            rows = pq.read_table(file).cast(arrow_schema(FINDINGS))
+        for rows in _tables(files, together):
             mine = pa.array(rank[start : start + len(rows)])
             start += len(rows)
             rows = rows.set_column(rows.schema.get_field_index("rank"), "rank", mine)
@@ -64,6 +66,20 @@ def rank_findings(files: Sequence[str], folder: str, ends: Mapping[str, int]) ->
         "kinds": [[*key, n] for key, n in sorted(kinds.items())],
         "top": [_plain(row) for row in sorted(top, key=lambda row: int(row["rank"]))],
     }
+
+
+def _dead_together(files: Sequence[str]) -> pa.Table:
+    """One finding per cluster of its groups without members."""
+    dead = pa.concat_tables(pq.read_table(file, filters=pc.field("kind") == PER_CLUSTER).cast(_ALL) for file in files)
+    ordered = dead.sort_by([("cluster", "ascending"), ("score", "descending"), ("group_id", "ascending")])
+    return pa.Table.from_batches(dead_batches(ordered.to_batches()), schema=_ALL)
+
+
+def _tables(files: Sequence[str], together: pa.Table) -> Iterator[pa.Table]:
+    """The findings of one file after the other, then those of whole clusters."""
+    for file in files:
+        yield pq.read_table(file, filters=pc.field("kind") != PER_CLUSTER).cast(_ALL)
+    yield together
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
