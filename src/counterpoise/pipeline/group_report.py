@@ -256,7 +256,8 @@ def advise_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         for row in batch.to_pylist():
             matched, ties, worse, lives = (row.pop(name) or 0 for name in _COUNTS[1:])
             note = fidelity_note(row["judged_generations"] or 0, matched, ties, worse, row["leader_libraries"] or [])
-            rows.append({**row, "strategies": with_standstill(row, lives), "fidelity_note": note, **advice(row)})
+            row["strategies"] = with_standstill(row, lives)
+            rows.append({**row, "fidelity_note": note, **advice(row)})
         yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 

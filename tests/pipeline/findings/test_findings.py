@@ -13,6 +13,7 @@ import pytest
 from counterpoise.pipeline.findings import RULES, findings_of
 from counterpoise.pipeline.findings.advice import (
     advice,
+    change_lines,
     config_lines,
     fidelity_note,
     migration_note,
@@ -256,15 +257,25 @@ def test_the_partitions_that_are_behind_are_named() -> None:
     assert found.evidence == "5,000 records behind in all, 4,750 of them with c-1, most on orders-3 (4,100)"
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(60.0, ": about 52 of 60 partition-seconds"), (None, "")])
-def test_what_a_better_strategy_saves_is_told_in_time_where_stops_were_seen(seconds: float | None, told: str) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "severity", "told"),
+    [
+        (60.0, "warning", "about 52 partition-seconds stopped that need not have"),
+        (6.0, "notice", "about 5 partition-seconds stopped that need not have"),
+        (None, "notice", "in a benchmark: no commit before and after shows how long they stood still"),
+    ],
+)
+def test_what_a_better_strategy_saves_is_told_in_time_and_warned_of_where_commits_show_it(
+    seconds: float | None, severity: str, told: str
+) -> None:
     runs = [
         run("observed", "replay", revoked=60, seconds=seconds),
-        run("sticky", "closed_loop", revoked=8, seconds=None if seconds is None else 8.0),
+        run("sticky", "closed_loop", revoked=8, seconds=None if seconds is None else seconds * 8 / 60),
     ]
     wanted = {"suggested_strategy": "sticky", "suggestion": "fewer stops", "strategies": runs}
     (found,) = (one for one in findings_of(healthy(**wanted)) if one.kind == "better_strategy")
-    assert found.cost == f"52 partitions stopped that need not have{told}"
+    assert found.severity == severity
+    assert told in found.cost
 
 
 def test_times_in_words_have_their_day_and_are_utc_whatever_zone_the_row_came_in() -> None:
@@ -288,6 +299,8 @@ def test_times_in_words_have_their_day_and_are_utc_whatever_zone_the_row_came_in
 @pytest.mark.parametrize("kind", ["idle_members", "unbalanced", "needless_moves"])
 def test_a_change_of_strategy_is_told_as_the_groups_own_library_writes_it(kind: str, libraries: list[str], told: str) -> None:
     changes = CASES[kind] | {"protocol": "range", "libraries": libraries, "partitions_now": 12, "spread_now": 9}
+    if "aiokafka" in libraries[0]:
+        changes |= {"protocol_kind": "eager", "strategies": [run("observed", "replay"), run("sticky", "closed_loop")]}
     (finding,) = (one for one in findings_of(healthy(**changes)) if one.kind == kind)
     assert f"\n  {told}" in finding.action
 
@@ -382,6 +395,7 @@ def test_a_stop_that_nobody_saw_the_end_of_is_no_stop_of_0_seconds() -> None:
     unknown = {"stopped_partition_seconds": None, "longest_stop_seconds": None, "longest_stop_generation": None}
     (finding,) = (one for one in findings_of(healthy(**EAGER, **unknown)) if one.kind == "eager_stops")
     assert finding.cost.startswith("how long they stood still is unknown")
+    assert finding.severity == "notice"
     assert finding.numbers == {"rebalances": 5, "revoked": 60, "moved": 4}
 
 
@@ -496,7 +510,7 @@ def test_severity_comes_before_weight() -> None:
 def test_advice_names_what_would_have_been_saved() -> None:
     told = advice(healthy(**EAGER))
     assert told["suggested_strategy"] == "cooperative-sticky"
-    assert "8 partitions stopped instead of 60" in told["suggestion"]
+    assert "about 16 partition-seconds stopped instead of an estimated 60" in told["suggestion"]
     assert "at most 1 partitions apart instead of 4" in told["suggestion"]
     assert "CooperativeStickyAssignor,org.apache.kafka.clients.consumer.RangeAssignor" in told["migration_note"]
 
@@ -517,9 +531,9 @@ def test_migration_is_told_per_library() -> None:
 
 def test_what_no_library_of_a_group_has_is_not_told_to_it() -> None:
     """librdkafka refuses `sticky`, aiokafka knows nothing cooperative; and of other libraries there is something to say too."""
-    note = migration_note("range", wanted_strategy({"libraries": ["aiokafka", "librdkafka"]}), ["aiokafka", "librdkafka"])
-    assert "partition.assignment.strategy=sticky" not in note
-    assert "one client library first" in note
+    row = healthy(**EAGER, libraries=["aiokafka", "librdkafka"])
+    assert (wanted_strategy(row), advice(row)) == (None, {})
+    assert "one client library first" in change_lines(row)
     note = migration_note("range", "cooperative-sticky", ["franz-go"])
     assert "kgo.Balancers(kgo.CooperativeStickyBalancer(), kgo.RangeBalancer())" in note
     assert migration_note("range", "cooperative-sticky", ["unknown"]).startswith("unknown client libraries: two rolling restarts")

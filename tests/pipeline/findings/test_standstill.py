@@ -1,4 +1,4 @@
-"""Partition-seconds under each strategy: observed ones, scaled by partitions stopped and rounds."""
+"""Partition-seconds under each strategy: observed ones, scaled by what its client libraries stop."""
 
 from __future__ import annotations
 
@@ -45,6 +45,25 @@ def test_without_a_stop_that_was_seen_to_end_nothing_is_estimated(about: dict[st
     found = told(**about)
     assert found is not None
     assert set(found) == {None}
+
+
+@pytest.mark.parametrize(
+    ("libraries", "kind", "known"),
+    [
+        (["kafka-python"], "cooperative", False),
+        (["counterpoise (kafka-python)"], "cooperative", True),
+        (["kafka-python"], "eager", True),
+    ],
+)
+def test_where_kept_partitions_stand_still_commits_do_not_show_it(libraries: list[str], kind: str, known: bool) -> None:
+    runs = [run("observed", 10, "replay"), run("range", 60), run("cooperative-sticky", 10)]
+    found = told(protocol_kind=kind, libraries=libraries, strategies=runs)
+    assert found is not None
+    assert [one is not None for one in found] == [known] * 3
+
+
+def test_who_cannot_cooperate_stops_all_under_a_cooperative_strategy_too() -> None:
+    assert told(libraries=["aiokafka"]) == [120.0, 120.0, 108.0, 120.0, 120.0]
 
 
 def test_a_group_that_was_not_replayed_has_no_strategies() -> None:

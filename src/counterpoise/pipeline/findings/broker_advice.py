@@ -7,7 +7,7 @@ from typing import Any
 
 from counterpoise.pipeline.folds.epochs import EPOCH_TYPE
 
-__all__ = ["assigned_by", "broker_lines", "by_broker", "lag_by_broker", "rounds_against"]
+__all__ = ["assigned_by", "broker_lines", "by_broker", "lag_by_broker"]
 
 Row = Mapping[str, Any]
 _SPREADS_ALL, _SPREADS_TOPICS = "uniform", "range"
@@ -23,11 +23,6 @@ def by_broker(row: Row) -> bool:
     return bool(row["group_type"] == EPOCH_TYPE)
 
 
-def rounds_against(row: Row) -> int:
-    """How many times longer a cooperative strategy stops what moves than a group is taken to: two rounds for a broker's one."""
-    return 2 if by_broker(row) else 1
-
-
 def assigned_by(row: Row) -> str:
     """What shares out the partitions of a group, in words: its strategy, or the broker's assignor."""
     if not by_broker(row):
@@ -36,14 +31,14 @@ def assigned_by(row: Row) -> str:
 
 
 def broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool = False) -> str:
-    """How a KIP-848 group is shared out otherwise.
+    """How a KIP-848 group is shared out otherwise; empty: there is no other way.
 
     Parameters
     ----------
     row : mapping
         Of `group_report`.
     classic : sequence of str
-        The lines that select the wanted strategy under the classic protocol, one per client library.
+        The lines that select a strategy under the classic protocol, one per client library; empty: none is better there.
     by_topic : bool
         Wanted is that the partitions of each topic are spread; otherwise all of them together.
     """
@@ -51,7 +46,9 @@ def broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool = False) ->
     notes = []
     if row["protocol"] != wanted and (row["protocol"] or by_topic):
         notes.append(f"the broker brings an assignor for that; every member with\n  group.remote.assignor={wanted}")
-    return "\n".join([*notes, f"{'or ' if notes else ''}{_BACK}", *(f"  {line}" for line in classic)])
+    if classic:
+        notes += [f"{'or ' if notes else ''}{_BACK}", *(f"  {line}" for line in classic)]
+    return "\n".join(notes)
 
 
 def lag_by_broker() -> str:

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from counterpoise.pipeline.findings.advice import migration_note, setting_lines, wanted_strategy
+from counterpoise.pipeline.findings.advice import change_lines, setting_lines
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
-from counterpoise.pipeline.records.libraries import JAVA, LIBRDKAFKA
+from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.wording import grouped, seconds, times, when
+from counterpoise.planning.client_libraries import JAVA, LIBRDKAFKA
 
-__all__ = ["eager_stops", "failed_generations", "flapping", "polled_too_late", "slow_leader", "static_membership", "storm"]
+__all__ = [
+    "WARNED_SHARE",
+    "eager_stops",
+    "failed_generations",
+    "flapping",
+    "polled_too_late",
+    "share_of_time",
+    "slow_leader",
+    "static_membership",
+    "storm",
+]
 
 _STORM = 5
 _SLOW_MS = 200
-_FEWER = "not all clients of the group can rebalance cooperatively: avoid rebalances by fewer restarts and static members\n"
+_FEWER = (
+    "no other strategy of its client libraries is predicted to stop less: avoid rebalances by fewer restarts and static members\n"
+)
+_NOTED_S, _WARNED_S = 2.0, 10.0
+_NOTED_SHARE, WARNED_SHARE = 0.0001, 0.001
+"""Partition-seconds that could be saved, and their share of the time of all partitions: less is no finding, or no warning."""
 
 
 def storm(row: Row) -> Finding | None:
@@ -37,27 +53,37 @@ def storm(row: Row) -> Finding | None:
 
 
 def eager_stops(row: Row) -> Finding | None:
-    """An eager group that stops everything at each of many rebalances."""
+    """An eager group that stands still for longer than it need: seconds that commits show weigh, not partitions."""
     n, revoked, moved = _under_this_protocol(row), row["observed_revoked"] or 0, row["observed_moved"] or 0
-    wanted = wanted_strategy(row)
     if row["protocol_kind"] != "eager" or n < 3 or revoked - moved < 10:
         return None
-    told = row["stopped_partition_seconds"]
-    stopped = told or 0.0
+    told, wanted = row["stopped_partition_seconds"], row["suggested_strategy"]
+    stops, measured = seconds_of(row)
+    saved = stops["observed", "replay"] - stops.get((wanted or "", "closed_loop"), 0.0) if measured else None
+    share = 0.0 if saved is None else share_of_time(row, saved)
+    if saved is not None and (saved < _NOTED_S or share < _NOTED_SHARE):
+        return None
     return Finding(
         "eager_stops",
-        WARNING,
+        WARNING if saved is not None and saved >= _WARNED_S and share >= WARNED_SHARE else NOTICE,
         f"{grouped(revoked)} partitions were stopped to move {grouped(moved)}",
         f"{grouped(n)} rebalances ({row['protocol']}, which is eager) revoked {grouped(revoked)} partitions; {grouped(moved)} "
         "of them went to another living member",
         _silence(row),
-        migration_note(row["protocol"], wanted, row["libraries"] or ())
-        if wanted != row["protocol"]
-        else _FEWER + _static_lines(row),
-        (revoked - moved) / 10 + stopped / 10,
+        _FEWER + _static_lines(row) if wanted is None else row["migration_note"] or change_lines(row, wanted),
+        (revoked - moved) / 10 if saved is None else saved,
         {"rebalances": n, "revoked": revoked, "moved": moved} | ({} if told is None else {"stopped_partition_seconds": told}),
         *_longest_stop(row),
     )
+
+
+def share_of_time(row: Row, seconds: float) -> float:
+    """Partition-seconds as a share of all that the group's partitions were recorded for; 1 where that is no time."""
+    begins = [moment for moment in (row["first_ts"], row["first_commit"]) if moment is not None]
+    ends = [moment for moment in (row["last_ts"], row["last_commit"]) if moment is not None]
+    lasted = (max(ends) - min(begins)).total_seconds() if begins and ends else 0.0
+    whole = lasted * max(row["partitions_now"] or 0, row["committed_partitions"] or 0)
+    return seconds / whole if whole > 0 else 1.0
 
 
 def _under_this_protocol(row: Row) -> int:

@@ -5,34 +5,21 @@ from __future__ import annotations
 import re
 
 from counterpoise.clients.weights import host_of
+from counterpoise.planning.client_libraries import (
+    AIOKAFKA,
+    CONNECT,
+    COUNTERPOISE,
+    FRANZ_GO,
+    JAVA,
+    KAFKA_PYTHON,
+    LIBRDKAFKA,
+    PYTHON,
+    STREAMS,
+    UNKNOWN,
+)
 from counterpoise.wire.user_data import decode_sticky
 
-__all__ = [
-    "AIOKAFKA",
-    "CONNECT",
-    "COUNTERPOISE",
-    "FRANZ_GO",
-    "JAVA",
-    "KAFKA_PYTHON",
-    "LIBRDKAFKA",
-    "PYTHON",
-    "STREAMS",
-    "UNKNOWN",
-    "leader_library",
-    "library_of",
-]
-
-JAVA = "java"
-STREAMS = "kafka-streams"
-LIBRDKAFKA = "librdkafka"
-KAFKA_PYTHON = "kafka-python"
-AIOKAFKA = "aiokafka"
-PYTHON = "kafka-python or aiokafka"
-FRANZ_GO = "franz-go"
-CONNECT = "connect"
-UNKNOWN = "unknown"
-COUNTERPOISE = {host: f"counterpoise ({host})" for host in (KAFKA_PYTHON, AIOKAFKA)}
-"""The name of members that run our assignors, by the library they run in."""
+__all__ = ["leader_library", "library_of"]
 
 _NO_RACK, _EMPTY_RACK = b"\xff\xff", b"\x00\x00"
 _NO_GENERATION = b"\xff\xff\xff\xff"

@@ -1,0 +1,202 @@
+"""What each client library does while it joins a group, and how long its partitions stood still in `python -m benchmarks.live`.
+
+The simulator and the audit read this table. Replace figures here, and nowhere else, when the benchmark has been run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = [
+    "AIOKAFKA",
+    "BEHAVIOURS",
+    "CONNECT",
+    "COUNTERPOISE",
+    "FRANZ_GO",
+    "HELD",
+    "JAVA",
+    "KAFKA_PYTHON",
+    "LIBRDKAFKA",
+    "MOVED",
+    "PYTHON",
+    "STREAMS",
+    "UNKNOWN",
+    "Behaviour",
+    "behaviour",
+    "expected_seconds",
+    "keeps_standing",
+    "recommended",
+    "resolved",
+]
+
+JAVA = "java"
+STREAMS = "kafka-streams"
+LIBRDKAFKA = "librdkafka"
+KAFKA_PYTHON = "kafka-python"
+AIOKAFKA = "aiokafka"
+PYTHON = "kafka-python or aiokafka"
+FRANZ_GO = "franz-go"
+CONNECT = "connect"
+UNKNOWN = "unknown"
+COUNTERPOISE = {host: f"counterpoise ({host})" for host in (KAFKA_PYTHON, AIOKAFKA)}
+"""The name of members that run our assignors, by the library they run in."""
+EAGER, COOPERATIVE, SERVER = "eager", "cooperative", "server"
+
+HELD, MOVED = 48, 9
+"""The benchmark's joins and leave: 12 partitions, 3, 4, 5, 6, then 5 members. So many times a partition was held by a member that
+joined again, or by the one that left; and so many partitions a sticky strategy moves."""
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """One client library under one protocol.
+
+    Attributes
+    ----------
+    library : str
+        As the audit's column `library` names it.
+    versions : str
+        Of the library.
+    kind : str
+        EAGER, COOPERATIVE or SERVER (KIP-848).
+    strategy : str
+        The benchmark's line.
+    stands_first, stands_second : bool
+        Whether partitions that a member keeps stand still while the first round is under way, and while the second one is. An
+        eager rebalance and KIP-848 have one round.
+    all_s, kept_s, longest_s : float
+        Partition-seconds without a record: of all partitions, of those that stayed with their member; the longest gap in seconds.
+    measured : bool
+        False: no benchmark yet; a round counts as one second.
+    """
+
+    library: str
+    versions: str
+    kind: str
+    strategy: str
+    stands_first: bool
+    stands_second: bool
+    all_s: float
+    kept_s: float
+    longest_s: float
+    measured: bool = True
+
+    @property
+    def per_held(self) -> float:
+        """Seconds per partition and rebalance, whether it stayed or not: what an eager rebalance costs."""
+        return self.all_s / HELD
+
+    @property
+    def per_kept(self) -> float:
+        """Seconds per partition and rebalance, for partitions that stay with their member."""
+        return self.per_held if self.kind == EAGER else self.kept_s / (HELD - MOVED)
+
+    @property
+    def per_moved(self) -> float:
+        """Seconds per partition that changes hands."""
+        return self.per_held if self.kind == EAGER else (self.all_s - self.kept_s) / MOVED
+
+
+def _by_protocol(library: str, eager: str, cooperative: str, server: str = "") -> list[Behaviour]:
+    """Rows without a benchmark: one second per round."""
+    rows = [Behaviour(library, eager, EAGER, "range", True, False, 48.0, 39.0, 1.0, measured=False)]
+    if cooperative:
+        rows.append(
+            Behaviour(library, cooperative, COOPERATIVE, "cooperative-sticky", False, False, 18.0, 0.0, 2.0, measured=False)
+        )
+    if server:
+        rows.append(Behaviour(library, server, SERVER, "KIP-848", False, False, 9.0, 0.0, 1.0, measured=False))
+    return rows
+
+
+_OURS = COUNTERPOISE[KAFKA_PYTHON]
+BEHAVIOURS = (
+    *_by_protocol(JAVA, "all", "2.4 and newer", "4.0 and newer"),
+    *_by_protocol(LIBRDKAFKA, "all", "1.6 and newer", "2.4 and newer"),
+    *_by_protocol(FRANZ_GO, "all", "all"),
+    Behaviour(KAFKA_PYTHON, "2.2 and newer", EAGER, "range", True, False, 6.6, 0.0, 1.6),
+    # KafkaConsumer._poll_once returns nothing while a join is under way, whatever the protocol.
+    Behaviour(KAFKA_PYTHON, "3.0 and newer", COOPERATIVE, "cooperative-sticky", True, True, 73.2, 40.6, 3.1),
+    Behaviour(_OURS, "2.2 and newer", EAGER, "sticky", True, False, 6.0, 0.0, 1.5),
+    Behaviour(_OURS, "3.0 and newer", COOPERATIVE, "cooperative-sticky", False, False, 8.9, 0.0, 2.2),
+    *_by_protocol(AIOKAFKA, "0.12 and newer", ""),
+    *_by_protocol(COUNTERPOISE[AIOKAFKA], "0.12 and newer", ""),
+    *_by_protocol(UNKNOWN, "all", ""),
+)
+_BY_KEY = {(row.library, row.kind): row for row in BEHAVIOURS}
+_STRATEGIES = {
+    JAVA: ("sticky", "cooperative-sticky"),
+    LIBRDKAFKA: ("cooperative-sticky",),
+    FRANZ_GO: ("sticky", "cooperative-sticky"),
+    KAFKA_PYTHON: ("sticky", "cooperative-sticky"),
+    _OURS: ("sticky", "cooperative-sticky"),
+    AIOKAFKA: ("sticky",),
+    COUNTERPOISE[AIOKAFKA]: ("sticky",),
+    PYTHON: ("sticky",),
+}
+"""The strategies worth changing to that each library runs; in kafka-python the cooperative one is ours."""
+
+
+def behaviour(library: str, kind: str) -> Behaviour:
+    """The row of a library; one that does not cooperate is eager, and one that has no row behaves as an unknown one."""
+    if kind == SERVER:
+        return _BY_KEY.get((library, kind)) or _BY_KEY[JAVA, kind]
+    known = library if (library, EAGER) in _BY_KEY else UNKNOWN
+    return _BY_KEY.get((known, kind)) or _BY_KEY[known, EAGER]
+
+
+def expected_seconds(libraries: Iterable[str] | None, kind: str, held: int, moved: int) -> float:
+    """Partition-seconds that a group stands still, by the benchmark; of several libraries the slowest counts.
+
+    Parameters
+    ----------
+    libraries : iterable of str or None
+        Of its members. None (nobody knows): as Java.
+    kind : str
+        The protocol. Where one library cannot cooperate the group is eager.
+    held : int
+        Partitions held, summed over rebalances.
+    moved : int
+        Partitions of them that change hands.
+    """
+    names = [name for library in resolved(libraries) or (JAVA,) for name in _possible(library)]
+    rows = [behaviour(name, kind) for name in names]
+    if any(row.kind == EAGER for row in rows):
+        rows = [behaviour(name, EAGER) for name in names]
+    kept = max(held - moved, 0)
+    return kept * max(row.per_kept for row in rows) + moved * max(row.per_moved for row in rows)
+
+
+def resolved(libraries: Iterable[str] | None) -> tuple[str, ...]:
+    """The libraries of a group, without `PYTHON` where one of its two is there: it was the first join of that one's members."""
+    names = tuple(libraries or ())
+    present = {KAFKA_PYTHON, AIOKAFKA} & set(names)
+    return tuple(name for name in names if name != PYTHON or len(present) != 1)
+
+
+def keeps_standing(libraries: Iterable[str] | None, kind: str) -> bool:
+    """Whether partitions that stay with their member stand still in a cooperative rebalance of one of these libraries."""
+    rows = [behaviour(name, kind) for library in resolved(libraries) for name in _possible(library)]
+    return any(row.kind == COOPERATIVE and (row.stands_first or row.stands_second) for row in rows)
+
+
+def _possible(library: str) -> tuple[str, ...]:
+    return (KAFKA_PYTHON, AIOKAFKA) if library == PYTHON else (library,)
+
+
+def recommended(libraries: Iterable[str] | None) -> tuple[str, ...]:
+    """The strategies that all these libraries run, the one that stood still least in the benchmark first; empty: there is none.
+
+    Of a library that is not known only `sticky` is sure not to stop more than another eager strategy.
+    """
+    names = resolved(libraries) or (JAVA, LIBRDKAFKA)
+    common = [
+        name for name in ("cooperative-sticky", "sticky") if all(name in _STRATEGIES.get(one, ("sticky",)) for one in names)
+    ]
+    ours = [COUNTERPOISE.get(name, name) for name in names]
+    return tuple(sorted(common, key=lambda name: expected_seconds(ours, _kind_of(name), HELD, MOVED)))
+
+
+def _kind_of(strategy: str) -> str:
+    return COOPERATIVE if strategy == "cooperative-sticky" else EAGER

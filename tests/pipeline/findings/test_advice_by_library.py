@@ -1,0 +1,130 @@
+"""Advice per client library: nothing is advised that would stop partitions for longer, and measured seconds decide."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from counterpoise.pipeline.findings import findings_of
+from counterpoise.pipeline.findings.advice import advice, change_lines, migration_note
+from counterpoise.pipeline.standstill import seconds_of, with_standstill
+from counterpoise.planning.client_libraries import BEHAVIOURS, HELD, MOVED, Behaviour
+from tests.pipeline.findings.test_findings import AT, healthy, run
+
+OURS = "counterpoise (kafka-python)"
+NAMES = {"eager": "sticky", "cooperative": "cooperative-sticky"}
+HOSTS = {OURS: "kafka-python", "counterpoise (aiokafka)": "aiokafka"}
+
+
+def recorded(libraries: list[str], kind: str, seconds: float | None, *, held: int = HELD, moved: int = MOVED) -> dict[str, Any]:
+    """A group of a kind whose commits show so many partition-seconds; over its history sticky strategies move so much."""
+    eager = kind == "eager"
+    row = healthy(
+        protocol="range" if eager else "cooperative-sticky",
+        protocol_kind=kind,
+        libraries=libraries,
+        observed_revoked=held if eager else moved,
+        observed_moved=moved,
+        stopped_partition_seconds=seconds,
+        longest_stop_seconds=seconds,
+        longest_stop_ts=AT,
+        longest_stop_generation=3,
+        last_ts=AT + timedelta(minutes=10),
+        strategies=[
+            run("observed", "replay", revoked=held if eager else moved, moved=moved),
+            run("sticky", "closed_loop", revoked=held, moved=moved),
+            run("cooperative-sticky", "closed_loop", revoked=moved, moved=moved),
+        ],
+    )
+    return row | {"strategies": with_standstill(row)}
+
+
+PAIRS = [
+    (one, other)
+    for one, other in permutations([row for row in BEHAVIOURS if row.kind in NAMES], 2)
+    if HOSTS.get(one.library, one.library) == HOSTS.get(other.library, other.library) and one.kind != other.kind
+]
+
+
+@pytest.mark.parametrize(("now", "then"), PAIRS, ids=lambda row: f"{row.library} {row.kind}")
+def test_the_sign_of_a_prediction_is_that_of_the_benchmark(now: Behaviour, then: Behaviour) -> None:
+    """A group that stood still as the first line did is predicted to stop more, or less, as the second line did."""
+    row = recorded([now.library], now.kind, now.all_s)
+    seconds, _ = seconds_of(row)
+    advised = {HOSTS.get(then.library): then.library, then.library: then.library}
+    lines = {(each.library, each.kind): each for each in BEHAVIOURS}
+    # What is advised to members of kafka-python and aiokafka is an assignor of ours.
+    target = next((each for name in HOSTS for each in [lines.get((name, then.kind))] if each and HOSTS[name] in advised), then)
+    assert (seconds[NAMES[then.kind], "closed_loop"] > seconds["observed", "replay"]) == (target.all_s > now.all_s)
+
+
+@pytest.mark.parametrize("seconds", [6.6, 60.0, None])
+def test_a_small_eager_group_of_kafka_python_is_not_told_to_cooperate(seconds: float | None) -> None:
+    """As in the benchmark: its eager rebalances are over at once, and each of two rounds costs what moves more."""
+    row = recorded(["kafka-python"], "eager", seconds)
+    assert advice(row).get("suggested_strategy") != "cooperative-sticky"
+    for found in findings_of(row | advice(row)):
+        assert "CooperativeStickyAssignor" not in found.action
+
+
+def test_a_large_eager_group_of_kafka_python_is_told_to_cooperate_with_our_assignor() -> None:
+    told = advice(recorded(["kafka-python"], "eager", 300.0, held=2000, moved=20))
+    assert told["suggested_strategy"] == "cooperative-sticky"
+    assert "from counterpoise.clients.kafka_python import CooperativeStickyAssignor, RangeAssignor" in told["migration_note"]
+
+
+def test_whoever_cooperates_with_kafka_pythons_own_assignor_is_told_of_ours_or_of_an_eager_one() -> None:
+    """Commits of a member that stays show no stop, so both are estimates."""
+    row = recorded(["kafka-python"], "cooperative", 30.0)
+    assert {run["stopped_seconds"] for run in row["strategies"]} == {None}
+    told = advice(row)
+    assert "instead of an estimated 73" in told["suggestion"]
+    assert "from counterpoise.clients.kafka_python import" in told["migration_note"]
+    assert advice(recorded([OURS], "cooperative", 8.9)).get("suggested_strategy") != "cooperative-sticky"
+    assert "one rolling restart with" in change_lines(row, "cooperative-sticky")
+
+
+@pytest.mark.parametrize("library", ["java", "librdkafka"])
+def test_an_eager_group_of_a_library_that_reads_on_while_it_joins_is_told_to_cooperate(library: str) -> None:
+    told = advice(recorded([library], "eager", 48.0))
+    assert told["suggested_strategy"] == "cooperative-sticky"
+    assert "about 18 partition-seconds stopped instead of the 48" in told["suggestion"]
+
+
+@pytest.mark.parametrize("libraries", [["aiokafka"], ["counterpoise (aiokafka)"], ["java", "aiokafka"], ["unknown"]])
+def test_nobody_is_told_to_cooperate_who_cannot_or_of_whom_that_is_not_known(libraries: list[str]) -> None:
+    row = recorded(libraries, "eager", 300.0)
+    assert advice(row).get("suggested_strategy") in (None, "sticky")
+    (found,) = (one for one in findings_of(row | advice(row)) if one.kind == "eager_stops")
+    assert "predicted to stop less: avoid rebalances" in found.action
+
+
+@pytest.mark.parametrize(("seconds", "severity"), [(1.0, None), (9.0, "notice"), (48.0, "warning"), (None, "notice")])
+def test_measured_seconds_weigh_more_than_partitions(seconds: float | None, severity: str | None) -> None:
+    """48 partitions were stopped to move 9 in each: one second in ten minutes is no finding."""
+    row = recorded(["java"], "eager", seconds)
+    found = [one.severity for one in findings_of(row | advice(row)) if one.kind == "eager_stops"]
+    assert found == ([] if severity is None else [severity])
+
+
+def test_a_long_recording_makes_the_same_seconds_no_warning() -> None:
+    row = recorded(["java"], "eager", 48.0) | {"last_ts": AT + timedelta(days=30)}
+    assert [one for one in findings_of(row | advice(row)) if one.kind == "eager_stops"] == []
+
+
+def test_balance_is_no_reason_to_stop_partitions_for_longer() -> None:
+    row = recorded(["kafka-python"], "cooperative", None)
+    row["libraries"] = [OURS]
+    uneven = [one | {"spread_peak": 9 if one["strategy"] == "observed" else 1} for one in row["strategies"]]
+    told = advice(row | {"strategies": uneven, "protocol": "roundrobin", "protocol_kind": "eager", "observed_revoked": HELD})
+    assert told.get("suggested_strategy") != "cooperative-sticky"
+
+
+def test_members_that_run_counterpoise_are_told_of_its_classes() -> None:
+    note = migration_note("range", "sticky", [OURS, "counterpoise (aiokafka)"])
+    assert "from counterpoise.clients.kafka_python import StickyAssignor, RangeAssignor" in note
+    assert "from counterpoise.clients.aiokafka import StickyAssignor, RangeAssignor" in note
+    assert "counterpoise (" not in note
