@@ -14,7 +14,7 @@ ACTIONS = (
     *("join", "leave", "crash", "pause", "freeze", "restart", "subscribe", "shrink") * 2,
     *("rolling_restart", "scale", "crash_leader", "grow"),
 )
-DIALECTS = ("java", "librdkafka", "kafka-python", "aiokafka", "counterpoise")
+DIALECTS = ("java", "librdkafka", "kafka-python", "aiokafka", "counterpoise (kafka-python)")
 
 
 def history(seed: int, *, n_events: int = 20) -> Scenario:
@@ -39,7 +39,7 @@ def _group(rng: random.Random, name: str, topics: list[str]) -> MemberGroup:
         count=rng.randint(1, 4),
         join_at=rng.choice((-1.0, 0.0, 0.0, 0.0, 2.5, 20.0)),
         every=rng.choice((0.0, 0.7, 4.0)),
-        dialect=rng.choice(DIALECTS),
+        library=rng.choice(DIALECTS),
         static=rng.random() < 0.3,
         capacity=rng.choice((1, 1, 1, 2)),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from counterpoise.clients.member_side import MemberSide
 from counterpoise.simulation.dialects import DIALECTS, Statement
 from counterpoise.snapshot.join import JoinMember, read_member
 from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
@@ -27,9 +28,13 @@ def bytes_of(statement: Statement) -> bytes:
     owned, remembered = pairs(statement.owned.tolist()), pairs(statement.remembered.tolist())
     name, cooperative = statement.dialect.name, statement.protocol == "cooperative"
     sticky = encode_sticky(remembered, statement.remembered_generation) if remembered else b""
-    if name in {"java", "counterpoise"}:
+    if name == "java":
         data = encode_cooperative(statement.remembered_generation) if cooperative else sticky or None
         return encode_subscription(Subscription(("t",), data, owned, statement.generation, None, 3))
+    if name.startswith("counterpoise"):
+        side = MemberSide("cooperative-sticky" if cooperative else "sticky", name.split("(")[1].strip(")"))
+        side.assigned, side.generation = remembered, statement.remembered_generation
+        return side.subscription(["t"], owned if cooperative else None)
     if name == "librdkafka":
         generation = statement.generation if cooperative else -1
         return encode_subscription(Subscription(("t",), sticky if cooperative else b"", owned, generation, "", 3))

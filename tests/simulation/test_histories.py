@@ -42,7 +42,7 @@ def faults(seed: int, strategy: str) -> list[str]:
     outcome = simulate(scenario, [strategy], judge=judge)[strategy]
     found += [] if outcome.settled or healed(scenario, strategy, outcome) else ["not settled"]
     found += [f"two owners for {outcome.double_owned_seconds} partition-seconds"] if outcome.double_owned_seconds else []
-    found += rounds_too_many(outcome, eager=any(group.dialect == "aiokafka" for group in scenario.members))
+    found += rounds_too_many(outcome, eager=any("aiokafka" in group.library for group in scenario.members))
     return [f"seed {seed}, {strategy}: {fault}" for fault in found]
 
 

@@ -38,7 +38,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"duration": 1e300}, "duration: 1e+300; at most 316224000 seconds can be simulated"),
     ({"timing": {"revoke": 1e300}}, "timing.revoke: 1e+300; at most"),
     ({"members": [{"name": "m", "topics": ["u"]}]}, "members[0].topics: u is no topic of the scenario"),
-    ({"members": [{"name": "m", "topics": ["t"], "dialect": "go"}]}, "members[0].dialect: dialect 'go' is unknown"),
+    ({"members": [{"name": "m", "topics": ["t"], "library": "go"}]}, "members[0].library: 'go' is unknown"),
     ({"members": [{"name": "m", "topics": ["t"], "strategies": ["x"]}]}, "members[0].strategies: strategy 'x' is unknown"),
     ({"members": [{"name": "m", "topics": ["t"]}] * 2}, "members[1].name: m is taken by m"),
     ({"members": 5}, "members: Expected array, got int"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,9 @@ _COLUMNS = (
 @click.command("simulate")
 @click.argument("scenario", required=False)
 @click.option("--strategies", "names", help="Comma separated names.  [default: the six that need no lag]")
+@click.option(
+    "--library", metavar="NAME", help="The client library of all members, such as kafka-python.  [default: the scenario's]"
+)
 @click.option("--audit", type=click.Path(file_okay=False), help="Take the scenario from an audit's tables; needs --group.")
 @click.option("--group", help="The recorded group to replay, with --audit.")
 @click.option("--picture", type=click.Path(dir_okay=False), metavar="FILE.svg", help="Draw who owned what when.")
@@ -37,6 +40,7 @@ _COLUMNS = (
 def command(
     scenario: str | None,
     names: str | None,
+    library: str | None,
     audit: str | None,
     group: str | None,
     picture: str | None,
@@ -45,17 +49,21 @@ def command(
 ) -> None:
     """Act out SCENARIO (a .toml or .json file, or the name of a ready one) under each strategy.
 
-    "stopped" counts partition-seconds without an owner; exit code 1 means that a strategy was not safe or did not settle.
+    "stopped" counts partition-seconds without an owner, or with one that does not read while it joins; exit code 1 means that
+    a strategy was not safe or did not settle.
 
     \b
     Examples:
       counterpoise simulate rolling-restart-of-50 --strategies range,cooperative-sticky
+      counterpoise simulate scale-out --library kafka-python
       counterpoise simulate --audit out/demo --group order-service --picture life.svg
     """
     if listing:
         _list(as_json)
         return
     given, past = _given(scenario, audit, group)
+    if library is not None:
+        given = replace(given, members=[replace(each, library=library) for each in given.members])
     chosen = list(DEFAULT_STRATEGIES) if names is None else [name.strip() for name in names.split(",") if name.strip()]
     if not chosen:
         raise OptionError(f"--strategies {names!r}: no strategy is named; leave it out for the six that need no lag")

@@ -45,6 +45,7 @@ class Broker(Protocol):
 class Client:
     """A member: what it owns, what it says, when it hears of a rebalance.
 
+    Partitions that it keeps stand still while it joins, if that is what its library does.
     It heartbeats on a grid of its own (`phase`), so nothing has to happen between rebalances. While it is busy (paused
     or frozen) it hears nothing. It has one JoinGroup under way at a time, and takes the answer before anything newer.
     `owned` holds ascending partition keys: what it believes to own, also where the topic has been deleted meanwhile.
@@ -73,8 +74,8 @@ class Client:
         self.world, self.ledger, self.coordinator = world, ledger, coordinator
         self.owned = self.remembered = self._leaving = _NOTHING
         self.generation = self.remembered_generation = -1
-        self.alive, self.waiting = True, False
-        self.busy_until = 0
+        self.alive, self.waiting, self._stood_still = True, False, False
+        self.busy_until, self._joined_at = 0, -(1 << 40)
         self.revoked = 0
         heartbeat = milliseconds(timing.heartbeat_interval)
         self.phase = (number * 619) % heartbeat if heartbeat else 0
@@ -100,9 +101,16 @@ class Client:
         )  # fmt: skip
 
     def hear_in(self, since: int) -> int:
-        """Milliseconds until this member hears of what began at `since`: its next heartbeat, or when it is free again."""
+        """Milliseconds until this member hears of what began at `since`: its next heartbeat, or when it is free again.
+
+        The first heartbeat after a join comes a whole interval later: a second round that begins at once waits for that long.
+        """
+        if self.coordinator.follows_up and self.protocol != EAGER and self.dialect.hears_at_once:
+            return max(since, self.busy_until) - self.world.now
         heartbeat = max(milliseconds(self.timing.heartbeat_interval), 1)
         at = self.phase + -(-(since - self.phase) // heartbeat) * heartbeat
+        if self._joined_at <= since < self._joined_at + heartbeat:
+            at = self._joined_at + heartbeat
         return max(at, since, self.busy_until) - self.world.now
 
     def on_rebalance(self, epoch: int) -> None:
@@ -119,13 +127,14 @@ class Client:
             return
         if not self.waiting or not self.coordinator.knows(self) or generation != self.coordinator.generation:
             return
-        self.waiting = False
+        self.waiting, self._joined_at = False, self.world.now
         self.generation = self.remembered_generation = generation
         self.remembered = keys
         lost = _without(self.owned, keys)
         gained = _without(keys, self.owned)
         self._give_up(lost)
-        self.ledger.gain(self.world.now, self.number, gained)
+        self.ledger.gain(self.world.now, self.number, keys if self._stood_still else gained)
+        self._stood_still = False
         self.owned = keys
         if len(lost) and self.protocol != EAGER:
             self._send_join(milliseconds(self.timing.revoke), hands_over=True)
@@ -178,6 +187,10 @@ class Client:
 
     def _send_join(self, delay: int, *, hands_over: bool = False) -> None:
         self.waiting = True
+        second = hands_over or self.coordinator.follows_up
+        if self.protocol != EAGER and self.dialect.stands_still(second_round=second):
+            self._stood_still = True
+            self.ledger.lose(self.world.now, self.number, self.owned)
         self.world.after(delay + milliseconds(self.timing.round_trip), self.coordinator.on_join, self, hands_over)
 
     def _give_up(self, keys: Int64) -> bool:

@@ -99,6 +99,11 @@ class Coordinator:
         """Is a rebalance waiting for this client's JoinGroup?"""
         return self.state == PREPARING and self.knows(client) and not self._members[client.number].joined
 
+    @property
+    def follows_up(self) -> bool:
+        """Is the rebalance under way the second round of a cooperative one?"""
+        return self._follow_up
+
     def said(self, client: Client) -> Statement:
         """The last JoinGroup of a member."""
         return self._members[client.number].said

@@ -1,7 +1,8 @@
-"""What each client library tells the leader about what it owns.
+"""What each client library says to the leader about what it owns, and whether it reads on while it joins.
 
-One row per library, as read from real recordings (docs/simulate.md has the table). The simulator needs only what a
-leader can read: which claims, with which generation, and whether they survive the loss of membership.
+One row per library, as read from real recordings (docs/simulate.md has the table). The simulator needs what a leader can
+read: which claims, with which generation, and whether they survive the loss of membership. What partitions do meanwhile is
+in `planning.client_libraries`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
 from counterpoise.errors import ScenarioError
 from counterpoise.model.problem import Int64
+from counterpoise.planning.client_libraries import AIOKAFKA, COUNTERPOISE, JAVA, KAFKA_PYTHON, LIBRDKAFKA, behaviour
 
 __all__ = ["DIALECTS", "Dialect", "Statement", "dialect"]
 
@@ -39,6 +41,16 @@ class Dialect:
     eager_generation: bool
     cooperative_generation: bool
     remembers: bool
+
+    @property
+    def hears_at_once(self) -> bool:
+        """Whether it hears of a second round as soon as that begins."""
+        return behaviour(self.name, COOPERATIVE).at_once
+
+    def stands_still(self, *, second_round: bool) -> bool:
+        """Whether partitions that a cooperative member keeps stand still while it joins the first, or the second, round."""
+        known = behaviour(self.name, COOPERATIVE)
+        return known.kind == COOPERATIVE and (known.stands_second if second_round else known.stands_first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,18 +105,19 @@ class Statement:
 DIALECTS = {
     row.name: row
     for row in (
-        Dialect("java", (EAGER, COOPERATIVE), True, True, True, True),
-        Dialect("librdkafka", (EAGER, COOPERATIVE), False, False, True, False),
-        Dialect("kafka-python", (EAGER, COOPERATIVE), True, True, False, True),
-        Dialect("aiokafka", (EAGER,), True, False, False, True),
-        Dialect("counterpoise", (EAGER, COOPERATIVE), True, True, True, True),
+        Dialect(JAVA, (EAGER, COOPERATIVE), True, True, True, True),
+        Dialect(LIBRDKAFKA, (EAGER, COOPERATIVE), False, False, True, False),
+        Dialect(KAFKA_PYTHON, (EAGER, COOPERATIVE), True, True, False, True),
+        Dialect(AIOKAFKA, (EAGER,), True, False, False, True),
+        Dialect(COUNTERPOISE[KAFKA_PYTHON], (EAGER, COOPERATIVE), True, True, True, True),
+        Dialect(COUNTERPOISE[AIOKAFKA], (EAGER,), True, True, False, True),
     )
 }
 """By name."""
 
 
 def dialect(name: str) -> Dialect:
-    """The dialect called `name`.
+    """The dialect of the library called `name`.
 
     Raises
     ------
@@ -112,5 +125,5 @@ def dialect(name: str) -> Dialect:
         There is none; the message lists what there is.
     """
     if name not in DIALECTS:
-        raise ScenarioError(f"dialect {name!r} is unknown; there are: {', '.join(DIALECTS)}")
+        raise ScenarioError(f"{name!r} is unknown; there are: {', '.join(DIALECTS)}")
     return DIALECTS[name]

@@ -46,7 +46,8 @@ class Outcome:
     revoked : int
         Partitions that members gave up in rebalances (eager: all they own, each time).
     stopped_partition_seconds : float
-        Time partitions spent without an owner after their first one, while they existed.
+        Time partitions spent without an owner after their first one, or with one that does not read while it joins, while they
+        existed.
     double_owned_seconds : float
         Partition-seconds with two owners; 0, or the protocol is not safe.
     spread : int

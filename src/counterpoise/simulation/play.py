@@ -81,7 +81,7 @@ class Play:
             return
         group = self._group_of[name]
         strategies = tuple(group.strategies) or (self.strategy,)
-        spoken = dialect(group.dialect)
+        spoken = dialect(group.library)
         protocol = client_protocol(strategies)
         begun = self._starts[name] = self._starts.get(name, -1) + 1
         client = Client(

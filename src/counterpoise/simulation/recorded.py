@@ -198,7 +198,7 @@ def _member(name: str, member: Row) -> MemberGroup:
     library = _NAMES_OF_LIBRARIES.get(member["library"], member["library"])
     spoken = library if library in DIALECTS else "java"
     topics = tuple(sorted(member["topics"] or ()))
-    return MemberGroup(name, topics, join_at=-1, dialect=spoken, static=member["group_instance_id"] is not None)
+    return MemberGroup(name, topics, join_at=-1, library=spoken, static=member["group_instance_id"] is not None)
 
 
 def _naming(planned: Sequence[Row]) -> dict[str, str]:

@@ -89,9 +89,9 @@ def _member_faults(group: MemberGroup, topics: set[str]) -> Iterator[str]:
     yield from _time_faults("join_at", max(group.join_at, 0.0))  # below 0: an event lets it join
     yield from _time_faults("every", group.every)
     try:
-        dialect(group.dialect)
+        dialect(group.library)
     except ScenarioError as error:
-        yield f"dialect: {error}"
+        yield f"library: {error}"
     yield from _strategy_faults(group.strategies)
     yield from _unknown_topics(group.topics, topics)
 

@@ -35,7 +35,8 @@ class MemberGroup:
     count: int = 1
     join_at: float = 0.0
     every: float = 0.0
-    dialect: str = "java"
+    library: str = "java"
+    """The client library, as the audit's column `library` names it."""
     static: bool = False
     capacity: int = 1
     strategies: Sequence[str] = ()

@@ -91,7 +91,7 @@ def test_whoever_cooperates_with_kafka_pythons_own_assignor_is_told_of_ours_or_o
 def test_an_eager_group_of_a_library_that_reads_on_while_it_joins_is_told_to_cooperate(library: str) -> None:
     told = advice(recorded([library], "eager", 48.0))
     assert told["suggested_strategy"] == "cooperative-sticky"
-    assert "about 18 partition-seconds stopped instead of the 48" in told["suggestion"]
+    assert "about 15 partition-seconds stopped instead of the 48" in told["suggestion"]
 
 
 @pytest.mark.parametrize("libraries", [["aiokafka"], ["counterpoise (aiokafka)"], ["java", "aiokafka"], ["unknown"]])
