@@ -18,6 +18,7 @@ from counterpoise.pipeline.audit import audit, run_audit
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.incremental.update import run_update
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.stored import store
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import stored
@@ -155,6 +156,24 @@ def test_findings_are_ranked_and_equal_the_table(audited: Audited) -> None:
     assert [(f.kind, f.group_id, f.at) for f in told] == [(row["kind"], row["group_id"], row["at"]) for row in rows]
     assert [round(finding.score, 6) for finding in told] == [round(row["score"], 6) for row in rows]
     assert all(finding.numbers for finding in told)
+
+
+def test_no_group_is_told_of_a_strategy_that_is_predicted_to_stop_partitions_for_longer(audited: Audited) -> None:
+    """Java and librdkafka groups are told to cooperate where that stops less; aiokafka cannot, and the deleted get no advice."""
+    rows = audited.table("group_report")
+    told = {row["group_id"]: row["suggested_strategy"] for row in rows if row["suggested_strategy"]}
+    for row in rows:
+        if row["group_id"] in told:
+            seconds, _ = seconds_of(row)
+            assert seconds[told[row["group_id"]], "closed_loop"] <= seconds["observed", "replay"], row["group_id"]
+            assert row["state"] != "deleted"
+            assert "aiokafka" not in row["libraries"]
+    assert {"order-service", "bi-loader", "replay-invoices"} <= told.keys()
+    gone = {row["group_id"] for row in rows if row["state"] == "deleted"}
+    assert gone
+    assert not gone & {row["group_id"] for row in audited.table("findings")}
+    # 0.8 partition-seconds in ten minutes, although 88 partitions were stopped.
+    assert ("web-analytics", "eager_stops") not in {(row["group_id"], row["kind"]) for row in audited.table("findings")}
 
 
 def test_wrong_use_is_told_before_spark_works(
