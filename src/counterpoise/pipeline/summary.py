@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from counterpoise._version import __version__
+from counterpoise.pipeline.findings.finding import weight_of
 from counterpoise.pipeline.group_report import mean_ratio
 from counterpoise.pipeline.source.layout import ENDS_FILE
 
@@ -301,12 +302,7 @@ def _findings(found: Found) -> dict[str, Any]:
     for severity, kind, n in sorted(found.kinds):
         by_severity[severity] = by_severity.get(severity, 0) + n
         by_kind[kind] = by_kind.get(kind, 0) + n
-    top = []
-    for row in found.top:
-        one = {**row, "at": iso(row["at"])}
-        weight = {"critical": 1e6, "warning": 1e3, "notice": 1.0}[one["severity"]]
-        one["weight"] = one["score"] / weight - 1
-        top.append(one)
+    top = [{**row, "at": iso(row["at"]), "weight": weight_of(row["severity"], row["score"])} for row in found.top]
     return {"total": sum(by_kind.values()), "by_severity": by_severity, "by_kind": by_kind, "top": top}
 
 

@@ -25,6 +25,11 @@ class Broker(Protocol):
     generation: int
     epoch: int
 
+    @property
+    def follows_up(self) -> bool:
+        """Whether the rebalance under way is the second round of a cooperative one."""
+        ...
+
     def knows(self, client: Client) -> bool:
         """Whether the client is a member."""
         ...

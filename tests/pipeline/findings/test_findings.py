@@ -20,7 +20,7 @@ from counterpoise.pipeline.findings.advice import (
     setting_lines,
     wanted_strategy,
 )
-from counterpoise.pipeline.findings.finding import Finding
+from counterpoise.pipeline.findings.finding import Finding, weight_of
 from counterpoise.pipeline.findings.ranking import dead_batches, finding_batches
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import GROUP_REPORT
@@ -503,6 +503,8 @@ def test_severity_comes_before_weight() -> None:
         return Finding("k", severity, "t", "e", "c", "a", weight, {"n": 1.0}).score
 
     assert scored("critical", 0) > scored("warning", 1e9) > scored("warning", 1) > scored("notice", 1e9) > scored("notice", 0)
+    for weight in (0.0, 5.0, 900.0, 907.8, 1e5):
+        assert weight_of("warning", scored("warning", weight)) == pytest.approx(weight)
     weights = [0, 1, 899, 900, 901, 998, 999, 1e4, 1e5, 1e6, 1e7]
     assert [scored("warning", one) for one in weights] == sorted({scored("warning", one) for one in weights})
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-__all__ = ["CRITICAL", "NOTICE", "WARNING", "Finding", "Row"]
+__all__ = ["CRITICAL", "NOTICE", "WARNING", "Finding", "Row", "weight_of"]
 
 CRITICAL, WARNING, NOTICE = "critical", "warning", "notice"
 _WEIGHT = {CRITICAL: 1e6, WARNING: 1e3, NOTICE: 1.0}
@@ -57,6 +57,12 @@ class Finding:
     def score(self) -> float:
         """Rank order over all severities: severity first, then weight, which never reaches the next severity."""
         return _WEIGHT[self.severity] * (1 + _bounded(self.weight))
+
+
+def weight_of(severity: str, score: float) -> float:
+    """The weight behind a score."""
+    bounded = score / _WEIGHT[severity] - 1
+    return bounded if bounded <= _AS_IT_IS else _AS_IT_IS / (1 - (bounded - _AS_IT_IS) / (_MOST - _AS_IT_IS))
 
 
 def _bounded(weight: float) -> float:
