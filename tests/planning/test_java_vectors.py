@@ -8,22 +8,19 @@ import numpy as np
 import pytest
 
 from counterpoise import Group, assign, assignor, verify
-from counterpoise.errors import SnapshotError
 from counterpoise.laws.cooperative import added_and_revoked, after_round
 from counterpoise.laws.owners import valid
+from counterpoise.laws.written import owners_by_names
 from counterpoise.model.problem import Int32, Problem
 from counterpoise.model.withhold import withhold
-from counterpoise.snapshot.names import Assignment, owners_of
+from counterpoise.snapshot.names import Assignment
 from tests.planning.vectors import cases, group_of, kept, loads
 
 
 def java_owner(group: Group, assignment: Assignment) -> Int32 | None:
     """Java's owners; None where its assignment gives away what does not exist, twice, or to nobody's subscriber."""
-    try:
-        owner = owners_of(group.problem(), assignment, group.member_ids, group.topic_names)
-    except SnapshotError:
-        return None
-    return None if valid(group.problem(), owner) else owner
+    owner, faults = owners_by_names(group, assignment)
+    return None if faults or valid(group.problem(), owner) else owner
 
 
 def judge(problem: Problem, ours: Int32, theirs: Int32) -> str:

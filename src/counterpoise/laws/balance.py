@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.laws.exchange_graph import ExchangeGraph
-from counterpoise.model.problem import Int32, Int64
+from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["Prices", "heaviest", "loads", "prices", "walk"]
+__all__ = ["Prices", "alike", "heaviest", "loads", "prices", "walk"]
 
 _EXACT_BITS = 128
 """Fractions with denominators below 2**63 that differ do so by more than 2**-126."""
@@ -37,6 +37,14 @@ class Prices:
 
     last: Int64
     following: Int64
+
+
+def alike(problem: Problem) -> bool:
+    """Whether every member subscribes to every topic and counts alike: any partition may go to anybody."""
+    members = problem.n_members
+    if not members or len(problem.subscriber) != members * problem.n_topics:
+        return False
+    return bool((problem.capacity == problem.capacity[0]).all())
 
 
 def loads(n_members: int, owner: Int32) -> Int64:

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.errors import OptionError, ProblemError
-from counterpoise.laws.balance import prices
+from counterpoise.laws.balance import alike, prices
 from counterpoise.laws.owners import check_owners
-from counterpoise.laws.verdict import alike
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem, a_problem
 
 Bools = npt.NDArray[np.bool_]

@@ -8,8 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from counterpoise.laws.balance import alike
+from counterpoise.laws.certificate import certify
 from counterpoise.laws.lag_bound import lag_floor
-from counterpoise.laws.verdict import alike, verdict
 from counterpoise.metrics.figures import Metrics, Query, metrics_of
 from counterpoise.metrics.runs import Runs, owned_by_subscribers, subscribed, sums_by_code, topic_spreads
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
@@ -207,7 +208,12 @@ class Table:
         return list(zip(*(one.tolist() for one in columns), *self._verdicts(whole, claims, kept), strict=True))
 
     def _verdicts(self, whole: Runs, claims: Int64, kept: Int64) -> tuple[list[bool | None], list[bool | None]]:
-        """Balanced and sticky by pair: see `alike_verdicts` for the closed form, `certify` for other subscriptions."""
+        """Balanced and sticky by pair, as `certify` proves them; without a search for groups that are `alike`.
+
+        A complete plan of such a group is balanced if loads differ by one at most: f or f + 1 each, f + 1 for e of them. A
+        member that claims c keeps at most min(c, f), and one more if c > f and it is among the e; so a plan is sticky exactly
+        if it keeps all of that.
+        """
         n = self.n[self.of_problem]
         cells = Runs(n)
         claimed = self._counted(whole, cells, claims)
@@ -222,7 +228,8 @@ class Table:
             if pair not in self.proved:
                 balanced[pair] = sticky[pair] = None
             elif not closed[self.group_of_plan[plan]]:
-                balanced[pair], sticky[pair] = verdict(self.problems[at], self.plans[plan])
+                proof = certify(self.problems[at], self.plans[plan])
+                balanced[pair], sticky[pair] = proof.balanced, proof.sticky
         return balanced, sticky
 
 

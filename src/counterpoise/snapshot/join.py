@@ -76,7 +76,7 @@ def read_member(joined: JoinMember, kind: Literal["eager", "cooperative"]) -> tu
     owned: dict[str, list[int]] = {}
     for topic, indices in claimed.owned:
         owned.setdefault(topic, []).extend(indices)
-    member = Member(joined.id, subscription.topics, owned, max(claimed.generation, -1), joined.instance_id, subscription.rack)
+    member = Member(joined.id, subscription.topics, owned, claimed.generation, joined.instance_id, subscription.rack)
     return member, claimed.unreadable
 
 

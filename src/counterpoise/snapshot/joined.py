@@ -106,7 +106,7 @@ def join_problem(
         read.subscription_topic,
         read.claim_member[exists],
         _start(counts)[read.claim_topic[exists]] + read.claim_partition[exists],
-        np.maximum(read.generation, -1),  # below -1 is no generation, as `read_member` has it
+        read.generation,
         capacity=None if capacity is None else np.array([capacity.get(member.id, 1) for member in ordered], np.int64),
         lag=None if lag is None else _lag(names, counts, lag),
         racks=_racks(read, topics, names, counts),

@@ -1,4 +1,4 @@
-"""The verdict says what the certificate proves, whatever the plan; in closed form too."""
+"""Balanced and sticky are what the certificate proves, whatever the plan; in closed form too."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import pytest
 
 from counterpoise.assignors import assignor
 from counterpoise.laws import certify
-from counterpoise.laws import verdict as verdict_module
-from counterpoise.laws.verdict import verdict
+from counterpoise.metrics import measure, table
 from counterpoise.model.problem import Int32, Problem
 from tests.strategies import feasible_owner, random_problem
 
@@ -42,10 +41,11 @@ def test_the_verdict_is_the_certificate_s(seed: int, monkeypatch: pytest.MonkeyP
         asked.append(problem)
         return certify(problem, owner)
 
-    monkeypatch.setattr(verdict_module, "certify", counted)
+    monkeypatch.setattr(table, "certify", counted)
     for problem, closed in ((alike(rng), True), (random_problem(rng), False)):
         asked.clear()
         for owner in plans(problem, rng):
             proven = certify(problem, owner)
-            assert verdict(problem, owner) == (proven.balanced, proven.sticky)
+            found = measure(problem, owner)
+            assert (found.balanced, found.sticky) == (proven.balanced, proven.sticky)
         assert not (closed and asked), "groups that subscribe alike need no search"
