@@ -77,7 +77,7 @@ class Members:
     def wait_read(self) -> None:
         """Until every member has partitions, and all that had been written by now has been processed."""
         wanted = {(partition, value) for partition, values in self.feeder.delivered.copy().items() for value in values.copy()}
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 240
         while (missing := wanted - self.printed().keys()) or not all(map(self.lines, self.running)):
             assert all(each.poll() is None for each in self.running.values()), f"a member ended by itself: {self.errors()}"
             assert time.monotonic() < deadline, f"{len(missing)} records are missing: {sorted(missing)[:5]}; {self.errors()}"
