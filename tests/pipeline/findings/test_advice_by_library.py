@@ -83,8 +83,16 @@ def test_whoever_cooperates_with_kafka_pythons_own_assignor_is_told_of_ours_or_o
     told = advice(row)
     assert "instead of an estimated 73" in told["suggestion"]
     assert "from counterpoise.clients.kafka_python import" in told["migration_note"]
-    assert advice(recorded([OURS], "cooperative", 8.9)).get("suggested_strategy") != "cooperative-sticky"
+    large = recorded(["kafka-python"], "cooperative", 30.0, held=2000, moved=20)
+    (found,) = (one for one in findings_of(large | advice(large)) if one.kind == "better_strategy")
+    assert found.title == "counterpoise's cooperative-sticky would have served better than cooperative-sticky"
     assert "one rolling restart with" in change_lines(row, "cooperative-sticky")
+
+
+@pytest.mark.parametrize("library", [OURS, "java", "librdkafka"])
+def test_whoever_cooperates_and_reads_on_is_not_told_to_stop_cooperating(library: str) -> None:
+    """Of two recorded groups the cooperative one stood still for 7 s, the eager one for 14 s: heartbeats were not in step."""
+    assert advice(recorded([library], "cooperative", 7.1)) == {}
 
 
 @pytest.mark.parametrize("library", ["java", "librdkafka"])

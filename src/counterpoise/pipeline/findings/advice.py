@@ -18,6 +18,7 @@ from counterpoise.planning.client_libraries import (
     PYTHON,
     STREAMS,
     UNKNOWN,
+    keeps_standing,
     recommended,
     resolved,
 )
@@ -111,6 +112,9 @@ def wanted_strategy(row: Row) -> str | None:
     None: they have none in common, or each of them is predicted to stop partitions for longer than they are stopped now.
     """
     candidates = recommended(row["libraries"])
+    if row["protocol_kind"] == COOPERATIVE_KIND and not keeps_standing(row["libraries"], COOPERATIVE_KIND):
+        # Eager rebalances were measured while heartbeats were in step; out of step all partitions wait for the last one.
+        candidates = tuple(name for name in candidates if name == COOPERATIVE)
     seconds, _ = seconds_of(row) if row.get("strategies") else ({}, False)
     now = seconds.get(_AS_SEEN)
     if now is None:

@@ -138,6 +138,7 @@ def better_strategy(row: Row) -> Finding | None:
         return None
     now, then, measured = seconds_saved(row, wanted) or (0.0, 0.0, False)
     saved = max(0.0, round(now - then))
+    whose = "counterpoise's " if wanted == row["protocol"] else ""
     spread = f"loads were up to {grouped(row['spread_peak'] or 0)} partitions apart"
     basis = (
         "" if measured else ", as client libraries did in a benchmark: no commit before and after shows how long they stood still"
@@ -145,7 +146,7 @@ def better_strategy(row: Row) -> Finding | None:
     return Finding(
         "better_strategy",
         WARNING if measured and saved >= 10 and share_of_time(row, saved) >= WARNED_SHARE else NOTICE,
-        f"{wanted} would have served better than {assigned_by(row)}",
+        f"{whose}{wanted} would have served better than {assigned_by(row)}",
         row["suggestion"],
         f"about {grouped(saved)} partition-seconds stopped that need not have{basis}" if saved else spread,
         row["migration_note"] or change_lines(row, wanted),
