@@ -9,9 +9,8 @@ import numpy.typing as npt
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
+from counterpoise.laws.lag_bound import who_may_own
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.solver.lag.desk import Desk
-from counterpoise.solver.lag.opening import open_desk
 
 __all__ = ["NEVER", "Bools", "Stock", "take_stock"]
 
@@ -64,25 +63,25 @@ def take_stock(problem: Problem, owner: Int32, limit: int, fixed: bool) -> Stock
     order = np.lexsort((-lag, owner))
     mine = np.split(order, np.searchsorted(owner[order], np.arange(1, n)))
     count = np.bincount(owner, minlength=n)
-    desk = open_desk(problem, lag, 0, owner if fixed else None)
-    apart, drops, rises = _apart(desk) if fixed else [], np.zeros(n, np.int64), np.zeros(n, np.bool_)
+    view = who_may_own(problem, lag, owner if fixed else None)
+    apart, drops, rises = _apart(view.may) if fixed else [], np.zeros(n, np.int64), np.zeros(n, np.bool_)
     for members in apart:
         drops[members] = np.isin(count[members] - 1, count[members])
         rises[members] = np.isin(count[members] + 1, count[members])
     lightest = [np.zeros(1, np.int64)] * n
     if fixed:
         light = np.argsort(lag, kind="stable")[: _LOOK * int(count.max())]
-        able = desk.may[desk.class_of[light]] & (owner[light, None] != np.arange(n))
+        able = view.may[view.kind[light]] & (owner[light, None] != np.arange(n))
         lightest = [np.concatenate(([0], np.cumsum(lag[light[able[:, member]]]))) for member in range(n)]
     heaviest = [np.cumsum(lag[each]) for each in mine]
-    return Stock(lag, load - limit, mine, heaviest, lightest, drops, rises, desk.class_of, desk.may, apart)
+    return Stock(lag, load - limit, mine, heaviest, lightest, drops, rises, view.kind.astype(np.int32), view.may, apart)
 
 
-def _apart(desk: Desk) -> list[Int64]:
+def _apart(may: Bools) -> list[Int64]:
     """Sets of members between which no partition can change hands while counts stay balanced."""
-    kind, member = np.nonzero(desk.may)
-    size = len(desk.may) + len(desk.load)
-    arcs = coo_matrix((np.ones(len(kind)), (kind, len(desk.may) + member)), shape=(size, size))
+    number, member = np.nonzero(may)
+    classes, n = may.shape
+    arcs = coo_matrix((np.ones(len(number)), (number, classes + member)), shape=(classes + n, classes + n))
     _, component = connected_components(arcs, directed=False)
-    of_member = component[len(desk.may) :]
+    of_member = component[classes:]
     return [np.flatnonzero(of_member == each) for each in np.unique(of_member)]

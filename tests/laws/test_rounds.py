@@ -15,6 +15,7 @@ from counterpoise.laws.rounds import idempotent, pure, renamed, renaming, two_ro
 from counterpoise.laws.sticky_first import sticky_first
 from counterpoise.laws.violation import Violation
 from counterpoise.model.problem import UNOWNED, Int32, Problem
+from counterpoise.model.withhold import withhold
 from tests.strategies import Rebalance, problem_of, problems, rebalances
 
 OPTIMAL = ["sticky", "cooperative-sticky", "constrained-cooperative-sticky"]
@@ -51,6 +52,40 @@ def test_sticky_assignors_are_proven_idempotent_and_done_after_two_rounds(
         assert certificate.violations == ()
         assert certificate.sticky
         assert [*idempotent(assign, group), *two_rounds(assign, group)] == []
+
+
+@pytest.mark.parametrize("name", [*OPTIMAL, "sticky-first", "lag-sticky"])
+@given(rebalance=rebalances(), problem=problems(capacities=True, lags=True))
+def test_a_cooperative_rebalance_ends_with_its_second_round(name: str, rebalance: Rebalance, problem: Problem) -> None:
+    """Arbitrary claims and capacities, one member that joins or leaves: with the same lag round two revokes nothing."""
+    for drawn in (rebalance.after, problem):
+        group = with_lag(drawn, name)
+        assert two_rounds(assignor(name), group) == []
+
+
+@pytest.mark.parametrize("options", [{"tolerance": 0}, {"tolerance": 0.02}, {"counts": 1}, {"counts": 10**6}], ids=str)
+@given(problem=problems(capacities=True, lags=True))
+def test_so_it_does_under_every_option_of_lag_sticky(options: dict[str, object], problem: Problem) -> None:
+    """What round one hands out stays in round two, and nothing is left to hand out."""
+    assign = assignor("lag-sticky", **options)
+    handed = withhold(problem, assign(problem))
+    end = assign(after_round(problem, handed))
+    assert end[handed >= 0].tolist() == handed[handed >= 0].tolist()
+    assert withhold(after_round(problem, handed), end).tolist() == end.tolist()
+
+
+def test_a_member_that_joins_200_groups_by_lag_ends_with_the_target_of_the_first_round() -> None:
+    """Twelve partitions and fewer, in balance before; the first group is the one that took three rounds."""
+    rng = np.random.default_rng(22)
+    joined = [problem_of([6], [[0, 1, 2]], 3, [1, 1, 0, 0, 0, 1], lag=[2, 35, 24, 39, 10, 10])]
+    for _ in range(200):
+        members, size = int(rng.integers(2, 6)), int(rng.integers(4, 25))
+        claims = assignor("lag-sticky")(problem_of([size], [list(range(members))], members, lag=rng.integers(0, 50, size)))
+        joined.append(problem_of([size], [list(range(members + 1))], members + 1, claims, lag=rng.integers(0, 50, size)))
+    for number, problem in enumerate(joined):
+        target = assignor("lag-sticky")(problem)
+        second = assignor("lag-sticky")(after_round(problem, withhold(problem, target)))
+        assert second.tolist() == target.tolist(), f"group {number}"
 
 
 @pytest.mark.parametrize("name", BALANCED)

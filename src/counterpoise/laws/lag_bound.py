@@ -23,7 +23,7 @@ _FEW = 100
 _FILLED = 8
 """So many of the heaviest partitions are looked at together with what fills up their owners."""
 
-__all__ = ["LagReport", "alike_bound", "lag_floor", "lag_report"]
+__all__ = ["LagReport", "alike_bound", "lag_floor", "lag_report", "who_may_own"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,7 @@ def lag_report(
         raise OptionError(f"counts: {counts!r} does not fit; 'balanced', a whole number, 0 or more, or None is wanted")
     if not problem.n_members:
         return LagReport(Fraction(0), Fraction(0), -1, 0.0, "nothing", (), 0, counts)
-    view = _view(problem, problem.lag)
-    if counts == "balanced":
-        view = _within_cycles(view, owner, problem.capacity)
+    view = who_may_own(problem, problem.lag, owner if counts == "balanced" else None)
     load = _sums(owner, problem.lag, problem.n_members)
     heaviest = max(range(len(load)), key=lambda m: (Fraction(int(load[m]), int(problem.capacity[m])), -m))
     largest = Fraction(int(load[heaviest]), int(problem.capacity[heaviest]))
@@ -177,6 +175,12 @@ def alike_bound(lag: Int64, n_members: int) -> int:
     last = np.arange(1, (len(lag) - 1) // n_members + 1) * n_members + 1
     crowd = total[last] - total[last - 2 - np.arange(len(last))]
     return max(-(-int(total[-1]) // n_members), int(weights[0]), int(crowd.max(initial=0)))
+
+
+def who_may_own(problem: Problem, lag: Int64, balanced: Int32 | None) -> _View:
+    """Topic classes and who may own them: in any plan, or, given the owners of one balanced plan, in any balanced plan."""
+    view = _view(problem, lag)
+    return view if balanced is None else _within_cycles(view, balanced, problem.capacity)
 
 
 def _view(problem: Problem, lag: Int64) -> _View:

@@ -1,1 +1,1 @@
-"""`lag-sticky`: lag shared out within a tolerance of a proven bound, beside the exact engine and sharing only its classes."""
+"""Balancing summed lag: bound, placement, ejection chains, exchanges. `assignors.lag_sticky` puts them together."""

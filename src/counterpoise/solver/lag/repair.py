@@ -1,204 +1,141 @@
-"""Repair: while a member is over its lag limit, the cheapest step that helps: one move, or an exchange of two.
-
-Python steps, one per step of the repair, over the partitions of a few members in NumPy: what helps next depends on the
-step before.
-"""
+"""Local search: members above their limits are relieved by cyclic exchanges, then one by one by the step that fits best."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from itertools import islice
 
-import numpy as np
+from counterpoise.solver.lag.ejection import Chain, cyclic_exchange, ejection_chain
+from counterpoise.solver.lag.state import PlanState
 
-from counterpoise.model.problem import Int64
-from counterpoise.solver.lag.blocks import Bools
-from counterpoise.solver.lag.desk import Desk, Index
-from counterpoise.solver.lag.rotate import rotate
-from counterpoise.solver.lag.uneven import exchange_unevenly
+_PARTNERS = 24
+"""Members with most slack that are tried for an exchange."""
+_MISSES = 24
+"""So many members with slack in a row for which no cyclic exchange is found end the search for them."""
+_CRUMB = 1024
+"""A step that does not bring the member under its limit must take this part of the limit off it."""
+_STEPS = 8
+"""Steps per member."""
 
-PARTNERS = 24
-PARTNERS_AT_MOST = 256
-"""How many of the members with most room are tried for an exchange: the first of these, more only if none helps."""
-
-WORTH_WHILE = 1024
-"""A step that does not suffice must at least take away this part of the limit: crumbs are not worth moves."""
-
-STEPS_PER_MEMBER = 16
-_STEPS_ASIDE = 256
-"""So many where excess may go round in a ring."""
-
-__all__ = ["PARTNERS", "PARTNERS_AT_MOST", "STEPS_PER_MEMBER", "WORTH_WHILE", "repair"]
+__all__ = ["repair"]
 
 
-def repair(desk: Desk, *, relays: bool = True) -> None:
-    """Bring members under their limits, worst first, until none is over or nothing helps any more.
+def repair(state: PlanState) -> bool:
+    """Bring members under their limits; whether nobody is above any more.
 
-    Every step brings the worst member down and nobody else above its limit. Where that is not enough and
-    subscriptions differ, excess is relayed over members without room: towards those that have some, then for some steps also to
-    members that are no nearer to them, as much as some room can take. A relay that leaves the worst member no better is
-    taken back. Without `relays` that is left out.
+    No step brings a member above its limit or changes what counts are allowed. Cyclic exchanges through many members come first,
+    as they relieve each of them with about one move. O(P log P), then at most `state.effort` candidates.
     """
-    if desk.trade_counts:
-        rotate(desk)
-    _settle(desk, None)
-    if relays and len(desk.may) > 1:
-        for aside in (False, True):
-            before = desk.excess()
-            if before > 0:
-                saved = desk.saved()
-                _settle(desk, _Relay(aside))
-                _settle(desk, None)
-                if desk.excess() >= before:
-                    desk.restore(saved)
+    if not state.over():
+        return True
+    state.index()
+    _relieve_heavy(state)
+    for transfer, least in ((True, 1), (False, 2)):
+        _relieve_together(state, transfer=transfer, least=least)
+    _relieve_each(state)
+    return not state.over()
 
 
-def _settle(desk: Desk, relay: _Relay | None) -> None:
-    """One step after another; ends when nobody is over, or after a whole pass in which nobody could be helped."""
-    stuck = np.zeros(len(desk.load), np.bool_)
-    helped, uneven = False, desk.trade_counts and int(desk.capacity.min()) < int(desk.capacity.max())
-    steps = STEPS_PER_MEMBER * len(desk.load)
-    for _ in range(min(steps, _STEPS_ASIDE) if relay and relay.aside else steps):
-        excess = np.where(stuck, 0, np.maximum(desk.load - desk.limit, 0))
-        if not excess.any():
-            if not helped or not stuck.any():
-                return
-            stuck[:], helped = False, False
+def _worst_first(state: PlanState) -> list[int]:
+    return sorted(state.over(), key=state.slack)
+
+
+def _relieve_heavy(state: PlanState) -> None:
+    """Members that no single partition within the slack of any other can relieve: by an ejection chain."""
+    for member in _worst_first(state):
+        held, excess = state.holding[member], -state.slack(member)
+        widest = max(map(state.slack, state.with_slack([member])[:1]), default=0)
+        fitting = bisect_right(held, (widest, len(state.owner)))
+        if (not fitting or held[fitting - 1][0] < excess) and state.effort.left > 0:
+            _pass_on(state, ejection_chain(state, member))
+
+
+def _pass_on(state: PlanState, chain: Chain) -> bool:
+    return bool(chain) and state.pass_on(chain)
+
+
+def _relieve_together(state: PlanState, *, transfer: bool, least: int) -> None:
+    """Cyclic exchanges that each relieve `least` members or all that are left, into the widest slack first."""
+    over, misses = _worst_first(state), 0
+    for start in state.with_slack(over):
+        if not over or misses == _MISSES or state.effort.left <= 0:
+            break
+        if not transfer and not state.holding[start]:
             continue
-        worst = int(np.argmax(excess / desk.capacity))
-        mine = desk.items_of(worst)
-        mine = mine[desk.weight[mine] > 0]
-        room = np.maximum(desk.limit - desk.load, 0)
-        if relay:
-            room = relay.room(desk, worst, room)
-        done = _hand_over(desk, worst, mine, room) or _exchange(desk, worst, mine, room)
-        if not done and uneven:
-            done = exchange_unevenly(desk, worst, mine, room)
-        stuck[worst] = not done
-        helped |= done
+        chain, relieved = cyclic_exchange(state, start, over, transfer=transfer)
+        if len(relieved) >= min(least, len(over)) and _pass_on(state, chain):
+            misses = 0
+            over = [member for member in over if state.slack(member) < 0]
+        else:
+            misses += 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Relay:
-    """Who may take more than it has room for; `aside`: also members that are no nearer to any, or have too little."""
-
-    aside: bool
-
-    def room(self, desk: Desk, worst: int, room: Int64) -> Int64:
-        """How much each may take for now: what the worst member is over its limit, or as much as half of the widest room."""
-        excess, half = int(desk.load[worst] - desk.limit[worst]), int(room.max()) // 2
-        distance = _distance_to_room(desk, room >= min(excess, half + 1))
-        if self.aside:
-            return np.where(distance <= distance[worst], np.maximum(room, max(excess, half)), room)
-        passed: Int64 = np.where((distance > 0) & (distance < distance[worst]), excess, room)
-        return passed
-
-
-def _distance_to_room(desk: Desk, roomy: Bools) -> Int64:
-    """Over how many hands a member's lag can reach a roomy one; 0 for those, n where none can be reached."""
-    n, kinds = len(roomy), len(desk.may)
-    owned = np.flatnonzero((desk.class_of >= 0) & (desk.weight > 0))
-    held = np.bincount(desk.class_of[owned].astype(np.int64) * n + desk.owner[owned], minlength=kinds * n).reshape(kinds, n) > 0
-    distance = np.where(roomy, 0, n)
-    for steps in range(1, n):
-        near = distance < n
-        leads = desk.may[:, near].any(axis=1)
-        found = held[leads].any(axis=0) & ~near
-        if not found.any():
+def _relieve_each(state: PlanState) -> None:
+    """The worst member again and again: one transfer, exchange or ejection chain; ends if nothing helps any of them."""
+    stuck: set[int] = set()
+    chained: set[int] = set()  # a chain was looked for already
+    for _ in range(_STEPS * len(state.load)):
+        over = [member for member in _worst_first(state) if member not in stuck]
+        if not over or state.effort.left <= 0:
             break
-        distance[found] = steps
-    return distance
+        worst = over[0]
+        gain, chain = _exchange(state, worst)
+        excess = -state.slack(worst)
+        if gain < excess:
+            found = ejection_chain(state, worst) if worst not in chained else []
+            chained.add(worst)
+            chain = found or (chain if gain * _CRUMB >= state.limit[worst] else [])
+        if _pass_on(state, chain):
+            stuck.clear()
+        else:
+            stuck.add(worst)
 
 
-def _takers(desk: Desk, giver: int) -> Bools:
-    """Members to whom the giver may hand one partition without leaving the counts allowed."""
-    able = (desk.count < desk.most) & bool(desk.count[giver] > desk.least[giver])
-    if desk.trade_counts:
-        last = 2 * desk.count[giver] - 1  # as in `Desk.may_trade`
-        able |= (2 * desk.count + 1) * desk.capacity[giver] == last * desk.capacity
-    able[giver] = False
-    return able
-
-
-def _hand_over(desk: Desk, giver: int, mine: Index, room: Int64) -> bool:
-    """One partition to a member with room: the lightest that suffices, else the heaviest that fits."""
-    room = np.where(_takers(desk, giver), room, 0)
-    if not len(mine) or not room.any():
-        return False
-    kinds = np.unique(desk.class_of[mine])
-    widest = np.zeros(len(desk.may), np.int64)
-    widest[kinds] = np.where(desk.may[kinds], room, 0).max(axis=1)
-    weights = desk.weight[mine]
-    fits = weights <= widest[desk.class_of[mine]]
-    if desk.moves_left <= 0:
-        fits &= desk.price(mine, -1) <= 0
-    if not fits.any():
-        return False
-    excess = int(desk.load[giver] - desk.limit[giver])
-    enough = np.flatnonzero(fits & (weights >= excess))
-    at = int(enough[0]) if len(enough) else int(np.flatnonzero(fits)[-1])
-    if not _worth_while(desk, giver, int(weights[at]), excess):
-        return False
-    partition = int(mine[at])
-    taker = int(np.argmax(np.where(desk.may[desk.class_of[partition]], room, 0)))
-    traded = desk.count[taker] >= desk.most[taker] or desk.count[giver] <= desk.least[giver]
-    desk.give(partition, taker)
-    if traded:
-        desk.trade_bounds(giver, taker)
-    return True
-
-
-def _exchange(desk: Desk, giver: int, mine: Index, room: Int64) -> bool:
-    """A heavier partition against a lighter one: by just what is needed, else by as much as possible."""
-    if not len(mine):
-        return False
-    room = np.where(_sharing(desk, mine), room, 0)
-    room[giver] = 0
-    partners = np.argsort(-room, kind="stable")[:PARTNERS_AT_MOST]
-    excess = int(desk.load[giver] - desk.limit[giver])
-    best: tuple[int, int, int] | None = None
-    for tried, partner in enumerate(partners[room[partners] > 0].tolist()):
-        if tried >= PARTNERS and best and _worth_while(desk, giver, best[0], excess):
+def _exchange(state: PlanState, giver: int) -> tuple[int, Chain]:
+    """The transfer or exchange of two that takes just the excess off `giver`, else as much of it as possible: (lag, chain)."""
+    excess = -state.slack(giver)
+    best: tuple[int, Chain] = (0, [])
+    partners = (m for m in state.with_slack([giver]) if state.holding[m] or state.may_transfer(giver, m))
+    for partner in islice(partners, _PARTNERS):
+        room = state.slack(partner)
+        found = _pair(state, giver, partner, excess, room)
+        if state.may_transfer(giver, partner):
+            found = _better(found, _single(state, giver, partner, excess, room), excess)
+        best = _better(best, found, excess)
+        if best[0] >= excess:
             break
-        found = _best_pair(desk, giver, mine, partner, excess, int(room[partner]))
-        if found and (best is None or found[0] > best[0]):
-            best = found
-        if best and best[0] >= excess:
-            break
-    if best is None or not _worth_while(desk, giver, best[0], excess):
-        return False
-    _, out, back = best
-    partner = int(desk.owner[back])
-    desk.give(out, partner)
-    desk.give(back, giver)
-    return True
+    return best
 
 
-def _worth_while(desk: Desk, giver: int, gain: int, excess: int) -> bool:
-    return gain >= excess or gain * WORTH_WHILE >= int(desk.limit[giver])
+def _better(one: tuple[int, Chain], other: tuple[int, Chain], excess: int) -> tuple[int, Chain]:
+    """Of two steps the one that suffices; if both do the shorter one, then the smaller one; if none does the larger one."""
+    if one[0] >= excess and other[0] >= excess:
+        return min(one, other, key=lambda step: (len(step[1]), step[0]))
+    return max(one, other, key=lambda step: step[0])
 
 
-def _sharing(desk: Desk, mine: Index) -> Bools:
-    """Members that may take at least one of `mine`."""
-    return np.asarray(desk.may[np.unique(desk.class_of[mine])].any(axis=0))
+def _single(state: PlanState, giver: int, partner: int, excess: int, room: int) -> tuple[int, Chain]:
+    """One partition that `partner` may take: the lightest that suffices, else the heaviest that fits."""
+    fits = [entry for entry in state.holding[giver] if entry[0] <= room and state.group.may_take(entry[1], partner)]
+    if not fits:
+        return 0, []
+    lag, partition = fits[min(bisect_left(fits, (excess,)), len(fits) - 1)]
+    return lag, [(partition, partner)]
 
 
-def _best_pair(desk: Desk, giver: int, mine: Index, partner: int, excess: int, room: int) -> tuple[int, int, int] | None:
-    """(lag that goes over, partition out, partition back): the least that suffices, else the most that fits."""
-    out = mine[desk.may[desk.class_of[mine], partner]]
-    theirs = desk.items_of(partner)
-    back = theirs[desk.may[desk.class_of[theirs], giver]]
-    if desk.moves_left < 2:
-        out, back = out[desk.price(out, partner) <= 0], back[desk.price(back, giver) <= 0]
-    if not len(out) or not len(back):
-        return None
-    heavy, light = desk.weight[out], desk.weight[back]
-    at = np.minimum(np.searchsorted(heavy, light + excess), len(out) - 1)
-    gain = heavy[at] - light
-    fit = np.flatnonzero((gain >= excess) & (gain <= room))
-    if len(fit):
-        one = fit[int(np.argmin(gain[fit]))]
-        return int(gain[one]), int(out[at[one]]), int(back[one])
-    below = np.searchsorted(heavy, light + min(excess, room), side="right") - 1
-    gain = np.where(below >= 0, heavy[np.maximum(below, 0)] - light, 0)
-    one = int(np.argmax(gain))
-    return (int(gain[one]), int(out[below[one]]), int(back[one])) if gain[one] > 0 else None
+def _pair(state: PlanState, giver: int, partner: int, excess: int, room: int) -> tuple[int, Chain]:
+    """A heavier partition for a lighter one."""
+    may_take = state.group.may_take
+    mine = [entry for entry in state.holding[giver] if may_take(entry[1], partner)]
+    theirs = [entry for entry in state.holding[partner] if may_take(entry[1], giver)]
+    state.effort.left -= len(mine) + len(theirs)
+    enough, some = (room + 1, -1, -1), (0, -1, -1)
+    for lag, back in theirs:
+        at = bisect_left(mine, (lag + excess,))
+        if at < len(mine) and mine[at][0] - lag < enough[0]:
+            enough = (mine[at][0] - lag, mine[at][1], back)
+        at = bisect_right(mine, (lag + min(room, excess), len(state.owner))) - 1
+        if at >= 0 and mine[at][0] - lag > some[0]:
+            some = (mine[at][0] - lag, mine[at][1], back)
+    gain, out, back = enough if enough[1] >= 0 else some
+    return (gain, [(out, partner), (back, giver)]) if out >= 0 else (0, [])

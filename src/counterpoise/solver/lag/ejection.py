@@ -1,0 +1,195 @@
+"""Ejection chains and cyclic exchanges (Glover, 1996; Thompson and Psaraftis, 1993) that bring members under their limits.
+
+A chain passes partitions on: each member takes one and gives one. It is allowed if each member on it ends within its limit.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import islice
+from operator import itemgetter
+from typing import NamedTuple
+
+from counterpoise.solver.lag.state import Holding, PlanState
+
+_WIDTH, _KEPT = 16, 200
+"""Beam width: this many chains are kept, fewer the more members are over (their product stays below `_KEPT`)."""
+_CANDIDATES = 24
+"""The members most over their limits that may come next."""
+_FOLLOWERS = 2
+"""Partitions of a member tried as its next link; more than one only if subscriptions differ."""
+_STARTS = 3
+"""Topic classes whose lightest partition may start a cyclic exchange."""
+_DEPTH, _HANDS, _HEADS, _PATHS = 5, 32, 4, 16
+"""Ejection chains: longest, members tried as links, partitions of the start tried at either end, paths kept per step."""
+
+__all__ = ["cyclic_exchange", "ejection_chain"]
+
+Chain = list[tuple[int, int]]
+"""(partition, its new owner), in order."""
+
+
+class _Path(NamedTuple):
+    """A cyclic exchange so far. `wasted`: lag given beyond the excess of its members. `relieved`: these members, a bit each."""
+
+    wasted: int
+    level: int
+    partition: int
+    relieved: int
+    first: int
+    before: _Path | None
+
+
+class _Candidate(NamedTuple):
+    """A member over its limit. `excess`: what one step takes from it, all of its excess if a single partition can."""
+
+    bit: int
+    member: int
+    held: Holding
+    excess: int
+    may_start: bool
+
+
+def cyclic_exchange(state: PlanState, start: int, over: list[int], *, transfer: bool) -> tuple[Chain, list[int]]:
+    """The best chain that ends in the slack of `start`: it passes through members over their limits and relieves each of them.
+
+    `start` gives a light partition to the first of them, which gives a heavier one to the second, and so on back to `start`.
+    k members are relieved in k + 1 moves. With `transfer` the first takes nothing, which counts must allow: k moves.
+
+    Returns
+    -------
+    chain, members
+        Empty if there is none; else what to pass on, and the members that it relieves.
+
+    Notes
+    -----
+    Beam search. The level of a chain is the lag of its last partition; it rises from member to member by the member's excess and
+    by waste. The chain that relieves most within the slack is the best, then the shortest.
+    """
+    slack, takes, topic_class = state.slack(start), state.group.takes, state.group.topic_class
+    width = max(1, min(_WIDTH, _KEPT // len(over)))
+    best: _Path | None = None
+    filled = 0
+    for root in _roots(state, start, transfer=transfer, several=width > 1):
+        candidates = _candidates(state, start, over[:_CANDIDATES], root.level, slack, transfer=transfer)
+        beam = [root] if candidates else []
+        while beam and state.effort.left > 0:
+            state.effort.left -= len(beam) * len(candidates)
+            longer = _extend(state, beam, candidates, root.level + slack)
+            for path in longer:
+                relief = path.level - root.level - path.wasted
+                if relief > filled and takes[topic_class[path.partition]][start]:
+                    best, filled = path, relief
+            beam = sorted(longer, key=itemgetter(0))[:width]
+        if best and best.relieved.bit_count() == min(len(over), _CANDIDATES):
+            break
+    return _links(state, best, start) if best else ([], [])
+
+
+def _roots(state: PlanState, start: int, *, transfer: bool, several: bool) -> list[_Path]:
+    """Nothing for a transfer; else the lightest partitions of `start`, one of each of a few topic classes."""
+    if transfer:
+        return [_Path(0, 0, -1, 0, -1, None)]
+    lightest: dict[int, _Path] = {}
+    for lag, partition in state.holding[start]:
+        lightest.setdefault(state.group.topic_class[partition], _Path(0, lag, partition, 0, -1, None))
+        if len(lightest) == (_STARTS if several else 1):
+            break
+    return list(lightest.values())
+
+
+def _candidates(state: PlanState, start: int, over: list[int], base: int, slack: int, *, transfer: bool) -> list[_Candidate]:
+    """Members that a chain from level `base` can relieve, whole or by their share if it takes several partitions."""
+    found = []
+    for at, member in enumerate(over):
+        held, excess = state.holding[member], -state.slack(member)
+        top = bisect_right(held, (base + slack, len(state.owner)))
+        if not top:
+            continue
+        if held[top - 1][0] - base < excess:
+            pieces, relief = 0, 0
+            while pieces < top and relief < excess and held[top - 1 - pieces][0] > base:
+                relief += held[top - 1 - pieces][0] - base
+                pieces += 1
+            if relief < excess:
+                continue
+            excess = -(-excess // pieces)
+        may_start = transfer and state.may_transfer(member, start)
+        found.append(_Candidate(1 << at, member, held, excess, may_start))
+    return found if not transfer or any(one.may_start for one in found) else []
+
+
+def _extend(state: PlanState, beam: list[_Path], candidates: list[_Candidate], most: int) -> list[_Path]:
+    """Every path with one more link; of those that relieve the same members and end in one topic class the least wasteful."""
+    takes, topic_class = state.group.takes, state.group.topic_class
+    classes = len(takes)
+    followers = _FOLLOWERS if classes > 1 else 1
+    longer: dict[int, _Path] = {}
+    for path in beam:
+        wasted, level, last, relieved, first, _ = path
+        able = takes[topic_class[last]] if last >= 0 else None
+        for bit, member, held, excess, may_start in candidates:
+            if relieved & bit or not (may_start if able is None else able[member]):
+                continue
+            needed = level + excess
+            at = bisect_left(held, (needed,))
+            for lag, partition in held[at : at + followers]:
+                if lag > most:
+                    break
+                waste, key = wasted + lag - needed, (relieved | bit) * classes + topic_class[partition]
+                known = longer.get(key)
+                if known is None or waste < known.wasted:
+                    longer[key] = _Path(waste, lag, partition, relieved | bit, member if able is None else first, path)
+    return list(longer.values())
+
+
+def _links(state: PlanState, path: _Path, start: int) -> tuple[Chain, list[int]]:
+    """Each partition to the owner of the next one, the last to `start`."""
+    partitions = []
+    step: _Path | None = path
+    while step is not None and step.partition >= 0:
+        partitions.append(step.partition)
+        step = step.before
+    givers = [state.owner[partition] for partition in reversed(partitions)]
+    chain = list(zip(reversed(partitions), [*givers[1:], start], strict=True))
+    return chain, [giver for giver in givers if giver != start]
+
+
+def ejection_chain(state: PlanState, start: int, *, depth: int = _DEPTH) -> Chain:
+    """The shortest chain that brings `start` under its limit through members with slack; empty if none is found.
+
+    `start` gives a partition; who takes it gives another one, so that it stays within its limit. The chain ends with a partition
+    light enough for `start` to take, or with a member that has slack for what it is given and whose count may rise.
+    """
+    excess, held = -state.slack(start), state.holding[start]
+    enough = held[bisect_left(held, (excess,)) :]
+    heads = enough if len(enough) <= 2 * _HEADS else enough[:_HEADS] + enough[-_HEADS:]
+    hands = [m for m in range(len(state.load)) if m != start and state.slack(m) >= 0]
+    hands = sorted((m for m in hands if state.holding[m] or state.may_transfer(start, m)), key=lambda m: -state.slack(m))
+    # lag of the last partition, the partitions so far, the members that take them
+    paths: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = [(lag, (partition,), ()) for lag, partition in heads]
+    for _ in range(depth):
+        further: dict[tuple[int, int], tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
+        found: list[tuple[int, Chain]] = []
+        for lag, links, takers in paths:
+            able = state.group.takes[state.group.topic_class[links[-1]]]
+            for member in islice((m for m in hands if able[m] and m not in takers), _HANDS):
+                state.effort.left -= 1
+                slack, mine = state.slack(member), state.holding[member]
+                path = (*takers, member)
+                if lag <= slack and state.may_transfer(start, member):
+                    found.append((slack - lag, list(zip(links, path, strict=True))))
+                at = bisect_left(mine, (lag - slack,))
+                for less, partition in mine[at : at + _FOLLOWERS]:
+                    step = (less, (*links, partition), path)
+                    if less <= state.group.lag[links[0]] - excess and state.group.may_take(partition, start):
+                        found.append((less, list(zip(step[1], (*path, start), strict=True))))
+                    key = (links[0], state.group.topic_class[partition])
+                    if key not in further or step < further[key]:
+                        further[key] = step
+        if found:
+            return min(found)[1]
+        if state.effort.left <= 0:
+            break
+        paths = sorted(further.values())[:_PATHS]
+    return []

@@ -1,0 +1,190 @@
+"""The plan state of the lag search: who owns what, loads and counts, and the one way in which partitions change hands."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+
+from counterpoise.model.problem import UNOWNED, Int64, Problem
+from counterpoise.solver.classes import classify
+from counterpoise.solver.history import claims_of
+
+Holding: TypeAlias = list[tuple[int, int]]
+"""A member's partitions as (lag, partition), lightest first."""
+
+__all__ = ["Effort", "Holding", "LagGroup", "PlanState", "lag_group"]
+
+
+@dataclass(frozen=True, slots=True)
+class LagGroup:
+    """One group in plain lists, as the search reads it; nothing in it changes.
+
+    Attributes
+    ----------
+    lag : list of int
+        Records behind, per partition.
+    heaviest_first : list of int
+        The partitions that somebody may own, by falling lag, ties by partition.
+    topic_class : list of int
+        Per partition; topics with equal subscribers form a class. -1: nobody subscribes.
+    subscribers : list of list of int
+        Members per topic class, ascending.
+    takes : list of bytes
+        Per topic class: 1 for each member that subscribes.
+    capacity : list of int
+        Per member.
+    claim : list of int
+        Who may keep each partition, UNOWNED for nobody.
+    """
+
+    lag: list[int]
+    heaviest_first: list[int]
+    topic_class: list[int]
+    subscribers: list[list[int]]
+    takes: list[bytes]
+    capacity: list[int]
+    claim: list[int]
+
+    def may_take(self, partition: int, member: int) -> int:
+        """Whether the member subscribes to the partition's topic."""
+        return self.takes[self.topic_class[partition]][member]
+
+
+def lag_group(problem: Problem, lag: Int64) -> LagGroup:
+    """Read a problem; O(P log P + S)."""
+    classes = classify(problem)
+    start = classes.edge_start.tolist()
+    rows = np.zeros((classes.n_topic_classes, problem.n_members), np.bool_)
+    rows[classes.edge_topic_class(), classes.edge_member] = True
+    order = np.argsort(-lag, kind="stable")
+    return LagGroup(
+        lag=lag.tolist(),
+        heaviest_first=order[classes.topic_class[order] >= 0].tolist(),
+        topic_class=classes.topic_class.tolist(),
+        subscribers=[classes.edge_member[a:b].tolist() for a, b in pairwise(start)],
+        takes=[row.tobytes() for row in rows],
+        capacity=problem.capacity.tolist(),
+        claim=claims_of(problem, classes).owner.tolist(),
+    )
+
+
+@dataclass(slots=True)
+class Effort:
+    """How many more candidates the search of one plan may look at: its time is bounded without a clock."""
+
+    left: int
+
+
+@dataclass(slots=True)
+class PlanState:
+    """A plan while it is searched for; lives inside one call of the strategy.
+
+    Attributes
+    ----------
+    owner : list of int
+        Per partition; UNOWNED while it waits to be placed.
+    load, count : list of int
+        Summed lag and number of partitions, per member.
+    limit : list of int
+        The largest lag that each member should have.
+    effort : Effort
+        How much more the search may do.
+    least, most : list of int, optional
+        The counts allowed per member. None: counts are balanced and must stay as balanced as they are.
+    moves_left : int, optional
+        How many more claimed partitions may leave their owners; None: any number.
+    fixed : set of int
+        Partitions that must stay with their owners.
+    holding : list of Holding
+        Per member, without fixed partitions; made by `index`, then kept up to date.
+    """
+
+    group: LagGroup
+    owner: list[int]
+    load: list[int]
+    count: list[int]
+    limit: list[int]
+    effort: Effort
+    least: list[int] | None = None
+    most: list[int] | None = None
+    moves_left: int | None = None
+    fixed: set[int] = field(default_factory=set)
+    holding: list[Holding] = field(default_factory=list)
+
+    def copy(self) -> PlanState:
+        """An independent state; limits and counts allowed are shared."""
+        lists = (self.owner[:], self.load[:], self.count[:])
+        return PlanState(self.group, *lists, self.limit, self.effort, self.least, self.most, self.moves_left, self.fixed)
+
+    def slack(self, member: int) -> int:
+        """How much lag the member can take until it is at its limit; negative: its excess."""
+        return self.limit[member] - self.load[member]
+
+    def over(self) -> list[int]:
+        """Members above their limits, ascending."""
+        return [member for member, load in enumerate(self.load) if load > self.limit[member]]
+
+    def with_slack(self, givers: list[int]) -> list[int]:
+        """Members with slack that may take something of what these hold, those with most slack first, ties by member."""
+        takes, topic_class = self.group.takes, self.group.topic_class
+        members = [member for member, load in enumerate(self.load) if load < self.limit[member]]
+        if len(takes) > 1:
+            classes = {topic_class[partition] for giver in givers for _, partition in self.holding[giver]}
+            members = [member for member in members if any(takes[number][member] for number in classes)]
+        return sorted(members, key=lambda member: self.load[member] - self.limit[member])
+
+    def index(self) -> None:
+        """List what each member holds; O(P)."""
+        self.holding = [[] for _ in self.load]
+        lag, owner = self.group.lag, self.owner
+        for partition in reversed(self.group.heaviest_first):
+            if owner[partition] != UNOWNED and partition not in self.fixed:
+                self.holding[owner[partition]].append((lag[partition], partition))
+        for held in self.holding:
+            held.sort()
+
+    def may_transfer(self, giver: int, taker: int) -> bool:
+        """Whether counts allow one partition to pass without another in return.
+
+        Balanced counts minimise the sum of count**2 / capacity. It stays the same if the giver's last partition costs as much
+        as the taker's next one: at equal capacities, if the giver has one partition more.
+        """
+        count, capacity = self.count, self.group.capacity
+        if self.least is None or self.most is None:
+            return (2 * count[giver] - 1) * capacity[taker] == (2 * count[taker] + 1) * capacity[giver]
+        return count[giver] > self.least[giver] and count[taker] < self.most[taker]
+
+    def place(self, partition: int, member: int) -> None:
+        """Give a waiting partition to a member."""
+        self.owner[partition] = member
+        self.load[member] += self.group.lag[partition]
+        self.count[member] += 1
+
+    def release(self, partition: int) -> None:
+        """Take a partition from its owner; it waits to be placed."""
+        member = self.owner[partition]
+        self.owner[partition] = UNOWNED
+        self.load[member] -= self.group.lag[partition]
+        self.count[member] -= 1
+
+    def pass_on(self, chain: Sequence[tuple[int, int]]) -> bool:
+        """Give each (partition, member) of a chain to its member, all of them or, beyond `moves_left`, none."""
+        if self.moves_left is not None:
+            claim = self.group.claim
+            moves = sum((claim[p] != taker) - (claim[p] != self.owner[p]) for p, taker in chain if claim[p] != UNOWNED)
+            if moves > self.moves_left:
+                return False
+            self.moves_left -= moves
+        for partition, taker in chain:
+            entry, giver = (self.group.lag[partition], partition), self.owner[partition]
+            held = self.holding[giver]
+            del held[bisect_left(held, entry)]
+            self.release(partition)
+            self.place(partition, taker)
+            insort(self.holding[taker], entry)
+        return True
