@@ -27,7 +27,7 @@ test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import 
 test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) ## the same tests with a hundred times the generated cases, a Spark cluster, catalogs (hours; the seed of a failure is printed)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)
 
-soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, everything done to each of them (half an hour; SOAK=dev: a part of it)
+soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, everything done to each of them, and the examples for ten minutes each (forty minutes; SOAK=dev: a part of it)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=$(SOAK) $(PYTEST) tests/clients -m kafka -n 2
 
 lint: $(READY) ## style, types, import contracts, and the file map in ARCHITECTURE.md

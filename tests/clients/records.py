@@ -28,6 +28,7 @@ class Feeder:
     def __init__(self, broker: Broker, topic: str, partitions: int) -> None:
         self.topic, self.partitions = topic, partitions
         self.delivered: dict[str, set[int]] = defaultdict(set)
+        self.offsets: dict[tuple[str, int], int] = {}
         self._producer = Producer(
             {"bootstrap.servers": broker.bootstrap, "linger.ms": 5, "log_level": 0, "topic.metadata.refresh.interval.ms": 1000}
         )
@@ -47,7 +48,9 @@ class Feeder:
 
     def _sent(self, error: Any, record: Any) -> None:
         if error is None:
-            self.delivered[f"{record.topic()}-{record.partition()}"].add(int(record.value()))
+            partition, value = f"{record.topic()}-{record.partition()}", int(record.value())
+            self.delivered[partition].add(value)
+            self.offsets[partition, value] = record.offset()
 
     def stop(self) -> dict[str, set[int]]:
         """End, and give what was delivered."""
