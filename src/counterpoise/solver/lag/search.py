@@ -28,7 +28,7 @@ _EFFORT, _EFFORT_PER_PARTITION = 20_000, 4
 """Candidates that each repair may look at."""
 _HALVINGS = 5
 """If the plan from scratch misses its limit, so many limits between it and the largest lag are tried."""
-_PARTNERS = (0, 0, 0, 1, 3, 7, 15)
+_PARTNERS = (0, 0, 0, 0, 0, 0, 1, 3, 7, 15)
 """The attempts at a plan: how many members with slack are dealt their partitions anew with each member above its limit."""
 
 __all__ = ["LagSearch"]
@@ -204,8 +204,8 @@ class LagSearch:
         for partners in _PARTNERS:
             state.effort = Effort(self._effort)
             if not repair(state):
-                state = self._dealt_anew(state, max(1, partners))
-                if not repair(state):
+                state = self._dealt_anew(state, partners) if partners else state
+                if not partners or not repair(state):
                     continue
             handed = withhold(self.problem, np.array(state.owner, np.int32)).tolist()
             if handed == state.owner:
