@@ -152,8 +152,8 @@ def test_hash_seeds_change_nothing():
     assert results == {digest.hexdigest() + "\n"}
 
 
-def test_no_exact_plan_imports_scipy():
-    """Whatever way a group takes: equal, level, a chain, flows, racks, capacities, exact evenness."""
+def test_no_plan_imports_scipy():
+    """Equal subscriptions, near-equal loads, chains, flows, racks, capacities, exact evenness, lag."""
     code = """
         import sys
         import numpy as np
@@ -165,6 +165,9 @@ def test_no_exact_plan_imports_scipy():
             for name in ("sticky", "cooperative-sticky", "constrained-cooperative-sticky", "fair", "sticky-first"):
                 assignor(name)(problem)
             assignor("sticky", evenness="exact")(problem)
+            lag = np.random.default_rng(seed).integers(0, 99, problem.n_partitions)
+            assignor("lag")(problem.replace(lag=lag))
+            assignor("lag-sticky")(problem.replace(lag=lag))
         assert "scipy" not in before | {name.split(".")[0] for name in sys.modules}
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

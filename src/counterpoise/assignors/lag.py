@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from heapq import heapify, heapreplace
-from itertools import pairwise
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -13,7 +12,6 @@ import numpy.typing as npt
 from counterpoise.assignors.strategy import EAGER, Option, Strategy
 from counterpoise.errors import OptionError
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.solver.equal_small import is_small
 
 Index: TypeAlias = npt.NDArray[np.intp]
 
@@ -45,8 +43,6 @@ def assign_by_lag(problem: Problem, *, scope: str = "topic") -> Int32:
     if scope not in ("topic", "total"):
         raise OptionError(f"strategy 'lag', option 'scope': {scope!r} does not fit; 'topic' or 'total' is wanted")
     lag = np.zeros(problem.n_partitions, np.int64) if problem.lag is None else problem.lag
-    if scope == "topic" and is_small(problem):
-        return _deal_small(problem, lag)
     by_lag = np.lexsort((-lag, problem.topic_of_partition()))
     owner = np.full(problem.n_partitions, UNOWNED, np.int32)
     members = np.diff(problem.subscriber_start)
@@ -59,17 +55,6 @@ def assign_by_lag(problem: Problem, *, scope: str = "topic") -> Int32:
         _deal(heap, lag, _partitions(problem, by_lag, topic), owner)
     _deal_in_rounds(problem, lag, by_lag, np.flatnonzero(wanted & (members >= _FEW_MEMBERS)), owner)
     return owner
-
-
-def _deal_small(problem: Problem, lag: Int64) -> Int32:
-    """The rule for a small group in which everybody subscribes to everything."""
-    behind, owner = lag.tolist(), [UNOWNED] * problem.n_partitions
-    for begin, end in pairwise(problem.topic_start.tolist()):
-        heap = [(0, 0, member) for member in range(problem.n_members)]
-        for at in sorted(range(begin, end), key=[-one for one in behind].__getitem__):
-            count, so_far, owner[at] = heap[0]
-            heapreplace(heap, (count + 1, so_far + behind[at], owner[at]))
-    return np.array(owner, np.int32)
 
 
 def _partitions(problem: Problem, by_lag: Index, topic: int) -> Index:
