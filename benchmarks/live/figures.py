@@ -45,7 +45,8 @@ def read_journals(journals: Mapping[str, Path]) -> list[Received]:
 
 
 def stopped(received: Iterable[Received], start: float, end: float) -> Stopped:
-    """Gaps above `GAP_S` that end in a span of time; kept: only one member received the partition, from a second before on."""
+    """Gaps above `GAP_S` that end in a span of time; kept: one member received the partition from a second
+    before to the end, and no other did."""
     by_partition: dict[int, list[Received]] = defaultdict(list)
     for each in received:
         if start - 1.0 <= each.time <= end:
@@ -56,7 +57,7 @@ def stopped(received: Iterable[Received], start: float, end: float) -> Stopped:
         gaps = [later - before for before, later in pairwise(times) if later >= start and later - before > GAP_S]
         total += sum(gaps)
         longest = max([longest, *gaps])
-        if len({each.member for each in rows}) == 1:
+        if len({each.member for each in rows}) == 1 and end - rows[-1].time <= GAP_S:
             kept += sum(gaps)
     return Stopped(total, kept, longest)
 

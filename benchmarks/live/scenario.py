@@ -31,6 +31,8 @@ PARTITIONS, RECORDS_PER_S = 12, 200
 HEARTBEAT_S = 3.0
 SESSION_S = 10.0
 SETTLE_S = 8.0
+TWO_ROUNDS_S = 12.0
+"""Two rounds of members that hear of each with their next heartbeat, and the start of a process."""
 OURS = "counterpoise.clients"
 
 
@@ -206,6 +208,7 @@ class Group:
     def _span(self, kind: str, act: Callable[[], None], seconds: float = SETTLE_S) -> tuple[float, float]:
         if kind == "heartbeats out of step":
             self._put_out_of_step()
+            seconds = TWO_ROUNDS_S
         start = time.time()
         act()
         time.sleep(seconds)
