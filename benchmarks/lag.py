@@ -189,23 +189,23 @@ def drift(sizes: list[tuple[int, int, int]], rebalances: int = 50) -> Iterator[s
 
 
 def drift_by_seed(seeds: list[int], rebalances: int = 50) -> Iterator[str]:
-    """Rows: the same with balanced counts for small groups, for lags and subscriptions drawn from other seeds."""
-    yield "| partitions, subscriptions, tolerance |" + "".join(f" seed {seed} |" for seed in seeds)
+    """Rows: the same for small groups, with balanced and with free counts, for lags and subscriptions drawn from other seeds."""
+    yield "| partitions, subscriptions, tolerance, counts |" + "".join(f" seed {seed} |" for seed in seeds)
     yield "|---|" + "---|" * len(seeds)
-    for size, subscriptions, tolerance in product((200, 205), SUBSCRIPTIONS, (0.02, 0.05)):
+    for size, subscriptions, tolerance, free in product((200, 205), SUBSCRIPTIONS, (0.02, 0.05), (False, True)):
         cells = []
         for seed in seeds:
-            moves, needed = drift_of(seed, size, subscriptions, tolerance, rebalances)
+            moves, needed = drift_of(seed, size, subscriptions, tolerance, rebalances, free)
             cells.append(f"{moves:,} to {needed:,}: {moves / max(needed, 1):.2f}")
-        yield f"| {10 * size:,}, {subscriptions}, {tolerance:.0%} | {' | '.join(cells)} |"
+        yield f"| {10 * size:,}, {subscriptions}, {tolerance:.0%}, {'free' if free else 'balanced'} | {' | '.join(cells)} |"
 
 
-def drift_of(seed: int, size: int, subscriptions: str, tolerance: float, rebalances: int) -> tuple[int, int]:
+def drift_of(seed: int, size: int, subscriptions: str, tolerance: float, rebalances: int, free: bool = False) -> tuple[int, int]:
     """Moves and proven minimum for ten topics of a size and a hundred members."""
     rng = np.random.default_rng(seed)
     problem = group(subscriptions, 10, size, 100, rng.lognormal(10, 1, 10 * size).astype(np.int64), rng)
-    plan = assignor("lag-sticky", tolerance=tolerance)
-    moves, needed, worst = _drifted(problem, plan, tolerance, "balanced", rebalances, rng)
+    plan = assignor("lag-sticky", tolerance=tolerance, **({"counts": 10 * size} if free else {}))
+    moves, needed, worst = _drifted(problem, plan, tolerance, None if free else "balanced", rebalances, rng)
     assert worst <= tolerance + 1e-4, f"seed {seed}: a plan is {worst:.2%} above its bound"
     return moves, needed
 
@@ -234,10 +234,19 @@ def main() -> None:
     parser.add_argument("--drift", action="store_true", help="only moves while lags drift")
     parser.add_argument("--times", action="store_true", help="only processor time at 100,000 partitions")
     parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="only moves while lags drift in small groups, by seed")
+    parser.add_argument("--rebalances", type=int, default=50, help="with --seeds: so many rebalances (default 50)")
     wanted = parser.parse_args()
     sizes = [(20, 500, 100)] if wanted.quick else [(20, 500, 100), (100, 1000, 1000)]
     moves = drift([(20, 1000, 200), (10, 200, 100), (10, 205, 100)])
-    alone = drift_by_seed(wanted.seeds) if wanted.seeds else moves if wanted.drift else times() if wanted.times else None
+    alone = (
+        drift_by_seed(wanted.seeds, wanted.rebalances)
+        if wanted.seeds
+        else moves
+        if wanted.drift
+        else times()
+        if wanted.times
+        else None
+    )
     for table in (gaps(sizes), moves) if alone is None else (alone,):
         for row in table:
             print(row, flush=True)

@@ -46,7 +46,8 @@ def read_journals(journals: Mapping[str, Path]) -> list[Received]:
 
 def stopped(received: Iterable[Received], start: float, end: float) -> Stopped:
     """Gaps above `GAP_S` that end in a span of time; kept: one member received the partition from a second
-    before to the end, and no other did."""
+    before to the end, and no other did.
+    """
     by_partition: dict[int, list[Received]] = defaultdict(list)
     for each in received:
         if start - 1.0 <= each.time <= end:

@@ -24,8 +24,8 @@ def test_the_table_has_a_row_for_each_kind_of_group_and_a_column_for_each_seed(m
 
     monkeypatch.setattr(lag, "drift_of", drift_of)
     rows = list(lag.drift_by_seed([7, 8], 50))
-    assert rows[0] == "| partitions, subscriptions, tolerance | seed 7 | seed 8 |"
-    assert rows[2] == "| 2,000, equal, 2% | 1,200 to 1,000: 1.20 | 0 to 0: 0.00 |"
-    assert len(rows) == 2 + 12
-    assert len(set(asked)) == 24
-    assert asked[0] == (7, 200, "equal", 0.02, 50)
+    assert rows[0] == "| partitions, subscriptions, tolerance, counts | seed 7 | seed 8 |"
+    assert rows[2] == "| 2,000, equal, 2%, balanced | 1,200 to 1,000: 1.20 | 0 to 0: 0.00 |"
+    assert len(rows) == 2 + 24
+    assert len(set(asked)) == 48
+    assert asked[0] == (7, 200, "equal", 0.02, 50, False)

@@ -55,7 +55,7 @@ def test_claims_settled_one_by_one_are_settled_as_all_at_once(monkeypatch: pytes
         generation = rng.integers(-1, int(rng.integers(0, 8)), members)
         quick = claims.settle(partitions, *of, generation)
         with monkeypatch.context() as patched:
-            patched.setattr(claims, "_FEW", -1)
+            patched.setattr(claims, "FEW", -1)
             wanted = claims.settle(partitions, *of, generation)
         assert quick.dtype == wanted.dtype == np.int32
         assert quick.tolist() == wanted.tolist()

@@ -2,7 +2,8 @@
 
 How much a strategy stops depends on the client library: `planning.client_libraries` has what a benchmark measured per partition
 that moves and per partition that stays. How long a rebalance takes is a matter of the group too (its poll loop, its heartbeats),
-so these seconds are scaled by what was observed.
+so these seconds are scaled by what was observed. A change of the protocol is predicted with at least the benchmark's seconds: a
+group whose eager rebalances are short, because its members hear of them at the same time, does not have shorter cooperative ones.
 """
 
 from __future__ import annotations
@@ -36,9 +37,17 @@ def with_standstill(row: Row, lives: int = 1) -> list[dict[str, Any]] | None:
     as_seen = expected.get((OBSERVED, REPLAY))
     scale = None if stopped is None or not as_seen else stopped / as_seen
     return [
-        {**run, "stopped_seconds": None if scale is None else round(scale * expected[run["strategy"], run["mode"]], 3)}
+        {**run, "stopped_seconds": None if scale is None else round(_scale(row, run, scale) * expected[_key(run)], 3)}
         for run in runs
     ]
+
+
+def _key(run: Row) -> tuple[str, str]:
+    return run["strategy"], run["mode"]
+
+
+def _scale(row: Row, run: Row, observed: float) -> float:
+    return observed if _kind(row, run) == (row["protocol_kind"] or EAGER) else max(observed, 1.0)
 
 
 def seconds_of(row: Row) -> tuple[dict[tuple[str, str], float], bool]:
@@ -47,7 +56,7 @@ def seconds_of(row: Row) -> tuple[dict[tuple[str, str], float], bool]:
     Where they did not, all are what the benchmark makes expect: they compare, and no more.
     """
     runs = row["strategies"] or ()
-    known = {(run["strategy"], run["mode"]): run.get("stopped_seconds") for run in runs}
+    known = {_key(run): run.get("stopped_seconds") for run in runs}
     if known.get((OBSERVED, REPLAY)) is not None:
         return {key: seconds for key, seconds in known.items() if seconds is not None}, True
     return _expected(row, runs), False
@@ -55,7 +64,7 @@ def seconds_of(row: Row) -> tuple[dict[tuple[str, str], float], bool]:
 
 def _expected(row: Row, runs: list[Row] | tuple[()]) -> dict[tuple[str, str], float]:
     held = _held(row, runs)
-    return {(run["strategy"], run["mode"]): _seconds(row, run, held) for run in runs}
+    return {_key(run): _seconds(row, run, held) for run in runs}
 
 
 def _held(row: Row, runs: list[Row] | tuple[()]) -> int:
@@ -68,14 +77,22 @@ def _held(row: Row, runs: list[Row] | tuple[()]) -> int:
     return (row.get("partitions_now") or 0) * max((int(run["generations"]) for run in runs), default=0)
 
 
+def _kind(row: Row, run: Row) -> str:
+    """The protocol of a run. A strategy of both protocols is counted as `metrics` counts it: as the group runs it."""
+    if _as_observed(row, run):
+        return str(row["protocol_kind"] or EAGER)
+    return COOPERATIVE if COOPERATIVE in strategy(run["strategy"]).protocols else EAGER
+
+
+def _as_observed(row: Row, run: Row) -> bool:
+    name = run["strategy"]
+    return name == OBSERVED or (name == row["protocol"] and run["mode"] == REPLAY and row["protocol_kind"] != "server")
+
+
 def _seconds(row: Row, run: Row, held: int) -> float:
-    """What the benchmark makes expect. A strategy of both protocols is counted as `metrics` counts it: as the group runs it."""
-    name, revoked, libraries = run["strategy"], int(run["revoked"]), row.get("libraries")
-    declared = name == row["protocol"] and run["mode"] == REPLAY and row["protocol_kind"] != "server"
-    if name == OBSERVED or declared:
-        kind = row["protocol_kind"] or EAGER
-    else:
-        kind = COOPERATIVE if COOPERATIVE in strategy(name).protocols else EAGER
+    """What the benchmark makes expect."""
+    revoked, libraries, kind = int(run["revoked"]), row.get("libraries"), _kind(row, run)
+    if not _as_observed(row, run):
         # In kafka-python the cooperative strategy that is advised is ours.
         libraries = [COUNTERPOISE.get(library, library) for library in libraries or ()]
     return expected_seconds(libraries, kind, revoked if kind == EAGER else max(held, revoked), revoked)

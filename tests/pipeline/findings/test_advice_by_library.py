@@ -61,19 +61,18 @@ def test_the_sign_of_a_prediction_is_that_of_the_benchmark(now: Behaviour, then:
     assert (seconds[NAMES[then.kind], "closed_loop"] > seconds["observed", "replay"]) == (target.all_s > now.all_s)
 
 
-@pytest.mark.parametrize("seconds", [6.6, 60.0, None])
-def test_a_small_eager_group_of_kafka_python_is_not_told_to_cooperate(seconds: float | None) -> None:
-    """As in the benchmark: its eager rebalances are over at once, and each of two rounds costs what moves more."""
+@pytest.mark.parametrize(("seconds", "told"), [(2.4, False), (60.0, True), (None, True)])
+def test_an_eager_group_of_kafka_python_is_told_to_cooperate_unless_its_rebalances_are_short(
+    seconds: float | None, told: bool
+) -> None:
+    """The benchmark's eager groups stood still for 2 s with heartbeats in step and 60 out of step, cooperative ones 4 and 6."""
     row = recorded(["kafka-python"], "eager", seconds)
-    assert advice(row).get("suggested_strategy") != "cooperative-sticky"
-    for found in findings_of(row | advice(row)):
-        assert "CooperativeStickyAssignor" not in found.action
-
-
-def test_a_large_eager_group_of_kafka_python_is_told_to_cooperate_with_our_assignor() -> None:
-    told = advice(recorded(["kafka-python"], "eager", 300.0, held=2000, moved=20))
-    assert told["suggested_strategy"] == "cooperative-sticky"
-    assert "from counterpoise.clients.kafka_python import CooperativeStickyAssignor, RangeAssignor" in told["migration_note"]
+    assert (advice(row).get("suggested_strategy") == "cooperative-sticky") == told
+    if told:
+        assert (
+            "from counterpoise.clients.kafka_python import CooperativeStickyAssignor, RangeAssignor"
+            in advice(row)["migration_note"]
+        )
 
 
 def test_whoever_cooperates_with_kafka_pythons_own_assignor_is_told_of_ours_or_of_an_eager_one() -> None:
@@ -81,7 +80,7 @@ def test_whoever_cooperates_with_kafka_pythons_own_assignor_is_told_of_ours_or_o
     row = recorded(["kafka-python"], "cooperative", 30.0)
     assert {run["stopped_seconds"] for run in row["strategies"]} == {None}
     told = advice(row)
-    assert "instead of an estimated 73" in told["suggestion"]
+    assert "instead of an estimated 139" in told["suggestion"]
     assert "from counterpoise.clients.kafka_python import" in told["migration_note"]
     large = recorded(["kafka-python"], "cooperative", 30.0, held=2000, moved=20)
     (found,) = (one for one in findings_of(large | advice(large)) if one.kind == "better_strategy")
@@ -95,11 +94,11 @@ def test_whoever_cooperates_and_reads_on_is_not_told_to_stop_cooperating(library
     assert advice(recorded([library], "cooperative", 7.1)) == {}
 
 
-@pytest.mark.parametrize("library", ["java", "librdkafka"])
-def test_an_eager_group_of_a_library_that_reads_on_while_it_joins_is_told_to_cooperate(library: str) -> None:
+@pytest.mark.parametrize(("library", "seconds"), [("java", 30), ("librdkafka", 17)])
+def test_an_eager_group_of_a_library_that_reads_on_while_it_joins_is_told_to_cooperate(library: str, seconds: int) -> None:
     told = advice(recorded([library], "eager", 48.0))
     assert told["suggested_strategy"] == "cooperative-sticky"
-    assert "about 15 partition-seconds stopped instead of the 48" in told["suggestion"]
+    assert f"about {seconds} partition-seconds stopped instead of the 48" in told["suggestion"]
 
 
 @pytest.mark.parametrize("libraries", [["aiokafka"], ["counterpoise (aiokafka)"], ["java", "aiokafka"], ["unknown"]])
@@ -124,10 +123,9 @@ def test_a_long_recording_makes_the_same_seconds_no_warning() -> None:
 
 
 def test_balance_is_no_reason_to_stop_partitions_for_longer() -> None:
-    row = recorded(["kafka-python"], "cooperative", None)
-    row["libraries"] = [OURS]
+    row = recorded([OURS], "eager", 2.4)
     uneven = [one | {"spread_peak": 9 if one["strategy"] == "observed" else 1} for one in row["strategies"]]
-    told = advice(row | {"strategies": uneven, "protocol": "roundrobin", "protocol_kind": "eager", "observed_revoked": HELD})
+    told = advice(row | {"strategies": uneven, "protocol": "roundrobin"})
     assert told.get("suggested_strategy") != "cooperative-sticky"
 
 

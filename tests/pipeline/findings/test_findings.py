@@ -512,7 +512,7 @@ def test_severity_comes_before_weight() -> None:
 def test_advice_names_what_would_have_been_saved() -> None:
     told = advice(healthy(**EAGER))
     assert told["suggested_strategy"] == "cooperative-sticky"
-    assert "about 16 partition-seconds stopped instead of an estimated 60" in told["suggestion"]
+    assert "about 35 partition-seconds stopped instead of an estimated 87" in told["suggestion"]
     assert "at most 1 partitions apart instead of 4" in told["suggestion"]
     assert "CooperativeStickyAssignor,org.apache.kafka.clients.consumer.RangeAssignor" in told["migration_note"]
 

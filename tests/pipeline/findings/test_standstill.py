@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from counterpoise.pipeline.standstill import with_standstill
+from counterpoise.planning.client_libraries import expected_seconds
 
 
 def run(strategy: str, revoked: int, mode: str = "closed_loop") -> dict[str, Any]:
@@ -29,13 +30,24 @@ def told(**about: Any) -> list[float | None] | None:
 
 
 def test_eager_stops_all_for_a_round_and_cooperative_what_moves_for_two() -> None:
-    """120 s on 60 partitions are 2 s a round: 9 partitions that move stand still for 4 s each."""
-    assert told() == [120.0, 120.0, 108.0, 36.0, 120.0]
+    """120 s on 60 partitions are 1.4 times the benchmark's eager seconds: cooperative ones are scaled alike."""
+    per_moved = 120.0 / expected_seconds(None, "eager", 60, 60) * expected_seconds(None, "cooperative", 60, 9)
+    assert told() == [120.0, 120.0, 108.0, pytest.approx(per_moved, abs=0.001), 120.0]
+
+
+def test_short_eager_stops_do_not_make_cooperative_ones_short() -> None:
+    """6 s on 60 partitions: the members hear of a rebalance at the same time. Two rounds take as long as in the benchmark."""
+    found = told(stopped_partition_seconds=6.0)
+    assert found is not None
+    assert found[3] == pytest.approx(expected_seconds(None, "cooperative", 60, 9), abs=0.001)
 
 
 def test_what_a_cooperative_group_was_seen_to_stop_was_two_rounds() -> None:
     runs = [run("observed", 10, "replay"), run("cooperative-sticky", 10, "replay"), run("range", 40)]
-    assert told(protocol="cooperative-sticky", protocol_kind="cooperative", strategies=runs) == [120.0, 120.0, 240.0]
+    assert told(protocol="cooperative-sticky", protocol_kind="cooperative", strategies=runs) == [
+        *(120.0, 120.0),
+        pytest.approx(120.0 / expected_seconds(None, "cooperative", 10, 10) * expected_seconds(None, "eager", 40, 40), abs=0.001),
+    ]
 
 
 @pytest.mark.parametrize(
