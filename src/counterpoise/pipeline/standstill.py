@@ -86,7 +86,7 @@ def _kind(row: Row, run: Row) -> str:
 
 def _as_observed(row: Row, run: Row) -> bool:
     name = run["strategy"]
-    return name == OBSERVED or (name == row["protocol"] and run["mode"] == REPLAY and row["protocol_kind"] != "server")
+    return bool(name == OBSERVED or (name == row["protocol"] and run["mode"] == REPLAY and row["protocol_kind"] != "server"))
 
 
 def _seconds(row: Row, run: Row, held: int) -> float:
