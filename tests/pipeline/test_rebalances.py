@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from counterpoise.pipeline.folds.history import history_of
-from counterpoise.pipeline.rebalances import steps_of_group
+from counterpoise.pipeline.rebalances import StepsFold, steps_of_group
 from counterpoise.pipeline.records.modern import payload
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.wire.offsets_topic import values
@@ -184,6 +184,20 @@ def test_a_broker_assigned_group_rebalances_with_each_target_epoch_and_settles_w
     ]
     assert seen[1]["assignment"][0]["assigned"] == [{"topic": "t", "partitions": [0]}]
     assert {step["protocol"] for step in seen} == {"uniform"}
+
+
+def test_a_settled_epoch_and_an_emptied_group_are_final_before_the_next_record() -> None:
+    fold = StepsFold()
+    told = []
+    rows = [*ONE_MEMBER, modern(8, current(2), "m1", seconds=0.25), *(modern(kind, None, "m1", seconds=10) for kind in (8, 7, 5))]
+    for row in [*rows, modern(3, json.dumps({"epoch": 3}), seconds=10)]:
+        finished = [(step["kind"], step["settle_ms"]) for step in fold.feed(row)]
+        told.append((row["record_type"], finished, len(list(fold.unfinished()))))
+    assert [one for one in told if one[1] or one[2]] == [
+        (6, [], 1),
+        (8, [("rebalance", 250)], 0),
+        (3, [("emptied", None)], 0),
+    ]
 
 
 def test_a_kip_848_group_that_its_last_member_leaves_is_empty_at_once() -> None:

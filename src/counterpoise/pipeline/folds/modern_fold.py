@@ -134,6 +134,8 @@ class ModernFold:
         self._type = group_type
         if role == "target_epoch":
             return [] if row["deleted"] else self._retarget(row, value)
+        if role == "current":
+            return self._on_current(row, value)
         getattr(self, f"_on_{role}")(row, value)
         if role == "epoch" and self._was and not self._members:
             # The last member has left. No target follows before somebody joins, if anybody ever does.
@@ -187,17 +189,20 @@ class ModernFold:
         self._targets[row["member_id"]] = [{"topic": self._name(entry), "partitions": entry["partitions"]} for entry in held]
         self._given[row["member_id"]] = [entry["topic_id"] for entry in held if entry.get("topic_id")]
 
-    def _on_current(self, row: Row, value: Any) -> None:
+    def _on_current(self, row: Row, value: Any) -> list[dict[str, Any]]:
         if row["deleted"]:
             self._reached.pop(row["member_id"], None)
-            return
+            return []
         if value["state"] == _STABLE[self._type]:
             self._reached[row["member_id"]] = value["member_epoch"]
         step = self._open
-        if step is None or step["settle_ms"] is not None or self._opened is None:
-            return
-        if all(self._reached.get(member, -1) >= step["generation"] for member in self._members):
-            step["settle_ms"] = max(0, (row["log_ts"] - self._opened) // timedelta(milliseconds=1))
+        if step is None or self._opened is None:
+            return []
+        if any(self._reached.get(member, -1) < step["generation"] for member in self._members):
+            return []
+        # Nothing that comes later changes a settled step: it is final now, not when the next epoch comes.
+        step["settle_ms"] = max(0, (row["log_ts"] - self._opened) // timedelta(milliseconds=1))
+        return self.close()
 
     def _name(self, entry: Mapping[str, Any]) -> str:
         topic_id: str | None = entry.get("topic_id")
@@ -254,7 +259,7 @@ class ModernFold:
         self._described(step, members)
         self._open, self._opened = step, row["log_ts"]
         self._was, self._owners, self._target_epoch = members, now, epoch
-        return finished
+        return finished if members else [*finished, *self.close()]  # an empty group has nothing to settle
 
     def _made_anew(self) -> list[str]:
         """Topics whose name stands for another topic than when the group was last given any of it: deleted, and made again."""

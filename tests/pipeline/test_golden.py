@@ -1,0 +1,120 @@
+"""Audits of the test captures give the golden tables, row by row, whatever is chosen of them and whatever they lack.
+
+Four clusters: the shop; a part of it in several files, with damaged commits and some that never took effect; a small made-up
+fleet whose times are whole seconds, so that commits, samples and steps fall together; and recorded groups of KIP-848, one of which
+was upgraded and downgraded.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.pipeline.audit import AuditResult, audit
+from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.synthetic.capture import synthesize
+from counterpoise.pipeline.synthetic.fleet import Fleet
+from tests.pipeline.conftest import Audited
+from tests.pipeline.golden import differences, frozen, summed_up
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RECORDED = Path(__file__).parents[1] / "data" / "recorded" / "kip848"
+CLUSTERS = ("eu/west: 1", "made up", "by brokers")
+LOG_PARTITIONS = (0, 1, 4)
+"""With groups of both protocols, and one whose members polled too late."""
+ABORTED = 40
+WINDOW = Choice(since=datetime(2026, 11, 21, 4, 6, tzinfo=UTC), until=datetime(2026, 11, 21, 4, 10, tzinfo=UTC))
+CASES: Mapping[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "plain": ((0, 1, 2), {}),
+    "reset": ((1, 2), {"choice": Choice(reset="earliest")}),
+    "window": ((0,), {"choice": WINDOW}),
+    "topics": ((0,), {"choice": Choice(groups=("*",), topics=("order*",))}),
+    "hashed": ((1, 2), {"salt": "salt"}),
+    "unsampled": ((1, 2), {}),
+}
+"""Case -> which captures are audited, and what else is asked for."""
+
+
+def captures_in(out: Path, shop: Path) -> dict[str, Path]:
+    """The captures by cluster."""
+    return dict(zip(CLUSTERS, (part_of_shop(shop, out / "shop"), whole_seconds(out / "fleet"), RECORDED), strict=True))
+
+
+def part_of_shop(shop: Path, out: Path) -> Path:
+    out.mkdir()
+    whole = pq.read_table(shop / "consumer_offsets.parquet")
+    records = whole.filter(pc.is_in(whole["partition"], pa.array(LOG_PARTITIONS, pa.int32())))
+    odd = records.slice(0, 3).to_pylist()
+    odd[0] |= {"key": b"\x00\x01\x00", "offset": 10_000_000}
+    odd[1] |= {"value": b"\x00\x63", "offset": 10_000_001}
+    odd[2] |= {"key": None, "offset": 10_000_002}
+    records = pa.concat_tables([records, pa.Table.from_pylist(odd, records.schema)])
+    folder = out / "consumer_offsets.parquet"
+    folder.mkdir()
+    third = len(records) // 3
+    for at in range(3):
+        # Not in the order of the log: a later file holds earlier records.
+        pq.write_table(records.slice(third * (2 - at), third if at else None), folder / f"{at}.parquet", row_group_size=1500)
+    shutil.copy(shop / "topics.json", out)
+    pq.write_table(sampled_twice(pq.read_table(shop / "log_offsets.parquet")), out / "log_offsets.parquet", row_group_size=5000)
+    commits = records.filter(pc.less(records["key"], b"\x00\x02")).slice(0, 100 * ABORTED).to_pylist()[::100]
+    pairs = [[row["partition"], row["offset"]] for row in commits]
+    (out / "aborted_offsets.json").write_text(json.dumps(pairs), encoding="utf-8")
+    return out
+
+
+def sampled_twice(ends: pa.Table) -> pa.Table:
+    """As two recordings in one folder leave them: every tenth sample a second time, every hundredth with another end."""
+    again = ends.take(pa.array(range(0, len(ends), 10)))
+    odd = pa.array([at % 10 == 0 for at in range(len(again))])
+    below = pc.if_else(odd, pc.subtract(again["log_end"], 1), again["log_end"])
+    return pa.concat_tables([again.set_column(again.schema.get_field_index("log_end"), "log_end", below), ends])
+
+
+def whole_seconds(out: Path) -> Path:
+    synthesize(Fleet(records=6_000, groups=12, rebalances=90, seconds=900.0, sample_every=60.0, seed=3), out)
+    records = pq.read_table(out / "consumer_offsets.parquet")
+    seconds = pc.floor_temporal(records["timestamp"], unit="second")
+    pq.write_table(
+        records.set_column(records.schema.get_field_index("timestamp"), "timestamp", seconds), out / "consumer_offsets.parquet"
+    )
+    return out
+
+
+def without_samples(folder: Path, out: Path) -> Path:
+    """The capture, but no log end was sampled."""
+    return Path(shutil.copytree(folder, out, ignore=shutil.ignore_patterns("log_offsets.parquet")))
+
+
+def run(spark: SparkSession, captures: Mapping[str, Path], case: str, out: Path) -> AuditResult:
+    which, more = CASES[case]
+    chosen = {CLUSTERS[at]: captures[CLUSTERS[at]] for at in which}
+    if case == "unsampled":
+        chosen[CLUSTERS[1]] = without_samples(chosen[CLUSTERS[1]], out.parent / "without")
+    return audit(spark, chosen, out, strategies=("sticky", "lag-sticky"), **more)
+
+
+@pytest.fixture(scope="module")
+def captures(shop: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The captures by cluster."""
+    return captures_in(tmp_path_factory.mktemp("captures"), shop)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_tables_are_the_golden_ones(spark: SparkSession, captures: dict[str, Path], case: str, tmp_path: Path) -> None:
+    assert differences(summed_up(run(spark, captures, case, tmp_path / "out").out), frozen(case)) == []
+
+
+def test_the_tables_of_the_shop_are_the_golden_ones(audited: Audited) -> None:
+    assert differences(summed_up(audited.result.out), frozen("shop")) == []
