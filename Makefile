@@ -39,7 +39,6 @@ lint: $(READY) ## style, types, import contracts, and the file map in ARCHITECTU
 
 bench: $(READY) ## time the decoder, and the assignors beside their peers on small groups, in one run (a quarter of an hour)
 	@$(BIN)/python -m benchmarks.decode_kernel
-	@JAVA_HOME="$$(scripts/find_java.sh --install)" $(BIN)/python -m benchmarks.decode_pipeline
 	@$(BIN)/python -m benchmarks.lag --quick
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.assignors --quick
 

@@ -23,7 +23,6 @@ SHOP = Path(__file__).parents[2] / "examples" / "shop"
         (["--since", "last", "--topic", "t"], "--topic does not go with --since last"),
         (["--since", "last", "--from", "2026-01-01"], "--from does not go with --since last"),
         (["--since", "last", "--to", "2026-01-01"], "--to does not go with --since last"),
-        (["--since", "last", "--reset", "latest"], "--reset does not go with --since last"),
         (["--since", "last", "--anonymize"], "--anonymize does not go with --since last"),
         (["--since", "last", "--into", "s"], "--into does not go with --since last"),
     ],

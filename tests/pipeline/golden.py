@@ -2,7 +2,7 @@
 
 Of each table and group a golden file holds the number of rows, a digest of every column, and some whole rows: of `rebalances` and
 `group_report` all, of other tables the first and the last. A difference names the table, the group, the columns and the rows.
-`python -m tests.pipeline.golden` freezes the audits as they are now; its commit says why they differ from before.
+`python -m tests.pipeline.freeze_golden [CASE ...]` freezes the audits as they are now; the commit says why they differ.
 """
 
 from __future__ import annotations

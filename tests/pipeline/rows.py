@@ -8,6 +8,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
+import pyarrow as pa
+
+from counterpoise.pipeline.records.errors import error_rows
+from counterpoise.wire.offsets_topic import decode_record
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _offset = count()
 
@@ -134,3 +139,8 @@ def epoch(
 
 NAMED = {**modern(-1, json.dumps({"id-of-t": "t", "id-of-t-anew": "t", "id-of-u": "u"})), "log_ts": None}
 """What the ids of topics stand for."""
+
+
+def errors_in(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Why raw records cannot be decoded."""
+    return [row for raw in batch.to_pylist() for row in error_rows(raw, decode_record(raw["key"], raw["value"]))]

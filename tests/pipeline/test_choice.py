@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -17,12 +19,20 @@ from rich.console import Console
 from counterpoise.cli.app import app
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA
+from counterpoise.pipeline.direct.groups.chosen import groups_of_topics
+from counterpoise.pipeline.direct.tasks import Piece
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.schemas import METRICS
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.anonymous import anonymous, fingerprint
 from counterpoise.pipeline.source.choice import Choice, instant
 from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.report.render import write_report
 from counterpoise.report.terminal import print_findings
+from counterpoise.wire.offsets_topic.keys import RecordType, RegexKey, encode_key
+from counterpoise.wire.offsets_topic.records import encode_value
+from counterpoise.wire.offsets_topic.values import ConsumerGroupRegularExpressionValue
 from tests.pipeline.conftest import Audited, rows_of
 
 if TYPE_CHECKING:
@@ -30,6 +40,7 @@ if TYPE_CHECKING:
 
 SINCE, UNTIL = datetime(2026, 11, 21, 4, 6, tzinfo=UTC), datetime(2026, 11, 21, 4, 10, tzinfo=UTC)
 TWO = ["range", "sticky"]
+KINDS = (pa.string(), pa.string(), arrow_schema(METRICS).field("skewed_topics").type, pa.list_(pa.string()), pa.string())
 LATE = "bi-loader"
 """It has generations after the first samples and before its first row of lag."""
 
@@ -83,19 +94,25 @@ def test_no_name_is_left_in_anything_that_is_written_or_printed(both: Audited, a
     names = {name for name in names_of(audited) if len(name) > 3} - ordinary
     assert len(names) > 150
     assert {name for name in names if any(name in text for text in told)} == set()
-    assert [path.name for path in out.parent.iterdir() if "with-names" in path.name] == []
+    assert [path.name for path in out.parent.iterdir() if "-work" in path.name] == []
     assert "group-" in screen.getvalue()
 
 
-def test_topics_that_are_skewed_or_made_anew_are_hashed_as_elsewhere(spark: SparkSession) -> None:
-    """The shop has none in those minutes."""
-    skewed = "array<struct<topic: string, most: int, fewest: int, most_client: string, fewest_client: string>>"
-    rows = [("orders", "app-1", [("orders", 3, 1, "app-1", None)], ["orders"]), ("orders", "app-1", None, None)]
-    table = spark.createDataFrame(rows, f"topic string, client_id string, skewed_topics {skewed}, recreated array<string>")
-    told, nothing = anonymous(table, "salt").collect()
+def test_topics_that_are_skewed_or_made_anew_are_hashed_as_elsewhere() -> None:
+    """The shop has none in those minutes; a row without them, and names that come as codes, are hashed alike."""
+    columns = ("topic", "client_id", "skewed_topics", "recreated", "detail")
+    schema = pa.schema([(name, kind) for name, kind in zip(columns, KINDS, strict=True)])
+    skewed = [{"topic": "orders", "most": 3, "fewest": 1, "most_client": "app-1", "fewest_client": None}]
+    rows = [("orders", "app-1", skewed, ["orders"], "orders"), ("orders", "app-1", None, None, "x")]
+    batch = pa.RecordBatch.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], schema)
+    told, nothing = anonymous(batch, "salt").to_pylist()
     assert told["topic"].startswith("topic-")
-    assert [tuple(one) for one in told["skewed_topics"]] == [(told["topic"], 3, 1, told["client_id"], None)]
+    assert [tuple(one.values()) for one in told["skewed_topics"]] == [(told["topic"], 3, 1, told["client_id"], None)]
     assert (told["recreated"], nothing["skewed_topics"], nothing["recreated"]) == ([told["topic"]], None, None)
+    assert (told["detail"], nothing["detail"]) == (None, None)
+    assert anonymous(batch.slice(1), "salt").to_pylist() == [nothing]
+    coded = pa.RecordBatch.from_arrays([batch.column("topic").dictionary_encode()], names=["topic"])
+    assert anonymous(coded, "salt").column("topic").to_pylist() == [told["topic"]] * 2
 
 
 def test_hashes_are_the_same_in_every_table_and_cluster(both: Audited) -> None:
@@ -145,19 +162,24 @@ def test_a_group_by_itself_is_replayed_as_among_all(spark: SparkSession, audited
     assert alike, "no generation before the group's first row of lag"
 
 
-def test_who_subscribes_by_pattern_is_chosen_by_what_the_pattern_matches(spark: SparkSession) -> None:
-    """The broker tells in a record of its own, perhaps long before anything is committed."""
+def test_who_subscribes_by_pattern_is_chosen_by_what_the_pattern_matches(tmp_path: Path) -> None:
+    """The broker says so in a record of its own, perhaps long before anything is committed."""
+    kind = RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION
     rows = [
-        ("east", "watcher", 5, '{"subscribed_topic_names":[],"subscribed_topic_regex":"shop.*"}'),
-        ("east", "watcher", 16, '{"regex":"shop.*","topics":["shop.a"]}'),
-        ("east", "other", 16, '{"regex":"x.*","topics":["x"]}'),
-        ("east", "gone", 16, '{"regex":"shop.*"}'),
+        {
+            "key": encode_key(kind, RegexKey(group, pattern)),
+            "value": topics and encode_value(kind, ConsumerGroupRegularExpressionValue(topics=topics, version=1, timestamp=1), 0),
+            "partition": 0,
+            "offset": at,
+            "timestamp": SINCE,
+        }
+        for at, (group, pattern, topics) in enumerate(
+            [("watcher", "shop.*", ("shop.a",)), ("other", "x.*", ("x",)), ("gone", "shop.*", None)]
+        )
     ]
-    modern = spark.createDataFrame(rows, "cluster string, group_id string, record_type int, payload string")
-    commits = spark.createDataFrame([], "cluster string, group_id string, topic string")
-    generations = spark.createDataFrame([], "cluster string, group_id string, members array<struct<topics: array<string>>>")
-    *_, chosen = Choice(topics=("shop.*",)).of_groups(commits, generations, modern)
-    assert {row["group_id"] for row in chosen.collect()} == {"watcher"}
+    file = tmp_path / "records.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, RAW_SCHEMA), file)
+    assert groups_of_topics(Piece("east", ((str(file), (0,)),)), ("shop.*",)) == {"groups": ["watcher"]}
 
 
 def test_the_window_keeps_what_compaction_would_have_left(both: Audited, audited: Audited) -> None:

@@ -1,7 +1,6 @@
 """The same audit on a standalone cluster of two workers, submitted and through Spark Connect: the same tables, row by row.
 
-A whole capture goes by tasks that read and write files themselves, chosen groups through Spark's DataFrames. The commands are as
-users run them, in processes of their own: a process has its own JVM or is the client of a server, never both.
+The commands are as users run them, in processes of their own: a process has its own JVM or is the client of a server, never both.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Recorded KIP-848 groups through whole audits: told alike at once and in pieces, also where names come later.
-
-That Spark tells the same is held by `direct/test_same_tables.py`.
-"""
+"""Recorded KIP-848 groups through whole audits: told alike at once and in pieces, also where names come later."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,14 +11,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.audit import AuditResult
-from counterpoise.pipeline.incremental.saved import load
+from counterpoise.pipeline.audit import AuditResult, audit
 from counterpoise.pipeline.incremental.update import update
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from tests.pipeline.conftest import rows_of
-from tests.pipeline.direct.test_same_tables import run
-from tests.pipeline.incremental.conftest import ONE_PARTITION, by_spark
+from tests.pipeline.incremental.conftest import ONE_PARTITION
 from tests.pipeline.incremental.pieces import comparable_rows
 from tests.pipeline.test_epochs import RECORDED
 
@@ -31,24 +25,22 @@ if TYPE_CHECKING:
 
 RECORDS, ENDS = "consumer_offsets.parquet", "log_offsets.parquet"
 STRATEGIES = ("sticky",)
-WAYS = ("tasks", "spark") if os.environ.get("COUNTERPOISE_PROFILE") == "long" else ("tasks",)
-"""Spark takes minutes longer, and is held to the same on the shop."""
 
 
 @pytest.fixture(scope="module")
-def by_tasks(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> AuditResult:
-    return run(spark, {"default": RECORDED}, tmp_path_factory.mktemp("epochs") / "out", direct=True)
+def audited_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> AuditResult:
+    return audit(spark, RECORDED, tmp_path_factory.mktemp("epochs") / "out", strategies=STRATEGIES)
 
 
-def test_the_report_judges_groups_of_a_broker(by_tasks: AuditResult) -> None:
-    told = {row["group_id"]: row for row in rows_of(by_tasks.out, "group_report")}
+def test_the_report_judges_groups_of_a_broker(audited_once: AuditResult) -> None:
+    told = {row["group_id"]: row for row in rows_of(audited_once.out, "group_report")}
     row = told["by-range"]
     assert (row["protocol_kind"], row["protocol"], row["observed_moved"], row["spread_peak"]) == ("server", "range", 17, 3)
     assert (row["needless_moves"], row["judged_generations"], row["replay_fidelity"]) == (3, None, None)
     # It is classic again: what it did under KIP-848 is no longer to be changed.
     (run,) = (one for one in told["moved-over"]["strategies"] if one["strategy"] == "observed")
     assert (run["generations"], run["stopped_seconds"], told["moved-over"]["judged_generations"]) == (5, None, None)
-    kinds = {(one["group_id"], one["kind"]) for one in rows_of(by_tasks.out, "findings", "group_id", "kind")}
+    kinds = {(one["group_id"], one["kind"]) for one in rows_of(audited_once.out, "findings", "group_id", "kind")}
     assert ("by-range", "needless_moves") in kinds
 
 
@@ -68,14 +60,9 @@ def piece(folder: Path, share: float, *, commits: bool, named: bool) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("commits", [True, False])
-def test_pieces_give_the_same_epochs(
-    spark: SparkSession, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch, *, commits: bool
-) -> None:
+def test_pieces_give_the_same_epochs(spark: SparkSession, tmp_path: Path, *, commits: bool) -> None:
     """Cut while the group that moves over is under KIP-848; where names come with the last piece, groups are made again."""
-    if way == "spark":
-        by_spark(monkeypatch)
     out, unknown = tmp_path / "out", {}
     with configured(spark, ONE_PARTITION):
         for share in (0.15, 0.3, 1.0):
@@ -83,9 +70,6 @@ def test_pieces_give_the_same_epochs(
             update(spark, {"default": source}, out, strategies=STRATEGIES)
             steps = [row for row in rows_of(out, "rebalances") if row["group_type"] == "consumer" and row["n_members"]]
             unknown[share] = sum(row["subscriptions"] is None for row in steps)
-        whole = run(spark, {"default": source}, tmp_path / "whole", direct=True).out
+        whole = audit(spark, source, tmp_path / "whole", strategies=STRATEGIES).out
     assert (unknown[0.15] > 0, unknown[1.0]) == (not commits, 0)
-    saved = load(out / ".since" / "state.json")
-    assert saved is not None
-    assert saved.tasks == (way == "tasks")
     assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole, name)] == []

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from counterpoise.pipeline.decode import error_batches
 from counterpoise.pipeline.folds.inputs import replayable
 from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.wire.offsets_topic import RecordType, decode_record
 from counterpoise.wire.offsets_topic.records import Record, encode_value
 from counterpoise.wire.offsets_topic.values import GroupMetadataValue
+from tests.pipeline.rows import errors_in
 
 
 def test_a_member_that_is_there_twice_costs_its_generation_only(raw: pa.RecordBatch) -> None:
@@ -35,8 +35,7 @@ def test_a_member_that_is_there_twice_costs_its_generation_only(raw: pa.RecordBa
         pa.array([encode_value(RecordType.GROUP_METADATA, damaged, 3)], pa.binary()),
     )
     (row,), (was,) = generation_rows(wrong), generation_rows(batch)
-    (errors,) = error_batches([wrong])
-    assert errors.column("reason").to_pylist() == [f"member {first.member_id}: an earlier member has the same id"]
+    assert [row["reason"] for row in errors_in(wrong)] == [f"member {first.member_id}: an earlier member has the same id"]
     assert (replayable(row), replayable(was)) == (False, True)
     assert [member["assigned"] is None for member in row["members"][:2]] == [False, True]
     assert row["members"][0] == was["members"][0]

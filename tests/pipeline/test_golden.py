@@ -1,8 +1,7 @@
 """Audits of the test captures give the golden tables, row by row, whatever is chosen of them and whatever they lack.
 
 Four clusters: the shop; a part of it in several files, with damaged commits and some that never took effect; a small made-up
-fleet whose times are whole seconds, so that commits, samples and steps fall together; and recorded groups of KIP-848, one of which
-was upgraded and downgraded.
+fleet whose times are whole seconds, so that commits, samples and steps fall together; and recorded groups of KIP-848.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.audit import AuditResult, audit
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.audit import AuditResult, Source, audit
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.pipeline.synthetic.capture import synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
 from tests.pipeline.conftest import Audited
@@ -35,6 +38,7 @@ LOG_PARTITIONS = (0, 1, 4)
 """With groups of both protocols, and one whose members polled too late."""
 ABORTED = 40
 WINDOW = Choice(since=datetime(2026, 11, 21, 4, 6, tzinfo=UTC), until=datetime(2026, 11, 21, 4, 10, tzinfo=UTC))
+STRATEGIES = ("sticky", "lag-sticky")
 CASES: Mapping[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "plain": ((0, 1, 2), {}),
     "reset": ((1, 2), {"choice": Choice(reset="earliest")}),
@@ -102,7 +106,7 @@ def run(spark: SparkSession, captures: Mapping[str, Path], case: str, out: Path)
     chosen = {CLUSTERS[at]: captures[CLUSTERS[at]] for at in which}
     if case == "unsampled":
         chosen[CLUSTERS[1]] = without_samples(chosen[CLUSTERS[1]], out.parent / "without")
-    return audit(spark, chosen, out, strategies=("sticky", "lag-sticky"), **more)
+    return audit(spark, chosen, out, strategies=STRATEGIES, **more)
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +122,44 @@ def test_the_tables_are_the_golden_ones(spark: SparkSession, captures: dict[str,
 
 def test_the_tables_of_the_shop_are_the_golden_ones(audited: Audited) -> None:
     assert differences(summed_up(audited.result.out), frozen("shop")) == []
+
+
+def as_others_write_it(capture: Path, out: Path) -> Path:
+    """The capture in folders by partition with nanoseconds, large bytes and what Spark leaves beside its files."""
+    shutil.copytree(capture, out, ignore=shutil.ignore_patterns("consumer_offsets.parquet"))
+    records = pq.read_table(capture / "consumer_offsets.parquet")
+    for name, kind in (("timestamp", pa.timestamp("ns")), ("key", pa.large_binary()), ("value", pa.large_binary())):
+        records = records.set_column(records.schema.get_field_index(name), name, records[name].cast(kind))
+    for partition in pc.unique(records["partition"]).to_pylist():
+        folder = out / "consumer_offsets.parquet" / f"partition={partition}"
+        folder.mkdir(parents=True)
+        mine = records.filter(pc.equal(records["partition"], partition)).drop_columns(["partition"])
+        pq.write_table(mine, folder / "part-0.parquet")
+    (out / "consumer_offsets.parquet" / "_SUCCESS").touch()
+    return out
+
+
+def test_a_data_frame_and_files_of_other_types_give_the_same_tables(
+    spark: SparkSession, captures: dict[str, Path], tmp_path: Path
+) -> None:
+    odd = as_others_write_it(captures[CLUSTERS[2]], tmp_path / "odd")
+    sources: dict[str, Source] = {CLUSTERS[1]: data_frames(spark, captures[CLUSTERS[1]]), CLUSTERS[2]: odd}
+    made = audit(spark, sources, tmp_path / "out", strategies=STRATEGIES, choice=Choice(reset="earliest"))
+    assert differences(summed_up(made.out), frozen("reset")) == []
+
+
+def data_frames(spark: SparkSession, folder: Path) -> Capture:
+    """The capture without its files."""
+    return replace(read_capture(spark, folder), local=None)
+
+
+def test_a_record_that_is_twice_in_a_data_frame_is_refused_wherever_it_stands(
+    spark: SparkSession, captures: dict[str, Path], tmp_path: Path
+) -> None:
+    whole = data_frames(spark, captures[CLUSTERS[2]])
+    offset = whole.records.agg({"offset": "max"}).collect()[0][0]
+    twice = replace(whole, records=whole.records.unionByName(whole.records.where(f"offset = {offset}")))
+    with pytest.raises(CaptureError, match=f"^cluster only: 1 records of log partition .* offset {offset}; drop") as told:
+        audit(spark, {"only": twice}, tmp_path / "out")
+    assert "\n" not in str(told.value)
+    assert not (tmp_path / "out" / "summary.json").exists()

@@ -1,4 +1,4 @@
-"""Recorded groups of a 4.3.1 broker, in some of which members polled too late: told alike by all ways of an audit.
+"""Recorded groups of a 4.3.1 broker, in some of which members polled too late: told alike at once and in pieces.
 
 Members had a `max.poll.interval.ms` of 6 s (those that stall) or 60 s, and a session timeout of 10 s. What they did:
 
@@ -11,7 +11,6 @@ Members had a `max.poll.interval.ms` of 6 s (those that stall) or 60 s, and a se
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.audit import AuditResult
+from counterpoise.pipeline.audit import AuditResult, audit
 from counterpoise.pipeline.incremental.update import update
 from counterpoise.pipeline.session import configured
 from tests.pipeline.conftest import rows_of
-from tests.pipeline.direct.test_same_tables import differences, run
-from tests.pipeline.incremental.conftest import ONE_PARTITION, by_spark
+from tests.pipeline.incremental.conftest import ONE_PARTITION
 from tests.pipeline.incremental.pieces import comparable_rows
 
 if TYPE_CHECKING:
@@ -32,15 +30,13 @@ if TYPE_CHECKING:
 
 KICKED = Path(__file__).parents[1] / "data" / "recorded" / "kicked"
 STRATEGIES = ("sticky",)
-WAYS = ("tasks", "spark") if os.environ.get("COUNTERPOISE_PROFILE") == "long" else ("tasks",)
-"""Spark takes a minute longer, and asks the same questions of its tables as in one go."""
 IN_BETWEEN_S = 36.0
 """In java-one and java-two a member has left and is not back yet; in paused too."""
 
 
 @pytest.fixture(scope="module")
-def by_tasks(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> AuditResult:
-    return run(spark, {"default": KICKED}, tmp_path_factory.mktemp("kicked") / "out", direct=True)
+def audited_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> AuditResult:
+    return audit(spark, KICKED, tmp_path_factory.mktemp("kicked") / "out", strategies=STRATEGIES)
 
 
 def reported(audited: AuditResult, *columns: str) -> dict[str, tuple[Any, ...]]:
@@ -59,70 +55,59 @@ def until(folder: Path, seconds: float) -> Path:
     return folder
 
 
-def test_members_that_polled_too_late_are_told_and_others_are_not(by_tasks: AuditResult) -> None:
-    told = reported(by_tasks, "poll_kicks", "poll_kick_clients", "poll_kick_generation", "poll_interval_ms")
+def test_members_that_polled_too_late_are_told_and_others_are_not(audited_once: AuditResult) -> None:
+    told = reported(audited_once, "poll_kicks", "poll_kick_clients", "poll_kick_generation", "poll_interval_ms")
     assert told == {
         "java-two": (1, ["a"], 4, 6000),
         "java-one": (1, ["a"], 4, 6000),
         "librdkafka": (1, ["a"], 5, 6000),
         **dict.fromkeys(("static", "paused", "unsubscribed", "by-hand"), (None, None, None, None)),
     }
-    found = [row["group_id"] for row in rows_of(by_tasks.out, "findings") if row["kind"] == "polled_too_late"]
+    found = [row["group_id"] for row in rows_of(audited_once.out, "findings") if row["kind"] == "polled_too_late"]
     assert sorted(found) == ["java-one", "java-two", "librdkafka"]
 
 
-def test_when_they_left_is_when_their_record_went_and_not_when_others_got_their_partitions(by_tasks: AuditResult) -> None:
+def test_when_they_left_is_when_their_record_went_and_not_when_others_got_their_partitions(audited_once: AuditResult) -> None:
     gone = {
         row["group_id"]: row["log_ts"]
-        for row in rows_of(by_tasks.out, "modern_group_records")
+        for row in rows_of(audited_once.out, "modern_group_records")
         if row["record_type"] == 5 and row["deleted"]
     }
-    told = reported(by_tasks, "poll_kick_ts")
+    told = reported(audited_once, "poll_kick_ts")
     assert {group: told[group] for group in ("java-two", "java-one", "librdkafka")} == {
         group: (gone[group],) for group in ("java-two", "java-one", "librdkafka")
     }
 
 
-def test_a_deleted_group_that_only_committed_is_simple_and_one_whose_members_left_is_empty(by_tasks: AuditResult) -> None:
-    told = reported(by_tasks, "group_type", "state", "complete", "members_now")
+def test_a_deleted_group_that_only_committed_is_simple_and_one_whose_members_left_is_empty(audited_once: AuditResult) -> None:
+    told = reported(audited_once, "group_type", "state", "complete", "members_now")
     assert told["by-hand"] == ("simple", "deleted", None, 0)
     assert told["unsubscribed"] == ("consumer", "empty", True, 0)
     assert {group for group, about in told.items() if about[1] == "stable"} == {*told} - {"by-hand", "unsubscribed"}
-    assert by_tasks.summary["groups"]["by_type"] == {"consumer": 6, "simple": 1}
-    found = {(row["group_id"], row["kind"]) for row in rows_of(by_tasks.out, "findings")}
+    assert audited_once.summary["groups"]["by_type"] == {"consumer": 6, "simple": 1}
+    found = {(row["group_id"], row["kind"]) for row in rows_of(audited_once.out, "findings")}
     assert ("unsubscribed", "dead_groups") in found
     assert not [kind for group, kind in found if group == "by-hand" and kind != "simple_consumer"]
 
 
-def test_the_summary_has_the_time_that_partitions_stood_still(by_tasks: AuditResult) -> None:
+def test_the_summary_has_the_time_that_partitions_stood_still(audited_once: AuditResult) -> None:
     sums: dict[tuple[str, str], float] = {}
-    for (runs,) in reported(by_tasks, "strategies").values():
+    for (runs,) in reported(audited_once, "strategies").values():
         for one in runs or ():
             if one["stopped_seconds"] is not None:
                 sums[one["strategy"], one["mode"]] = sums.get((one["strategy"], one["mode"]), 0.0) + one["stopped_seconds"]
-    told = {(row["strategy"], row["mode"]): row["stopped_seconds"] for row in by_tasks.summary["strategies"]}
+    told = {(row["strategy"], row["mode"]): row["stopped_seconds"] for row in audited_once.summary["strategies"]}
     assert {key for key in told if key in sums} == {("observed", "replay"), ("sticky", "replay"), ("sticky", "closed_loop")}
     assert told == {key: pytest.approx(seconds) for key, seconds in sums.items()}
     assert told["observed", "replay"] > 0
 
 
-def test_spark_tells_the_same(spark: SparkSession, by_tasks: AuditResult, tmp_path: Path) -> None:
-    with configured(spark, ONE_PARTITION):
-        found = run(spark, {"default": KICKED}, tmp_path / "out", direct=False)
-    assert differences(by_tasks, found) == []
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_going_on_tells_the_same(
-    spark: SparkSession, by_tasks: AuditResult, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_going_on_tells_the_same(spark: SparkSession, audited_once: AuditResult, tmp_path: Path) -> None:
     """The first audit ends while members that were kicked out are not back yet."""
     folder, out = tmp_path / "capture", tmp_path / "out"
-    if way == "spark":
-        by_spark(monkeypatch)
     with configured(spark, ONE_PARTITION):
         for seconds in (IN_BETWEEN_S, 1000.0):
             last = update(spark, {"default": until(folder, seconds)}, out, strategies=STRATEGIES)
     for name in ("rebalances", "group_report", "findings"):
-        assert comparable_rows(out, name) == comparable_rows(by_tasks.out, name), name
-    assert last.summary["strategies"] == by_tasks.summary["strategies"]
+        assert comparable_rows(out, name) == comparable_rows(audited_once.out, name), name
+    assert last.summary["strategies"] == audited_once.summary["strategies"]

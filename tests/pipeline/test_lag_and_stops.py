@@ -9,28 +9,26 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from math import floor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import functions as fn
 
 from counterpoise.model import lag as model_lag
-from counterpoise.pipeline.direct.groups.bucket import whole_bucket
+from counterpoise.pipeline.direct.groups.bucket import Bucket, whole_bucket
 from counterpoise.pipeline.direct.groups.group_sums import GroupStops
 from counterpoise.pipeline.direct.groups.steps_taken import STEPS
-from counterpoise.pipeline.direct.groups.stop_rows import COLUMNS, stop_rows
+from counterpoise.pipeline.direct.groups.stop_rows import stop_rows
+from counterpoise.pipeline.direct.lag.ends_file import EndsFile, with_samples
+from counterpoise.pipeline.direct.lag.lag_rows import lag_rows
+from counterpoise.pipeline.direct.lag.mapped_lives import mapped_lives
+from counterpoise.pipeline.direct.lag.new_samples import NewSamples
 from counterpoise.pipeline.incremental.kept.kept_sums import single_sums
-from counterpoise.pipeline.lag import partition_lag
-from counterpoise.pipeline.stops import stops, stops_by_group
-from counterpoise.pipeline.timelines.timeline import ownership
 from tests.pipeline.conftest import Audited
 from tests.pipeline.rows import START
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 def at(seconds: float) -> datetime:
@@ -118,16 +116,13 @@ def test_rows_equal_the_last_commit_and_the_log_end_of_every_sample_and_step(aud
     assert seen["late"] > 10_000
 
 
-def test_how_late_a_commit_is_and_what_is_left_of_a_topic_that_was_made_anew(spark: SparkSession) -> None:
+def test_how_late_a_commit_is_and_what_is_left_of_a_topic_that_was_made_anew(tmp_path: Path) -> None:
     """The log of partition 0 ends at 0, 100, 100, 200 every ten seconds; topic u, partition 1, shrinks to 5 under a new id."""
-    topic = fn.when(fn.col("partition") == 1, "u").otherwise("t")
-    told = commits(spark, (0, 12, 50), (0, 25, 100), (1, 12, 90)).withColumn("topic", topic).withColumn("topic_id", fn.lit("old"))
-    samples = ends(spark, (0, 0, 0), (0, 10, 100), (0, 20, 100), (0, 30, 200), (1, 10, 95), (1, 20, 95), (1, 30, 5))
-    samples = samples.withColumn("topic", topic)
-    life = steps(spark, (1, "eager", "rebalance", {"a": [0]}), (26, "eager", "rebalance", {"b": [0]}))
-    anew = spark.createDataFrame([("t", "old"), ("u", "new")], "topic string, topic_id string")
-    found = partition_lag(told, life, samples, topics=anew).collect()
-    rows = {(row["partition"], round((row["at"] - START.replace(tzinfo=None)).total_seconds())): row for row in found}
+    told = commits((0, 12, 50), (0, 25, 100), (1, 12, 90), topics="tu", topic_id="old")
+    samples = ((0, 0, 0), (0, 10, 100), (0, 20, 100), (0, 30, 200), (1, 10, 95), (1, 20, 95), (1, 30, 5))
+    life = steps((1, "eager", "rebalance", {"a": [0]}), (26, "eager", "rebalance", {"b": [0]}))
+    found = lag_of(told, life, ends(tmp_path, *samples, topics="tu"), now_ids={"t": "old", "u": "new"})
+    rows = {(row["partition"], round((row["at"] - START).total_seconds())): row for row in found}
 
     def seen(partition: int, second: int) -> tuple[Any, ...]:
         row = rows[partition, second]
@@ -147,11 +142,8 @@ def test_lag_is_counted_as_the_model_counts_it(audited: Audited) -> None:
     assert [row["lag"] for row in rows] == model_lag.partition_lag(*offsets).lag.tolist()
 
 
-def test_a_commit_below_the_start_of_the_log_waits_for_what_is_still_there(spark: SparkSession) -> None:
-    samples = spark.createDataFrame(
-        [("t", 0, 30, 40, at(15))], "topic string, partition int, log_start long, log_end long, sampled_at timestamp"
-    )
-    (row,) = partition_lag(commits(spark, (0, 10, 5)), steps(spark), samples).collect()
+def test_a_commit_below_the_start_of_the_log_waits_for_what_is_still_there(tmp_path: Path) -> None:
+    (row,) = lag_of(commits((0, 10, 5)), steps(), ends(tmp_path, (0, 15, 40), start=30))
     assert (row["committed"], row["lag"], row["clamped"], row["quality"]) == (5, 10, True, "exact")
 
 
@@ -193,50 +185,96 @@ def test_every_member_that_owned_a_partition_is_known_by_the_steps(audited: Audi
     assert owners <= members
 
 
-def commits(spark: SparkSession, *rows: tuple[int, float, int | None]) -> DataFrame:
-    """Commits of group g: (partition, seconds, offset); a null offset is a tombstone."""
-    data = [("default", 0, place, at(s), "g", "t", p, offset, offset is None) for place, (p, s, offset) in enumerate(rows)]
-    columns = "cluster string, log_partition int, log_offset long, log_ts timestamp, group_id string, topic string, partition int"
-    return spark.createDataFrame(data, f"{columns}, committed_offset long, deleted boolean")
+def commits(*rows: tuple[int, float, int | None], topics: str = "tt", topic_id: str | None = None) -> pa.Table:
+    """Commits of group g: (partition, seconds, offset); a null offset is a tombstone. `topics` has a letter per partition."""
+    columns = {
+        "group_id": ["g"] * len(rows),
+        "topic": [topics[min(p, 1)] for p, *_ in rows],
+        "partition": pa.array([p for p, *_ in rows], pa.int32()),
+        "topic_id": pa.array([topic_id] * len(rows), pa.string()),
+        "deleted": [offset is None for *_, offset in rows],
+        "log_ts": pa.array([at(s) for _, s, _ in rows], pa.timestamp("us", tz="UTC")),
+        "log_partition": pa.array([0] * len(rows), pa.int32()),
+        "log_offset": pa.array(range(len(rows)), pa.int64()),
+        "committed_offset": pa.array([offset for *_, offset in rows], pa.int64()),
+    }
+    return pa.table(columns)
 
 
 def steps(
-    spark: SparkSession,
     *rows: tuple[float, str, str, dict[str, list[int]]],
     anew: int | None = None,
     left: Mapping[int, list[str]] | None = None,
     withheld: Mapping[int, int] | None = None,
-) -> DataFrame:
+) -> pa.Table:
     """Steps of group g: (seconds, protocol kind, kind, {member: partitions}); `anew`: the first one with another topic t; `left`
     and `withheld`: what these columns say, by step, from 1.
     """
-    data = [
-        (
-            *("default", "g", at(s), 0, 1000 + number, number, how, kind),
-            *([(name, [("t", held)]) for name, held in owned.items()], ["t"] if number == anew else []),
-            *((left or {}).get(number, []), (withheld or {}).get(number)),
-        )
+    listed = [
+        {
+            "group_id": "g",
+            "log_partition": 0,
+            "log_offset": 1000 + number,
+            "log_ts": at(s),
+            "kind": kind,
+            "protocol_kind": how,
+            "generation": number,
+            "assignment": [{"member_id": name, "assigned": [{"topic": "t", "partitions": held}]} for name, held in owned.items()],
+            "recreated": ["t"] if number == anew else None,
+            "left": (left or {}).get(number, []),
+            "n_withheld": (withheld or {}).get(number),
+        }
         for number, (s, how, kind, owned) in enumerate(rows, 1)
     ]
-    columns = "cluster string, group_id string, log_ts timestamp, log_partition int, log_offset long, generation int"
-    nested = "array<struct<member_id: string, assigned: array<struct<topic: string, partitions: array<int>>>>>"
-    lists = "recreated array<string>, left array<string>"
-    return spark.createDataFrame(
-        data, f"{columns}, protocol_kind string, kind string, assignment {nested}, {lists}, n_withheld int"
-    )
+    return pa.Table.from_pylist(listed, STEPS)
 
 
-def ends(spark: SparkSession, *rows: tuple[int, float, int]) -> DataFrame:
-    """Samples: (partition, seconds, log end); every log starts at 0."""
-    data = [("t", p, 0, end, at(s)) for p, s, end in rows]
-    return spark.createDataFrame(data, "topic string, partition int, log_start long, log_end long, sampled_at timestamp")
+def ends(folder: Path, *rows: tuple[int, float, int], topics: str = "tt", start: int = 0) -> EndsFile:
+    """Samples: (partition, seconds, log end)."""
+    stamps = pa.array([at(s) for _, s, _ in rows], pa.timestamp("us", tz="UTC"))
+    columns = {
+        "topic": [topics[min(p, 1)] for p, *_ in rows],
+        "partition": pa.array([p for p, *_ in rows], pa.int32()),
+        "log_start": [start] * len(rows),
+        "log_end": [end for *_, end in rows],
+        "sampled_at": stamps,
+    }
+    pq.write_table(pa.table(columns), folder / "ends.parquet")
+    return with_samples(EndsFile.empty(), NewSamples((str(folder / "ends.parquet"),)), str(folder))
 
 
-def test_qualities_owners_and_clamping(spark: SparkSession) -> None:
-    told = commits(spark, (0, 10, 5), (0, 20, 90), (1, 10, 7), (1, 25, None))
-    life = steps(spark, (5, "eager", "rebalance", {"a": [0, 1, 2]}), (22, "eager", "emptied", {}))
-    samples = ends(spark, *((p, s, 40) for p in (0, 1, 2) for s in (0, 15, 30)))
-    rows = {(r["partition"], r["at"].timestamp() - START.timestamp()): r for r in partition_lag(told, life, samples).collect()}
+def bucket_of(told: pa.Table, life: pa.Table, samples: EndsFile | None = None) -> Bucket:
+    instants = np.zeros(0, np.int64) if samples is None else samples.instants
+    width = None if not len(instants) else float(np.ptp(instants)) / max(len(instants) - 1, 1) or 1.0
+    return whole_bucket(single_sums(told, None), life, instants, width)
+
+
+def lag_of(told: pa.Table, life: pa.Table, samples: EndsFile | None, **more: Any) -> list[dict[str, Any]]:
+    """Rows of `partition_lag`."""
+    bucket, lives = bucket_of(told, life, samples), mapped_lives(samples or EndsFile.empty())
+    found = lag_rows(bucket, lives, more.pop("now_ids", None), **more)
+    return [row for one in found for row in one.rows.to_pylist()]
+
+
+def stops(told: pa.Table, life: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = stop_rows(bucket_of(told, life)).to_pylist()
+    return rows
+
+
+def summed_up(*parts: pa.RecordBatch) -> dict[str, Any]:
+    """What is said of group g."""
+    sums = GroupStops()
+    for part in parts:
+        sums.add(part)
+    ((_, figures),) = sums.groups()
+    return figures
+
+
+def test_qualities_owners_and_clamping(tmp_path: Path) -> None:
+    told = commits((0, 10, 5), (0, 20, 90), (1, 10, 7), (1, 25, None))
+    life = steps((5, "eager", "rebalance", {"a": [0, 1, 2]}), (22, "eager", "emptied", {}))
+    samples = ends(tmp_path, *((p, s, 40) for p in (0, 1, 2) for s in (0, 15, 30)))
+    rows = {(r["partition"], r["at"].timestamp() - START.timestamp()): r for r in lag_of(told, life, samples)}
 
     def seen(partition: int, seconds: float) -> tuple[Any, ...]:
         row = rows[partition, seconds]
@@ -247,100 +285,85 @@ def test_qualities_owners_and_clamping(spark: SparkSession) -> None:
     assert seen(0, 30) == (90, 0, None, "exact", True)
     assert seen(2, 15) == (None, None, "a", "unknown", False)
     assert seen(0, 22) == (90, 0, None, "interpolated", True)
-    by_policy = partition_lag(told, life, samples, reset="earliest").where("partition = 2").collect()
-    assert {(r["lag"], r["quality"]) for r in by_policy} == {(40, "reset_policy")}
+    for reset, lag in (("earliest", 40), ("latest", 0)):
+        by_policy = [row for row in lag_of(told, life, samples, reset=reset) if row["partition"] == 2]
+        assert {(r["committed"], r["lag"], r["quality"]) for r in by_policy} == {(None, lag, "reset_policy")}
 
 
-def test_without_log_ends_there_is_one_row_of_unknown_lag_per_partition(spark: SparkSession) -> None:
-    rows = partition_lag(commits(spark, (0, 10, 5), (0, 20, 9), (1, 5, 3), (1, 6, None)), steps(spark), None).collect()
-    assert [(r["partition"], r["committed"], r["lag"], r["quality"]) for r in rows] == [(0, 9, None, "unknown")]
+def test_without_log_ends_there_is_one_row_of_unknown_lag_per_partition() -> None:
+    rows = lag_of(commits((0, 10, 5), (0, 20, 9), (1, 5, 3), (1, 6, None)), steps(), None)
+    assert [(r["partition"], r["at"], r["committed"], r["lag"], r["quality"]) for r in rows] == [(0, at(20), 9, None, "unknown")]
 
 
-def test_a_stop_is_the_silence_between_two_owners_less_the_usual_gap(spark: SparkSession) -> None:
+def test_a_stop_is_the_silence_between_two_owners_less_the_usual_gap() -> None:
     """Commits every 2 s; the rebalance at 10 s costs partition 0 six seconds of silence, four of them more than usual."""
-    told = commits(spark, *((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18) for p in (0, 1)), (0, 40, 1))
+    told = commits(*((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18) for p in (0, 1)), (0, 40, 1))
     life = steps(
-        spark,
         (1, "eager", "rebalance", {"a": [0, 1]}),
         (10, "eager", "rebalance", {"a": [0], "b": [1]}),
         (30, "eager", "emptied", {}),
     )
-    rows = {(r["partition"], r["generation"]): r for r in stops(told, life).collect()}
+    rows = {(r["partition"], r["generation"]): r for r in stops(told, life)}
     assert [rows[p, 2]["stop_s"] for p in (0, 1)] == [4.0, 4.0]
-    assert [(rows[p, 2]["owner_before"], rows[p, 2]["owner"]) for p in (0, 1)] == [("a", "a"), ("a", "b")]
+    assert [rows[p, 2]["owner_before"] for p in (0, 1)] == ["a", "a"]
     assert rows[0, 1]["stop_s"] is None
     assert sum(row["commits_by_nobody"] for row in rows.values()) == 1
 
 
-def test_nothing_stopped_of_a_topic_that_was_made_anew_by_spark_and_by_tasks(spark: SparkSession) -> None:
+def test_nothing_stopped_of_a_topic_that_was_made_anew() -> None:
     """Both partitions change hands at 10 s, when the topic is another one, and again at 20 s."""
-    told = commits(spark, *((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18, 24, 26) for p in (0, 1)))
+    told = commits(*((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18, 24, 26) for p in (0, 1)))
     life = [(s, "server", "rebalance", {"ab"[s // 10 % 2]: [0], "ba"[s // 10 % 2]: [1]}) for s in (1, 10, 20)]
-    found = {}
     for anew, known in ((None, {2: 4.0, 3: 4.0}), (2, {3: 4.0})):
-        whole = steps(spark, *life, anew=anew)
-        found[anew] = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(told, whole).collect()}
-        assert found[anew] == {(p, n): known.get(n) for p in (0, 1) for n in (1, 2, 3)}
-        table = whole.withColumn("recreated", fn.expr("nullif(recreated, array())")).toArrow().select(STEPS.names).cast(STEPS)
-        said = told.withColumn("topic_id", fn.lit(None).cast("string")).toArrow()
-        bucket = whole_bucket(single_sums(said, None), table, np.zeros(0, np.int64), None)
-        rows = stop_rows(bucket).to_pylist()
-        assert {(row["partition"], row["generation"]): row["stop_s"] for row in rows} == found[anew]
+        found = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(told, steps(*life, anew=anew))}
+        assert found == {(p, n): known.get(n) for p in (0, 1) for n in (1, 2, 3)}
 
 
-def test_a_stop_without_a_commit_before_or_after_it_is_unknown_and_not_0(spark: SparkSession) -> None:
+def test_a_stop_without_a_commit_before_or_after_it_is_unknown_and_not_0() -> None:
     """Partition 1 of the first step was never committed; after the last step nobody commits anything."""
-    told = commits(spark, *((0, s, 1) for s in (2, 4, 8, 10)))
+    told = commits(*((0, s, 1) for s in (2, 4, 8, 10)))
     life = steps(
-        spark,
         (1, "eager", "rebalance", {"a": [0], "b": [1]}),
         (6, "eager", "rebalance", {"a": [0, 1]}),
         (12, "eager", "rebalance", {"b": [0, 1]}),
     )
-    found = stops(told, life)
-    seen = {(row["partition"], row["generation"]): row["stop_s"] for row in found.collect()}
+    found = stop_rows(bucket_of(told, life))
+    seen = {(row["partition"], row["generation"]): row["stop_s"] for row in found.to_pylist()}
     assert seen == {(0, 1): None, (1, 1): None, (0, 2): 2.0, (1, 2): None, (0, 3): None, (1, 3): None}
-    row = stops_by_group(found.where("generation = 3")).collect()[0]
+    row = summed_up(found.filter(pc.equal(found["generation"], 3)))
     assert (row["stopped_partition_seconds"], row["longest_stop_seconds"], row["longest_stop_generation"]) == (None, None, None)
 
 
-def test_partitions_with_commits_by_nobody_are_named_those_with_most_first(spark: SparkSession) -> None:
+def test_partitions_with_commits_by_nobody_are_named_those_with_most_first() -> None:
     """Seven of eight partitions have some when the group is empty, one of them twice: five are named, all are counted."""
     held = {"a": list(range(8))}
     life = steps(
-        spark,
         (1, "eager", "rebalance", held),
         (10, "eager", "emptied", {}),
         (20, "eager", "rebalance", held),
         (30, "eager", "emptied", {}),
     )
     outside = [*((p, s, 1) for p in range(7) for s in (40, 41)), (6, 42, 1), (2, 11, 1), (2, 12, 1)]
-    found = stops(commits(spark, *((p, 5, 1) for p in range(8)), *outside), life)
-    (told,) = stops_by_group(found).toArrow().to_pylist()
+    found = stop_rows(bucket_of(commits(*((p, 5, 1) for p in range(8)), *outside), life))
+    told = summed_up(found)
     named = [(one["topic"], one["partition"], one["commits"]) for one in told["unowned_commits"]]
     assert named == [("t", 2, 4), ("t", 6, 3), ("t", 0, 2), ("t", 1, 2), ("t", 3, 2)]
     assert (told["partitions_without_owner"], told["commits_without_owner"], told["unowned_generation"]) == (7, 17, 3)
-    by_arrays = GroupStops()
-    rows = found.select(COLUMNS.names).toArrow().cast(COLUMNS).combine_chunks()
     # Half of a group's partitions at a time, as a large bucket is gone through.
-    for odd in (0, 1):
-        by_arrays.add(rows.filter(pc.equal(pc.bit_wise_and(rows["partition"], 1), odd)).to_batches()[0])
-    assert [{"cluster": "default", "group_id": group, **figures} for group, figures in by_arrays.groups()] == [
-        told | {"longest_stop_ts": micros(told["longest_stop_ts"])}
-    ]
+    halves = [found.filter(pc.equal(pc.bit_wise_and(found["partition"], 1), odd)) for odd in (0, 1)]
+    assert summed_up(*halves) == told
 
 
-def test_a_cooperative_member_does_not_stop_what_it_keeps(spark: SparkSession) -> None:
+def test_a_cooperative_member_does_not_stop_what_it_keeps() -> None:
     """Partition 1 is withheld in the first round: its old owner goes on, and its commits are not nobody's."""
-    told = commits(spark, *((p, s, 1) for s in (2, 4, 6, 8, 10, 12, 14, 16) for p in (0, 1)))
+    told = commits(*((p, s, 1) for s in (2, 4, 6, 8, 10, 12, 14, 16) for p in (0, 1)))
     life = steps(
-        spark,
         (1, "cooperative", "rebalance", {"a": [0, 1]}),
         (5, "cooperative", "rebalance", {"a": [0], "b": []}),
         (9, "cooperative", "cooperative_followup", {"a": [0], "b": [1]}),
         withheld={2: 1},
     )
-    rows = {(r["partition"], r["generation"]): r for r in stops(told, life).collect()}
+    rows = {(r["partition"], r["generation"]): r for r in stops(told, life)}
     assert {key: row["stop_s"] for key, row in rows.items() if key[0] == 0} == {(0, 1): None, (0, 2): None, (0, 3): None}
     assert rows[1, 3]["stop_s"] == 0.0
     assert sum(row["commits_by_nobody"] for row in rows.values()) == 0
@@ -357,12 +380,11 @@ def test_a_cooperative_member_does_not_stop_what_it_keeps(spark: SparkSession) -
         pytest.param("server", ["b"], None, 10, 10, id="by the broker: who left commits nothing any more"),
     ],
 )
-def test_what_a_step_no_longer_hands_out_is_soon_nobodys_by_spark_and_by_tasks(
-    spark: SparkSession, how: str, left: list[str], withheld: int | None, until: float, nobody_from: float
+def test_what_a_step_no_longer_hands_out_is_soon_nobodys(
+    tmp_path: Path, how: str, left: list[str], withheld: int | None, until: float, nobody_from: float
 ) -> None:
     """Partition 1 is b's at first, then nobody's; a keeps partition 0, and c has nothing."""
     life = steps(
-        spark,
         (1, how, "rebalance", {"a": [0], "b": [1], "c": []}),
         (10, how, "rebalance", {"a": [0], "c": []}),
         (20, how, "rebalance", {"a": [0], "c": []}),
@@ -370,56 +392,34 @@ def test_what_a_step_no_longer_hands_out_is_soon_nobodys_by_spark_and_by_tasks(
         left={2: left, 4: ["a", "c"]},
         withheld={} if withheld is None else {2: withheld},
     )
-    told = commits(spark, *((p, s, 1) for p in (0, 1) for s in (5, 15, 25)))
-    untils = {
-        (row["partition"], row["generation"]): tuple(
-            row[name].timestamp() - START.timestamp() for name in ("until", "nobody_from")
-        )
-        for row in ownership(life).collect()
-    }
-    assert untils[1, 1] == (until, nobody_from)
-    assert untils[0, 3] == (30, 30)
-    samples = ends(spark, *((1, s, 40) for s in (0, 8, 18, 28)))
-    owners = {r["at"].timestamp() - START.timestamp(): r["owner"] for r in partition_lag(told, life, samples).collect()}
-    assert {s: owners.get(s) for s in (8, 18, 28)} == {8: "b", 18: "b" if until > 10 else None, 28: None}
-    outside = sum(row["commits_by_nobody"] for row in stops(told, life).collect())
-    assert outside == (2 if nobody_from == 10 else 1)
-    table = life.withColumn("recreated", fn.expr("nullif(recreated, array())")).toArrow().select(STEPS.names).cast(STEPS)
-    said = told.withColumn("topic_id", fn.lit(None).cast("string")).toArrow()
-    bucket = whole_bucket(single_sums(said, None), table, np.zeros(0, np.int64), None)
+    told = commits(*((p, s, 1) for p in (0, 1) for s in (5, 15, 25)))
+    bucket = bucket_of(told, life)
     rows = zip(bucket.key_partition[bucket.held_key], bucket.held_step + 1, bucket.held_until, bucket.nobody_from, strict=True)
-    assert {(int(p), int(n)): (int(one), int(two)) for p, n, one, two in rows} == {
-        key: (micros(at(one)), micros(at(two))) for key, (one, two) in untils.items()
-    }
-    assert sum(row["commits_by_nobody"] for row in stop_rows(bucket).to_pylist()) == outside
+    untils = {(int(p), int(n)): (int(one), int(two)) for p, n, one, two in rows}
+    assert untils[1, 1] == (micros(at(until)), micros(at(nobody_from)))
+    assert untils[0, 3] == (micros(at(30)), micros(at(30)))
+    samples = ends(tmp_path, *((1, s, 40) for s in (0, 8, 18, 28)))
+    owners = {r["at"].timestamp() - START.timestamp(): r["owner"] for r in lag_of(told, life, samples)}
+    assert {s: owners.get(s) for s in (8, 18, 28)} == {8: "b", 18: "b" if until > 10 else None, 28: None}
+    assert sum(row["commits_by_nobody"] for row in stops(told, life)) == (2 if nobody_from == 10 else 1)
 
 
-def test_a_commit_in_the_millisecond_of_a_step_and_before_it_in_the_log_is_its_owners(spark: SparkSession) -> None:
-    told = commits(spark, (0, 10, 1), (1, 10, 1), (1, 11, 1))
-    life = steps(spark, (1, "eager", "rebalance", {"a": [0, 1]}), (10, "eager", "emptied", {}), left={2: ["a"]})
-    found = {row["partition"]: row["commits_by_nobody"] for row in stops(told, life).collect()}
-    assert found == {0: 0, 1: 1}
-    table = life.withColumn("recreated", fn.expr("nullif(recreated, array())")).toArrow().select(STEPS.names).cast(STEPS)
-    said = told.withColumn("topic_id", fn.lit(None).cast("string")).toArrow()
-    rows = stop_rows(whole_bucket(single_sums(said, None), table, np.zeros(0, np.int64), None)).to_pylist()
-    assert {row["partition"]: row["commits_by_nobody"] for row in rows} == found
+def test_a_commit_in_the_millisecond_of_a_step_and_before_it_in_the_log_is_its_owners() -> None:
+    told = commits((0, 10, 1), (1, 10, 1), (1, 11, 1))
+    life = steps((1, "eager", "rebalance", {"a": [0, 1]}), (10, "eager", "emptied", {}), left={2: ["a"]})
+    assert {row["partition"]: row["commits_by_nobody"] for row in stops(told, life)} == {0: 0, 1: 1}
 
 
-def test_a_static_member_that_is_back_stops_what_it_has_and_nothing_else_by_spark_and_by_tasks(spark: SparkSession) -> None:
+def test_a_static_member_that_is_back_stops_what_it_has_and_nothing_else() -> None:
     """Both partitions are silent from 8 s to 16 s; b came back under another id meanwhile, and a did not rebalance."""
-    told = commits(spark, *((p, s, 1) for s in (2, 4, 6, 8, 16, 18, 20) for p in (0, 1)))
+    told = commits(*((p, s, 1) for s in (2, 4, 6, 8, 16, 18, 20) for p in (0, 1)))
     life = steps(
-        spark,
         (1, "eager", "rebalance", {"a": [0], "b": [1]}),
         (10, "eager", "static_replacement", {"a": [0], "b2": [1]}),
         left={2: ["b"]},
     )
-    found = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(told, life).collect()}
+    found = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(told, life)}
     assert found == {(0, 1): None, (1, 1): None, (0, 2): None, (1, 2): 6.0}
-    table = life.withColumn("recreated", fn.expr("nullif(recreated, array())")).toArrow().select(STEPS.names).cast(STEPS)
-    said = told.withColumn("topic_id", fn.lit(None).cast("string")).toArrow()
-    rows = stop_rows(whole_bucket(single_sums(said, None), table, np.zeros(0, np.int64), None)).to_pylist()
-    assert {(row["partition"], row["generation"]): row["stop_s"] for row in rows} == found
 
 
 def test_commits_of_aborted_transactions_end_no_stop_and_count_for_no_group(audited: Audited, shop: Path) -> None:

@@ -8,10 +8,10 @@ from itertools import chain
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.decode import error_batches
 from counterpoise.pipeline.records.commits import commit_batch, undecided
 from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.pipeline.records.modern import modern_rows
+from tests.pipeline.rows import errors_in
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +37,9 @@ def first_of_each_kind(whole: pa.RecordBatch, hole: str) -> tuple[pa.RecordBatch
 @pytest.mark.parametrize("hole", ["timestamp", "offset", "partition"])
 def test_a_record_without_a_place_is_an_error_and_nothing_else_is(few: pa.RecordBatch, hole: str) -> None:
     batch, _ = first_of_each_kind(few, hole)
-    (errors,) = error_batches([batch])
-    assert Counter(errors.column("record_type").to_pylist()) == {1: 1, 2: 1, 3: 1}
-    assert set(errors.column("reason").to_pylist()) == {f"null {hole}: the record has no place in the log"}
+    errors = errors_in(batch)
+    assert Counter([row["record_type"] for row in errors]) == {1: 1, 2: 1, 3: 1}
+    assert {row["reason"] for row in errors} == {f"null {hole}: the record has no place in the log"}
     assert commit_batch(batch, damaged=False).num_rows == commit_batch(few, damaged=False).num_rows - 1
     assert len(undecided(batch)) == len(undecided(few)) + 1
     assert len(list(generation_rows(batch))) == len(list(generation_rows(few))) - 1
@@ -58,6 +58,6 @@ def test_what_is_damaged_besides_says_so_first() -> None:
     columns = {"key": pa.binary(), "value": pa.binary(), "partition": pa.int32(), "offset": pa.int64()}
     schema = pa.schema([*columns.items(), ("timestamp", pa.timestamp("us", tz="UTC"))])
     rows = [{"key": b"\xff\xff", "value": None}, {"key": None, "value": None}]
-    (errors,) = error_batches([pa.RecordBatch.from_pylist(rows, schema=schema)])
-    assert errors.column("record_type").to_pylist() == [-1, None]
-    assert all("no place" not in reason for reason in errors.column("reason").to_pylist())
+    errors = errors_in(pa.RecordBatch.from_pylist(rows, schema=schema))
+    assert [row["record_type"] for row in errors] == [-1, None]
+    assert all("no place" not in reason for reason in [row["reason"] for row in errors])

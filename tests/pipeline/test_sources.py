@@ -12,10 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline import decode
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.source.layout import check_source, count_records, is_plain
+from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA
+from counterpoise.pipeline.records.commits import commit_batch
+from counterpoise.pipeline.records.generations import generation_rows
+from counterpoise.pipeline.source.layout import check_source, count_records
 from counterpoise.pipeline.source.sources import read_capture
+from tests.pipeline.rows import errors_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -200,7 +203,7 @@ def test_what_is_missing_is_noted(spark: SparkSession, tmp_path: Path, shop: Pat
     assert len(read_capture(spark, tmp_path).notes) == 3
 
 
-def test_damaged_records_are_counted_and_cost_only_themselves(spark: SparkSession, shop: Path) -> None:
+def test_damaged_records_are_counted_and_cost_only_themselves(shop: Path) -> None:
     """An unknown type, an unknown version, cut values, a null key and garbage inside a member: six rows, nothing else lost."""
     whole = pq.read_table(shop / "consumer_offsets.parquet").to_pylist()
     commit = next(row for row in whole if row["key"][:2] == b"\x00\x01" and row["value"])
@@ -215,18 +218,15 @@ def test_damaged_records_are_counted_and_cost_only_themselves(spark: SparkSessio
         {**group, "value": group["value"][:-1]},
         {**group, "value": inside},
     ]
-    schema = "key binary, value binary, partition int, offset long, timestamp timestamp"
-    rows = [(r["key"], r["value"], r["partition"], r["offset"], r["timestamp"]) for r in [*bad, commit, group]]
-    records = spark.createDataFrame(rows, schema)
-    errors = decode.decode_errors(records).collect()
+    records = pa.RecordBatch.from_pylist([*bad, commit, group], RAW_SCHEMA)
+    errors = errors_in(records)
     assert len(errors) == 6
     assert all(row["reason"] for row in errors)
     assert sorted((row["record_type"] is None, row["record_type"]) for row in errors if row["record_type"] is not None) == [
         (False, kind) for kind in (1, 1, 2, 2, 99)
     ]
-    assert decode.offset_commits(records).count() == 1
-    assert decode.decoded_commits(records).where("group_id is null").count() == 2
-    assert decode.group_generations(records).count() == 2
+    assert commit_batch(records, damaged=False).num_rows == 1
+    assert len(list(generation_rows(records))) == 2
 
 
 def test_a_running_capture_may_merge_its_files_while_they_are_read(spark: SparkSession, shop: Path, tmp_path: Path) -> None:
@@ -251,9 +251,3 @@ def test_tables_of_a_capture_on_disk_are_made_when_they_are_asked_for(shop: Path
     assert capture.tells_aborted
     with pytest.raises(AttributeError):
         _ = capture.records
-
-
-def test_which_sources_arrow_reads_is_known_before_there_is_a_session(shop: Path, tmp_path: Path) -> None:
-    (tmp_path / "dump.txt").write_text("Dumping 00000000000000000000.log\n", encoding="utf-8")
-    sources = (shop, shop / "consumer_offsets.parquet", "s3a://bucket/capture", tmp_path / "none", tmp_path / "dump.txt")
-    assert [is_plain(source) for source in sources] == [True, True, False, False, False]

@@ -12,7 +12,7 @@ from counterpoise.pipeline.session import LOCAL_SETTINGS, _alone
 
 
 def test_a_worker_is_there_at_once_with_all_it_needs() -> None:
-    words = [sys.executable, "-m", _alone(2, None, by_tasks=True)["spark.python.daemon.module"], "pyspark.worker"]
+    words = [sys.executable, "-m", _alone(2, None)["spark.python.daemon.module"], "pyspark.worker"]
     told = {name.removeprefix("spark.executorEnv."): value for name, value in LOCAL_SETTINGS.items() if "executorEnv" in name}
     secret = {"PYTHON_WORKER_FACTORY_SECRET": "s", "PATH": "/usr/bin:/bin"}
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**told, **secret}) as daemon:

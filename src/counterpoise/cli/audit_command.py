@@ -112,7 +112,7 @@ def command(
         sys.exit(0)
     if not sources:
         raise OptionError("no SOURCE; give the folder of a capture, or --follow with --bootstrap-server")
-    alone = {name: given[name] for name in ("--topic", "--from", "--to", "--reset", "--anonymize", "--into")}
+    alone = {name: given[name] for name in ("--topic", "--from", "--to", "--anonymize", "--into")}
     _check_going_on(going_on, alone)
     from counterpoise.pipeline.audit import run_audit
     from counterpoise.pipeline.source.choice import Choice

@@ -1,16 +1,13 @@
-"""The audit of a cluster's own history, on Spark: every stage is a function DataFrame -> DataFrame.
+"""The audit of a cluster's own history, on Spark: files of records to files of tables, by tasks in Python that Spark starts.
 
-Start reading at `audit.audit` and `run.Run`, which has all stages in order: `decode`, `rebalances`, `lag`, `replays`,
-`group_report`, `findings.ranking`, `summary`. What a stage does with a group's records or a batch of them is plain Python beneath
-it (`folds`, `records`, `timelines`), tried without Spark.
+Start reading at `audit.audit`, `run.Run` and `direct.direct.Direct`, which has the passes in order. What a pass does with the
+records of a group or a batch of them is plain Python beneath it (`folds`, `records`, `timelines`), tried without Spark. Every
+source and every option goes this way: what is no local Parquet file is written as such first (`source.staging`).
 
-There are two ways through the same folds and kernels. A whole capture in local files goes by tasks (`direct`): they read
-and write Parquet themselves, and Spark only starts them. Everything else goes through DataFrames. A test holds the tables
-of both together.
-
-    source       what is read: captures judged, chosen parts, hashed names
+    source       what is read: captures checked, Parquet of any types, other sources staged, parts chosen, names hashed
+    direct       the passes: decode, groups, lag, replays, report
     capture      how a cluster is recorded, or read from a backup; synthetic: made-up fleets in the form of a recording
-    incremental  ``--since last``: the same stages over what is new, again in both ways
+    incremental  ``--since last``: the same passes over what is new
     follow       ``--follow``: a stream for each step, and updates behind it
     stored       where tables are kept, and what makes a row the same row; tables: for whoever has no Spark
 """

@@ -20,7 +20,7 @@ from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.anonymous import fingerprint
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.source.layout import check_source, count_records, is_plain
+from counterpoise.pipeline.source.layout import check_source, count_records
 from counterpoise.pipeline.source.sources import ONLY_RECORDS, check_columns, read_capture, reading
 from counterpoise.pipeline.stored import store
 from counterpoise.pipeline.stored.catalog import Catalog, check_lasting, check_target
@@ -81,8 +81,7 @@ def run_audit(
     check_writable(out)
     sizes = [count_records(one) for one in sources.values()]
     known = [size for size in sizes if size is not None]
-    by_tasks = (choice or Choice()) == Choice() and all(map(is_plain, sources.values()))
-    spark, made = local_session(records=sum(known) if len(known) == len(sizes) else None, by_tasks=by_tasks)
+    spark, made = local_session(records=sum(known) if len(known) == len(sizes) else None)
     try:
         if made and into is not None:
             check_lasting(spark, into)
@@ -136,9 +135,9 @@ def audit(
 
     Notes
     -----
-    Every table is written once beside the stored ones and read back, so nothing is computed twice; at the end all are stored.
-    Raw records are read twice (the rest, commits): by tasks in Python where they lie in plain local files, else by Spark.
-    Only sums and the top findings come to the driver.
+    Every table is written once beside the stored ones; at the end all are stored. Raw records are read twice by tasks in Python:
+    where records of groups stand, then all. What is no local Parquet file is written as such by Spark's executors first, below
+    `out`. Only sums and the top findings come to the driver.
     """
     comparable(strategies)
     sources: Mapping[str, Source | str | Path] = source if isinstance(source, Mapping) else {cluster: source}

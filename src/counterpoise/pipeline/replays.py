@@ -1,113 +1,25 @@
-"""Tables `replays` and `metrics`: what every strategy would have done in each generation, and how good that is.
-
-Like `rebalances`: one sort of the group records, then a streaming fold per group.
-"""
+"""Replays as rows of the tables `replays` and `metrics`: what every strategy would have done, and how good that is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
 
 from counterpoise.metrics import Metrics
-from counterpoise.pipeline.folds.epochs import EPOCH_TYPE, as_generations
-from counterpoise.pipeline.folds.replay_fold import Replay, comparable, replays_of_group
-from counterpoise.pipeline.folds.replay_memo import Plans
+from counterpoise.pipeline.folds.replay_fold import Replay
 from counterpoise.pipeline.folds.topic_skew import skew_of
-from counterpoise.pipeline.lag import lag_at_generations
 from counterpoise.pipeline.records.arrow_assignments import PlanRow, assignments
 from counterpoise.pipeline.records.arrow_types import arrow_schema
-from counterpoise.pipeline.records.grouped import by_group
-from counterpoise.pipeline.schemas import MEASURED_REPLAYS, METRICS, REPLAYS
+from counterpoise.pipeline.schemas import MEASURED_REPLAYS
 
-__all__ = [
-    "Pending",
-    "epochs_of",
-    "in_batches",
-    "measured_replays",
-    "metrics",
-    "replay_batch",
-    "replay_batches",
-    "replay_inputs",
-    "replays",
-]
+__all__ = ["COLUMNS", "Pending", "in_batches", "replay_batch"]
 
 _BATCH = 1024
 _OF_ROW = ("group_id", "generation", "log_partition", "log_offset", "log_ts", "leader_library")
-_KEY = ("cluster", "group_id", "log_partition", "log_offset", "log_ts", "protocol", "generation")
-_OF_GENERATION = ("protocol_type", "leader", "state_ts", "deleted", "members", "leader_library")
-_OF_EPOCH = ("group_type", "incarnation", "kind", "protocol_kind", "assignment", "subscriptions", "n_members", "recreated")
 _FIGURES = tuple(field.name for field in fields(Metrics))
 COLUMNS = arrow_schema(MEASURED_REPLAYS)
-
-
-def measured_replays(
-    generations: DataFrame,
-    steps: DataFrame,
-    names: Sequence[str] | None = None,
-    lag: DataFrame | None = None,
-    samples: DataFrame | None = None,
-) -> DataFrame:
-    """`replays` and `metrics` in one pass: the columns of both.
-
-    Parameters
-    ----------
-    generations, steps : DataFrame
-        Tables `group_generations` and `rebalances`.
-    names : sequence of str, optional
-        Strategies; default: all registered ones.
-    lag, samples : DataFrame, optional
-        Table `partition_lag`, and when log ends were sampled (``cluster, at``); without them, and in generations before the first
-        sample, strategies by lag are left out.
-
-    Raises
-    ------
-    UnknownStrategyError
-    """
-    rows = replay_inputs(generations, epochs_of(steps), lag, samples)
-    ordered = rows.repartition("cluster", "group_id").sortWithinPartitions("cluster", "group_id", "log_partition", "log_offset")
-    return ordered.mapInArrow(replay_batches(comparable(names)), MEASURED_REPLAYS)
-
-
-def epochs_of(steps: DataFrame) -> DataFrame:
-    """The rows of `rebalances` that are replayed: those of KIP-848 groups, whose generations are told by no single record."""
-    return steps.where(fn.col("group_type") == EPOCH_TYPE).select(*_KEY, *_OF_EPOCH)
-
-
-def replay_inputs(generations: DataFrame, epochs: DataFrame, lag: DataFrame | None, samples: DataFrame | None) -> DataFrame:
-    """The columns that replays need of `group_generations` and of `epochs_of`, one below the other; `epochs.as_generations`
-    tells them apart. And, where lag was sampled, what it was in each generation.
-    """
-    classic = generations.select(*_KEY, *_OF_GENERATION)
-    rows = classic.unionByName(epochs, allowMissingColumns=True)
-    if lag is None or samples is None:
-        return rows
-    place = ["cluster", "group_id", "log_partition", "log_offset"]
-    sized = rows.select(*place, "log_ts", fn.coalesce("n_members", fn.size("members")).alias("n_members"))
-    return rows.join(lag_at_generations(sized, lag, samples), place, "left")
-
-
-def replays(measured: DataFrame) -> DataFrame:
-    """Table `replays` from `measured_replays`."""
-    return measured.select(*REPLAYS.names)
-
-
-def metrics(measured: DataFrame) -> DataFrame:
-    """Table `metrics` from `measured_replays`."""
-    return measured.select(*METRICS.names)
-
-
-def replay_batches(names: Sequence[str]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For ``mapInArrow``: generations sorted by cluster, group and log offset -> rows of `MEASURED_REPLAYS`."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        plans, groups = Plans(), by_group(batches)
-        yield from in_batches((of[0], one) for of, rows in groups for one in replays_of_group(as_generations(rows), names, plans))
-
-    return run
 
 
 class Pending:

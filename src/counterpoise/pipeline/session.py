@@ -51,15 +51,13 @@ def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
 
 
 SMALL = 500_000
-"""Up to so many records the JVM's quick compiler alone is faster: a short job ends before the slow one pays off."""
+"""Up to so many records there is one task per core in each stage: each task has a start of its own."""
 
 
 _NAME = "counterpoise audit"
 
 
-def local_session(
-    settings: Mapping[str, str] | None = None, *, records: int | None = None, by_tasks: bool = False
-) -> tuple[SparkSession, bool]:
+def local_session(settings: Mapping[str, str] | None = None, *, records: int | None = None) -> tuple[SparkSession, bool]:
     """The active session, or a new one.
 
     Parameters
@@ -67,9 +65,7 @@ def local_session(
     settings : mapping, optional
         Further Spark settings; they win over `LOCAL_SETTINGS`. Ignored by an active session.
     records : int, optional
-        How many records there are, if that is known: a JVM for few of them starts and compiles faster.
-    by_tasks : bool
-        All work is done by tasks in Python, which the JVM only starts: it compiles fast, however many records there are.
+        How many records there are, if that is known: tasks in Python read them, so that the JVM only needs its quick compiler.
 
     Returns
     -------
@@ -90,7 +86,7 @@ def local_session(
     builder = SparkSession.builder.appName(_NAME)
     remote = "SPARK_REMOTE" in os.environ
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ or remote
-    defaults = {} if submitted else _alone(cores, records, by_tasks=by_tasks)
+    defaults = {} if submitted else _alone(cores, records)
     whole = {**LOCAL_SETTINGS, **defaults, **(settings or {})}
     if remote:
         whole = {name: value for name, value in whole.items() if name.startswith("spark.sql.")}
@@ -101,13 +97,13 @@ def local_session(
     return builder.getOrCreate(), True
 
 
-def _alone(cores: int, records: int | None, *, by_tasks: bool) -> dict[str, str]:
+def _alone(cores: int, records: int | None) -> dict[str, str]:
     small = records is not None and records <= SMALL
     settings = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(cores if small else 2 * cores)}
     settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     settings["spark.python.daemon.module"] = "counterpoise.pipeline.worker_daemon"
     quiet = f'"-Dlog4j2.configurationFile={Path(__file__).with_name("log4j2.properties").as_uri()}"'
-    quick = " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC" if small or by_tasks else ""
+    quick = " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC" if records is not None else ""
     settings["spark.driver.extraJavaOptions"] = quiet + quick
     if "SPARK_DRIVER_MEMORY" not in os.environ:
         settings["spark.driver.memory"] = "2g"

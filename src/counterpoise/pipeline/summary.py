@@ -7,12 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
-
 from counterpoise._version import __version__
 from counterpoise.pipeline.findings.finding import weight_of
-from counterpoise.pipeline.group_report import mean_ratio
 from counterpoise.pipeline.source.layout import ENDS_FILE
 
 __all__ = [
@@ -22,14 +18,11 @@ __all__ = [
     "Kinds",
     "Sums",
     "added_kinds",
-    "found_of",
     "iso",
-    "kinds_of",
     "lag_note",
     "nothing_note",
     "samples_note",
     "summarize",
-    "sums_of",
     "transaction_note",
     "with_stopped",
 ]
@@ -55,13 +48,8 @@ Kinds = Mapping[int | None, tuple[int, int, datetime | None, datetime | None]]
 """Of records that are no commits, by type (null: too short a key): how many, how many deletions, first and last time."""
 
 
-def kinds_of(rest: DataFrame) -> Kinds:
-    """The kinds of records that are no commits."""
-    return {row["t"]: (row["n"], row["gone"], row["first"], row["last"]) for row in _types(rest).collect()}
-
-
 def added_kinds(parts: Iterable[tuple[int | None, int, int, datetime | None, datetime | None]]) -> Kinds:
-    """The same from type, number, deletions, first and last time of parts of them."""
+    """The kinds of records from type, number, deletions, first and last time of parts of them."""
     found: dict[int | None, tuple[int, int, datetime | None, datetime | None]] = {}
     for kind, n, gone, first, last in parts:
         before = found.get(kind, (0, 0, None, None))
@@ -91,13 +79,6 @@ class Sums:
     with_lag: Sequence[int]
 
 
-def sums_of(steps: DataFrame, figures: DataFrame, groups: DataFrame) -> Sums:
-    """From `rebalances`, `metrics` and `group_report`."""
-    causes = steps.groupBy("kind", "cause").agg(fn.count("*"), fn.coalesce(fn.sum("missed_generations"), fn.lit(0)))
-    strategies = with_stopped(_strategies(figures), _stopped(groups))
-    return Sums([tuple(row) for row in causes.collect()], _groups(groups), strategies, _with_lag(figures))
-
-
 @dataclass(frozen=True)
 class Found:
     """What the rules found.
@@ -111,13 +92,6 @@ class Found:
 
     kinds: Sequence[tuple[str, str, int]]
     top: Sequence[Mapping[str, Any]]
-
-
-def found_of(findings: DataFrame) -> Found:
-    """From table `findings`."""
-    kinds = [tuple(row) for row in findings.groupBy("severity", "kind").count().collect()]
-    top = findings.orderBy("rank", "cluster").limit(MOST_FINDINGS).collect()
-    return Found(kinds, [row.asDict() for row in top])
 
 
 def summarize(counted: Counted, sums: Sums, found: Found, kinds: Kinds) -> dict[str, Any]:
@@ -147,17 +121,6 @@ def summarize(counted: Counted, sums: Sums, found: Found, kinds: Kinds) -> dict[
         "strategies": list(sums.strategies),
         "findings": _findings(found),
     }
-
-
-def _with_lag(figures: DataFrame) -> list[int]:
-    seen = figures.where("strategy = 'observed'").agg(
-        fn.count("*").alias("all"),
-        fn.count("lag_unknown").alias("with_lag"),
-        fn.sum("lag_unknown").alias("unknown"),
-        fn.sum(fn.when(fn.col("lag_unknown").isNotNull(), fn.col("n_partitions"))).alias("partitions"),
-    )
-    row = seen.first()
-    return [0, 0, 0, 0] if row is None else [int(figure or 0) for figure in row]
 
 
 def samples_note(disagreeing: Mapping[str, int]) -> list[str]:
@@ -193,7 +156,7 @@ def transaction_note(commits: int, known: bool) -> list[str]:
     Parameters
     ----------
     commits : int
-        How many look like such (see `timeline.looks_transactional`).
+        How many look like such (a value of version 4 or later without a topic id).
     known : bool
         Whether the captures say which were aborted.
     """
@@ -206,29 +169,6 @@ def transaction_note(commits: int, known: bool) -> list[str]:
         else "; which of them were aborted is not recorded, so all count (a read_committed capture holds none that were)"
     )
     return [words + ended]
-
-
-def _types(rest: DataFrame) -> DataFrame:
-    unsigned = fn.conv(fn.hex(fn.substring("key", 1, 2)), 16, 10).cast("int")
-    # A key starts with a signed 16-bit number; a shorter one has no type.
-    signed = fn.when(unsigned < 0x8000, unsigned).otherwise(unsigned - 0x10000)
-    kind = fn.when(fn.length("key") >= 2, signed).alias("t")
-    gone = fn.count(fn.when(fn.col("value").isNull(), 1)).alias("gone")
-    return rest.groupBy(kind).agg(
-        fn.count("*").alias("n"), gone, fn.min("timestamp").alias("first"), fn.max("timestamp").alias("last")
-    )
-
-
-def _groups(groups: DataFrame) -> list[dict[str, Any]]:
-    judged, share = fn.col("judged_generations"), fn.col("replay_fidelity")
-    rows = groups.groupBy("group_type", "protocol", "state").agg(
-        fn.count("*").alias("n"),
-        fn.sum("distinct_members").alias("members"),
-        fn.sum(judged).alias("judged"),
-        fn.sum(fn.round(share * judged)).cast("bigint").alias("matched"),
-        fn.count(fn.when(share < 1, 1)).alias("below"),
-    )
-    return [row.asDict() for row in rows.orderBy("group_type", "protocol", "state").limit(10_000).collect()]
 
 
 def _of_groups(kinds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -269,25 +209,6 @@ def _rebalances(rows: Sequence[tuple[str, str | None, int, int]]) -> dict[str, A
         "by_cause": by_cause,
         "failed_generations": int(sum(missed for *_, missed in rows)),
     }
-
-
-def _strategies(figures: DataFrame) -> list[dict[str, Any]]:
-    sums = figures.groupBy("strategy", "mode").agg(
-        fn.count("*").alias("generations"),
-        fn.sum("moved").alias("moved"),
-        fn.sum("revoked").alias("revoked"),
-        fn.sum(fn.col("balanced").cast("bigint")).alias("balanced"),
-        fn.max("max_member_lag").alias("lag_peak"),
-        mean_ratio().alias("makespan_ratio"),
-    )
-    return [row.asDict() for row in sums.orderBy("mode", "strategy").limit(1000).collect()]
-
-
-def _stopped(groups: DataFrame) -> dict[tuple[str, str], int]:
-    """Milliseconds stopped by strategy and mode: whole ones, so that the order of groups does not matter."""
-    runs = groups.select(fn.explode("strategies").alias("run")).where("run.stopped_seconds is not null")
-    known = runs.groupBy("run.strategy", "run.mode").agg(fn.sum(fn.round(fn.col("run.stopped_seconds") * 1000).cast("bigint")))
-    return {(strategy, mode): ms for strategy, mode, ms in known.limit(1000).collect()}
 
 
 def with_stopped(runs: Sequence[Mapping[str, Any]], stopped: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:

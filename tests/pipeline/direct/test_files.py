@@ -1,4 +1,4 @@
-"""Which files Arrow may read in the place of Spark, what tasks are made of them, and which of the written files count."""
+"""Records in whatever Parquet files, what tasks are made of them, and which of the written files count."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,49 +16,51 @@ from counterpoise.pipeline.direct.files import reading
 from counterpoise.pipeline.direct.files.buckets import BUCKETS
 from counterpoise.pipeline.direct.files.marked_file import marked_batches
 from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA, raw_batches
-from counterpoise.pipeline.direct.groups.rest import split_off
+from counterpoise.pipeline.direct.groups.rest import mark_others
 from counterpoise.pipeline.direct.tasks import Piece, Stretch, pieces_of
-from counterpoise.pipeline.source.capture import Capture, Local
-from counterpoise.pipeline.source.plain_files import RAW, plain_files
+from counterpoise.pipeline.source.capture import Local
+from counterpoise.pipeline.source.layout import check_source, local_files
 from counterpoise.pipeline.stored.tables import day_folder
 
 RECORDS = "consumer_offsets.parquet"
 
 
-def folder_with(place: Path, *names: str, schema: pa.Schema = RAW_SCHEMA) -> Path:
-    place.mkdir()
-    for name in names:
-        (place / name).parent.mkdir(exist_ok=True)
-        pq.write_table(schema.empty_table(), place / name)
-    return place
+def other_columns(rows: pa.Table, way: str) -> pa.Table:
+    """The same records as something else writes them."""
+    kinds = {
+        "key": pa.large_binary(),
+        "value": pa.large_binary(),
+        "partition": pa.int64(),
+        "timestamp": pa.timestamp("ns", "UTC"),
+    }
+    if way == "no zone":
+        kinds = {"timestamp": pa.timestamp("us"), "offset": pa.int64(), "partition": pa.int16()}
+    for name in kinds if way != "int96" else ():
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, name, rows[name].cast(kinds[name]))
+    return rows
 
 
-def test_files_of_the_very_types_are_plain(shop: Path, tmp_path: Path) -> None:
-    assert plain_files(shop / RECORDS, RAW) == (str(shop / RECORDS),)
-    folder = folder_with(tmp_path / "two", "b.parquet", "a.parquet")
-    assert plain_files(folder, RAW) == (str(folder / "a.parquet"), str(folder / "b.parquet"))
-
-
-@pytest.mark.parametrize(
-    "names", [(), ("a.parquet", "_b.parquet"), ("a.parquet", "b.bin"), ("a.parquet", "partition=3/b.parquet")], ids=str
-)
-def test_other_folders_are_left_to_spark(tmp_path: Path, names: tuple[str, ...]) -> None:
-    assert plain_files(folder_with(tmp_path / "other", *names), RAW) == ()
-
-
-@pytest.mark.parametrize(
-    ("column", "kind"),
-    [
-        ("key", pa.string()),
-        ("partition", pa.int64()),
-        ("timestamp", pa.timestamp("us")),
-        ("timestamp", pa.timestamp("ns", tz="UTC")),
-    ],
-    ids=str,
-)
-def test_other_types_are_left_to_spark(tmp_path: Path, column: str, kind: pa.DataType) -> None:
-    schema = RAW_SCHEMA.set(RAW_SCHEMA.get_field_index(column), pa.field(column, kind))
-    assert plain_files(folder_with(tmp_path / "typed", "a.parquet", schema=schema), RAW) == ()
+@pytest.mark.parametrize("way", ["large and nanoseconds", "no zone", "int96", "partition folders"])
+def test_records_of_other_types_are_read_as_the_same_records(shop: Path, tmp_path: Path, way: str) -> None:
+    rows = pq.read_table(shop / RECORDS, columns=RAW_SCHEMA.names).slice(0, 3_000).cast(RAW_SCHEMA)
+    folder = tmp_path / RECORDS
+    folder.mkdir()
+    (folder / "_SUCCESS").touch()
+    if way == "partition folders":
+        for partition in sorted(set(rows["partition"].to_pylist())):
+            place = folder / f"partition={partition}"
+            place.mkdir()
+            mine = rows.filter(pc.equal(rows["partition"], partition)).drop_columns(["partition"])
+            pq.write_table(mine, place / "part-0.parquet")
+    else:
+        pq.write_table(other_columns(rows, way), folder / "part-0.bin", use_deprecated_int96_timestamps=way == "int96")
+    local = local_files(folder, None)
+    check_source(folder.parent)
+    found = [batch for piece in pieces_of({"c": local}, 1) for batch in raw_batches(piece, RAW_SCHEMA.names)]
+    table = pa.Table.from_batches([reading.plain(batch) for batch in found])
+    order = [("partition", "ascending"), ("offset", "ascending")]
+    assert table.sort_by(order).equals(rows.sort_by(order))
 
 
 def test_pieces_hold_every_row_group_once_and_never_two_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +70,7 @@ def test_pieces_hold_every_row_group_once_and_never_two_clusters(tmp_path: Path,
     for name in ("one", "two"):
         pq.write_table(rows, tmp_path / f"{name}.parquet", row_group_size=50_000)
     files = {name: str(tmp_path / f"{name}.parquet") for name in ("one", "two")}
-    captures = {name: Capture(None, local=Local((file,))) for name, file in files.items()}  # type: ignore[arg-type]
+    captures = {name: Local((file,)) for name, file in files.items()}
     pieces = pieces_of(captures, 6)
     assert {(piece.cluster, file) for piece in pieces for file, _ in piece.groups} == set(files.items())
     sizes = [len(groups) for piece in pieces for _, groups in piece.groups]
@@ -125,14 +128,14 @@ def test_a_batch_has_no_more_keys_than_it_needs(tmp_path: Path, monkeypatch: pyt
 def test_a_task_that_ran_twice_leaves_its_rows_once(shop: Path, tmp_path: Path) -> None:
     """Only files that were told of become part of the table; those of the other attempt stay where they are."""
     piece = Piece("c", ((str(shop / RECORDS), (0,)),))
-    rest = split_off(piece, str(tmp_path))["rest"]
-    wanted = Wanted(str(tmp_path), (rest,))
+    wanted = Wanted(str(tmp_path), (mark_others(piece, str(tmp_path))["marks"],))
     first, told = decode_piece(piece, wanted), decode_piece(piece, wanted)
     table = tmp_path / "table"
-    direct._place(told["days"], table, "c")
-    assert {file.name for file in table.rglob("*.parquet")} == {Path(file).name for file in told["days"].values()}
+    days, others = (one["tables"]["offset_commits"]["days"] for one in (told, first))
+    direct._place(days, table, "c")
+    assert {file.name for file in table.rglob("*.parquet")} == {Path(file).name for file in days.values()}
     assert sum(pq.read_metadata(file).num_rows for file in table.rglob("*.parquet")) == told["decoded"] == first["decoded"]
-    assert all(Path(file).exists() for file in first["days"].values())
+    assert all(Path(file).exists() for file in others.values())
 
 
 def test_commits_that_never_took_effect_are_in_the_table_and_in_no_sum(shop: Path, tmp_path: Path) -> None:
@@ -161,7 +164,7 @@ def test_of_a_stretch_no_other_record_is_read(tmp_path: Path) -> None:
     rows = [{"key": b"k", "value": None, "partition": one, "offset": other, "timestamp": None} for one, other in places]
     file = tmp_path / "log.parquet"
     pq.write_table(pa.Table.from_pylist(rows, RAW_SCHEMA), file, row_group_size=30)
-    capture = Capture(None, local=Local((str(file),)))  # type: ignore[arg-type]
+    capture = Local((str(file),))
 
     def read(begin: dict[int, int], end: dict[int, int]) -> tuple[list[tuple[int | None, int | None]], list[int]]:
         (piece,) = pieces_of({"c": capture}, 1, {"c": Stretch(begin, end)})

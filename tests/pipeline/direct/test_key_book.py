@@ -70,8 +70,12 @@ def test_many_keys_are_forgotten_and_nothing_is_lost(shop: Path, tmp_path: Path,
     parts = decode_piece(piece, wanted)
     for name in ("errors", "tombstones", "decoded", "transactional", "first", "last", "names"):
         assert parts[name] == whole[name]
-    assert _rows(parts["days"].values()) == _rows(whole["days"].values())
+    assert _rows(files_of(parts)) == _rows(files_of(whole))
     assert _counted(parts["sums"]) == _counted(whole["sums"])
+
+
+def files_of(told: dict[str, Any]) -> list[str]:
+    return list(told["tables"]["offset_commits"]["days"].values())
 
 
 def _rows(files: Iterable[str]) -> list[dict[str, Any]]:

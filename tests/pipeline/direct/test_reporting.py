@@ -1,4 +1,4 @@
-"""Rows of `group_report` from sums: what an hour of recordings cannot show (`test_same_tables` holds all else to Spark)."""
+"""Rows of `group_report` from sums: what an hour of recordings cannot show (`test_golden` holds all else)."""
 
 from __future__ import annotations
 

@@ -16,9 +16,11 @@ import pytest
 
 from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
 from counterpoise.pipeline.direct.files.buckets import BUCKETS
+from counterpoise.pipeline.direct.files.error_rows import ErrorRows
 from counterpoise.pipeline.direct.files.marked_file import MarkedFile, marked_batches
 from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, are_commits, raw_batches
 from counterpoise.pipeline.direct.groups import rest
+from counterpoise.pipeline.direct.groups.chosen import ChosenGroups
 from counterpoise.pipeline.direct.groups.dealt import PARTS, Dealt
 from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag, LagKnown
 from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS
@@ -44,7 +46,7 @@ def pieces_of_shop(shop: Path, out: Path) -> list[Piece]:
 
 
 def put_in_buckets(piece: Piece, folder: Path) -> dict[str, Any]:
-    with rest.Split(str(folder)) as out:
+    with ErrorRows(str(folder)) as errors, rest.Split(str(folder), None, errors) as out:
         for batch in raw_batches(piece, RAW):
             out.add(batch, np.flatnonzero(~are_commits(batch.column("key"))))
     return out.told
@@ -79,8 +81,7 @@ def test_every_group_comes_whole_and_in_the_order_of_the_log(
 
 def test_what_is_split_off_is_counted_by_type(shop: Path, tmp_path: Path) -> None:
     pieces = pieces_of_shop(shop, tmp_path)
-    told = [kind for piece in pieces for kind in rest.split_off(piece, str(tmp_path))["kinds"]]
-    assert told == [kind for piece in pieces for kind in put_in_buckets(piece, tmp_path)["kinds"]]
+    told = [kind for piece in pieces for kind in put_in_buckets(piece, tmp_path)["kinds"]]
     raw = pa.concat_tables([pq.read_table(tmp_path / name) for name in ("first.parquet", "last.parquet")])
     others = raw.filter(pc.fill_null(pc.greater_equal(raw["key"], b"\x00\x02"), True)).to_pylist()
     kinds = Counter(None if row["key"] is None else int.from_bytes(row["key"][:2], "big") for row in others)
@@ -169,21 +170,34 @@ def test_lag_beyond_what_is_held_at_once_is_dealt_over_parts_of_which_each_is_re
     assert not list((tmp_path / "lag-known").iterdir()), "what was dealt is gone"
 
 
-def test_records_split_off_while_commits_are_decoded_are_those_split_off_before(shop: Path, tmp_path: Path) -> None:
+def test_records_are_split_off_while_commits_are_decoded_whose_sums_end_at_them(shop: Path, tmp_path: Path) -> None:
     """Sums know where to end by the other records' keys alone."""
     for piece in pieces_of_shop(shop, tmp_path):
-        before, marks = rest.split_off(piece, str(tmp_path)), rest.mark_others(piece, str(tmp_path))["marks"]
-        wanted = Wanted(str(tmp_path), (before["rest"],), samples=(0,), width=60e6)
-        later, uncut = (decode_piece(piece, replace(wanted, rest=files)) for files in (wanted.rest, ()))
-        at_once = decode_piece(piece, replace(wanted, rest=(marks,), split=True))
-        files = [(at_once["rest"], at_once["buckets"])]
-        kept = pa.Table.from_batches(marked_batches(files, range(BUCKETS))).select(RAW_SCHEMA.names)
-        assert sorted(map(str, kept.to_pylist())) == sorted(map(str, pq.read_table(before["rest"]).to_pylist()))
-        assert at_once["kinds"] == before["kinds"]
+        before, marks = put_in_buckets(piece, tmp_path), rest.mark_others(piece, str(tmp_path))["marks"]
+        wanted = Wanted(str(tmp_path), (marks,), samples=(0,), width=60e6)
+        told, uncut = (decode_piece(piece, replace(wanted, rest=files)) for files in (wanted.rest, ()))
+        kept, alone = (
+            pa.Table.from_batches(marked_batches([(one["rest"], one["buckets"])], range(BUCKETS))) for one in (told, before)
+        )
+        assert sorted(map(str, kept.to_pylist())) == sorted(map(str, alone.to_pylist()))
+        assert told["kinds"] == before["kinds"]
         marked = sorted(map(str, pq.read_table(marks).to_pylist()))
-        assert marked == sorted(str(row) for part in rest.marks_in(files) for row in part.to_pylist())
-        assert (later["rest"], later["kinds"]) == (None, [])
-        marked_sums = [[*told["sums"].items()] for told in (at_once, later, uncut)]
-        sums = [pa.Table.from_batches(marked_batches(one, range(BUCKETS))) for one in marked_sums]
-        assert sums[0].equals(sums[1])
-        assert len(sums[0]) > len(sums[2])
+        assert marked == sorted(str(row) for part in rest.marks_in([(told["rest"], told["buckets"])]) for row in part.to_pylist())
+        sums = [pa.Table.from_batches(marked_batches([*one["sums"].items()], range(BUCKETS))) for one in (told, uncut)]
+        assert len(sums[0]) > len(sums[1])
+
+
+def test_of_groups_that_are_not_chosen_records_are_counted_and_only_what_is_damaged_is_kept(shop: Path, tmp_path: Path) -> None:
+    for piece in pieces_of_shop(shop, tmp_path):
+        plain = Wanted(str(tmp_path), (), samples=(0,), width=60e6)
+        whole, some, none = (
+            decode_piece(piece, replace(plain, chosen=ChosenGroups(patterns))) for patterns in (("*",), ("order-*",), ("nobody",))
+        )
+        for name in ("decoded", "tombstones", "errors", "first", "last", "kinds"):
+            assert whole[name] == some[name] == none[name]
+        rows = [one["tables"]["offset_commits"]["rows"] for one in (whole, some, none)]
+        assert rows[0] == whole["decoded"] > rows[1] > rows[2] == 0
+        listed = pa.concat_tables([pq.read_table(file) for file in some["tables"]["offset_commits"]["days"].values()])
+        assert all(group.startswith("order-") for group in listed["group_id"].to_pylist())
+        assert none["rest"] is None
+        assert none["tables"]["decode_errors"]["rows"] >= whole["tables"]["decode_errors"]["rows"]

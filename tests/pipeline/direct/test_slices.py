@@ -36,14 +36,13 @@ class Split:
     of: OfCluster
     folder: Path
 
-    def judged(self, name: str, *, aside: bool) -> dict[str, Any]:
+    def judged(self, name: str) -> dict[str, Any]:
         """Rows of everything that is written, sorted."""
         out = self.folder / name
-        told = judge_buckets(replace(self.of, folder=str(out), aside=aside), range(BUCKETS))
+        told = judge_buckets(replace(self.of, folder=str(out)), range(BUCKETS))
         files: dict[str, Sequence[str]] = {table: list(about["days"].values()) for table, about in told["tables"].items()}
         files["partition_lag"] = list(told["lag"]["days"].values())
         files |= {kind: [told[kind][0]] for kind in ("asked", "groups") if told[kind][0]}
-        files |= {kind: [told[kind]] for kind in ("stops", "counts") if told[kind]}
         left = sorted(str(path) for path in out.rglob("part-*") if path.stat().st_size)
         assert left == sorted(file for listed in [*files.values(), [told["handed"][0]]] for file in listed)
         return {kind: rows_of(listed) for kind, listed in files.items() if listed}
@@ -61,17 +60,16 @@ def split(capture: Path, out: Path) -> Split:
     file = capture / "consumer_offsets.parquet"
     local = local_files(file, capture)
     sampled = sampled_in(local, str(out))
-    assert sampled is not None
     half = pq.read_metadata(file).num_row_groups // 2
     pieces = [Piece("c", ((str(file), groups),)) for groups in (tuple(range(half)), tuple(range(half, 2 * half))) if groups]
     assert pieces
     marks = tuple(mark_others(piece, str(out))["marks"] for piece in pieces)
-    wanted = Wanted(str(out), marks, sampled.instants, sampled.width, split=True)
+    wanted = Wanted(str(out), marks, sampled.instants, sampled.width)
     told = [decode_piece(piece, wanted) for piece in reversed(pieces)]  # later files hold earlier records too
     rest = [(about["rest"], about["buckets"]) for about in told]
     sums = [pair for about in told for pair in about["sums"].items()]
     names = {one: name for about in told for one, name in about["names"]}
-    return Split(OfCluster("c", str(out), rest, sums, sampled, names, aside=False), out)
+    return Split(OfCluster("c", str(out), rest, sums, sampled, names), out)
 
 
 @pytest.fixture(scope="module", params=["shop", "made up"])
@@ -101,13 +99,12 @@ def fleet(out: Path) -> Path:
     return out / "capture"
 
 
-@pytest.mark.parametrize("aside", [True, False], ids=["for Spark's report", "with the report"])
-def test_in_slices_everything_is_as_it_is_whole(decoded: Split, monkeypatch: pytest.MonkeyPatch, aside: bool) -> None:
-    whole = decoded.judged(f"whole {aside}", aside=aside)
+def test_in_slices_everything_is_as_it_is_whole(decoded: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = decoded.judged("whole")
     sizes = at_once(monkeypatch, AT_ONCE)
-    found = decoded.judged(f"slices {aside}", aside=aside)
+    found = decoded.judged("slices")
     assert {kind for kind in whole if found[kind] != whole[kind]} == set()
-    assert {"partition_lag", "asked", "rebalances", *(["stops", "counts"] if aside else ["groups"])} <= whole.keys()
+    assert {"partition_lag", "asked", "rebalances", "groups"} <= whole.keys()
     # A large bucket is looked at three times: what owners committed, stops, lag.
     assert len(sizes) >= 12
     assert max(sizes) <= AT_ONCE

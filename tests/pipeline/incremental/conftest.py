@@ -1,4 +1,4 @@
-"""The shop capture, audited at once, and in pieces: four times by `--since last`, by tasks and by Spark."""
+"""The shop capture, audited at once, and in pieces: four times by `--since last`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from counterpoise.pipeline.incremental import update as updating
-from counterpoise.pipeline.incremental.folded import fold_replays, fold_steps
+from counterpoise.pipeline.incremental.kept.stored_rows import Group
 from counterpoise.pipeline.incremental.saved import load, moment
-from counterpoise.pipeline.incremental.spark import increment
 from counterpoise.pipeline.incremental.tasks import by_tasks
 from counterpoise.pipeline.incremental.tasks.by_tasks import ByTasks
-from counterpoise.pipeline.incremental.touched import Group
 from counterpoise.pipeline.incremental.update import update
 from counterpoise.pipeline.incremental.view import View
 from counterpoise.pipeline.schemas import TABLES
@@ -26,7 +23,7 @@ from tests.pipeline.incremental.pieces import cut, ragged, until
 from tests.pipeline.laid_out import at_once, in_this_process
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 ONE_PARTITION = {"spark.sql.shuffle.partitions": "1"}
 """Few rows and many plans: a task more in each stage is what they cost."""
@@ -43,20 +40,16 @@ class Update:
     summary : dict
     positions : dict
         Log partition -> the offset after the last record read.
-    folded, replayed : dict
-        By Spark: group -> how many records, and how many generations, went through the folds.
     settled : datetime, optional
-        By tasks: up to when lag was final before.
+        Up to when lag was final before.
     work : dict, optional
-        By tasks: how many records of commits were decoded, records of groups folded and generations replayed.
+        How many records of commits were decoded, records of groups folded and generations replayed.
     redone : set
         Groups that were made again from their beginning.
     """
 
     summary: dict[str, Any] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=dict)
-    folded: dict[str, int] = field(default_factory=dict)
-    replayed: dict[str, int] = field(default_factory=dict)
     settled: datetime | None = None
     work: dict[str, int] | None = None
     redone: set[str] = field(default_factory=set)
@@ -104,13 +97,6 @@ def killed_while_storing(monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
 def watched(monkeypatch: pytest.MonkeyPatch, told: Update) -> None:
     """What goes into the folds, and which groups are made again, is counted in `told`."""
 
-    def counting(fold: Any, into: dict[str, int]) -> Any:
-        def call(rows: DataFrame, *others: Any) -> DataFrame:
-            into.update((row["group_id"], row["count"]) for row in rows.groupBy("group_id").count().collect())
-            return fold(rows, *others)
-
-        return call
-
     def redo(self: View, groups: Collection[Group]) -> None:
         told.redone.update(group for _, group in groups)
         real_redo(self, groups)
@@ -122,57 +108,46 @@ def watched(monkeypatch: pytest.MonkeyPatch, told: Update) -> None:
     real_redo, real_leave = View.redo, ByTasks.leave
     monkeypatch.setattr(View, "redo", redo)
     monkeypatch.setattr(ByTasks, "leave", leave)
-    monkeypatch.setattr(increment, "fold_steps", counting(fold_steps, told.folded))
-    monkeypatch.setattr(increment, "fold_replays", counting(fold_replays, told.replayed))
 
 
-def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the capture were none that tasks can read."""
-    monkeypatch.setattr(updating, "can_go_by_tasks", lambda *_, **__: False)
-
-
-def in_pieces(spark: SparkSession, base: Path, ways: str) -> tuple[Path, Path, list[Update]]:
+def in_pieces(spark: SparkSession, base: Path) -> tuple[Path, Path, list[Update]]:
     """To a moment, twice; then ragged by offsets with samples far ahead, killed while its files are moved; then the rest.
 
-    `ways` tells of each whether tasks (t) or Spark (s) make it. Tasks do several buckets of groups together, but the second time.
+    Several buckets of groups are done together, but the second time.
     """
     out, folder = base / "out", base / "capture"
     updates = []
 
-    def go_on(records: Any, ends: Any, way: str, moves: int | None = None, buckets: int | None = None) -> None:
+    def go_on(records: Any, ends: Any, moves: int | None = None, buckets: int | None = None) -> None:
         cut(folder, records, ends)
         told = Update()
         with pytest.MonkeyPatch.context() as patch:
             watched(patch, told)
-            if way == "s":
-                by_spark(patch)
             if buckets is not None:
                 patch.setattr(by_tasks.ByTasks, "bytes_at_once", buckets)
             if moves is not None:
                 killed_while_storing(patch, moves)
             told.summary = update(spark, {"default": folder}, out).summary
-        assert (told.work is None) == (way == "s")
         saved = load(out / ".since" / "state.json")
         assert saved is not None
-        if way == "t":
-            assert saved.clusters["default"].buckets_at_once == (32 if buckets is None else 1)
+        assert saved.clusters["default"].buckets_at_once == (32 if buckets is None else 1)
         told.positions = saved.clusters["default"].positions
         updates.append(told)
 
     with configured(spark, ONE_PARTITION):
-        go_on(until(0.1, "timestamp"), until(0.1, "sampled_at"), ways[0])
-        go_on(until(0.35, "timestamp"), until(0.4, "sampled_at"), ways[1], buckets=1)
+        go_on(until(0.1, "timestamp"), until(0.1, "sampled_at"))
+        go_on(until(0.35, "timestamp"), until(0.4, "sampled_at"), buckets=1)
         with pytest.raises(KilledError):
-            go_on(ragged, until(0.9, "sampled_at"), ways[2], 9)
+            go_on(ragged, until(0.9, "sampled_at"), 9)
         assert (out / ".since" / "journal.json").exists()
-        go_on(until(2.0, "timestamp"), until(2.0, "sampled_at"), ways[3])
+        go_on(until(2.0, "timestamp"), until(2.0, "sampled_at"))
     return out, folder, updates
 
 
 @pytest.fixture(scope="session")
 def pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Pieces:
-    """Made by tasks, as what a capture leaves always is."""
-    return Pieces(audited.result.out, *in_pieces(spark, tmp_path_factory.mktemp("pieces"), "tttt"))
+    """The audit in pieces."""
+    return Pieces(audited.result.out, *in_pieces(spark, tmp_path_factory.mktemp("pieces")))
 
 
 @pytest.fixture(scope="session")
@@ -181,13 +156,7 @@ def sliced_pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytes
     with pytest.MonkeyPatch.context() as patch:
         in_this_process(patch)
         sizes = at_once(patch, LAID_OUT)
-        return Pieces(audited.result.out, *in_pieces(spark, tmp_path_factory.mktemp("sliced-pieces"), "tttt"), sizes)
-
-
-@pytest.fixture(scope="session")
-def spark_pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Pieces:
-    """Begun by tasks, and gone on with by Spark, which cannot read what tasks leave: it makes all groups again once."""
-    return Pieces(audited.result.out, *in_pieces(spark, tmp_path_factory.mktemp("spark-pieces"), "tsss"))
+        return Pieces(audited.result.out, *in_pieces(spark, tmp_path_factory.mktemp("sliced-pieces")), sizes)
 
 
 @pytest.fixture(params=list(TABLES))

@@ -10,7 +10,7 @@ import pytest
 from counterpoise.pipeline.incremental.kept import kept_places
 from counterpoise.pipeline.incremental.kept.kept_places import load_places, places_in, save_places
 from counterpoise.pipeline.incremental.seen import Seen, seen_in
-from tests.pipeline.incremental.test_touched import raw
+from tests.pipeline.incremental.test_seen import raw
 
 Rows = list[tuple[int | None, int | None, int | None]]
 EARLY: list[Rows] = [[(0, 5, 50), (0, 6, 40), (3, 1, 7)], [(0, 8, 60), (0, 7, 30), (4, None, 8), (3, 2, None)]]

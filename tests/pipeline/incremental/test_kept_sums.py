@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.direct.groups.bucket import whole_bucket
+from counterpoise.pipeline.direct.groups.commit_counts import counts_of
 from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.direct.groups.held import STEP_COLUMNS
-from counterpoise.pipeline.direct.judging import counts_of
 from counterpoise.pipeline.incremental.kept.kept_file import Kept, kept_rows
 from counterpoise.pipeline.incremental.kept.kept_sums import SUMS, compacted, single_sums, tail_of
 from counterpoise.pipeline.records.arrow_types import arrow_schema

@@ -65,16 +65,10 @@ def test_no_more_rows_than_that_are_laid_out_at_once(sliced_pieces: Pieces) -> N
     assert sum(size > LAID_OUT for size in sliced_pieces.sizes) < len(sliced_pieces.sizes) / 10
 
 
-def test_so_they_are_where_spark_goes_on(spark_pieces: Pieces, name: str) -> None:
-    assert comparable_rows(spark_pieces.out, name) == comparable_rows(spark_pieces.whole, name)
-
-
-@pytest.mark.parametrize("way", ["pieces", "spark_pieces"])
-def test_the_summary_is_that_of_one_audit(request: pytest.FixtureRequest, way: str) -> None:
-    found: Pieces = request.getfixturevalue(way)
-    whole, last = (json.loads((out / "summary.json").read_text(encoding="utf-8")) for out in (found.whole, found.out))
+def test_the_summary_is_that_of_one_audit(pieces: Pieces) -> None:
+    whole, last = (json.loads((out / "summary.json").read_text(encoding="utf-8")) for out in (pieces.whole, pieces.out))
     assert last.pop("since_last") == 4
-    assert (whole.pop("source"), last.pop("source")) == (str(SHOP), str(found.folder))
+    assert (whole.pop("source"), last.pop("source")) == (str(SHOP), str(pieces.folder))
     assert plain(last) == plain(whole)
 
 
@@ -114,28 +108,6 @@ def test_of_earlier_generations_those_are_replayed_again_whose_lag_was_not_settl
     on = {group: fresh[group] + max(unsettled[group], min(known[group], 1)) for group in {*fresh} | waiting}
     again = sum(of_all[group] if group in told.redone else on.get(group, 0) for group in of_all)
     assert told.work["replayed"] == again < sum(of_all.values()) / 2
-
-
-def test_spark_folds_only_new_records_and_replays_no_groups_without_news(spark_pieces: Pieces) -> None:
-    told = spark_pieces.updates[-1]
-    news = count_by_group(rows_by_number(spark_pieces.out, "group_generations", 4))
-    modern = count_by_group(rows_by_number(spark_pieces.out, "modern_group_records", 4))
-    old, new = generations(spark_pieces)
-    fresh, whole = count_by_group(new), count_by_group(old + new)
-    folded = {group: n for group, n in told.folded.items() if group not in told.redone and group not in modern}
-    assert folded == {group: n for group, n in news.items() if group not in told.redone and group not in modern}
-    assert set(told.replayed) < set(whole)
-    for group, n in told.replayed.items():
-        # Before the new ones comes the last one of before.
-        assert n <= (whole[group] if group in told.redone else fresh[group] + 1)
-
-
-def test_spark_makes_all_groups_again_once_where_tasks_left_their_states(spark_pieces: Pieces) -> None:
-    first, second, last = spark_pieces.updates
-    assert first.folded == first.replayed == {}
-    said = [row["group_id"] for number in (1, 2) for row in rows_by_number(spark_pieces.out, "offset_commits", number)]
-    assert second.redone == {*said, *second.folded}
-    assert not second.redone <= last.redone
 
 
 def test_a_stream_can_begin_with_the_states_of_all_groups(pieces: Pieces) -> None:

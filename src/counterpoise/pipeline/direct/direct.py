@@ -1,41 +1,40 @@
-"""The stages of an audit up to its report, for captures in local files: done by tasks in Python, not by Spark's rows."""
+"""The stages of an audit, from files of records to files of tables: done by tasks in Python, which Spark starts and repeats."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql import SparkSession
+from pyspark.sql.types import TimestampType
 
 from counterpoise.pipeline.direct.commits.decoding import Wanted, decode_piece
 from counterpoise.pipeline.direct.files.buckets import buckets_at_once, together
 from counterpoise.pipeline.direct.files.marked_file import Marked
 from counterpoise.pipeline.direct.files.places import refuse_twice
-from counterpoise.pipeline.direct.groups.rest import mark_others, split_off
-from counterpoise.pipeline.direct.groups.stop_rows import STOPS
-from counterpoise.pipeline.direct.judging import COUNTS, OfCluster, judge_buckets
+from counterpoise.pipeline.direct.groups.chosen import ChosenGroups, groups_of_topics
+from counterpoise.pipeline.direct.groups.rest import mark_others
+from counterpoise.pipeline.direct.judging import OfCluster, judge_buckets
 from counterpoise.pipeline.direct.lag.ends_file import EndsFile
 from counterpoise.pipeline.direct.lag.sampled import Sampled, sampled_by, sampled_in, topic_ids
 from counterpoise.pipeline.direct.replaying import Replayed, replay_buckets
 from counterpoise.pipeline.direct.report.ranks import rank_findings
 from counterpoise.pipeline.direct.report.totals import told_sums
 from counterpoise.pipeline.direct.tasks import Stretch, pieces_of, work_on
-from counterpoise.pipeline.schemas import RECORDS
-from counterpoise.pipeline.source.capture import Capture
+from counterpoise.pipeline.source.capture import Local
+from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.stored.store import Folder
 from counterpoise.pipeline.stored.tables import day_folder
 from counterpoise.pipeline.summary import Found, Sums
 
 __all__ = ["Direct"]
 
-_RAW = StructType([RECORDS[name] for name in ("key", "value", "partition", "offset", "timestamp")])
 _REPLAYING = 16
-"""So many tasks replay, at least: strategies take most of the time, so tasks are small, lest one core waits for the other."""
+"""So many tasks replay, at least: strategies take most of the time, and small tasks keep all cores busy to the end."""
 
 
 Kind = tuple[int | None, int, int, datetime | None, datetime | None]
@@ -43,30 +42,34 @@ Kind = tuple[int | None, int, int, datetime | None, datetime | None]
 
 
 class Direct:
-    """The stages of an audit up to the report.
+    """The stages of an audit.
 
     Attributes
     ----------
     bytes_at_once : int
         Of files that are read back: what the groups that are done together have in them, about.
     kinds : dict
-        Cluster name -> what `split` saw of each type of record, perhaps more than once of a type.
+        Cluster name -> what `decode` saw of each type of record that is no commit, perhaps more than once of a type.
 
     Parameters
     ----------
     spark : SparkSession
     captures : mapping
-        Cluster name -> capture, all with `local` files.
+        Cluster name -> its files.
     folder : Path
         For files of this audit alone; whoever made the object deletes it.
+    choice : Choice
+        Patterns of groups and topics, and the reset policy; the window is that of the files.
+    salt : str, optional
+        Names in tables are hashed with it.
     stretches : mapping, optional
         Cluster name -> the records of it that count; default: all.
     ends : mapping, optional
-        Cluster name -> its samples of log ends, where they are laid out already.
+        Cluster name -> its samples of log ends, if they are laid out already.
 
     Notes
     -----
-    Tasks write files of their own and tell their names; a file that no task told of (one of a task that failed, or ran twice)
+    Tasks write files of their own and return their names; a file that no task returned (one of a task that failed, or ran twice)
     is never looked at.
     """
 
@@ -75,88 +78,74 @@ class Direct:
     def __init__(
         self,
         spark: SparkSession,
-        captures: Mapping[str, Capture],
+        captures: Mapping[str, Local],
         folder: Path,
+        choice: Choice | None = None,
+        salt: str | None = None,
         stretches: Mapping[str, Stretch] | None = None,
         ends: Mapping[str, EndsFile] | None = None,
     ) -> None:
         self._spark, self._captures, self._folder = spark, captures, folder.absolute()
+        self._choice, self._salt = choice or Choice(), salt
         self._tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
         self._ends = ends
         self._pieces = pieces_of(captures, self._tasks, stretches)
         self._at_once: dict[str, int] = {}
-        self._rests: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
-        self.kinds: dict[str, list[Kind]] = {}
+        self._rests: dict[str, list[tuple[str, tuple[int, ...]]]] = {name: [] for name in captures}
+        self.kinds: dict[str, list[Kind]] = {name: [] for name in captures}
         self._sums: dict[str, list[tuple[str, tuple[int, ...]]]] = {name: [] for name in captures}
-        self._suspects: dict[str, list[str]] = {}
         self._names: set[tuple[str, str]] = set()
         self._judged: list[dict[str, Any]] = []
         self._replayed: list[dict[str, Any]] = []
         self._ranked: list[dict[str, Any]] = []
-        self._aside = True
-
-    def split(self) -> None:
-        """Put the records that are no commits into files of their own."""
-        pieces, folder = self._pieces, str(self._folder)
-        self._keep_rests(work_on(self._spark, len(pieces), lambda number: split_off(pieces[number], folder)))
-
-    def _keep_rests(self, told: Iterable[Mapping[str, Any]]) -> None:
-        self._rests = {name: [] for name in self._captures}
-        self.kinds = {name: [] for name in self._captures}
-        for piece, about in zip(self._pieces, told, strict=True):
-            self.kinds[piece.cluster] += [(kind, n, gone, *map(_spark_time, at)) for kind, n, gone, *at in about["kinds"]]
-            if about["rest"] is not None:
-                self._rests[piece.cluster].append((about["rest"], tuple(about["buckets"])))
-
-    def rests(self) -> dict[str, DataFrame]:
-        """Per cluster the records that are no commits."""
-        self.split()
-        return {name: self._records([file for file, _ in files]) for name, files in self._rests.items()}
 
     def decode(self, target: Folder) -> dict[str, Any]:
-        """Write the table `offset_commits`, and split off what is no commit if that was not done before.
+        """Write the table `offset_commits` and what cannot be decoded of it, and split off what is no commit.
 
         Returns
         -------
         dict
-            What `run.Run` observes of commits (times as Spark gives them), and its rows.
+            ``errors, tombstones, decoded, transactional, first, last`` of all commits, the last time of each cluster
+            (``end0``, ``end1``, .. as Spark gives times), and ``rows`` of each table.
+
+        Raises
+        ------
+        CaptureError
+            A record is there twice.
         """
-        pieces, split = self._pieces, not self._rests
-        if split:
-            found = self._mark()
-            refuse_twice(pieces, [about["spans"] for about in found])
-            marked = self._by_cluster(found, "marks")
-        else:
-            marked = {name: [file for file, _ in files] for name, files in self._rests.items()}
-        wanted = {name: self._wanted(name, marked[name], split=split) for name in self._captures}
+        pieces = self._pieces
+        found = self._mark()
+        refuse_twice(pieces, [about["spans"] for about in found], str(self._folder))
+        marked, chosen = self._by_cluster(found, "marks"), self._chosen()
+        wanted = {
+            name: replace(self._wanted(name, marked[name]), chosen=chosen[name], salt=self._salt) for name in self._captures
+        }
         told = work_on(self._spark, len(pieces), lambda number: decode_piece(pieces[number], wanted[pieces[number].cluster]))
-        if split:
-            self._keep_rests(told)
         for piece, about in zip(pieces, told, strict=True):
-            self._sums[piece.cluster] += [(file, tuple(buckets)) for file, buckets in about["sums"].items()]
+            about["cluster"] = name = piece.cluster
+            self.kinds[name] += [(kind, n, gone, *map(_spark_time, at)) for kind, n, gone, *at in about["kinds"]]
+            if about["rest"] is not None:
+                self._rests[name].append((about["rest"], tuple(about["buckets"])))
+            self._sums[name] += [(file, tuple(buckets)) for file, buckets in about["sums"].items()]
             self._names |= {(one, other) for one, other in about["names"]}
-            _place(about["days"], target.path / "offset_commits", piece.cluster)
-        (target.path / "offset_commits").mkdir(parents=True, exist_ok=True)
-        self._suspects = self._by_cluster(told, "suspects")
         seen: dict[str, Any] = {
             name: sum(about[name] for about in told) for name in ("errors", "tombstones", "decoded", "transactional")
         }
+        seen["rows"] = self._keep(told, target, ("offset_commits", "decode_errors"))
         seen["first"], seen["last"] = _moment(told, "first", min), _moment(told, "last", max)
         for at, name in enumerate(self._captures):
-            mine = [about for piece, about in zip(pieces, told, strict=True) if piece.cluster == name]
-            seen[f"end{at}"] = _moment(mine, "last", max)
+            seen[f"end{at}"] = _moment([about for about in told if about["cluster"] == name], "last", max)
         return seen
 
     def _mark(self) -> list[dict[str, Any]]:
         """What `mark_others` tells of the pieces; the same tasks lay out the samples, if that was not done before."""
         pieces, folder = self._pieces, str(self._folder)
-        new = {} if self._ends is not None else {name: capture.local for name, capture in self._captures.items()}
+        new = {} if self._ends is not None else dict(self._captures)
         local = list(new.values())
 
         def work(number: int) -> Mapping[str, Any]:
             if number < len(local):
-                laid_out = sampled_in(local[number], folder)
-                return {"sampled": None if laid_out is None else asdict(laid_out)}
+                return {"sampled": asdict(sampled_in(local[number], folder))}
             return mark_others(pieces[number - len(local)], folder)
 
         told = work_on(self._spark, len(local) + len(pieces), work)
@@ -164,47 +153,35 @@ class Direct:
             self._sampled = {name: _sampled_of(about) for name, about in zip(new, told, strict=False)}
         return told[len(local) :]
 
-    def suspects(self, rests: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-        """Per cluster all records that perhaps cannot be decoded: the other ones, and commits that decoding gave back."""
-        return {name: rest.unionByName(self._records(self._suspects[name])) for name, rest in rests.items()}
+    def _chosen(self) -> dict[str, ChosenGroups]:
+        """Per cluster the groups that count; to find those of topics, records are decoded once more."""
+        pieces, patterns, topics = self._pieces, self._choice.groups, self._choice.topics
+        if not topics:
+            return {name: ChosenGroups(patterns) for name in self._captures}
+        told = work_on(self._spark, len(pieces), lambda number: groups_of_topics(pieces[number], topics))
+        names: dict[str, set[str]] = {name: set() for name in self._captures}
+        for piece, about in zip(pieces, told, strict=True):
+            names[piece.cluster].update(about["groups"])
+        return {name: ChosenGroups(patterns, frozenset(of)) for name, of in names.items()}
 
-    def damaged(self) -> dict[str, DataFrame]:
-        """Per cluster, if it has any, the records that cannot be decoded, when `judge` has looked at all of them."""
-        found = {name: [*files, *self._told(name, "suspects")] for name, files in self._suspects.items()}
-        return {name: self._records(files) for name, files in found.items() if files}
-
-    def judge(self, target: Folder, *, aside: bool) -> Mapping[str, int]:
-        """Write the tables that no strategy is asked for: how many rows each has.
-
-        Parameters
-        ----------
-        target : Folder
-        aside : bool
-            Spark makes the report: stops and counts are put aside for it. Otherwise what the report needs is.
-
-        Returns
-        -------
-        mapping
-            Without `partition_lag` where a cluster was not sampled.
-        """
-        self._aside, whole, folder = aside, self.sampled, str(self._folder)
-        names = self._topic_names()
+    def judge(self, target: Folder) -> Mapping[str, int]:
+        """Write the tables that no strategy is asked for, after `decode`: how many rows each has."""
+        folder, names = str(self._folder), self._topic_names()
         self._decide_at_once()
-        of = {}
-        for name in self._rests:
-            rest, sums = self._together(name)
-            of[name] = OfCluster(name, folder, rest, sums, self._sampled[name] if whole else None, names, aside)
+        of = {
+            name: OfCluster(name, folder, *self._together(name), self._sampled[name], names, self._choice.reset, self._salt)
+            for name in self._captures
+        }
         shares = self._shares()
         self._judged = work_on(self._spark, len(shares), lambda number: judge_buckets(of[shares[number][0]], shares[number][1]))
         for (name, _), about in zip(shares, self._judged, strict=True):
             about["cluster"] = name
-            if whole:
-                about["tables"]["partition_lag"] = about["lag"]
-        tables = ("group_generations", "modern_group_records", "rebalances")
-        return self._keep(self._judged, target, (*tables, "partition_lag") if whole else tables)
+            about["tables"]["partition_lag"] = about["lag"]
+        tables = ("group_generations", "modern_group_records", "rebalances", "partition_lag", "decode_errors")
+        return self._keep(self._judged, target, tables)
 
     def replay(self, target: Folder, strategies: Sequence[str], ends: Mapping[str, int]) -> Mapping[str, int]:
-        """Write `replays` and `metrics`, and `group_report` unless that is Spark's; how many rows each has.
+        """Write `replays`, `metrics` and `group_report`, after `judge`; how many rows each has.
 
         Parameters
         ----------
@@ -212,25 +189,21 @@ class Direct:
         strategies : sequence of str
         ends : mapping
             Cluster name -> time of its last record, in microseconds.
-
-        Notes
-        -----
-        Only after `judge` where lag was `sampled`, or no log end was sampled in any cluster.
         """
-        folder, instants = str(self._folder), self._instants()
+        folder = str(self._folder)
         of = {
             name: Replayed(
-                *(name, folder, self._marked(name, "handed"), tuple(strategies), self._marked(name, "asked"), instants[name]),
-                *(self._marked(name, "groups"), self._until(name), ends[name]),
+                *(name, folder, self._marked(name, "handed"), tuple(strategies), self._marked(name, "asked")),
+                *(self._sampled[name].instants, self._marked(name, "groups"), self._until(name), ends[name], self._salt),
             )
-            for name in self._rests
+            for name in self._captures
         }
         shares = self._shares(_REPLAYING)
         told = work_on(self._spark, len(shares), lambda number: replay_buckets(of[shares[number][0]], shares[number][1]))
         for (name, _), about in zip(shares, told, strict=True):
             about["cluster"] = name
         self._replayed = told
-        return self._keep(told, target, ("replays", "metrics") if self._aside else ("replays", "metrics", "group_report"))
+        return self._keep(told, target, ("replays", "metrics", "group_report"))
 
     def rank(self, target: Folder, ends: Mapping[str, int]) -> int:
         """Write `findings`, after `replay`; how many there are."""
@@ -252,31 +225,22 @@ class Direct:
         return told_sums(self._judged, self._replayed)
 
     @cached_property
-    def _sampled(self) -> dict[str, Sampled | None]:
+    def _sampled(self) -> dict[str, Sampled]:
         """The samples of each cluster, if no task has laid them out."""
-        local, folder = {name: capture.local for name, capture in self._captures.items()}, str(self._folder)
+        folder = str(self._folder)
         if self._ends is None:
-            return {name: sampled_in(one, folder) for name, one in local.items()}
-        return {name: None if one is None else sampled_by(one, self._ends[name], folder) for name, one in local.items()}
-
-    @property
-    def sampled(self) -> bool:
-        """Whether lag can be told of every cluster."""
-        return all(one is not None for one in self._sampled.values())
+            return {name: sampled_in(one, folder) for name, one in self._captures.items()}
+        return {name: sampled_by(one, self._ends[name], folder) for name, one in self._captures.items()}
 
     @property
     def disagreeing(self) -> dict[str, int]:
         """Per cluster of how many logs and instants there are samples that differ."""
-        return {name: 0 if one is None else one.disagreeing for name, one in self._sampled.items()}
+        return {name: one.disagreeing for name, one in self._sampled.items()}
 
     @property
     def lag_span(self) -> tuple[Any, Any]:
         """The first and the last instant in `partition_lag`."""
         return _moment(self._judged, "first", min), _moment(self._judged, "last", max)
-
-    def _instants(self) -> dict[str, tuple[int, ...] | None]:
-        """Per cluster when log ends were sampled; None for all where one was not sampled: their lag is Spark's."""
-        return {name: one.instants if one is not None and self.sampled else None for name, one in self._sampled.items()}
 
     def _marked(self, name: str, kind: str) -> Marked:
         files = [about[kind] for about in self._judged if about["cluster"] == name]
@@ -324,23 +288,13 @@ class Direct:
         """Topic id -> name, by commits and by metadata."""
         found = dict(sorted(self._names))
         for capture in self._captures.values():
-            if capture.local is not None and capture.local.topics is not None:
-                found |= {one: topic for topic, one in sorted(topic_ids(capture.local.topics).items())}
+            if capture.topics is not None:
+                found |= {one: topic for topic, one in sorted(topic_ids(capture.topics).items())}
         return found
 
-    def stops(self) -> DataFrame:
-        """As `stops.stops`, what `group_report` reads of it."""
-        return self._read("stops", STOPS)
-
-    def counts(self) -> DataFrame:
-        """As `group_report.commit_counts`, and `log_ts`: when the group's last commit or deletion was."""
-        return self._read("counts", COUNTS)
-
-    def _wanted(self, name: str, rest: Sequence[str], *, split: bool) -> Wanted:
-        sampled, local = self._sampled[name], self._captures[name].local
-        aborted = None if local is None else local.aborted
-        instants, width = ((), None) if sampled is None else (sampled.instants, sampled.width)
-        return Wanted(str(self._folder), tuple(rest), instants, width, aborted, split)
+    def _wanted(self, name: str, rest: Sequence[str]) -> Wanted:
+        sampled = self._sampled[name]
+        return Wanted(str(self._folder), tuple(rest), sampled.instants, sampled.width, self._captures[name].aborted)
 
     def _by_cluster(self, told: Iterable[Mapping[str, Any]], kind: str) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {name: [] for name in self._captures}
@@ -348,17 +302,6 @@ class Direct:
             if about[kind] is not None:
                 found[piece.cluster].append(about[kind])
         return found
-
-    def _records(self, files: list[str]) -> DataFrame:
-        return self._spark.read.schema(_RAW).parquet(*files) if files else self._spark.createDataFrame([], _RAW)
-
-    def _told(self, name: str, kind: str) -> list[str]:
-        """Files of a kind that the tasks of `judge` told of."""
-        return [about[kind] for about in self._judged if about["cluster"] == name and about[kind] is not None]
-
-    def _read(self, kind: str, schema: StructType) -> DataFrame:
-        files = [about[kind] for about in self._judged if about[kind] is not None]
-        return self._spark.read.schema(schema).parquet(*files) if files else self._spark.createDataFrame([], schema)
 
 
 def _place(files: Mapping[str, str], table: Path, cluster: str) -> None:
@@ -368,9 +311,9 @@ def _place(files: Mapping[str, str], table: Path, cluster: str) -> None:
         Path(file).rename(goal / Path(file).name)
 
 
-def _sampled_of(told: Mapping[str, Any]) -> Sampled | None:
+def _sampled_of(told: Mapping[str, Any]) -> Sampled:
     about = told["sampled"]
-    return None if about is None else Sampled(**{**about, "instants": tuple(about["instants"])})
+    return Sampled(**{**about, "instants": tuple(about["instants"])})
 
 
 def _spark_time(us: int | None) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -10,43 +10,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from counterpoise.pipeline.direct.commits.sums_file import bucket_parts
 from counterpoise.pipeline.direct.files.by_day import ByDay
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile
-from counterpoise.pipeline.direct.files.one_file import OneFile
-from counterpoise.pipeline.direct.groups.commit_counts import counts_of
 from counterpoise.pipeline.direct.groups.folding import Folded, Folding
 from counterpoise.pipeline.direct.groups.group_sums import GroupStops, LagNow
 from counterpoise.pipeline.direct.groups.handed_on import HandedOn
 from counterpoise.pipeline.direct.groups.rest import in_log_order
 from counterpoise.pipeline.direct.groups.slices import Slices
-from counterpoise.pipeline.direct.groups.stop_rows import STOPS
 from counterpoise.pipeline.direct.lag.asked_lag import ASKED, AskedLag
-from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, Found, lag_rows
-from counterpoise.pipeline.direct.lag.lives import Lives
+from counterpoise.pipeline.direct.lag.lag_rows import LAG_COLUMNS, lag_rows
 from counterpoise.pipeline.direct.lag.mapped_lives import lives_in
 from counterpoise.pipeline.direct.lag.sampled import Sampled
 from counterpoise.pipeline.direct.report.reporting import PARTS
 from counterpoise.pipeline.direct.tasks import give_back
-from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.source.choice import Reset
 
-__all__ = ["COUNTS", "KnownOfGroups", "OfCluster", "counts_of", "judge_buckets"]
-
-COUNTS = StructType(
-    [
-        StructField("cluster", StringType()),
-        StructField("group_id", StringType()),
-        StructField("commits", LongType()),
-        StructField("commit_tombstones", LongType()),
-        StructField("first_commit", TimestampType()),
-        StructField("last_commit", TimestampType()),
-        StructField("commits_gone", BooleanType()),
-        StructField("log_ts", TimestampType()),
-    ]
-)
-"""The columns of `group_report.commit_counts`, and the time of the group's last record of a commit."""
+__all__ = ["KnownOfGroups", "OfCluster", "judge_buckets"]
 
 
 @dataclass(frozen=True)
@@ -57,42 +38,42 @@ class OfCluster:
     ----------
     name, folder : str
         Whose, and where files go.
-    aside : bool
-        Whether Spark makes the report: stops and counts are then put aside for it.
     rest, sums : Marked
-        As `rest.split_off` and `decoding.decode_piece` told.
-    sampled : Sampled, optional
-        Without it no lag is found.
+        As `decoding.decode_piece` told.
+    sampled : Sampled
     names : mapping
         Topic id -> name.
+    reset : "earliest" or "latest", optional
+        As for `lag_rows`.
+    salt : str, optional
+        Names in tables are hashed with it.
     """
 
     name: str
     folder: str
     rest: Marked
     sums: Marked
-    sampled: Sampled | None
+    sampled: Sampled
     names: Mapping[str, str]
-    aside: bool
+    reset: Reset | None = None
+    salt: str | None = None
 
 
 def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
-    """Write files of the tables up to `partition_lag` by day, of stops and counts, and of the lag that replays may ask for.
+    """Write files of the tables up to `partition_lag` by day, and of the lag that replays may ask for.
 
     Returns
     -------
     dict
         What the task tells.
     """
-    lives = None if of.sampled is None else lives_in(of.sampled.ends)
+    lives = lives_in(of.sampled.ends)
     until: int | None = None
-    instants = np.array(of.sampled.instants if of.sampled is not None else (), np.int64)
+    instants = np.array(of.sampled.instants, np.int64)
     with (
-        Folding(of.folder, of.names) as folding,
-        ByDay(of.folder, "lag", LAG_COLUMNS, ("at",), ("committed",)) as lag,
+        Folding(of.folder, of.names, of.salt) as folding,
+        ByDay(of.folder, "lag", LAG_COLUMNS, ("at",), ("committed",), salt=of.salt) as lag,
         MarkedFile(of.folder, "asked", ASKED) as asked,
-        OneFile(of.folder, "stops", arrow_schema(STOPS)) as stops,
-        OneFile(of.folder, "counts", arrow_schema(COUNTS)) as counts,
         MarkedFile(of.folder, "groups", PARTS) as groups,
         HandedOn(of.folder) as handed,
     ):
@@ -100,31 +81,24 @@ def judge_buckets(of: OfCluster, buckets: Sequence[int]) -> dict[str, Any]:
             give_back()  # or each bucket finds a heap that the one before has torn, and makes it larger
             folded = folding.fold(in_log_order(of.rest, number), handed.of_bucket(number))
             handed.settle(number)
-            width = None if of.sampled is None else of.sampled.width
             found, now = KnownOfGroups(folded), LagNow()
-            with Slices(of.folder, bucket_parts(of.sums, number), folded, instants, width) as slices:
+            with Slices(of.folder, bucket_parts(of.sums, number), folded, instants, of.sampled.width) as slices:
                 for stopped in slices.stops():
-                    if of.aside:
-                        stops.write(stopped, cluster=of.name)
-                    else:
-                        found.add(stopped)
-                if of.sampled is not None and lives is not None:
-                    wanted = AskedLag(folded.generations, instants)
-                    for rows in _lag_of(slices, lives, of.sampled.now_ids):
+                    found.add(stopped)
+                wanted = AskedLag(folded.generations, instants)
+                for at in range(len(slices)):
+                    for rows in lag_rows(slices.bucket(at), lives, of.sampled.now_ids, of.reset):
                         now.add(rows.newest())
                         lag.write(rows.rows, rows.time)
                         asked.write(wanted.of(rows.rows), number)
-            if of.aside:
-                counts.write(slices.counted, cluster=of.name)
-            else:
-                groups.write(found.parts(slices.counted, now), number)
+            groups.write(found.parts(slices.counted, now), number)
             last = pc.max(slices.counted["log_ts"].cast(pa.int64())).as_py()
             until = max((at for at in (until, last) if at is not None), default=None)
     about: dict[str, Any] = {"lag": {"days": lag.files, "rows": lag.rows}}
     about |= {"first": lag.first, "last": lag.last}
     about |= {"asked": [asked.file, asked.marks], "groups": [groups.file, groups.marks], "last_commit": until}
     about["handed"] = handed.told
-    return {**folding.told, **about, "stops": stops.file, "counts": counts.file}
+    return {**folding.told, **about}
 
 
 class KnownOfGroups:
@@ -156,9 +130,3 @@ class KnownOfGroups:
             if row.get("committed_partitions") is None:  # stops are told between steps: of a group without any there are none
                 row["committed_partitions"] = now.committed(group)
         return pa.Table.from_pylist([rows[group] for group in sorted(rows)], schema=PARTS)
-
-
-def _lag_of(slices: Slices, lives: Lives, now_ids: Mapping[str, str] | None) -> Iterator[Found]:
-    """A bucket's rows of `partition_lag`, some partitions at a time."""
-    for at in range(len(slices)):
-        yield from lag_rows(slices.bucket(at), lives, now_ids)

@@ -45,12 +45,14 @@ class Replayed:
     strategies : tuple of str
     asked : Marked
         The lag that was set aside.
-    instants : tuple of int, optional
-        At which log ends were sampled, ascending; None: nowhere.
+    instants : tuple of int
+        At which log ends were sampled, ascending.
     groups : Marked
-        What is known of groups; none: Spark makes the report.
+        What is known of groups.
     until, end : int
         When the last step or commit of the cluster was, and its last record of any kind, in microseconds.
+    salt : str, optional
+        Names in tables are hashed with it.
     """
 
     name: str
@@ -58,10 +60,11 @@ class Replayed:
     handed: Marked
     strategies: tuple[str, ...]
     asked: Marked
-    instants: tuple[int, ...] | None
+    instants: tuple[int, ...]
     groups: Marked
     until: int
     end: int
+    salt: str | None = None
 
 
 def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
@@ -70,9 +73,9 @@ def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
     known: list[Mapping[str, Any]] = []
     strategies: dict[str, Mapping[str, Any]] = {}
     with (
-        DayRows(of.folder, "replays", _REPLAYS) as replays,
-        DayRows(of.folder, "metrics", _METRICS) as metrics,
-        ReportFiles(of.folder, of.name, of.until, of.end) as report,
+        DayRows(of.folder, "replays", _REPLAYS, salt=of.salt) as replays,
+        DayRows(of.folder, "metrics", _METRICS, salt=of.salt) as metrics,
+        ReportFiles(of.folder, of.name, of.until, of.end, of.salt) as report,
     ):
         for number in buckets:
             give_back()  # as in `judge_buckets`
@@ -86,7 +89,7 @@ def replay_buckets(of: Replayed, buckets: Sequence[int]) -> dict[str, Any]:
             figures = pa.concat_tables(slim)
             sums.add(figures)
             known += [row for batch in marked_batches(of.groups, number) for row in batch.to_pylist()]
-            strategies |= strategies_of_groups(figures) if of.groups else {}
+            strategies |= strategies_of_groups(figures)
             if len(known) >= GROUPS_AT_ONCE or number == buckets[-1]:
                 report.add(known, strategies)
                 known, strategies = [], {}
@@ -100,9 +103,6 @@ def _of_bucket(of: Replayed, number: int) -> Iterator[Replay]:
 
 
 def _generations(of: Replayed, number: int) -> Iterator[Mapping[str, Any]]:
-    if of.instants is None:
-        yield from handed_on(of.handed, number)
-        return
     with LagKnown(of.asked, number, of.instants, of.folder) as known:
         for row in handed_on(of.handed, number):
             if row["members"]:

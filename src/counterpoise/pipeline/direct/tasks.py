@@ -1,4 +1,4 @@
-"""Work on local files as Spark tasks: a number each, and what it tells as JSON; files count only if their task told of them."""
+"""Work on files as Spark tasks: a number each, and a result as JSON; files count only if their task returned their names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from counterpoise.pipeline.direct.forked import forked
-from counterpoise.pipeline.source.capture import Capture
+from counterpoise.pipeline.source.capture import Local
+from counterpoise.pipeline.source.parquet_rows import statistics_of
 
 __all__ = ["Piece", "Stretch", "give_back", "pieces_of", "scratch", "work_on"]
 
@@ -48,7 +49,7 @@ class Piece:
     stretch: Stretch | None = None
 
 
-def pieces_of(captures: Mapping[str, Capture], at_least: int, stretches: Mapping[str, Stretch] | None = None) -> list[Piece]:
+def pieces_of(captures: Mapping[str, Local], at_least: int, stretches: Mapping[str, Stretch] | None = None) -> list[Piece]:
     """Pieces of so many rows at most, smaller ones at the end, lest all cores wait for the last; never of two clusters.
 
     Row groups that lie before a stretch are left out. They are `at_least` so many where there are enough row groups of some size.
@@ -77,17 +78,16 @@ def pieces_of(captures: Mapping[str, Capture], at_least: int, stretches: Mapping
     return pieces
 
 
-def _footers(capture: Capture) -> Iterator[tuple[str, Any]]:
-    for file in () if capture.local is None else capture.local.records:
+def _footers(capture: Local) -> Iterator[tuple[str, Any]]:
+    for file in capture.records:
         yield file, pq.read_metadata(file)
 
 
 def _is_before(about: Any, at: int, stretch: Stretch) -> bool:
     """Whether statistics rule out that a row group has records of the stretch."""
     group = about.row_group(at)
-    chunks = {group.column(number).path_in_schema: group.column(number).statistics for number in range(group.num_columns)}
-    partition, offset = chunks.get("partition"), chunks.get("offset")
-    if not stretch.begin or partition is None or offset is None or not (partition.has_min_max and offset.has_min_max):
+    partition, offset = statistics_of(group, "partition"), statistics_of(group, "offset")
+    if not stretch.begin or partition is None or offset is None:
         return False
     possible = range(partition.min, partition.max + 1)
     return len(possible) <= _MOST_PARTITIONS and all(offset.max < stretch.begin.get(one, 0) for one in possible)

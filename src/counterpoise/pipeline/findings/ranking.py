@@ -1,4 +1,4 @@
-"""Table `findings`: what the rules find in every group, ranked over the fleet."""
+"""Rows of the table `findings`: what the rules find in every group; ranked over the fleet they are by `direct.report.ranks`."""
 
 from __future__ import annotations
 
@@ -7,29 +7,17 @@ from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as fn
 
 from counterpoise.pipeline.findings import Finding, findings_of
 from counterpoise.pipeline.findings.life import dead_together
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import FINDINGS
 
-__all__ = ["PER_CLUSTER", "dead_batches", "finding_batches", "findings"]
+__all__ = ["PER_CLUSTER", "dead_batches", "finding_batches"]
 
 PER_CLUSTER = "dead_groups"
 """The kind of which a cluster has one finding at most."""
 _SCHEMA = arrow_schema(FINDINGS)
-
-
-def findings(report: DataFrame) -> DataFrame:
-    """Table `findings` from `group_report`; rank 1 is the most important of all clusters, ties go by group and kind."""
-    found = report.mapInArrow(finding_batches, FINDINGS)
-    dead = found.where(fn.col("kind") == PER_CLUSTER).repartition("cluster")
-    together = dead.sortWithinPartitions("cluster", fn.desc("score"), "group_id").mapInArrow(dead_batches, FINDINGS)
-    found = found.where(fn.col("kind") != PER_CLUSTER).unionByName(together)
-    order = Window.partitionBy(fn.lit(0)).orderBy(fn.desc("score"), "group_id", "kind", "cluster")
-    return found.withColumn("rank", fn.row_number().over(order)).select(*FINDINGS.names)
 
 
 def finding_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

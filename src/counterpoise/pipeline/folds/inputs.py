@@ -156,7 +156,7 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
     ----------
     row : mapping
         A row of `group_generations` (or `epochs.as_generation`) for which `replayable` holds; with a `lag` (see
-        `lag.lag_at_generations`) or without.
+        `direct.lag.asked_lag.LagKnown`) or without.
     kind : str
         As in `rebalances`: eager, cooperative or server.
     before, following : mapping, optional
@@ -241,7 +241,7 @@ def _subscriptions(members: Sequence[Row], at_topic: Mapping[str, int]) -> tuple
 
 
 def _lag(group: Names, start: Int64, told: Sequence[Row] | None) -> tuple[Int64 | None, int | None]:
-    """(lag per partition, how many are unknown) from what `lag.lag_at_generations` gives; (None, None) without a sample."""
+    """(lag per partition, how many are unknown) from what `asked_lag.LagKnown` gives; (None, None) without a sample."""
     if told is None:
         return None, None
     first = start.tolist()

@@ -18,5 +18,5 @@ def audit_for(task: Mapping[str, Any], handover: HandOver) -> AuditResult:
     """`update` as the parent has asked for it, with a session of its own."""
     sources, out = {task["cluster"]: Path(task["source"])}, Path(task["out"])
     strategies, choice = None if task["strategies"] is None else tuple(task["strategies"]), Choice(tuple(task["groups"]))
-    spark, _ = update_session(sources, out, {"spark.local.dir": task["scratch"]}, choice)
+    spark, _ = update_session(sources, {"spark.local.dir": task["scratch"]})
     return update(spark, sources, out, strategies=strategies, choice=choice, held=Journal(out), handover=handover)

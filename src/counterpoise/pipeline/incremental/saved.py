@@ -17,7 +17,7 @@ from counterpoise.pipeline.folds.fold_state import FOLD_VERSION
 
 __all__ = ["ClusterState", "Saved", "identity_of", "load", "micros_of", "moment", "text_of"]
 
-_FORMAT = 5
+_FORMAT = 6
 _ANEW = "to audit anew, delete .since in the output folder, or give another --out"
 
 
@@ -31,8 +31,6 @@ class ClusterState:
         Log partition -> the offset after the last record.
     stamps : dict
         Log partition -> time of the last record, in microseconds since 1970: who it was.
-    firsts : dict
-        Log partition -> the lowest offset that was ever there.
     identity : dict
         What says that a capture is this capture (see `identity_of`).
     sampled_to, final_until, end : str, optional
@@ -51,7 +49,6 @@ class ClusterState:
 
     positions: dict[str, int] = field(default_factory=dict)
     stamps: dict[str, int] = field(default_factory=dict)
-    firsts: dict[str, int] = field(default_factory=dict)
     identity: dict[str, Any] = field(default_factory=dict)
     sampled_to: str | None = None
     final_until: str | None = None
@@ -80,15 +77,12 @@ class Saved:
     clusters : dict of ClusterState
     sums : dict
         ``records, from, to`` of the summary and the number of commits that look transactional, over all audits so far.
-    tasks : bool
-        The audit was made by tasks (`by_tasks`), which leave states that only they can go on from.
     """
 
     number: int
     options: dict[str, Any]
     clusters: dict[str, ClusterState]
     sums: dict[str, Any]
-    tasks: bool = False
 
     def text(self) -> str:
         """As it is kept."""

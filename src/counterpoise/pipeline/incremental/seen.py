@@ -11,14 +11,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
 
-from counterpoise.pipeline.source.capture import Capture
-from counterpoise.pipeline.timelines.log_ends import log_lives
+from counterpoise.pipeline.records.place import PLACE
+from counterpoise.pipeline.source.capture import Local
+from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows
 
-__all__ = ["Seen", "in_all", "sampled_at", "seen_by_spark", "seen_in", "time_of", "topic_ids", "topic_marks"]
+__all__ = ["Seen", "in_all", "seen_in", "time_of", "topic_ids", "topic_marks"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AT_ONCE = 1 << 18
@@ -51,23 +49,8 @@ class Seen:
         return replace(self, was=self.us if self.end is not None and self.end == last else None)
 
 
-def seen_by_spark(records: DataFrame, last: Mapping[int, int]) -> list[Seen]:
-    """What records hold; `last` is the offset to look for in each log partition."""
-    asked = records.sparkSession.createDataFrame(list(last.items()), "partition int, last bigint")
-    seen = records.select("partition", "offset", fn.unix_micros("timestamp").alias("us")).where("partition is not null")
-    with_last = seen.join(fn.broadcast(asked), "partition", "left") if last else seen.withColumn("last", fn.lit(None))
-    rows = with_last.groupBy("partition").agg(
-        fn.max("offset").alias("end"),
-        fn.max_by("us", "offset").alias("us"),
-        fn.max(fn.when(fn.col("offset") == fn.col("last"), fn.col("us"))).alias("was"),
-        fn.min("offset").alias("first"),
-        fn.min("us").alias("first_us"),
-    )
-    return [Seen(*row) for row in rows.collect()]
-
-
 def seen_in(files: Iterable[str], last: Mapping[int, int]) -> list[Seen]:
-    """The same of files of plain columns (`plain_files`), by Arrow."""
+    """What files of records hold; `last` is the offset to look for in each log partition."""
     return in_all(one for batch in _batches(files) for one in _seen(batch, last))
 
 
@@ -83,11 +66,10 @@ def in_all(parts: Iterable[Seen]) -> list[Seen]:
 def _batches(files: Iterable[str]) -> Iterator[pa.Table]:
     """``partition, offset, us`` of records that have a partition."""
     for file in files:
-        with pq.ParquetFile(file) as opened:
-            for batch in opened.iter_batches(_AT_ONCE, columns=["partition", "offset", "timestamp"], use_threads=False):
-                us = batch.column("timestamp").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-                table = pa.table({"partition": batch.column("partition"), "offset": batch.column("offset"), "us": us})
-                yield table.filter(pc.is_valid(table["partition"])) if table["partition"].null_count else table
+        for batch in read_rows(file, PLACE, RAW_TYPES, _AT_ONCE):
+            us = batch.column("timestamp").cast(pa.int64())
+            table = pa.table({"partition": batch.column("partition"), "offset": batch.column("offset"), "us": us})
+            yield table.filter(pc.is_valid(table["partition"])) if table["partition"].null_count else table
 
 
 def _seen(table: pa.Table, last: Mapping[int, int]) -> Iterator[Seen]:
@@ -116,41 +98,29 @@ def _both(one: Seen, other: Seen) -> Seen:
     return Seen(one.partition, later.end, later.us, was, min(firsts, default=None), min(times, default=None))
 
 
-def sampled_at(capture: Capture) -> list[datetime]:
-    """The instants at which log ends were sampled, ascending; by Spark."""
-    if capture.log_ends is None:
-        return []
-    return sorted(row[0].astimezone(UTC) for row in capture.log_ends.select("sampled_at").distinct().collect())
-
-
 def time_of(us: int) -> datetime:
     """A time as Arrow keeps it, in microseconds, as Python has it."""
     return _EPOCH + timedelta(microseconds=us)
 
 
-def topic_ids(capture: Capture) -> dict[str, str | None]:
+def topic_ids(local: Local) -> dict[str, str | None]:
     """Topic -> its id at the end, as the capture's metadata has it."""
-    if capture.local is not None and capture.local.topics is not None:
-        about = json.loads(Path(capture.local.topics).read_bytes())
-        return {topic: one.get("topic_id") for topic, one in sorted(about.items())}
-    if capture.topics is None:
+    if local.topics is None:
         return {}
-    return {row["topic"]: row["topic_id"] for row in sorted(capture.topics.select("topic", "topic_id").collect())}
+    about = json.loads(Path(local.topics).read_bytes())
+    return {topic: one.get("topic_id") for topic, one in sorted(about.items())}
 
 
-def topic_marks(capture: Capture, lives: Mapping[str, int] | None = None) -> dict[str, str]:
+def topic_marks(local: Local, lives: Mapping[str, int] | None = None) -> dict[str, str]:
     """Topic -> its id at the end, and how often it was made anew: what says whether older commits still count.
 
     Parameters
     ----------
-    capture : Capture
+    local : Local
     lives : mapping, optional
-        Topic that was sampled -> how often it was made anew; otherwise Spark finds out.
+        Topic that was sampled -> how often it was made anew; None: no log end was sampled.
     """
-    ids = topic_ids(capture)
+    ids = topic_ids(local)
     if lives is None:
-        if not ids or capture.log_ends is None:
-            return {topic: str(one) for topic, one in ids.items()}
-        rows = log_lives(capture.log_ends).groupBy("topic").agg(fn.max("sample.life").alias("life")).collect()
-        lives = {row["topic"]: int(row["life"]) for row in rows}
+        return {topic: str(one) for topic, one in ids.items()}
     return {topic: f"{one} {lives[topic]}" for topic, one in ids.items() if topic in lives}

@@ -13,33 +13,21 @@ from pyspark.sql import SparkSession
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import AuditResult, check_out, check_writable, result_of
-from counterpoise.pipeline.clusters import disagreeing_samples
 from counterpoise.pipeline.direct.lag.ends_file import EndsFile
 from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
 from counterpoise.pipeline.incremental.kept.kept_places import load_places
 from counterpoise.pipeline.incremental.news import look, look_at_samples
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, identity_of, load
-from counterpoise.pipeline.incremental.spark.increment import Increment
-from counterpoise.pipeline.incremental.spark.new_records import Decoded
-from counterpoise.pipeline.incremental.summing import counted_of, told_in_full, write_summary
-from counterpoise.pipeline.incremental.tasks.task_update import can_go_by_tasks, update_by_tasks
+from counterpoise.pipeline.incremental.tasks.task_update import update_by_tasks
 from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.source.layout import check_source, count_records, is_plain
+from counterpoise.pipeline.source.layout import check_source, count_records
 from counterpoise.pipeline.source.sources import read_capture, reading
-from counterpoise.pipeline.summary import found_of, sums_of
+from counterpoise.pipeline.source.staging import files_of
 
 __all__ = ["check_kept_up", "run_update", "update", "update_session"]
-
-_MANY_PLANS = {
-    # Of many plans over what is new, compiling and planning anew is most of the time.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-}
-"""What going on needs, whatever the size of the capture: it looks at little of it."""
 
 
 def run_update(
@@ -61,7 +49,7 @@ def run_update(
         check_source(one)
     _checked(sources, out, strategies, choice or Choice())
     check_writable(out)
-    spark, made = update_session(sources, out, choice=choice)
+    spark, made = update_session(sources)
     try:
         return update(spark, sources, out, strategies=strategies, choice=choice, progress=progress)
     finally:
@@ -69,18 +57,11 @@ def run_update(
             spark.stop()
 
 
-def update_session(
-    sources: Mapping[str, str | Path], out: str | Path, settings: Mapping[str, str] | None = None, choice: Choice | None = None
-) -> tuple[SparkSession, bool]:
+def update_session(sources: Mapping[str, str | Path], settings: Mapping[str, str] | None = None) -> tuple[SparkSession, bool]:
     """A session for `update`, as `local_session` gives it; with further settings."""
     sizes = [count_records(one) for one in sources.values()]
     known = [size for size in sizes if size is not None]
-    records = sum(known) if len(known) == len(sizes) else None
-    if (choice or Choice()) == Choice() and all(map(is_plain, sources.values())):
-        return local_session(settings, records=records, by_tasks=True)
-    if (Path(out) / ".since" / "state.json").exists():
-        return local_session({**_MANY_PLANS, **(settings or {})}, records=0)
-    return local_session(settings, records=records)
+    return local_session(settings, records=sum(known) if len(known) == len(sizes) else None)
 
 
 def update(
@@ -104,7 +85,7 @@ def update(
     out : path
         Without the state of an earlier `update` in it, all is audited, and what stands there is replaced.
     strategies, choice, progress
-        As for `audit`; of `choice` only the patterns of groups can be kept up.
+        As for `audit`; of `choice` only the patterns of groups and the reset policy can be kept up.
     held : Journal, optional
         Of `out`, where the caller holds it open for more than this audit.
     handover : callable, optional
@@ -134,33 +115,17 @@ def update(
             progress("new records", 0, 1)
         was = {name: ClusterState() if saved is None else saved.clusters[name] for name in captures}
         known = {name: load_places(place) for name, place in _kept_files(journal, saved, "places").items()}
-        looked = look(captures, was, identities, known)
+        files = files_of(captures, journal.staged / "source")
+        looked = look(files, was, identities, {name: one.notes for name, one in captures.items()}, known)
         same = saved is not None and all(one.sees(was[name]) for name, one in looked.now.items())
         if same and (Path(out) / "summary.json").exists():
             last = json.loads((Path(out) / "summary.json").read_bytes())
             return replace(result_of(Path(out), last), nothing_new=True)
-        files = _kept_files(journal, saved, "ends")
-        ends = {name: EndsFile.load(place, journal.root / "ends") for name, place in files.items()}
-        look_at_samples(looked, captures, was, ends, journal.staged / "records")
-        if can_go_by_tasks(captures, chosen, saved, looked):
-            made = update_by_tasks(spark, captures, journal, saved, looked, options, where, handover, progress)
-            return result_of(Path(out), made)
-        summary: dict[str, Any] = {}
-
-        def total(step: Increment, found: Decoded) -> dict[str, Any]:
-            told = sums_of(step.view.whole("rebalances"), step.view.whole("metrics"), step.report)
-            counted = counted_of(found.counted, step.errors)
-            by_spark = disagreeing_samples({name: one for name, one in captures.items() if name not in looked.ends})
-            odd = by_spark | {name: len(one.odd) for name, one in looked.ends.items()}
-            about, sums = told_in_full(captures, saved, counted, found.kinds, told, found_of(step.findings), odd)
-            file, rows = journal.staged / "summary.json", step.view.rows(step.number)
-            summary.update(write_summary(file, where, step.now, step.number, step.sampled, rows, about))
-            return sums
-
-        Increment(spark, captures, journal, saved, looked, chosen, options["--strategies"], progress, handover).run(
-            options, total
-        )
-    return result_of(Path(out), summary)
+        kept = _kept_files(journal, saved, "ends")
+        ends = {name: EndsFile.load(place, journal.root / "ends") for name, place in kept.items()}
+        look_at_samples(looked, files, was, ends, journal.staged / "records")
+        made = update_by_tasks(spark, captures, files, chosen, journal, saved, looked, options, where, handover, progress)
+    return result_of(Path(out), made)
 
 
 def _kept_files(journal: Journal, saved: Saved | None, kind: str) -> dict[str, Path]:
@@ -193,9 +158,10 @@ def _checked(
     sources: Mapping[str, str | Path], out: str | Path, strategies: Sequence[str] | None, choice: Choice
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options and identities to keep, held against those of the last audit: all that can be said before anything is read."""
-    if choice != Choice(choice.groups):
-        raise OptionError("--since last goes on with all there is: leave out --topic, --from, --to and --reset")
-    options = {"--cluster": list(sources), "--group": list(choice.groups), "--strategies": list(comparable(strategies))}
+    if choice != Choice(choice.groups, reset=choice.reset):
+        raise OptionError("--since last goes on with all there is: leave out --topic, --from and --to")
+    options = {"--cluster": list(sources), "--group": list(choice.groups), "--reset": choice.reset}
+    options["--strategies"] = list(comparable(strategies))
     check_out(out, None)
     identities = {name: identity_of(source) for name, source in sources.items()}
     saved = load(Path(out) / ".since" / "state.json") if check_kept_up(out) else None

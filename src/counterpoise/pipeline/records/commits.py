@@ -24,7 +24,6 @@ __all__ = [
     "binary_column",
     "coded_commits",
     "commit_batch",
-    "commit_batches",
     "constant",
     "strings",
     "undecided",
@@ -42,25 +41,6 @@ _WITH_CLUSTER = arrow_schema(OFFSET_COMMITS)
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 CODED_COLUMNS = pa.schema([(field.name, _TEXT if pa.types.is_string(field.type) else field.type) for field in COMMIT_COLUMNS])
 """The same with all texts as a dictionary: Parquet takes it as it is, without a look at every row."""
-
-
-def commit_batches(cluster: str = "default", *, damaged: bool = False) -> Kernel:
-    """For ``mapInArrow``: rows ``key, value, partition, offset, timestamp`` -> rows of `OFFSET_COMMITS`.
-
-    Parameters
-    ----------
-    cluster : str
-        What goes into the column of that name. It is written here: adding it in the JVM would copy every row once more.
-    damaged : bool
-        Whether commits that cannot be decoded come out too, as `commit_batch` gives them.
-    """
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            decoded = commit_batch(batch, damaged=damaged)
-            yield pa.RecordBatch.from_arrays([constant(cluster, decoded.num_rows), *decoded.columns], schema=_WITH_CLUSTER)
-
-    return run
 
 
 def commit_batch(batch: pa.RecordBatch, *, damaged: bool = True) -> pa.RecordBatch:

@@ -36,7 +36,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def generation_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: raw records -> rows of `GENERATION_COLUMNS`; records that are no group metadata give none."""
+    """Raw records -> rows of `GENERATION_COLUMNS`; records that are no group metadata give none."""
     for batch in batches:
         for portion in portions(batch):
             yield pa.RecordBatch.from_pylist(list(generation_rows(portion)), schema=GENERATION_COLUMNS)

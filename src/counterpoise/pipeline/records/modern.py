@@ -26,7 +26,7 @@ _EPOCHS = ("epoch", "assignment_epoch", "member_epoch")
 
 
 def modern_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: raw records -> rows of `MODERN_COLUMNS`; classic records give none."""
+    """Raw records -> rows of `MODERN_COLUMNS`; classic records give none."""
     for batch in batches:
         yield pa.RecordBatch.from_pylist(list(modern_rows(batch)), schema=MODERN_COLUMNS)
 

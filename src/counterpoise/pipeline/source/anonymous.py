@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from hashlib import sha256
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
+import numpy as np
+import pyarrow as pa
 
 __all__ = ["anonymous", "fingerprint"]
 
@@ -18,33 +18,49 @@ _NAMES = {
     "member_id": "member",
     "leader": "member",
     "owner": "member",
-    "owner_before": "member",
+    "lag_owner": "member",
     "client_id": "client",
     "client_host": "host",
+    "most_client": "client",
+    "fewest_client": "client",
+    "slow_leader": "client",
     "group_instance_id": "instance",
     "rack_id": "rack",
 }
-"""Column -> what it names; the word is part of the hash, so a topic named like a group gets another one."""
-_LISTS = {"joined": "member", "left": "member", "restarted": "client", "topics": "topic", "recreated": "topic"}
+"""Column or field -> what it names; the word is part of the hash, so a topic named like a group gets another one."""
+_LISTS = {
+    "joined": "member",
+    "left": "member",
+    "restarted": "client",
+    "topics": "topic",
+    "recreated": "topic",
+    **dict.fromkeys(("storm_clients", "idle_clients", "restart_clients", "leave_clients", "busiest_clients"), "client"),
+    "poll_kick_clients": "client",
+}
 _OPAQUE = ("detail", "key", "metadata", "payload", "reason", "user_data", "value")
 """Texts and bytes that may hold any name: null."""
 
 
-def anonymous(table: DataFrame, salt: str) -> DataFrame:
-    """`table` with every group, topic, client, member, host and rack name hashed.
+def anonymous(rows: pa.RecordBatch, salt: str | None) -> pa.RecordBatch:
+    """`rows` with every group, topic, client, member, host and rack name hashed, in nested columns too.
 
     Parameters
     ----------
-    table : DataFrame
-        Any table of the audit up to `metrics`; `group_report` and `findings` are made from hashed tables.
-    salt : str
-        Equal salts give equal hashes. Whoever knows it can test a guessed name; whoever does not, cannot.
+    rows : pyarrow.RecordBatch
+        Rows of any table but `findings`, whose texts are made from rows of `group_report` that are hashed already.
+    salt : str, optional
+        Equal salts give equal hashes. Whoever knows it can test a guessed name; whoever does not, cannot. None: as it is.
 
     Notes
     -----
-    Salted SHA-256, the first 48 bits of it, in the JVM. Done after the replays: strategies settle ties by name.
+    Salted SHA-256, the first 48 bits of it, once per different name and batch. Done when rows are written: strategies settle ties
+    by name.
     """
-    return table.select(*(_column(name, fn.col(name), table, salt).alias(name) for name in table.columns))
+    if salt is None:
+        return rows
+    whole = rows.take(pa.array(np.arange(rows.num_rows)))  # nested columns without an offset
+    columns = [_column(field.name, column, salt) for field, column in zip(whole.schema, whole.columns, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
 def fingerprint(salt: str) -> str:
@@ -52,59 +68,30 @@ def fingerprint(salt: str) -> str:
     return sha256(f"{salt}\nsalt\n".encode()).hexdigest()[:_DIGITS]
 
 
-def _column(name: str, column: Column, table: DataFrame, salt: str) -> Column:
+def _column(name: str, column: Any, salt: str) -> pa.Array:
+    kind = column.type
     if name in _OPAQUE:
-        return fn.lit(None).cast(table.schema[name].dataType)
-    if name in _NAMES:
-        return _hashed(column, _NAMES[name], salt)
-    if name in _LISTS:
-        return fn.transform(column, _hash(_LISTS[name], salt))
-    if name == "assignment":
-        return fn.transform(column, lambda member: _member(member, ("member_id", "client_id"), ("assigned",), salt))
-    if name == "subscriptions":
-        return fn.transform(column, lambda member: _asking(member, ("member_id", "group_instance_id"), salt))
-    if name == "skewed_topics":
-        return fn.transform(column, lambda one: _skewed(one, salt))
-    if name == "members":
-        return fn.transform(column, lambda member: _whole_member(member, salt))
-    return column
+        return pa.nulls(len(column), kind)
+    if pa.types.is_list(kind):
+        item = _LISTS.get(name)
+        values = _fields(column.values, salt) if item is None else _hashed(column.values, item, salt)
+        return pa.ListArray.from_arrays(column.offsets, values, type=kind, mask=column.is_null() if column.null_count else None)
+    return _hashed(column, _NAMES[name], salt) if name in _NAMES else column
 
 
-def _whole_member(member: Column, salt: str) -> Column:
-    hidden = _asking(
-        member,
-        ("member_id", "group_instance_id", "client_id", "client_host", "rack_id"),
-        salt,
-        ("owned", "assigned"),
-    )
-    return hidden.withField("user_data", fn.lit(None).cast("binary"))
+def _fields(values: Any, salt: str) -> pa.Array:
+    """The same for the fields of structs."""
+    if not pa.types.is_struct(values.type):
+        return values
+    fields = list(values.type)
+    children = [_column(field.name, values.field(at), salt) for at, field in enumerate(fields)]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=values.is_null())
 
 
-def _asking(member: Column, names: tuple[str, ...], salt: str, held: tuple[str, ...] = ()) -> Column:
-    """A member with the topics it asked for."""
-    topics = fn.transform(member["topics"], _hash("topic", salt))
-    return _member(member, names, held, salt).withField("topics", topics)
-
-
-def _skewed(one: Column, salt: str) -> Column:
-    for name, what in (("topic", "topic"), ("most_client", "client"), ("fewest_client", "client")):
-        one = one.withField(name, _hashed(one[name], what, salt))
-    return one
-
-
-def _member(member: Column, names: tuple[str, ...], held: tuple[str, ...], salt: str) -> Column:
-    for name in names:
-        member = member.withField(name, _hashed(member[name], _NAMES[name], salt))
-    for name in held:
-        hidden = fn.transform(member[name], lambda pair: pair.withField("topic", _hashed(pair["topic"], "topic", salt)))
-        member = member.withField(name, hidden)
-    return member
-
-
-def _hash(what: str, salt: str) -> Callable[[Column], Column]:
-    return lambda column: _hashed(column, what, salt)
-
-
-def _hashed(column: Column, what: str, salt: str) -> Column:
-    digest = fn.sha2(fn.concat(fn.lit(f"{salt}\n{what}\n"), column).cast("binary"), 256)
-    return fn.concat(fn.lit(f"{what}-"), fn.substring(digest, 1, _DIGITS))
+def _hashed(names: Any, what: str, salt: str) -> pa.Array:
+    coded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
+    digests = [sha256(f"{salt}\n{what}\n{name}".encode()).hexdigest()[:_DIGITS] for name in coded.dictionary.to_pylist()]
+    hashed = pa.array([f"{what}-{digest}" for digest in digests], pa.string())
+    if pa.types.is_dictionary(names.type):
+        return pa.DictionaryArray.from_arrays(coded.indices, hashed)
+    return hashed.take(coded.indices)

@@ -13,12 +13,12 @@ __all__ = ["Capture", "Local", "later"]
 
 @dataclass(frozen=True)
 class Local:
-    """The files of a capture that every worker sees and that Arrow can read as Spark would (see `plain_files`).
+    """The Parquet files of a capture, which every worker sees.
 
     Attributes
     ----------
     records, ends : tuple of str
-        Without files in `ends` log ends are not known, or not so written.
+        Without files in `ends` log ends are not known.
     topics, aborted : str, optional
     """
 
@@ -57,7 +57,7 @@ class Capture:
     notes : tuple of str
         What is missing or left out, in words.
     local : Local, optional
-        The same as files; None where they are elsewhere, of another form, or only a part of them counts.
+        The same as files; None where they are elsewhere, or only a part of them counts.
     """
 
     records: DataFrame

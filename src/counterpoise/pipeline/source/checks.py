@@ -20,6 +20,7 @@ __all__ = [
     "check_topics",
     "first_line",
     "missing_columns",
+    "parquet_files",
     "read_json",
     "rows_with_nulls",
 ]
@@ -34,7 +35,7 @@ def check_files(path: Path) -> None:
     ------
     CaptureError
     """
-    files = _files(path)
+    files = parquet_files(path)
     if not files:
         raise CaptureError(f"{path}: no Parquet files in this folder; record it again or give another folder")
     for file in files:
@@ -46,7 +47,7 @@ def check_files(path: Path) -> None:
 
 
 def check_schema(path: Path, wanted: Mapping[str, str], source: str) -> None:
-    """Whether every Parquet file at `path` has columns that Spark can read as the wanted ones.
+    """Whether every Parquet file at `path` has columns that can be read as the wanted ones.
 
     Parameters
     ----------
@@ -64,9 +65,9 @@ def check_schema(path: Path, wanted: Mapping[str, str], source: str) -> None:
 
     Notes
     -----
-    Only footers are read. A column that is written in the path (``partition=3/``) is left to Spark.
+    Only footers are read. A column may be written in the path (``partition=3/``).
     """
-    for file in _files(path):
+    for file in parquet_files(path):
         schema = pq.read_schema(file)
         in_path = [part.split("=")[0] for part in file.relative_to(path).parts if "=" in part]
         missing_columns(str(file), [*schema.names, *in_path], wanted, source)
@@ -117,7 +118,7 @@ def rows_with_nulls(path: Path, columns: list[str]) -> int:
     CaptureError
         A file is damaged behind its footer.
     """
-    return sum(_rows_with_nulls(file, columns) for file in _files(path) if not _no_nulls(file, columns))
+    return sum(_rows_with_nulls(file, columns) for file in parquet_files(path) if not _no_nulls(file, columns))
 
 
 def _no_nulls(file: Path, columns: list[str]) -> bool:
@@ -139,7 +140,7 @@ def _rows_with_nulls(file: Path, columns: list[str]) -> int:
 
 def check_pages(path: Path, failure: Exception) -> None:
     """Something went wrong in Spark: raise a CaptureError if the pages behind sound footers cannot be read at all."""
-    for file in _files(path):
+    for file in parquet_files(path):
         try:
             for _ in pq.ParquetFile(file).iter_batches():
                 pass
@@ -147,8 +148,8 @@ def check_pages(path: Path, failure: Exception) -> None:
             raise CaptureError(f"{file}: its pages are damaged ({first_line(error)}); record it again") from failure
 
 
-def _files(path: Path) -> list[Path]:
-    """What Spark would read at `path`: everything but what is hidden, whatever it is called."""
+def parquet_files(path: Path) -> list[Path]:
+    """The files at `path`, a file or a folder: everything but what is hidden or a marker (``_SUCCESS``)."""
     if path.is_file():
         return [path]
     inside = ((file, file.relative_to(path).parts) for file in path.rglob("*"))

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from fnmatch import translate
-from functools import reduce
+from typing import Literal, TypeAlias
 
-from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from counterpoise.errors import OptionError
-from counterpoise.pipeline.lag import Reset
 from counterpoise.pipeline.source.capture import Capture
 
-__all__ = ["Choice", "instant", "within"]
+__all__ = ["Choice", "Reset", "instant", "within"]
 
-_PATTERN, _TEXTS = 16, "array<string>"
-"""The record that says which topics a subscribed pattern matches; a JSON list of names."""
+Reset: TypeAlias = Literal["earliest", "latest"]
 
 
 @dataclass(frozen=True)
@@ -56,30 +51,6 @@ class Choice:
 
         if self.reset not in (None, "earliest", "latest"):
             raise OptionError(f"--reset {self.reset}: earliest or latest is wanted")
-
-    def of_groups(self, commits: DataFrame, generations: DataFrame, modern: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame]:
-        """The decoded tables, only their rows of chosen groups; with `topics` commits are decoded once more to find them."""
-        tables = [commits, generations, modern]
-        if self.groups:
-            tables = [table.where(_fits(fn.col("group_id"), self.groups)) for table in tables]
-        if self.topics:
-            # Kept, few as they are: three tables ask for them, and each time all commits would be decoded.
-            wanted = fn.broadcast(self._groups_of_topics(*tables).persist())
-            tables = [table.join(wanted, ["cluster", "group_id"], "left_semi") for table in tables]
-        commits, generations, modern = tables
-        return commits, generations, modern
-
-    def _groups_of_topics(self, commits: DataFrame, generations: DataFrame, modern: DataFrame) -> DataFrame:
-        members = generations.select("cluster", "group_id", fn.explode("members").alias("m"))
-        asked = members.select("cluster", "group_id", fn.explode("m.topics").alias("topic"))
-        listed = fn.from_json(fn.get_json_object("payload", "$.subscribed_topic_names"), _TEXTS)
-        served = modern.select("cluster", "group_id", fn.explode(listed).alias("topic"))
-        matched = fn.from_json(
-            fn.get_json_object(fn.when(fn.col("record_type") == _PATTERN, fn.col("payload")), "$.topics"), _TEXTS
-        )
-        by_pattern = modern.select("cluster", "group_id", fn.explode(matched).alias("topic"))
-        every = commits.select("cluster", "group_id", "topic").union(asked).union(served).union(by_pattern)
-        return every.where(_fits(fn.col("topic"), self.topics)).select("cluster", "group_id").distinct()
 
 
 def within(capture: Capture, choice: Choice) -> Capture:
@@ -121,7 +92,3 @@ def instant(text: str, what: str) -> datetime:
     except ValueError:
         raise OptionError(f"{what} {text}: a time like 2026-11-21T04:05:00Z is wanted (ISO 8601, UTC without a zone)") from None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def _fits(name: Column, patterns: Sequence[str]) -> Column:
-    return reduce(lambda one, other: one | other, (name.rlike("^" + translate(pattern)) for pattern in patterns))

@@ -12,8 +12,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, Strin
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.backup.dump_folder import folder_of
 from counterpoise.pipeline.source.capture import Local
-from counterpoise.pipeline.source.checks import check_aborted, check_files, check_schema, check_topics, read_json
-from counterpoise.pipeline.source.plain_files import RAW, SAMPLED, plain_files
+from counterpoise.pipeline.source.checks import check_aborted, check_files, check_schema, check_topics, parquet_files, read_json
 
 __all__ = [
     "ABORTED_FILE",
@@ -27,7 +26,6 @@ __all__ = [
     "checked_records",
     "count_records",
     "folder_of_companions",
-    "is_plain",
     "local_files",
     "records_path",
 ]
@@ -95,17 +93,19 @@ def _named(wanted: Mapping[str, DataType]) -> dict[str, str]:
     return {name: kind.simpleString() for name, kind in wanted.items()}
 
 
-def local_files(records: Path, folder: Path | None) -> Local | None:
-    """The files, if Arrow can read the records in Spark's place."""
-    files = plain_files(records, RAW)
-    if not files:
-        return None
+def local_files(records: Path, folder: Path | None) -> Local:
+    """The files of a capture that was checked."""
+    files = _names(records)
     if folder is None:
         return Local(files)
     ends, topics, aborted = folder / ENDS_FILE, folder / TOPICS_FILE, folder / ABORTED_FILE
-    sampled = plain_files(ends.resolve(), SAMPLED) if ends.exists() else ()
+    sampled = _names(ends.resolve()) if ends.exists() else ()
     named = [str(file.absolute()) if file.exists() else None for file in (topics, aborted)]
     return Local(files, sampled, named[0], named[1])
+
+
+def _names(path: Path) -> tuple[str, ...]:
+    return tuple(str(file.absolute()) for file in parquet_files(path))
 
 
 def records_path(path: Path) -> Path:
@@ -130,11 +130,3 @@ def count_records(source: str | Path) -> int | None:
         return sum(int(pq.read_metadata(file).num_rows) for file in files)
     except (CaptureError, pa.ArrowException, OSError):
         return None
-
-
-def is_plain(source: str | Path) -> bool:
-    """Whether Arrow can read the records of a source in Spark's place (see `Local`)."""
-    try:
-        return "://" not in str(source) and bool(plain_files(records_path(folder_of(Path(source))), RAW))
-    except (CaptureError, pa.ArrowException, OSError):
-        return False

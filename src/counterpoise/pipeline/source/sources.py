@@ -11,12 +11,12 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.types import DataType, IntegerType, LongType, StructField, StructType, TimestampType
+from pyspark.sql.types import DataType, IntegerType, LongType, TimestampType
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.backup.dump_folder import folder_of
 from counterpoise.pipeline.capture.notes import capture_notes
-from counterpoise.pipeline.source.capture import Capture, Local, later
+from counterpoise.pipeline.source.capture import Capture, later
 from counterpoise.pipeline.source.checks import (
     check_aborted,
     check_pages,
@@ -69,16 +69,8 @@ def read_capture(spark: SparkSession, source: str | Path) -> Capture:
     records = checked_records(path)
     folder, where = folder_of_companions(path, records), str(records.absolute())
     local = local_files(records, folder)
-    if local is not None:
-        # With columns that are known already Spark need not look into the files.
-        found = later(lambda: spark.read.schema(_schema(RECORD_COLUMNS)).parquet(where))
-        return Capture(found, *_companions(spark, folder, local), local)
-    with reading(str(records)):
-        return Capture(check_columns(spark.read.parquet(where), str(records)), *_companions(spark, folder, None))
-
-
-def _schema(columns: Mapping[str, DataType]) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in columns.items()])
+    found = later(lambda: check_columns(spark.read.parquet(where), str(records)))
+    return Capture(found, *_companions(spark, folder), local)
 
 
 def check_columns(records: DataFrame, where: str) -> DataFrame:
@@ -135,7 +127,7 @@ _DAMAGE = (
 
 
 def _companions(
-    spark: SparkSession, folder: Path | None, local: Local | None
+    spark: SparkSession, folder: Path | None
 ) -> tuple[DataFrame | None, DataFrame | None, DataFrame | None, tuple[str, ...]]:
     """Log ends, topics, aborted offsets of a folder that was checked, and notes."""
     ends: Any = None
@@ -146,11 +138,7 @@ def _companions(
         where = str(folder / ENDS_FILE)
         # As with records: a running capture replaces what the link names.
         target = str(Path(where).resolve())
-        if local is not None and local.ends:
-            ends = later(lambda: spark.read.schema(_schema(LOG_ENDS)).parquet(target).dropna())
-        else:
-            with reading(where):
-                ends = _log_ends(spark.read.parquet(target), where)
+        ends = later(lambda: _log_ends(spark.read.parquet(target), where))
         notes += _null_note(rows_with_nulls(folder / ENDS_FILE, list(LOG_ENDS)))
     else:
         notes.append(f"no {ENDS_FILE}: log ends are unknown, so lag is")

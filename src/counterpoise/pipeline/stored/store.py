@@ -23,13 +23,12 @@ from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.stored import catalog
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, dated, missing, stored
-from counterpoise.pipeline.stored.tables import PARTITIONS, STAGED, day_folder, days
+from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, STAGED, day_folder, days
 
 __all__ = ["Folder", "Target", "check", "leave_columns", "merge", "put", "read", "write"]
 
 _DISTINCT = ("log_offset", "log_ts", "committed_offset", "commit_ts")
 """Another value in nearly every row: to build dictionaries of them took a third of the time to write commits."""
-_NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 _FOR_FILES: Mapping[str, str] = {
     # As every reader knows them (microseconds, UTC), not as Spark's old INT96.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -150,7 +149,7 @@ def leave_columns(target: Folder, cluster: str, day: str | None) -> None:
     for name, schema in TABLES.items():
         table = target.path / name
         if next(table.glob("cluster=*/date=*/*.parquet"), None) is None:
-            place = table / day_folder(cluster, day or _NO_DAY)
+            place = table / day_folder(cluster, day or NO_DAY)
             place.mkdir(parents=True, exist_ok=True)
             columns = StructType([field for field in schema.fields if field.name not in PARTITIONS])
             pq.write_table(arrow_schema(columns).empty_table(), place / ".none.parquet")

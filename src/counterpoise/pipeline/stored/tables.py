@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-__all__ = ["PARTITIONS", "STAGED", "dataset", "day_folder", "days", "folder_of"]
+__all__ = ["NO_DAY", "PARTITIONS", "STAGED", "dataset", "day_folder", "days", "folder_of"]
 
 PARTITIONS = ("cluster", "date")
 """Columns that are folders (``cluster=shop/date=2026-11-21/``), in this order."""
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+"""The folder of rows without a date, as Spark and Hive call it."""
 STAGED = ".new"
 """Beside the tables: what an audit that is not finished has made so far; no reader looks into it."""
 

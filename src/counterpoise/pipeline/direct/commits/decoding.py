@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from counterpoise.pipeline.direct.commits.key_book import KeyBook, group_bytes
 from counterpoise.pipeline.direct.commits.sums import NEVER, Marks, Sums, mark_counts, slots_of
 from counterpoise.pipeline.direct.commits.sums_file import SumsWriter
 from counterpoise.pipeline.direct.files.by_day import ByDay
-from counterpoise.pipeline.direct.files.reading import RAW, RAW_SCHEMA, plain, raw_batches, span_of
+from counterpoise.pipeline.direct.files.error_rows import ErrorRows
+from counterpoise.pipeline.direct.files.reading import RAW, plain, raw_batches, span_of
+from counterpoise.pipeline.direct.groups.chosen import ChosenGroups
 from counterpoise.pipeline.direct.groups.rest import Split
-from counterpoise.pipeline.direct.tasks import Piece, scratch
+from counterpoise.pipeline.direct.tasks import Piece
 from counterpoise.pipeline.records.commits import CODED_COLUMNS, coded_commits
 from counterpoise.wire.offsets_topic.batch import CommitBatch
 
@@ -41,16 +43,18 @@ class Wanted:
     folder : str
         Where it writes.
     rest : tuple of str
-        Files of the cluster's other records (`rest.split_off`), or of their keys, offsets and times (`rest.mark_others`): no sum
-        reaches across a record of the same group.
+        Files of keys, offsets and times of the cluster's other records (`rest.mark_others`): no sum reaches across a record of
+        the same group.
     samples : tuple of int
         Instants at which log ends were sampled, in microseconds, ascending.
     width : float, optional
         Of the slots between them.
     aborted : str, optional
         The capture's file of records that never took effect; they are in the table and in no sum.
-    split : bool
-        Whether the other records are split off on the way.
+    chosen : ChosenGroups
+        All records are counted; those of other groups are in no table.
+    salt : str, optional
+        Names in tables are hashed with it.
     """
 
     folder: str
@@ -58,7 +62,8 @@ class Wanted:
     samples: tuple[int, ...] = ()
     width: float | None = None
     aborted: str | None = None
-    split: bool = False
+    chosen: ChosenGroups = field(default_factory=ChosenGroups)
+    salt: str | None = None
 
 
 def marks_of(files: Sequence[str], span: tuple[int, int] | None = None) -> tuple[dict[bytes, int], Marks]:
@@ -113,16 +118,17 @@ class _Told:
 
 
 def decode_piece(piece: Piece, wanted: Wanted) -> dict[str, Any]:
-    """Decode and write; tell counts, files by day, files of what cannot be decoded, of sums, and what `rest.Split` tells."""
+    """Decode and write; tell counts, files by day, also of what cannot be decoded, files of sums, and what `rest.Split` tells."""
     groups, marks = marks_of(wanted.rest, span_of(piece))
-    book = KeyBook(groups)
+    fitting = None if wanted.chosen.everyone else wanted.chosen.fitting
+    book = KeyBook(groups, fitting)
     with (
-        ByDay(wanted.folder, "commits", CODED_COLUMNS, _RISING, spanned=_SPANNED) as days,
-        _Suspects(wanted.folder) as suspects,
+        ByDay(wanted.folder, "commits", CODED_COLUMNS, _RISING, spanned=_SPANNED, salt=wanted.salt) as days,
+        ErrorRows(wanted.folder, wanted.salt) as errors,
         SumsWriter(wanted.folder, book) as sums,
-        Split(wanted.folder) as split,
+        Split(wanted.folder, fitting, errors) as split,
     ):
-        decoding = _Decoding(book, days, suspects, split if wanted.split else None, _Summing(wanted, marks, book, sums))
+        decoding = _Decoding(book, days, errors, split, _Summing(wanted, marks, book, sums))
         for batch in raw_batches(piece, RAW):
             decoding.decode(batch)
             del batch
@@ -131,15 +137,15 @@ def decode_piece(piece: Piece, wanted: Wanted) -> dict[str, Any]:
                 sums.flush()
                 book.clear()
             sums.make_room()
-    files = {"days": days.files, "suspects": suspects.file, "sums": sums.files}
-    return {**asdict(decoding.told), "names": sorted(decoding.names), **files, **split.told}
+    tables = {"offset_commits": {"days": days.files, "rows": days.rows}, "decode_errors": errors.told}
+    return {**asdict(decoding.told), "names": sorted(decoding.names), "tables": tables, "sums": sums.files, **split.told}
 
 
 class _Decoding:
-    """What is done with each batch of a piece; without `split` records of other types are left out."""
+    """What is done with each batch of a piece."""
 
-    def __init__(self, book: KeyBook, days: ByDay, suspects: _Suspects, split: Split | None, summing: _Summing) -> None:
-        self._book, self._days, self._suspects, self._split, self._summing = book, days, suspects, split, summing
+    def __init__(self, book: KeyBook, days: ByDay, errors: ErrorRows, split: Split, summing: _Summing) -> None:
+        self._book, self._days, self._errors, self._split, self._summing = book, days, errors, split, summing
         self.told = _Told()
 
     @property
@@ -155,12 +161,22 @@ class _Decoding:
         time = good.column("log_ts").cast(pa.int64()).to_numpy()
         damaged = np.append(book.commit, False)[codes[decoded.rest]]
         lost = decoded.rest[damaged]
-        if self._split is not None:
-            self._split.add(batch, decoded.rest[~damaged])
-        self.told.count(decoded, time, len(lost), self._suspects.write(batch, lost))
+        self._split.add(batch, decoded.rest[~damaged])
+        self.told.count(decoded, time, len(lost), self._lost(batch, lost))
+        chosen = np.flatnonzero(book.chosen[decoded.key])
+        if len(chosen) < good.num_rows:
+            good, time = good.take(pa.array(chosen)), time[chosen]
         if good.num_rows:
             self._days.write(good, time)
-            self._summing.add(good, decoded, time)
+            self._summing.add(good, _Said(decoded.key[chosen], decoded.offset[chosen], decoded.deleted[chosen]), time)
+
+    def _lost(self, batch: pa.RecordBatch, lost: Int64) -> Int64:
+        """Keep some rows of a batch as errors; when they were."""
+        if not len(lost):
+            return np.zeros(0, np.int64)
+        rows = plain(batch.take(pa.array(lost)))
+        self._errors.add(rows.to_pylist())
+        return np.asarray(rows.column("timestamp").drop_null().cast(pa.int64()))
 
 
 def _names(book: KeyBook, key: Int32) -> list[pa.Array]:
@@ -175,31 +191,13 @@ def _names(book: KeyBook, key: Int32) -> list[pa.Array]:
     return [*columns, pa.array(book.columns.partition[key])]
 
 
-class _Suspects:
-    """A file of raw commits that cannot be decoded, made when there is one."""
+@dataclass(frozen=True)
+class _Said:
+    """What some commits say: codes of their keys, offsets (-1 where they delete), and whether they delete."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._writer: pq.ParquetWriter | None = None
-        self.file: str | None = None
-
-    def __enter__(self) -> _Suspects:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-    def write(self, batch: pa.RecordBatch, lost: Int64) -> Int64:
-        """Some rows of a batch; when they were."""
-        if not len(lost):
-            return np.zeros(0, np.int64)
-        rows = plain(batch.take(pa.array(lost)))
-        if self._writer is None:
-            place = scratch(self._folder, "suspects")
-            self.file, self._writer = str(place), pq.ParquetWriter(place, RAW_SCHEMA)
-        self._writer.write_batch(rows)
-        return np.asarray(rows.column("timestamp").drop_null().cast(pa.int64()))
+    key: Int32
+    committed: Int64
+    deleted: npt.NDArray[np.bool_]
 
 
 class _Summing:
@@ -213,14 +211,14 @@ class _Summing:
         self._aborted_offsets = np.array(sorted({offset for _, offset in self._aborted}), np.int64)
         self.names: set[tuple[str, str]] = set()
 
-    def add(self, good: pa.RecordBatch, decoded: CommitBatch, time: Int64) -> None:
-        offset, key = good.column("log_offset").to_numpy(), decoded.key
+    def add(self, good: pa.RecordBatch, said: _Said, time: Int64) -> None:
+        offset, key = good.column("log_offset").to_numpy(), said.key
         ids = good.column("topic_id")
         listed = ids.dictionary.to_pylist()
         id_of = ids.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         self._name(self._book.topic[key], id_of, listed)
         global_id = np.array([*(self._out.id_code(one) for one in listed), -1], np.int32)[id_of]
-        rows = _rows_of(key, offset, decoded, time, global_id)
+        rows = _rows_of(offset, said, time, global_id)
         cell = slots_of(time, self._samples, self._width) + mark_counts(self._marks, self._book.mark[key], time, offset)
         if len(self._aborted):
             keep = np.flatnonzero(self._counts(good.column("log_partition").to_numpy(), offset))
@@ -251,16 +249,16 @@ def _different(codes: Int64, end: int) -> list[int]:
     return sorted(set(codes.tolist()))
 
 
-def _rows_of(code: Any, offset: Int64, decoded: CommitBatch, time: Int64, topic_id: Any) -> Sums:
+def _rows_of(offset: Int64, said: _Said, time: Int64, topic_id: Any) -> Sums:
     """Each commit as a sum of one."""
-    gone = decoded.deleted
+    gone = said.deleted
     some = bool(gone.any())
     live = (~gone).astype(np.int64)
     return Sums(
-        key=code,
+        key=said.key,
         ts=time,
         offset=offset,
-        committed=decoded.offset,
+        committed=said.committed,
         deleted=gone,
         topic_id=topic_id,
         max_ts=time,

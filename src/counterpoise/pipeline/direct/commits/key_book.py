@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ class KeyBook:
     ----------
     marked : mapping
         Groups, by their bytes in a key (`group_bytes`), to whatever code.
+    fitting : callable, optional
+        Of names of groups, which are chosen; default: all.
 
     Attributes
     ----------
@@ -40,11 +42,13 @@ class KeyBook:
         Codes into `groups` and `topics`, -1 where the key is no sound commit key.
     mark : int64[K]
         The code in `marked`, -1 for none.
+    chosen : bool[K]
+        Whether the key is a sound one of a chosen group.
     groups, topics : dict of name to code
     """
 
-    def __init__(self, marked: Mapping[bytes, int]) -> None:
-        self._marked = marked
+    def __init__(self, marked: Mapping[bytes, int], fitting: Callable[[Iterable[str]], list[bool]] | None = None) -> None:
+        self._marked, self._fitting = marked, fitting
         self.clear()
 
     def clear(self) -> None:
@@ -54,7 +58,9 @@ class KeyBook:
         self.commit = np.zeros(0, np.bool_)
         self.group, self.topic = np.zeros(0, np.int32), np.zeros(0, np.int32)
         self.mark = np.zeros(0, np.int64)
+        self.chosen = np.zeros(0, np.bool_)
         self._mark_of_group: list[int] = []
+        self._fits: list[bool] = []
         self.groups: dict[str, int] = {}
         self.topics: dict[str, int] = {}
 
@@ -96,7 +102,9 @@ class KeyBook:
         sound = (new.fault == Fault.NONE) & (new.record_type >= 0) & (new.record_type <= RecordType.OFFSET_COMMIT)
         group = _codes(strings(column.data, new.group_start, new.group_length), sound, self.groups)
         topic = _codes(strings(column.data, new.topic_start, new.topic_length), sound, self.topics)
-        for name in list(self.groups)[len(self._mark_of_group) :]:
+        fresh = list(self.groups)[len(self._mark_of_group) :]
+        self._fits += [True] * len(fresh) if self._fitting is None else self._fitting(fresh)
+        for name in fresh:
             text = name.encode()
             self._mark_of_group.append(self._marked.get(len(text).to_bytes(2, "big") + text, -1))
         of = {name: _joined(getattr(self.columns, name), getattr(new, name)) for name in ("record_type", "fault", "partition")}
@@ -105,6 +113,7 @@ class KeyBook:
         self.commit = _joined(self.commit, are_commits(raw))
         self.group, self.topic = _joined(self.group, group), _joined(self.topic, topic)
         self.mark = _joined(self.mark, np.array([*self._mark_of_group, -1], np.int64)[group])
+        self.chosen = _joined(self.chosen, np.array([*self._fits, False], np.bool_)[group])
 
 
 def group_bytes(key: bytes) -> bytes:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.tasks import scratch
+from counterpoise.pipeline.source.anonymous import anonymous
 
 __all__ = ["ByDay"]
 
@@ -33,6 +34,8 @@ class ByDay:
         Columns of which each row group says the smallest and the largest value; default: all that are not nested, by which nobody
         can leave one out. To find them takes a fifth of the time of writing, and where every row group has all groups nobody can
         leave one out by their names.
+    salt : str, optional
+        Names are hashed with it as they are written.
     """
 
     def __init__(
@@ -43,8 +46,9 @@ class ByDay:
         rising: Sequence[str] = (),
         single: Sequence[str] = (),
         spanned: Sequence[str] | None = None,
+        salt: str | None = None,
     ) -> None:
-        self._folder, self._kind, self._schema = folder, kind, schema
+        self._folder, self._kind, self._schema, self._salt = folder, kind, schema, salt
         self._writers: dict[int, pq.ParquetWriter] = {}
         often = [one for field in schema if field.name not in (*rising, *single) for one in _leaves(field.name, field.type)]
         self._options: dict[str, Any] = {"use_dictionary": often, "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED")}
@@ -66,6 +70,7 @@ class ByDay:
         """Rows and the time of each, in microseconds."""
         if not rows.num_rows:
             return
+        rows = anonymous(rows, self._salt)
         low, high = int(time.min()), int(time.max())
         self.rows += rows.num_rows
         self.first = low if self.first is None else min(low, self.first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,12 @@ class DayRows:
     schema : pyarrow.Schema
     time : str or int
         The column by which a row has its day; or the time of all rows, in microseconds.
-    rising : sequence of str
+    salt : str, optional
         As for `ByDay`.
     """
 
-    def __init__(self, folder: str, kind: str, schema: pa.Schema, time: str | int = "log_ts", rising: Sequence[str] = ()) -> None:
-        self._days = ByDay(folder, kind, schema, rising)
+    def __init__(self, folder: str, kind: str, schema: pa.Schema, time: str | int = "log_ts", *, salt: str | None = None) -> None:
+        self._days = ByDay(folder, kind, schema, salt=salt)
         self._schema, self._time = schema, time
         self._rows: list[Mapping[str, Any]] = []
         self._weight = 0

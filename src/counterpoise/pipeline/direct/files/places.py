@@ -67,7 +67,7 @@ def _placed(batch: pa.RecordBatch) -> tuple[Any, Int64]:
     return (partition, offset) if read.all() else (partition[read], offset[read])
 
 
-def refuse_twice(pieces: Sequence[Piece], told: Iterable[Sequence[Sequence[int]]]) -> None:
+def refuse_twice(pieces: Sequence[Piece], told: Iterable[Sequence[Sequence[int]]], folder: str | None = None) -> None:
     """See that no cluster's record is there twice.
 
     Parameters
@@ -75,6 +75,8 @@ def refuse_twice(pieces: Sequence[Piece], told: Iterable[Sequence[Sequence[int]]
     pieces : sequence of Piece
     told : sequence
         `Spans.told` of each.
+    folder : str, optional
+        Of the audit alone: instead of files in it, which nobody knows, their cluster is named.
 
     Raises
     ------
@@ -94,15 +96,17 @@ def refuse_twice(pieces: Sequence[Piece], told: Iterable[Sequence[Sequence[int]]
         listed.sort()
         apart = all(before[1] < after[0] for before, after in pairwise(listed))
         if not apart or any(last < first for first, last in listed):
-            _look([piece for piece in pieces if piece.cluster == cluster], partition)
+            _look([piece for piece in pieces if piece.cluster == cluster], partition, folder)
 
 
-def _look(pieces: Sequence[Piece], partition: int) -> None:
+def _look(pieces: Sequence[Piece], partition: int, folder: str | None) -> None:
     found: list[tuple[str, Int64]] = []
     for piece in pieces:
         for batch in raw_batches(piece, ("partition", "offset")):
             of_row, offset = _placed(batch)
-            found.append((piece.groups[0][0], offset[of_row == partition]))
+            file = piece.groups[0][0]
+            hidden = folder is not None and file.startswith(folder)
+            found.append((f"cluster {piece.cluster}" if hidden else file, offset[of_row == partition]))
     offsets = np.sort(np.concatenate([one for _, one in found]))
     again = offsets[1:][offsets[1:] == offsets[:-1]]
     if len(again):

@@ -13,19 +13,12 @@ import pyarrow.parquet as pq
 
 from counterpoise.pipeline.direct.tasks import Piece, Stretch
 from counterpoise.pipeline.records.place import PLACE
+from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, statistics_of
 
 __all__ = ["RAW", "RAW_SCHEMA", "are_commits", "plain", "raw_batches", "span_of"]
 
 RAW = ("key", "value", *PLACE)
-RAW_SCHEMA = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-    ]
-)
+RAW_SCHEMA = pa.schema(list(RAW_TYPES.items()))
 _MICROS = pa.timestamp("us", tz="UTC")
 _AT_ONCE = 1 << 17
 _BYTES_AT_ONCE = 5 << 20
@@ -47,13 +40,12 @@ def raw_batches(piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch
         for group in groups:
             rows = about.row_group(group)
             listed = ["key"] if _has_few_keys(rows) else []
-            with pq.ParquetFile(file, metadata=about, read_dictionary=listed) as reader:
-                for batch in reader.iter_batches(_at_once(rows), row_groups=[group], columns=read, use_threads=False):
-                    mine = batch if piece.stretch is None else batch.take(pa.array(_within(batch, piece.stretch)))
-                    del batch
-                    if mine.num_rows:
-                        yield mine.select(list(columns))
-                    del mine
+            for batch in read_rows(file, read, RAW_TYPES, _at_once(rows), [group], listed, about):
+                mine = batch if piece.stretch is None else batch.take(pa.array(_within(batch, piece.stretch)))
+                del batch
+                if mine.num_rows:
+                    yield mine.select(list(columns))
+                del mine
 
 
 def _has_few_keys(group: Any) -> bool:
@@ -70,10 +62,9 @@ def span_of(piece: Piece) -> tuple[int, int] | None:
     found: list[int] = []
     for file, groups in piece.groups:
         about = pq.read_metadata(file)  # a capture may write a file anew under its name
-        at = about.schema.names.index("timestamp")
         for group in groups:
-            told = about.row_group(group).column(at).statistics
-            if told is None or not told.has_min_max:
+            told = statistics_of(about.row_group(group), "timestamp")
+            if told is None:
                 return None
             found += [pa.scalar(moment, _MICROS).value for moment in (told.min, told.max)]
     return (min(found), max(found)) if found else None
@@ -99,7 +90,10 @@ def _within(batch: pa.RecordBatch, stretch: Stretch) -> npt.NDArray[np.int64]:
 
 
 def are_commits(keys: pa.Array) -> npt.NDArray[np.bool_]:
-    """As `decode.is_commit`, for keys as `raw_batches` gives them."""
+    """Whether each record is an offset commit, by its key as `raw_batches` gives it: types 0 and 1 sort before type 2.
+
+    A key too short to have a type sorts here too, and is counted among the commits that cannot be decoded.
+    """
     found: npt.NDArray[np.bool_]
     if not pa.types.is_dictionary(keys.type):
         found = pc.less(keys, _AFTER_COMMITS).fill_null(False).to_numpy(zero_copy_only=False)

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from counterpoise.pipeline.polls import AWAY, CURRENT, ENDED, MEMBER, NOBODY_LEFT
+__all__ = ["CURRENT", "MEMBER", "Departure", "Departures"]
 
-__all__ = ["Departure", "Departures"]
-
+MEMBER, CURRENT = 5, 8
+"""Record types of KIP-848 that tell who is a member, and at which epoch it is."""
+_AWAY = -2
+"""The epoch of a static member that left and may come back within its session: its record stays until that is over."""
+_ENDED = ("deleted", "migrated")
+"""Steps at which all members leave together."""
+_NOBODY_LEFT = "emptied"
+"""A step that hands out nothing: stops are told at the next one."""
 _Place = tuple[int, int]
 Departure = tuple[int | None, int, str, int]
 """Generation and time of the step that followed, member, and when it left; times in microseconds."""
 
 
 class Departures:
-    """Who left when, and which step followed; as `polls.departures` for a whole table.
+    """Who left when, and which step followed.
 
     Parameters
     ----------
@@ -46,7 +52,7 @@ class Departures:
         """A row of `modern_group_records`, in the order of the log, and its time in microseconds."""
         member, kind = row["member_id"], row["record_type"]
         if kind == CURRENT and not row["deleted"]:
-            if row["epoch"] == AWAY:
+            if row["epoch"] == _AWAY:
                 self._away[member] = at
             else:
                 self._away.pop(member, None)
@@ -59,12 +65,12 @@ class Departures:
 
     def step(self, step: Mapping[str, Any], at: int) -> None:
         """A step of the group, and its time in microseconds; records behind it may have been fed already."""
-        if step["kind"] == NOBODY_LEFT:
+        if step["kind"] == _NOBODY_LEFT:
             return
         place = _place(step)
         followed = [one for one in self._gone if one[0] < place]
         self._gone = [one for one in self._gone if one[0] >= place]
-        if step["kind"] not in ENDED:
+        if step["kind"] not in _ENDED:
             self._left += [((step["generation"], at, member, left_at), since) for since, left_at, member in followed]
 
     def returned(self) -> Iterator[Departure]:

@@ -15,10 +15,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from counterpoise.pipeline.decode import error_rows
 from counterpoise.pipeline.direct.files.day_rows import DayRows
-from counterpoise.pipeline.direct.files.one_file import OneFile
-from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA
+from counterpoise.pipeline.direct.files.error_rows import ErrorRows
 from counterpoise.pipeline.direct.groups.kicks import Kicks
 from counterpoise.pipeline.direct.groups.steps_taken import STEPS, DealtHeld, StepsTaken
 from counterpoise.pipeline.folds.epochs import as_generation, is_epoch
@@ -27,6 +25,7 @@ from counterpoise.pipeline.folds.modern_fold import NAMES
 from counterpoise.pipeline.folds.replay_fold import FOLDED
 from counterpoise.pipeline.rebalances import StepsFold
 from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.errors import error_rows
 from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
 from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
 from counterpoise.pipeline.schemas import REBALANCES
@@ -101,20 +100,22 @@ class Folding:
     folder : str
     names : mapping
         Topic id -> name.
+    salt : str, optional
+        Names in tables are hashed with it.
     """
 
-    def __init__(self, folder: str, names: Mapping[str, str]) -> None:
+    def __init__(self, folder: str, names: Mapping[str, str], salt: str | None = None) -> None:
         self._folder, self._names = folder, names
-        self._generations = DayRows(folder, "generations", GENERATION_COLUMNS)
-        self._modern = DayRows(folder, "modern", MODERN_COLUMNS)
-        self._steps = DayRows(folder, "steps", _STEPS)
-        self._suspects = OneFile(folder, "suspects", RAW_SCHEMA)
+        self._generations = DayRows(folder, "generations", GENERATION_COLUMNS, salt=salt)
+        self._modern = DayRows(folder, "modern", MODERN_COLUMNS, salt=salt)
+        self._steps = DayRows(folder, "steps", _STEPS, salt=salt)
+        self._errors = ErrorRows(folder, salt)
         self._kinds: Counter[tuple[str, str, int]] = Counter()
         self._last: int | None = None
         self._open = ExitStack()
 
     def __enter__(self) -> Folding:
-        for one in (self._generations, self._modern, self._steps, self._suspects):
+        for one in (self._generations, self._modern, self._steps, self._errors):
             self._open.enter_context(one)
         return self
 
@@ -124,10 +125,10 @@ class Folding:
     @property
     def told(self) -> dict[str, Any]:
         """Files, rows and sums; complete when this is closed."""
-        tables = {"group_generations": self._generations, "modern_group_records": self._modern, "rebalances": self._steps}
+        tables: dict[str, DayRows | ErrorRows] = {"group_generations": self._generations, "modern_group_records": self._modern}
+        tables |= {"rebalances": self._steps, "decode_errors": self._errors}
         return {
             "tables": {name: rows.told for name, rows in tables.items()},
-            "suspects": self._suspects.file,
             "kinds": [[kind, cause or None, n, n * missed] for (kind, cause, missed), n in sorted(self._kinds.items())],
             "last_step": self._last,
         }
@@ -158,12 +159,11 @@ class Folding:
     def _decoded(
         self, records: Iterable[pa.RecordBatch], found: Folded, hand: Callable[[Row], None] | None = None
     ) -> Iterator[Row]:
-        """Rows of both tables, written on their way; what cannot be decoded is set aside."""
+        """Rows of both tables, written on their way, as is what cannot be decoded."""
         for batch in records:
-            for number, raw in enumerate(batch.to_pylist()):
+            for raw in batch.to_pylist():
                 record = decode_record(raw["key"], raw["value"])
-                if next(error_rows(raw, record), None) is not None:
-                    self._suspects.write(batch.slice(number, 1))
+                self._errors.write(error_rows(raw, record))
                 size = 200 + 4 * len(raw["value"] or b"")
                 row = generation_row(raw, record)
                 if row is not None:

@@ -12,16 +12,18 @@ import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.groups.held import coded
-from counterpoise.pipeline.group_report import LAG_NAMED, WITH_COMMIT
-from counterpoise.pipeline.stops import UNOWNED_NAMED
 
 __all__ = ["GroupStops", "LagNow"]
 
 Figures = dict[str, Any]
+_LAG_NAMED, _UNOWNED_NAMED = 5, 5
+"""So many partitions are named of the member with most lag, and so many with commits by nobody: those with most of it."""
+_WITH_COMMIT = ("exact", "interpolated")
+"""The qualities of a row of `partition_lag` that has a commit."""
 
 
 class GroupStops:
-    """As `stops.stops_by_group`, for rows of `stop_rows.stop_rows`."""
+    """Per group: seconds stopped, the longest stop, and commits by nobody; from rows of `stop_rows.stop_rows`."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[Any]] = {}
@@ -75,7 +77,7 @@ class GroupStops:
 
 
 class _Unowned:
-    """One group's partitions with commits by nobody, as `stops.stops_by_group` tells of them."""
+    """One group's partitions with commits by nobody, those with most of them first."""
 
     def __init__(self) -> None:
         self._partitions: dict[tuple[str, int], int] = {}
@@ -91,7 +93,7 @@ class _Unowned:
     @property
     def figures(self) -> Figures:
         """In columns of `group_report`."""
-        most = sorted(self._partitions.items(), key=lambda one: (-one[1], one[0]))[:UNOWNED_NAMED]
+        most = sorted(self._partitions.items(), key=lambda one: (-one[1], one[0]))[:_UNOWNED_NAMED]
         return {
             "partitions_without_owner": len(self._partitions),
             "unowned_commits": [{"topic": topic, "partition": at, "commits": n} for (topic, at), n in most],
@@ -130,7 +132,7 @@ def _sums(group: Int64, values: Int64, n: int) -> Int64:
 
 
 class LagNow:
-    """The newest row of every partition in `partition_lag`, summed up per group as `group_report.lag_by_group` does."""
+    """The newest row of every partition in `partition_lag`, summed up per group: lag, its quality, the owner of most of it."""
 
     def __init__(self) -> None:
         self._owners: dict[tuple[str, str | None], list[Any]] = {}
@@ -138,7 +140,7 @@ class LagNow:
 
     def add(self, newest: pa.RecordBatch) -> None:
         """Newest rows of some partitions, each partition once."""
-        known = newest.filter(pc.is_in(newest.column("quality"), pa.array(WITH_COMMIT)))
+        known = newest.filter(pc.is_in(newest.column("quality"), pa.array(_WITH_COMMIT)))
         for one in known.column("group_id").value_counts().to_pylist():
             self._committed[one["values"]] = self._committed.get(one["values"], 0) + one["counts"]
         exact = pc.cast(pc.equal(newest.column("quality"), "exact"), pa.int8())
@@ -152,7 +154,7 @@ class LagNow:
             known[1] = min(known[1], row["exact_min"])
         for whose, worst in _most_behind(newest):
             known = self._owners[whose]
-            known[2] = sorted([*known[2], *worst])[:LAG_NAMED] if known[2] else worst
+            known[2] = sorted([*known[2], *worst])[:_LAG_NAMED] if known[2] else worst
 
     def committed(self, group: str) -> int | None:
         """How many partitions of a group have a commit, as far as their logs were sampled; None: nothing is known of it."""
@@ -178,7 +180,7 @@ def _most_behind(newest: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], list
     begins = np.ones(len(order), np.bool_)
     begins[1:] = (group[order][1:] != group[order][:-1]) | (owner[order][1:] != owner[order][:-1])
     starts = np.flatnonzero(begins)
-    ends = np.minimum(starts + LAG_NAMED, np.append(starts[1:], len(order)))
+    ends = np.minimum(starts + _LAG_NAMED, np.append(starts[1:], len(order)))
     group, owner, topic, lag, partition = (column[order].tolist() for column in (group, owner, topic, -lag, partition))
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         of = range(start, end)

@@ -1,4 +1,9 @@
-"""Who held which partition from when to when, in arrays: `timeline.ownership` for rows of `rebalances`."""
+"""Who held which partition from when to when, in arrays, from rows of `rebalances`.
+
+A member has a partition until it is handed out again or the group takes its next step; what a cooperative round withholds is held
+until the step after it, unless its owner left. The broker's members commit what they give up after the step that takes it, so
+there commits are nobody's only after the step that follows.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +39,7 @@ class Steps:
     following : int64
         When the group's next step came; NEVER: it never did. Who left with that step holds nothing from then on.
     until, nobody_from : int64
-        The same for whoever stayed (see `timeline.ownership`).
+        The same for whoever stayed (see above).
     eager : bool
         A rebalance that stops everything.
     generation : int64

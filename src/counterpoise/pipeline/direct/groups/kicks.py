@@ -1,4 +1,10 @@
-"""Members that polled too late (`polls.poll_kicks`), for the groups of one bucket."""
+"""Members that polled too late: they left for want of a poll within `max.poll.interval.ms`, and came back.
+
+A member's rebalance timeout in its record is that setting (Java, librdkafka, kafka-python, aiokafka send it so). Who leaves
+without having committed for that long was not stopped, if it comes back: it was kicked out. In a classic group it comes back
+under a new id, so its client id tells, if that joins again soon. Under KIP-848 a process keeps its member id as long as it lives,
+so the id itself tells, whenever it comes back; it left at the time of its own record, because the next step may be much later.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.pipeline.direct.groups.departures import Departures
-from counterpoise.pipeline.polls import CURRENT, MEMBER, MODERN
+from counterpoise.pipeline.direct.groups.departures import CURRENT, MEMBER, Departures
 
 __all__ = ["Kicks", "Silent"]
 
 _BACK_MS = 60_000
+"""How soon at least a client must be back to count; longer if its interval is longer."""
+_MODERN = "consumer"
+"""Type of the groups whose members keep their ids."""
 _Left = tuple[int | None, int, str]
 """Generation, time, member."""
 _Returned = tuple[int | None, int, str, str, int, int]
@@ -69,7 +77,7 @@ class Kicks:
 
     def step(self, group: str, step: Mapping[str, Any], at: int) -> None:
         """A step of the group, and its time in microseconds."""
-        if step["group_type"] == MODERN:
+        if step["group_type"] == _MODERN:
             self._departures.setdefault(group, Departures()).step(step, at)
             return
         for member in step["left"]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.files.buckets import bucket_of
+from counterpoise.pipeline.direct.files.error_rows import ErrorRows
 from counterpoise.pipeline.direct.files.marked_file import Marked, MarkedFile, marked_batches, marked_parts
 from counterpoise.pipeline.direct.files.one_file import OneFile
 from counterpoise.pipeline.direct.files.places import Spans
@@ -31,7 +31,6 @@ __all__ = [
     "keys_and_times",
     "mark_others",
     "marks_in",
-    "split_off",
 ]
 
 REST_SCHEMA = RAW_SCHEMA.append(pa.field("size", pa.int32()))
@@ -50,26 +49,6 @@ Kind = tuple[int | None, int, int, int | None, int | None]
 def group_of(key: bytes | None) -> bytes:
     """The name of a key's group: all keys start with their type and that name. Of a damaged key whatever stands there."""
     return b"" if key is None else key[4 : 4 + int.from_bytes(key[2:4], "big")]
-
-
-def split_off(piece: Piece, folder: str) -> dict[str, Any]:
-    """Write the records of a piece that are no commits to a Parquet file, which Spark can read; tell its name (if there are any)
-    and the kinds of records.
-
-    Notes
-    -----
-    Keys are read first; the other columns only of row groups that have such records.
-    """
-    single = [replace(piece, groups=((file, (group,)),)) for file, groups in piece.groups for group in groups]
-    kinds: dict[int | None, Kind] = {}
-    with OneFile(folder, "rest", RAW_SCHEMA) as out:
-        for one in single:
-            if _has_others(one):
-                for batch in raw_batches(one, RAW):
-                    rows = plain(batch.take(pa.array(np.flatnonzero(~are_commits(batch.column("key"))))))
-                    _count(kinds, rows)
-                    out.write(rows)
-    return {"rest": out.file, "buckets": [], "kinds": list(kinds.values())}
 
 
 def mark_others(piece: Piece, folder: str) -> dict[str, Any]:
@@ -91,10 +70,6 @@ def mark_others(piece: Piece, folder: str) -> dict[str, Any]:
     return {"marks": out.file, "spans": spans.told}
 
 
-def _has_others(piece: Piece) -> bool:
-    return any(not are_commits(batch.column("key")).all() for batch in raw_batches(piece, ["key"]))
-
-
 def _count(kinds: dict[int | None, Kind], rows: pa.RecordBatch) -> None:
     keys, stamps = rows.column("key").to_pylist(), rows.column("timestamp").cast(pa.int64())
     types = [None if key is None or len(key) < 2 else int.from_bytes(key[:2], "big", signed=True) for key in keys]
@@ -108,9 +83,19 @@ def _count(kinds: dict[int | None, Kind], rows: pa.RecordBatch) -> None:
 
 
 class Split:
-    """Where a task puts the records that are no commits, and counts them by type; some megabytes of them are held."""
+    """Where a task puts the records that are no commits, and counts them by type; some megabytes of them are held.
 
-    def __init__(self, folder: str) -> None:
+    Parameters
+    ----------
+    folder : str
+    fitting : callable, optional
+        Of names of groups, which are chosen; default: all. Records of others are counted, and those that cannot be decoded are
+        in `errors`.
+    errors : ErrorRows
+    """
+
+    def __init__(self, folder: str, fitting: Callable[[Iterable[str]], list[bool]] | None, errors: ErrorRows) -> None:
+        self._fitting, self._errors = fitting, errors
         self._out = MarkedFile(folder, "rest", REST_SCHEMA, "zstd")
         self._kinds: dict[int | None, Kind] = {}
         self._parts: list[pa.RecordBatch] = []
@@ -134,6 +119,11 @@ class Split:
         if len(others):
             rows = plain(batch.take(pa.array(others)))
             _count(self._kinds, rows)
+            if self._fitting is not None:
+                groups = (group_of(key).decode(errors="replace") for key in rows.column("key").to_pylist())
+                fits = pa.array(self._fitting(groups), pa.bool_())
+                self._errors.add(rows.filter(pc.invert(fits)).to_pylist())
+                rows = rows.filter(fits)
             self._parts.append(rows)
             self._bytes += rows.nbytes
             if self._bytes > _HELD:

@@ -1,4 +1,9 @@
-"""Rows of `stops.stops` for the groups of one bucket, in arrays: the same figures."""
+"""How long partitions stood still around a rebalance, as commits show it, and commits by nobody; for the groups of one bucket.
+
+The offsets topic does not hold the start of a rebalance. What it shows is the time from the last commit of the old owner to
+the first commit of the new one (on any of its partitions: one without traffic has nothing to commit). Members commit every
+few seconds anyway, so the usual gap between commits is taken off: what is left is the stop.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +38,7 @@ STOPS = StructType(
         StructField("commits_by_nobody", LongType()),
     ]
 )
-"""The columns of `stops.stops` that `group_report` reads."""
+"""A row per partition and step that hands it out; `stop_s` is null if it did not stop, or one of the two commits is missing."""
 COLUMNS = arrow_schema(StructType(STOPS.fields[1:]))
 Float = npt.NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""The lag that leaders could have known (`lag.lag_at_generations`), for the groups of one bucket: set aside when lag is found,
+"""The lag that leaders could have known, for the groups of one bucket: set aside when lag is found,
 looked up when strategies are replayed.
 
 A generation is given the lag of the last instant at or before it at which log ends of its cluster were sampled, whether or not

@@ -37,7 +37,7 @@ class EndsFile:
     first, count, room : int64
         Of each log: its first row, how many there are, and for how many there is room.
     life_log, life_at, life_number : int64
-        By log: after how many of its samples a life begins (see `log_ends`), and how many came before it.
+        By log: after how many of its samples a life begins (see `lives`), and how many came before it.
     instants : int64
         At which was sampled, ascending.
     odd : int64

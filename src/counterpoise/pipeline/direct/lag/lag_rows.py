@@ -1,4 +1,4 @@
-"""Rows of `partition_lag` for the groups of one bucket, in arrays: the same rows as `lag.partition_lag` gives."""
+"""Rows of `partition_lag` for the groups of one bucket, in arrays: a commit counts from when it was appended."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from counterpoise.pipeline.direct.groups.bucket import Bucket
 from counterpoise.pipeline.direct.lag.lives import Lives, last_at
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import PARTITION_LAG
+from counterpoise.pipeline.source.choice import Reset
 
 __all__ = ["LAG_COLUMNS", "Found", "lag_rows"]
 
@@ -51,8 +52,13 @@ class Found:
         return self.rows.take(pa.array(np.flatnonzero(some & (self.time == last[self.key]))))
 
 
-def lag_rows(bucket: Bucket, lives: Lives, now_ids: Mapping[str, str] | None, since: Int64 | None = None) -> Iterator[Found]:
-    """At every sample of a partition's log, and between samples at every step of its group.
+def lag_rows(
+    bucket: Bucket, lives: Lives, now_ids: Mapping[str, str] | None, reset: Reset | None = None, since: Int64 | None = None
+) -> Iterator[Found]:
+    """Rows at every sample of a partition's log, and between samples at every step of its group.
+
+    Where no log end was sampled there is one row per partition, at its last commit, of quality `unknown`. Where nothing is
+    committed lag is unknown too, or follows the reset policy; it never silently takes the end of the log.
 
     Parameters
     ----------
@@ -60,9 +66,14 @@ def lag_rows(bucket: Bucket, lives: Lives, now_ids: Mapping[str, str] | None, si
     lives : Lives
     now_ids : mapping, optional
         Topic -> its id at the end of the recording.
+    reset : "earliest" or "latest", optional
+        The members' ``auto.offset.reset``, for partitions without a commit; None: their lag is unknown.
     since : int64, optional
         Per group: rows that were known before that time are left out, and the newest of a partition is that of the others.
     """
+    if not lives.log:
+        yield from _last_commits(bucket)
+        return
     names = [bucket.topics[at] for at in bucket.key_topic.tolist()]
     logs = [lives.log.get(pair, (0, 0)) for pair in zip(names, bucket.key_partition.tolist(), strict=True)]
     log = np.array(logs, np.int64).reshape(-1, 2)
@@ -86,7 +97,29 @@ def lag_rows(bucket: Bucket, lives: Lives, now_ids: Mapping[str, str] | None, si
             key = np.concatenate((key_s, key_a))
             time = np.concatenate((lives.time[at_s], step_time[at_a]))
             before = last_at(lives.time, log[key_a, 0], log[key_a, 1], step_time[at_a])
-            yield from _rows(bucket, lives, key, time, np.concatenate((at_s, before)), len(key_s), gone)
+            yield from _rows(bucket, lives, key, time, np.concatenate((at_s, before)), len(key_s), gone, reset)
+
+
+def _last_commits(bucket: Bucket) -> Iterator[Found]:
+    """Where no log end is known: what was committed last, with an unknown lag; a later commit replaces the row."""
+    sums = bucket.sums
+    order = np.lexsort((sums.offset, sums.key))
+    last = order[np.append(sums.key[order][1:] != sums.key[order][:-1], True)[: len(order)]]
+    last = last[~sums.deleted[last]]
+    key, time = sums.key[last].astype(np.int64), sums.ts[last]
+    if not len(key):
+        return
+    columns = {
+        "group_id": pa.array(bucket.groups).take(pa.array(bucket.key_group[key])),
+        "topic": pa.array(bucket.topics).take(pa.array(bucket.key_topic[key])),
+        "partition": pa.array(bucket.key_partition[key].astype(np.int32)),
+        "at": pa.array(time).cast(pa.timestamp("us", tz="UTC")),
+        "committed": pa.array(sums.committed[last]),
+        "quality": pa.array(["unknown"]).take(pa.array(np.zeros(len(key), np.int64))),
+        "clamped": pa.array(np.zeros(len(key), np.bool_)),
+    }
+    rows = [columns.get(field.name, pa.nulls(len(key), field.type)) for field in LAG_COLUMNS]
+    yield Found(pa.RecordBatch.from_arrays(rows, schema=LAG_COLUMNS), key, time, np.full(len(key), NEVER))
 
 
 def _firsts(bucket: Bucket, lives: Lives, log: Int64, steps: Int64, step_time: Int64, since: Int64) -> tuple[Int64, Int64]:
@@ -147,7 +180,9 @@ class _Asked:
         return _Asked(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
-def _rows(bucket: Bucket, lives: Lives, key: Int64, time: Int64, sample: Int64, samples: int, gone: Bool) -> Iterator[Found]:
+def _rows(
+    bucket: Bucket, lives: Lives, key: Int64, time: Int64, sample: Int64, samples: int, gone: Bool, reset: Reset | None
+) -> Iterator[Found]:
     """The rows of some keys: the first `samples` are at samples, the others at steps."""
     between = np.arange(len(key)) >= samples
     passed = time - lives.time[sample]
@@ -162,7 +197,7 @@ def _rows(bucket: Bucket, lives: Lives, key: Int64, time: Int64, sample: Int64, 
     if len(keep):
         asked = _Asked(key, time, sample, between, offset, known, owner, owned).take(keep)
         known_at = np.where(asked.between, lives.next_time[asked.sample], asked.time)
-        yield Found(_batch(bucket, lives, asked), asked.key, asked.time, known_at)
+        yield Found(_batch(bucket, lives, asked, reset), asked.key, asked.time, known_at)
 
 
 def _commits(bucket: Bucket, key: Int64, time: Int64) -> tuple[Int64, Int64]:
@@ -182,10 +217,11 @@ def _held(bucket: Bucket, key: Int64, time: Int64) -> tuple[Int64, Bool]:
     return bucket.held_owner[found], (found >= 0) & ((until == NEVER) | (time < until))
 
 
-def _batch(bucket: Bucket, lives: Lives, asked: _Asked) -> pa.RecordBatch:
+def _batch(bucket: Bucket, lives: Lives, asked: _Asked, reset: Reset | None) -> pa.RecordBatch:
     key, offset, known = asked.key, asked.offset, asked.known
     begin, end = lives.start[asked.sample], _end(lives, asked)
-    behind = end - np.maximum(offset, begin)
+    reached = offset if reset is None else np.where(known, offset, begin if reset == "earliest" else end)
+    behind = end - np.maximum(reached, begin)
     late, timed = _time_lag(lives, asked, end)
     quality = np.where(known, np.where(asked.between, 1, 0), 2)
     owner = np.where(asked.owned, asked.owner, len(bucket.members))
@@ -197,9 +233,9 @@ def _batch(bucket: Bucket, lives: Lives, asked: _Asked) -> pa.RecordBatch:
         "committed": pa.array(offset, mask=~known),
         "log_start": pa.array(begin),
         "log_end": pa.array(end),
-        "lag": pa.array(np.maximum(behind, 0), mask=~known),
+        "lag": pa.array(np.maximum(behind, 0), mask=None if reset is not None else ~known),
         "owner": pa.array([*bucket.members, None], pa.string()).take(pa.array(owner)),
-        "quality": pa.array(["exact", "interpolated", "unknown"]).take(pa.array(quality)),
+        "quality": pa.array(["exact", "interpolated", "unknown" if reset is None else "reset_policy"]).take(pa.array(quality)),
         "clamped": pa.array(known & ((behind < 0) | (offset < begin))),
         "time_lag_ms": pa.array(late, mask=~timed),
     }

@@ -1,4 +1,9 @@
-"""Samples of log ends in arrays: the lives of logs as in `log_ends`, and look-ups in many sorted stretches at once."""
+"""Samples of log ends in arrays: the lives of logs, and look-ups in many sorted ranges at once.
+
+A log that ends lower than before was made anew: samples before and after that are two lives, and no line joins them. A topic is
+made anew as a whole. Of samples of one log and instant (two recordings of one time in one folder) the one with the largest end
+counts.
+"""
 
 from __future__ import annotations
 

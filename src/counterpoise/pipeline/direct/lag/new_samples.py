@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.direct.groups.folding import micros
+from counterpoise.pipeline.source.parquet_rows import SAMPLE_TYPES, read_rows, statistics_of
 
 __all__ = ["NewSamples", "newest_sample"]
 
@@ -58,14 +59,13 @@ class NewSamples:
     def tables(self) -> Iterator[pa.Table]:
         """``topic, partition, log_start, log_end, us``, topics as a dictionary; rows with a null are left out."""
         for file, groups in self._groups:
-            with pq.ParquetFile(file, read_dictionary=["topic"]) as opened:
-                for batch in opened.iter_batches(_AT_ONCE, row_groups=groups, columns=_COLUMNS, use_threads=False):
-                    stamps = batch.column("sampled_at").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-                    table = pa.table([*(batch.column(name) for name in _COLUMNS[:4]), stamps], [*_COLUMNS[:4], "us"]).drop_null()
-                    if self._after is not None:
-                        table = table.filter(pc.greater(table["us"], self._after))
-                    if len(table):
-                        yield table.combine_chunks()
+            for batch in read_rows(file, _COLUMNS, SAMPLE_TYPES, _AT_ONCE, groups, ["topic"]):
+                stamps = batch.column("sampled_at").cast(pa.int64())
+                table = pa.table([*(batch.column(name) for name in _COLUMNS[:4]), stamps], [*_COLUMNS[:4], "us"]).drop_null()
+                if self._after is not None:
+                    table = table.filter(pc.greater(table["us"], self._after))
+                if len(table):
+                    yield table.combine_chunks()
 
     def _look(self) -> int | None:
         """Which row groups may hold something new, and when the first sample was."""
@@ -92,12 +92,11 @@ def newest_sample(files: Sequence[str]) -> int | None:
 def _spans(file: str) -> list[tuple[int, int] | None]:
     """The first and the last time in each row group that has rows, where its statistics tell."""
     about = pq.read_metadata(file)
-    at = about.schema.names.index("sampled_at")
-    return [_span(about.row_group(number).column(at).statistics) for number in range(about.num_row_groups)]
+    return [_span(statistics_of(about.row_group(number), "sampled_at")) for number in range(about.num_row_groups)]
 
 
 def _span(told: Any) -> tuple[int, int] | None:
-    return (_micros(told.min), _micros(told.max)) if told is not None and told.has_min_max else None
+    return None if told is None else (_micros(told.min), _micros(told.max))
 
 
 def _micros(moment: datetime) -> int:

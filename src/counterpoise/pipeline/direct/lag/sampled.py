@@ -24,8 +24,8 @@ class Sampled:
     ends : str
         Where it is put away which there are (`EndsFile`).
     instants : tuple of int
-        At which was sampled, in microseconds, ascending.
-    width : float
+        At which was sampled, in microseconds, ascending; none: nothing is known of log ends.
+    width : float, optional
         Mean time between two of them.
     now_ids : dict, optional
         Topic -> its id at the end.
@@ -35,27 +35,24 @@ class Sampled:
 
     ends: str
     instants: tuple[int, ...]
-    width: float
+    width: float | None
     now_ids: Mapping[str, str] | None
     disagreeing: int = 0
 
 
-def sampled_in(local: Local | None, folder: str) -> Sampled | None:
-    """The samples of a capture that has any, laid out in a file of that folder."""
-    if local is None or not local.ends:
-        return None
-    return sampled_by(local, with_samples(EndsFile.empty(), NewSamples(local.ends), folder), folder)
+def sampled_in(local: Local, folder: str) -> Sampled:
+    """The samples of a capture, laid out in a file of that folder."""
+    ends = with_samples(EndsFile.empty(), NewSamples(local.ends), folder) if local.ends else EndsFile.empty()
+    return sampled_by(local, ends, folder)
 
 
-def sampled_by(local: Local, ends: EndsFile, folder: str) -> Sampled | None:
+def sampled_by(local: Local, ends: EndsFile, folder: str) -> Sampled:
     """The same if they are laid out already."""
-    if not len(ends.instants):
-        return None
     place = scratch(folder, "ends").with_suffix(".json")
     ends.save(place)
-    ordered = tuple(ends.instants.tolist())
-    width = max((ordered[-1] - ordered[0]) / max(len(ordered) - 1, 1), 1.0)
-    return Sampled(str(place), ordered, width, None if local.topics is None else topic_ids(local.topics), len(ends.odd))
+    instants = tuple(ends.instants.tolist())
+    width = max((instants[-1] - instants[0]) / max(len(instants) - 1, 1), 1.0) if instants else None
+    return Sampled(str(place), instants, width, None if local.topics is None else topic_ids(local.topics), len(ends.odd))
 
 
 def topic_ids(file: str) -> dict[str, str]:

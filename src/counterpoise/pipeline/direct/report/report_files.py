@@ -29,10 +29,12 @@ class ReportFiles:
     folder, cluster : str
     until, end : int
         When the last step or commit of the cluster was, and its last record of any kind, in microseconds.
+    salt : str, optional
+        Names are hashed with it.
     """
 
-    def __init__(self, folder: str, cluster: str, until: int, end: int) -> None:
-        self._cluster, self._until = cluster, until
+    def __init__(self, folder: str, cluster: str, until: int, end: int, salt: str | None = None) -> None:
+        self._cluster, self._until, self._salt = cluster, until, salt
         self._report = DayRows(folder, "report", _REPORT, end)
         self._findings = OneFile(folder, "findings", arrow_schema(FINDINGS))
         self._kinds, self._stopped = GroupKinds(), StoppedTimes()
@@ -49,7 +51,7 @@ class ReportFiles:
     def add(self, parts: Sequence[Mapping[str, Any]], strategies: Mapping[str, Mapping[str, Any]]) -> None:
         """Groups, as `reported` takes them."""
         if parts:
-            groups = reported(parts, strategies, self._cluster, self._until)
+            groups = reported(parts, strategies, self._cluster, self._until, self._salt)
             self._kinds.add(groups)
             self._stopped.add(groups)
             self._report.write(groups.select(_REPORT.names))

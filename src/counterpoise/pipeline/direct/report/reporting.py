@@ -11,8 +11,9 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.findings.ranking import finding_batches
-from counterpoise.pipeline.group_report import JUDGED, advise_batches
+from counterpoise.pipeline.group_report import JUDGED, advised
 from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.source.anonymous import anonymous
 
 __all__ = ["PARTS", "GroupKinds", "StoppedTimes", "found_in", "reported"]
 
@@ -24,7 +25,11 @@ _DAY = 86400
 
 
 def reported(
-    parts: Iterable[Mapping[str, Any]], strategies: Mapping[str, Mapping[str, Any]], cluster: str, until: int
+    parts: Iterable[Mapping[str, Any]],
+    strategies: Mapping[str, Mapping[str, Any]],
+    cluster: str,
+    until: int,
+    salt: str | None = None,
 ) -> pa.RecordBatch:
     """Rows of `GROUP_REPORT`.
 
@@ -37,6 +42,8 @@ def reported(
     cluster : str
     until : int
         When the recording of the cluster ends, in microseconds.
+    salt : str, optional
+        Names are hashed with it, before there are sentences with them.
     """
     rows = []
     for part in parts:
@@ -45,8 +52,7 @@ def reported(
             row |= _without_type(part)
         row["rebalances_per_day"] = _per_day(part["rebalances"], (part["first_ts"], part["first_commit"]), until)
         rows.append(row)
-    (batch,) = advise_batches([pa.RecordBatch.from_pylist(rows, schema=_JUDGED)])
-    return batch
+    return advised(anonymous(pa.RecordBatch.from_pylist(rows, schema=_JUDGED), salt))
 
 
 def _without_type(part: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def mean_of(millionths: int | None, known: int) -> float | None:
 
 
 def strategies_of_groups(rows: pa.Table) -> Iterator[tuple[str, dict[str, Any]]]:
-    """As `strategy_runs`, `latest_figures` and `fidelity` of `group_report`, for rows with `SLIM` in the order of the log."""
+    """Per group: sums of every strategy, observed figures and fidelity, from rows with `SLIM` in the order of the log."""
     rows = rows.append_column("by_broker", pc.equal(rows["protocol_kind"], "server"))
     of: dict[str, dict[bool, list[dict[str, Any]]]] = {}
     for row in _summed(rows, ("group_id", "by_broker", "strategy", "mode")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,10 @@ from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.stored.tables import dataset, folder_of
 
-__all__ = ["but_groups", "stored_commits", "stored_records"]
+__all__ = ["Group", "but_groups", "stored_commits", "stored_records"]
 
+Group: TypeAlias = tuple[str, str]
+"""Cluster and name."""
 _RECORDS = ("group_generations", "modern_group_records")
 
 

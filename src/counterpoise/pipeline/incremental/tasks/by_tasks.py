@@ -1,4 +1,4 @@
-"""The stages of an update by tasks on local files: `direct`, gone on with from what the last audit left of every bucket."""
+"""The stages of an update: `direct`, gone on with from what the last audit left of every bucket."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from counterpoise.pipeline.direct.tasks import Stretch, scratch, work_on
 from counterpoise.pipeline.incremental.kept.kept_file import Kept
 from counterpoise.pipeline.incremental.kept.kept_places import save_places
 from counterpoise.pipeline.incremental.kept.kept_sums import tail_of
+from counterpoise.pipeline.incremental.kept.stored_rows import Group
 from counterpoise.pipeline.incremental.news import Looked
 from counterpoise.pipeline.incremental.saved import ClusterState, micros_of
 from counterpoise.pipeline.incremental.tasks.judging_on import News, judge_on
 from counterpoise.pipeline.incremental.tasks.replaying_on import ToReplay, replay_on
-from counterpoise.pipeline.incremental.touched import Group
-from counterpoise.pipeline.source.capture import Capture
+from counterpoise.pipeline.source.capture import Local
+from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.stored.store import Folder
 from counterpoise.pipeline.stored.tables import day_folder
 
@@ -64,7 +65,9 @@ class ByTasks(Direct):
     ----------
     spark : SparkSession
     captures : mapping
-        Cluster name -> capture, in local files that hold samples of log ends.
+        Cluster name -> its files.
+    choice : Choice
+        Patterns of groups, and the reset policy.
     places : Places
     was : mapping
         Cluster name -> how far the last audit came.
@@ -74,14 +77,15 @@ class ByTasks(Direct):
     def __init__(
         self,
         spark: SparkSession,
-        captures: Mapping[str, Capture],
+        captures: Mapping[str, Local],
+        choice: Choice,
         places: Places,
         was: Mapping[str, ClusterState],
         looked: Looked,
     ) -> None:
         new = {name: Stretch(_positions(one), _positions(looked.now[name])) for name, one in was.items()}
         begun = {name: stretch for name, stretch in new.items() if stretch.begin}
-        super().__init__(spark, captures, places.scratch, begun, looked.ends)
+        super().__init__(spark, captures, places.scratch, choice, stretches=begun, ends=looked.ends)
         self._samples, self._seen_in = looked.ends, looked.places
         self._places, self._was, self._now = places, was, looked.now
         self._left: dict[str, Kept] = {name: _kept(places, one) for name, one in was.items()}
@@ -97,7 +101,7 @@ class ByTasks(Direct):
             for file in sorted((self._places.final.path / "offset_commits").glob(f"{_folder(name)}/date=*/*.parquet"))
         ]
         after = {name: micros_of(one.final_until) for name, one in self._now.items()}
-        aborted = {name: None if one.local is None else one.local.aborted for name, one in self._captures.items()}
+        aborted = {name: one.aborted for name, one in self._captures.items()}
         folder = str(self._folder)
         told = work_on(
             self._spark, len(listed), lambda at: tail_of(listed[at][1], after[listed[at][0]], aborted[listed[at][0]], folder)
@@ -107,7 +111,7 @@ class ByTasks(Direct):
 
     def judge_news(self) -> set[Group]:
         """Write the tables that no strategy is asked for; the groups that were made again from their stored records."""
-        self._aside, names = False, self.names()
+        names = self.names()
         self._decide_at_once()
         of = self._news = {name: self._news_of(name, names) for name in self._captures}
         shares = self._shares()
@@ -115,7 +119,8 @@ class ByTasks(Direct):
         for (name, _), about in zip(shares, self._judged, strict=True):
             about["cluster"] = name
             about["tables"]["partition_lag"] = about["lag"]
-        self._keep(self._judged, self._places.final, ("group_generations", "modern_group_records", "rebalances", "partition_lag"))
+        tables = ("group_generations", "modern_group_records", "rebalances", "partition_lag", "decode_errors")
+        self._keep(self._judged, self._places.final, tables)
         self._keep_open(self._judged, ("rebalances", "partition_lag"))
         return {(about["cluster"], group) for about in self._judged for groups in about["again"].values() for group in groups}
 
@@ -201,9 +206,7 @@ class ByTasks(Direct):
         return {"decoded": self._decoded, **{kind: sum(one[kind] for one in told) for kind, told in of.items()}}
 
     def _news_of(self, name: str, names: Mapping[str, str]) -> News:
-        was, now, local, sampled = self._was[name], self._now[name], self._captures[name].local, self._sampled[name]
-        assert local is not None
-        assert sampled is not None
+        was, now = self._was[name], self._now[name]
         rest, sums = self._together(name)
         return News(
             name=name,
@@ -214,11 +217,12 @@ class ByTasks(Direct):
             sums=sums,
             tail=together(self._tails[name], self._at_once[name]),
             kept=self._left[name],
-            sampled=sampled,
+            sampled=self._sampled[name],
             names=names,
             was_settled=micros_of(was.final_until),
             settled=micros_of(now.final_until),
-            aborted=local.aborted,
+            aborted=self._captures[name].aborted,
+            reset=self._choice.reset,
             anew=frozenset(one for one in {**was.topics, **now.topics} if was.topics.get(one) != now.topics.get(one)),
         )
 
@@ -233,9 +237,9 @@ class ByTasks(Direct):
         """All that has something new, or of which the last audit left something."""
         return super()._filled(name) | self._left[name].marks
 
-    def _wanted(self, name: str, rest: Sequence[str], *, split: bool) -> Wanted:
+    def _wanted(self, name: str, rest: Sequence[str]) -> Wanted:
         """No sum reaches across a record that the last audit read either, if it is so late that a commit may come before it."""
-        return super()._wanted(name, [*rest, *(file for file, _ in self._left[name].files.get("marks", ()))], split=split)
+        return super()._wanted(name, [*rest, *(file for file, _ in self._left[name].files.get("marks", ()))])
 
     def _marks(self, name: str) -> list[Path]:
         """A file of the records that the next commits may come before."""

@@ -32,6 +32,7 @@ from counterpoise.pipeline.incremental.kept.kept_sums import SUMS, compacted, si
 from counterpoise.pipeline.incremental.kept.newest_lag import NEWEST, newest_of
 from counterpoise.pipeline.incremental.kept.stored_rows import stored_commits, stored_records
 from counterpoise.pipeline.incremental.tasks.folding_on import Before, FoldingOn
+from counterpoise.pipeline.source.choice import Reset
 
 __all__ = ["News", "judge_on"]
 
@@ -45,7 +46,7 @@ class News:
     name, folder, base, out : str
         Whose, where files of this audit alone go, where those go that are left for the next one, and where the tables are.
     rest, sums, tail : Marked
-        Of the new records: as `rest.split_off` and `decoding.decode_piece` told, and `kept_sums.tail_of`.
+        Of the new records: as `decoding.decode_piece` told, and `kept_sums.tail_of`.
     kept : Kept
         What the last audit left.
     sampled : Sampled
@@ -57,6 +58,8 @@ class News:
         As `decoding.Wanted`.
     anew : frozenset of str
         Topics that were made anew since: which of their commits count is to be told again.
+    reset : "earliest" or "latest", optional
+        As for `lag_rows`.
     """
 
     name: str
@@ -73,6 +76,7 @@ class News:
     settled: int | None
     aborted: str | None
     anew: frozenset[str]
+    reset: Reset | None = None
 
 
 def judge_on(of: News, buckets: Sequence[int]) -> dict[str, Any]:
@@ -115,7 +119,7 @@ def judge_on(of: News, buckets: Sequence[int]) -> dict[str, Any]:
                 for at in range(len(slices)):
                     bucket = slices.bucket(at)
                     found = _Lag(bucket, _Finals(of, bucket, before.settled, unsettled, again), lag, open_lag)
-                    for rows in lag_rows(bucket, lives, of.sampled.now_ids, found.since):
+                    for rows in lag_rows(bucket, lives, of.sampled.now_ids, of.reset, found.since):
                         found.add(rows)
                         asked.write(wanted.of(rows.rows), number)
                     last += found.newest

@@ -1,4 +1,4 @@
-"""One update by tasks on local files: what is new through the stages, tables and states brought up to date."""
+"""One update: what is new through the stages, tables and states brought up to date."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from counterpoise.pipeline.clusters import decode_errors
 from counterpoise.pipeline.incremental.folded import STEP_STATES
 from counterpoise.pipeline.incremental.journal import HandOver, Journal, left_over
 from counterpoise.pipeline.incremental.news import Looked, last_settled
@@ -21,29 +20,21 @@ from counterpoise.pipeline.incremental.view import View
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.source.capture import Capture
+from counterpoise.pipeline.source.capture import Capture, Local
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.stored import store
 from counterpoise.pipeline.stored.tables import folder_of
 from counterpoise.pipeline.summary import added_kinds
 
-__all__ = ["can_go_by_tasks", "update_by_tasks"]
+__all__ = ["update_by_tasks"]
 
 _STAGES = ("new records", "groups", "replays", "findings", "summary", "store")
-
-
-def can_go_by_tasks(captures: Mapping[str, Capture], choice: Choice, saved: Saved | None, looked: Looked) -> bool:
-    """Whether tasks may do it: all that there is, in local files, with samples of log ends, and with states that tasks have left
-    (where there are none, everything is read again, if it is still there).
-    """
-    if choice != Choice() or not all(name in looked.ends and len(looked.ends[name].instants) for name in captures):
-        return False
-    return saved is None or saved.tasks or not looked.dropped
 
 
 def update_by_tasks(
     spark: SparkSession,
     captures: Mapping[str, Capture],
+    files: Mapping[str, Local],
+    choice: Choice,
     journal: Journal,
     saved: Saved | None,
     looked: Looked,
@@ -58,6 +49,10 @@ def update_by_tasks(
     ----------
     captures : mapping
         Cluster name -> capture.
+    files : mapping
+        Cluster name -> its files.
+    choice : Choice
+        Patterns of groups, and the reset policy.
     journal : Journal
         Of the output folder, open.
     saved : Saved, optional
@@ -76,12 +71,11 @@ def update_by_tasks(
         if progress is not None:
             progress(stage, _STAGES.index(stage), len(_STAGES))
 
-    goes_on = saved is not None and saved.tasks
-    before = saved.clusters if saved is not None and goes_on else {name: ClusterState() for name in captures}
+    before = saved.clusters if saved is not None else {name: ClusterState() for name in captures}
     number = 1 if saved is None else saved.number + 1
-    view = View(spark, journal, fresh=saved is None, anew=saved is not None and not goes_on)
+    view = View(spark, journal, fresh=saved is None)
     places = _places(journal, view, 0 if saved is None else saved.number)
-    tasks = ByTasks(spark, captures, places, before, looked)
+    tasks = ByTasks(spark, files, choice, places, before, looked)
     begin("new records")
     told = tasks.decode(view.final)
     kinds = {name: added_kinds(rows) for name, rows in tasks.kinds.items()}
@@ -90,9 +84,6 @@ def update_by_tasks(
     tasks.tails()
     begin("groups")
     view.redo(tasks.judge_news())
-    damaged = tasks.damaged()
-    if damaged:
-        store.put(decode_errors(damaged), "decode_errors", view.final)
     begin("replays")
     ends = {name: micros_of(one.end) or 0 for name, one in looked.now.items()}  # of a cluster without records any time will do
     tasks.replay_news(options["--strategies"], ends)
@@ -102,13 +93,12 @@ def update_by_tasks(
     errors = sum(pq.read_metadata(file).num_rows for file in view.staged("decode_errors").rglob("*.parquet"))
     whole = added_kinds([(kind, *row) for seen in kinds.values() for kind, row in seen.items()])
     counted = counted_of(told, errors)
-    before_ = saved if goes_on else None
-    about, sums = told_in_full(captures, before_, counted, whole, tasks.sums(), tasks.found(), tasks.disagreeing)
+    about, sums = told_in_full(captures, saved, counted, whole, tasks.sums(), tasks.found(), tasks.disagreeing)
     file = journal.staged / "summary.json"
     summary = write_summary(file, where, looked.now, number, view.span("partition_lag", "at"), view.rows(number), about)
     begin("store")
     moves = [*view.moves(number), *_left_moves(tasks, journal, number)]
-    state = Saved(number, dict(options), looked.now, sums, tasks=True)
+    state = Saved(number, dict(options), looked.now, sums)
     (journal.staged / "state.json").write_text(state.text(), encoding="utf-8")
     moves += [(file, journal.out / "summary.json"), (journal.staged / "state.json", journal.root / "state.json")]
     _commit(journal, view, moves, looked.now, handover)

@@ -1,1 +1,0 @@
-"""Going on by Spark, where captures are no plain local files, have no samples, or only a part of them is chosen."""

@@ -1,0 +1,35 @@
+"""Why a record cannot be decoded: rows of the table `decode_errors`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.generations import member_faults
+from counterpoise.pipeline.records.place import nowhere, place_of
+from counterpoise.pipeline.schemas import DECODE_ERRORS
+from counterpoise.wire.offsets_topic import Record, RecordType, Tombstone, Undecodable
+
+__all__ = ["ERROR_COLUMNS", "error_rows"]
+
+ERROR_COLUMNS = arrow_schema(StructType(DECODE_ERRORS.fields[1:]))
+
+
+def error_rows(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable) -> Iterator[dict[str, Any]]:
+    """Why one record cannot be decoded: nearly always nothing."""
+    if isinstance(record, Undecodable):
+        about = {"record_type": record.record_type, "value_version": record.value_version, "reason": record.reason}
+        yield {**_as_it_is(raw), **about}
+    elif reason := nowhere(raw):
+        version = record.version if isinstance(record, Record) else None
+        yield {**_as_it_is(raw), "record_type": int(record.record_type), "value_version": version, "reason": reason}
+    elif isinstance(record, Record) and record.record_type == RecordType.GROUP_METADATA:
+        for fault in member_faults(record.value):
+            yield {**_as_it_is(raw), "record_type": 2, "value_version": record.version, "reason": fault}
+
+
+def _as_it_is(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {**place_of(raw), "key": raw["key"], "value": raw["value"]}
