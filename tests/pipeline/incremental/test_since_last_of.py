@@ -52,7 +52,7 @@ def grown(folder: Path, share: float, way: str) -> dict[str, Path]:
     ("way", "choice"),
     [
         ("int96", Choice()),
-        ("plain", Choice(groups=("order-*", "route*"), reset="earliest")),
+        ("plain", Choice(groups=("mail-*", "replay-*"), reset="earliest")),
         ("unsampled", Choice()),
     ],
     ids=["old times", "some groups, a reset policy", "no samples"],
