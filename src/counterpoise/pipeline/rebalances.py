@@ -8,13 +8,44 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
 from counterpoise.pipeline.folds.classic_fold import ClassicFold
 from counterpoise.pipeline.folds.modern_fold import GROUP_RECORDS, NAMES, ModernFold
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.grouped import by_group
+from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.pipeline.timelines.ownership import Left, left_by
 
-__all__ = ["StepsFold", "steps_of_group"]
+__all__ = ["StepsFold", "rebalances", "steps_of_group"]
 
 _PLACE = ("log_partition", "log_offset", "log_ts")
+_CLASSIC = ("protocol_type", "protocol", "generation", "leader", "state_ts", "members", "leader_library")
+_STEPS = arrow_schema(REBALANCES)
+
+
+def rebalances(generations: DataFrame, modern: DataFrame, names: DataFrame | None = None) -> DataFrame:
+    """Table `rebalances` from `group_generations` and `modern_group_records`.
+
+    Parameters
+    ----------
+    generations, modern : DataFrame
+        The tables of `decode`.
+    names : DataFrame, optional
+        ``topic_id, topic``; ids that it does not hold stay ids.
+
+    Notes
+    -----
+    One shuffle of the group records (never of commits), one sort.
+    """
+    ordered = (
+        _group_records(generations, modern, names)
+        .repartition("cluster", "group_id")
+        .sortWithinPartitions("cluster", "group_id", "log_partition", "log_offset")
+    )
+    return ordered.mapInArrow(_fold_batches, REBALANCES)
 
 
 def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -119,3 +150,65 @@ _MIGRATED: dict[bool, dict[str, Any]] = {
 def _crosses(step: Mapping[str, Any], following: Mapping[str, Any], to_modern: bool) -> bool:
     other = to_modern != (step["group_type"] != "classic")
     return other and not following["deleted"] and following["log_ts"] == step["log_ts"]
+
+
+def _group_records(generations: DataFrame, modern: DataFrame, names: DataFrame | None = None) -> DataFrame:
+    """Both kinds of records as one table, and for each modern group the names of its topics before them."""
+    parts = [_classic_side(generations), _modern_side(modern)]
+    if names is not None:
+        parts.append(_name_rows(modern, names))
+    history = parts[0]
+    for part in parts[1:]:
+        history = history.unionByName(part, allowMissingColumns=True)
+    return history
+
+
+def _fold_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Records sorted by cluster, group and log offset -> rows of `REBALANCES`."""
+    steps: list[dict[str, Any]] = []
+    weight = 0
+    for group, rows in by_group(batches):
+        for step in steps_of_group(rows):
+            steps.append({"cluster": group[0], "group_id": group[1], **step})
+            weight += _step_weight(step)
+            if weight >= 2000:
+                yield pa.RecordBatch.from_pylist(steps, schema=_STEPS)
+                steps, weight = [], 0
+    if steps:
+        yield pa.RecordBatch.from_pylist(steps, schema=_STEPS)
+
+
+def _step_weight(step: Mapping[str, Any]) -> int:
+    """The size of a step; a batch of rows has a size of 2,000."""
+    topics = sum(len(one["topics"]) for one in step.get("subscriptions") or ())
+    return 1 + ((step.get("n_partitions") or 0) + 4 * topics) // 64
+
+
+def _classic_side(generations: DataFrame) -> DataFrame:
+    return generations.select("cluster", "group_id", *_PLACE, "deleted", *_CLASSIC, fn.lit(None).cast("int").alias("record_type"))
+
+
+def _modern_side(modern: DataFrame) -> DataFrame:
+    return modern.select("cluster", "group_id", *_PLACE, "deleted", "record_type", "member_id", "payload")
+
+
+def _name_rows(modern: DataFrame, names: DataFrame) -> DataFrame:
+    used = modern.select("cluster", "group_id", "log_partition", fn.explode(_ids("payload")).alias("topic_id")).distinct()
+    known = used.join(fn.broadcast(names), "topic_id")
+    entries = fn.map_from_entries(fn.collect_set(fn.struct("topic_id", "topic")))
+    rows = known.groupBy("cluster", "group_id", "log_partition").agg(fn.to_json(entries).alias("payload"))
+    return rows.select(
+        "cluster",
+        "group_id",
+        "log_partition",
+        fn.lit(-1).cast("bigint").alias("log_offset"),
+        fn.lit(None).cast("timestamp").alias("log_ts"),
+        fn.lit(False).alias("deleted"),
+        fn.lit(NAMES).alias("record_type"),
+        fn.lit(None).cast("string").alias("member_id"),
+        "payload",
+    )
+
+
+def _ids(payload: str) -> Any:
+    return fn.expr(f'regexp_extract_all({payload}, \'"topic_id":"([^"]+)"\', 1)')

@@ -1,0 +1,87 @@
+"""The decoded tables as DataFrames, for ``records.transform(decode.group_generations)`` in a Spark job of one's own.
+
+The audit does not use this module. The rows are made by the same functions of `records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+from pyspark.sql.types import StructType
+
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.commits import commit_batch, undecided
+from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
+from counterpoise.pipeline.records.generations import generation_batches
+from counterpoise.pipeline.records.modern import modern_batches
+from counterpoise.pipeline.schemas import DECODE_ERRORS, GROUP_GENERATIONS, MODERN_GROUP_RECORDS, OFFSET_COMMITS
+from counterpoise.pipeline.source.sources import check_columns
+from counterpoise.wire.offsets_topic import decode_record
+
+__all__ = ["decode_errors", "group_generations", "modern_group_records", "offset_commits"]
+
+_AFTER_COMMITS, _AFTER_METADATA = b"\x00\x02", b"\x00\x03"
+_COMMITS = arrow_schema(StructType(OFFSET_COMMITS.fields[1:]))
+_Kernel: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def offset_commits(records: DataFrame, cluster: str = "default") -> DataFrame:
+    """Table `offset_commits`: one row per commit or tombstone of one.
+
+    Parameters
+    ----------
+    records : DataFrame
+        Columns of Spark's Kafka source.
+    cluster : str
+        The value of the column of that name.
+
+    Raises
+    ------
+    CaptureError
+        A column is missing.
+    """
+    raw = check_columns(records, "records").where(fn.col("key") < fn.lit(_AFTER_COMMITS))
+    return _stage(raw, _commit_batches, OFFSET_COMMITS, cluster)
+
+
+def group_generations(records: DataFrame, cluster: str = "default") -> DataFrame:
+    """Table `group_generations`: one row per GroupMetadata record (classic groups) or tombstone of one."""
+    raw = check_columns(records, "records").where(
+        (fn.col("key") >= fn.lit(_AFTER_COMMITS)) & (fn.col("key") < fn.lit(_AFTER_METADATA))
+    )
+    return _stage(raw, generation_batches, GROUP_GENERATIONS, cluster)
+
+
+def modern_group_records(records: DataFrame, cluster: str = "default") -> DataFrame:
+    """Table `modern_group_records`: one row per record of a KIP-848, share or streams group."""
+    raw = check_columns(records, "records").where(fn.col("key") >= fn.lit(_AFTER_METADATA))
+    return _stage(raw, modern_batches, MODERN_GROUP_RECORDS, cluster)
+
+
+def decode_errors(records: DataFrame, cluster: str = "default") -> DataFrame:
+    """Table `decode_errors`: every record of an unknown type or version, damaged, or without a place in the log, and why.
+
+    A generation whose frame can be read but whose members' bytes cannot is in this table and in `group_generations`.
+    """
+    return _stage(check_columns(records, "records"), _error_batches, DECODE_ERRORS, cluster)
+
+
+def _commit_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays(commit_batch(batch, damaged=False).columns, schema=_COMMITS)
+
+
+def _error_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        suspects = batch.take(pa.array(undecided(batch)))
+        rows = [row for raw in suspects.to_pylist() for row in error_rows(raw, decode_record(raw["key"], raw["value"]))]
+        yield pa.RecordBatch.from_pylist(rows, schema=ERROR_COLUMNS)
+
+
+def _stage(raw: DataFrame, kernel: _Kernel, schema: StructType, cluster: str) -> DataFrame:
+    decoded = raw.mapInArrow(kernel, StructType(schema.fields[1:]))
+    return decoded.select(fn.lit(cluster).alias("cluster"), *schema.names[1:])

@@ -1,0 +1,40 @@
+"""The tables as DataFrames hold the rows that the audit writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.dataframe_api import decode, rebalances
+from tests.pipeline.conftest import SHOP, Audited
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PLACE = ("log_partition", "log_offset")
+
+
+def rows(frame: DataFrame, *columns: str) -> list[tuple[object, ...]]:
+    return sorted((tuple(row) for row in frame.select(*columns).collect()), key=repr)
+
+
+def stored(audited: Audited, name: str, *columns: str) -> list[tuple[object, ...]]:
+    return sorted((tuple(row[column] for column in columns) for row in audited.table(name, *columns)), key=repr)
+
+
+def test_each_table_has_the_records_of_the_audit_and_steps_their_kind(spark: SparkSession, audited: Audited) -> None:
+    records = spark.read.parquet(str(SHOP / "consumer_offsets.parquet"))
+    for name in ("group_generations", "modern_group_records", "decode_errors"):
+        assert rows(records.transform(getattr(decode, name)), *PLACE) == stored(audited, name, *PLACE)
+    committed = ("group_id", "topic", "partition", "committed_offset", *PLACE)
+    assert rows(records.transform(decode.offset_commits), *committed) == stored(audited, "offset_commits", *committed)
+    steps = rebalances(records.transform(decode.group_generations), records.transform(decode.modern_group_records))
+    step = ("group_id", "generation", "kind", "n_members", *PLACE)
+    assert rows(steps, *step) == stored(audited, "rebalances", *step)
+
+
+def test_a_missing_column_is_named(spark: SparkSession) -> None:
+    with pytest.raises(CaptureError, match="offset"):
+        decode.offset_commits(spark.createDataFrame([(b"k", b"v")], ["key", "value"]))
