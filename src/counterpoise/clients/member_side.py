@@ -68,7 +68,9 @@ class MemberSide:
         user_data: bytes | None = None
         generation = -1
         if held is not None:
-            owned, generation = held, self.generation if held else -1
+            # The generation also of a member that holds nothing: a coordinator answers an unchanged subscription of a follower with the
+            # present generation, and a member that joins again for the second round must begin it.
+            owned, generation = held, self.generation
             user_data = encode_cooperative(generation) if self.strategy == _FOREIGN_COOPERATIVE else encode_sticky((), generation)
         elif self.strategy == _FOREIGN_COOPERATIVE:
             user_data = encode_cooperative(-1)
