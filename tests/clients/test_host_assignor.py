@@ -199,3 +199,13 @@ def test_what_a_caller_knows_is_found_and_what_it_does_not_is_none() -> None:
     assert caller.calls() is caller
     assert host.asks() == (host, 7, None)
     assert plug_in() is None
+
+
+def test_a_newcomer_that_got_nothing_begins_the_second_round_with_a_changed_subscription() -> None:
+    """A coordinator answers an unchanged one with the present generation, and the newcomer would wait a heartbeat interval."""
+    member = host_member("kafka_python", "a", ["t"], [kafka_python.CooperativeStickyAssignor], Answer({"t": 2}))
+    first = member.join()["cooperative-sticky"]
+    member.complete("cooperative-sticky", 5, encode_assignment(Assignment((), assignment_user_data(5, 1))))
+    second = member.join()["cooperative-sticky"]
+    assert second != first
+    assert (decode_subscription(second).owned, decode_subscription(second).generation) == ((), 5)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
-from kafka.coordinator.base import Generation
+from kafka.coordinator.base import Generation, MemberState
 from kafka.coordinator.consumer import ConsumerCoordinator
+from kafka.errors import KafkaTimeoutError, RebalanceInProgressError
 from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
@@ -44,11 +45,13 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc]
         self._generation = Generation(3, "m", "cooperative-sticky")
         self._join_task: Any = None
         self._lock = RLock()
+        self.state = MemberState.REBALANCING
         self.rejoining, self.needed = True, True
         self.answers: list[Future] = []
         self.completed: list[bytes] = []
         self.committed: list[Any] = []
         self.heartbeats = 0
+        self.heartbeats_enabled = False
 
     def __del__(self) -> None:
         pass
@@ -76,7 +79,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc]
         self.owned = OWNED[:1]
 
     def _enable_heartbeat(self) -> None:
-        pass
+        self.heartbeats_enabled = True
 
     def commit_offsets_async(self, offsets: Any, callback: Any = None) -> None:  # noqa: ARG002
         self.committed.append(offsets)
@@ -144,17 +147,48 @@ def test_what_was_received_during_a_join_of_a_revoked_partition_is_committed() -
     assert [list(each) for each in coordinator.committed] == [OWNED[1:]]
 
 
-def test_a_failed_join_is_tried_again() -> None:
-    from kafka.errors import RebalanceInProgressError
-
+@pytest.mark.parametrize("error", [RebalanceInProgressError(), KafkaTimeoutError(), ValueError("a leader's own")])
+def test_a_join_that_failed_between_two_polls_is_tried_again(error: Exception) -> None:
     coordinator = Coordinator()
     mend_joining(coordinator)
     assert coordinator.poll(timeout_ms=5)
-    coordinator.answers[0].failure(RebalanceInProgressError())
+    coordinator.answers[0].failure(error)
+    coordinator._net.poll(timeout_ms=5)
     assert coordinator.poll(timeout_ms=5)
     coordinator.answers[1].success(b"second")
     assert coordinator.poll(timeout_ms=5)
     assert coordinator.completed == [b"second"]
+
+
+def test_heartbeats_begin_when_the_join_completes_though_the_application_is_busy() -> None:
+    coordinator = Coordinator()
+    mend_joining(coordinator)
+    assert coordinator.poll(timeout_ms=20)
+    assert coordinator.poll(timeout_ms=20)
+    coordinator.answers[0].success(b"first")
+    coordinator._net.poll(timeout_ms=5)
+    assert (coordinator.heartbeats_enabled, coordinator.state, coordinator.completed) == (True, MemberState.STABLE, [])
+
+
+def test_what_was_received_before_the_member_had_to_join_as_another_is_not_committed() -> None:
+    coordinator = Coordinator()
+    mend_joining(coordinator)
+    assert coordinator.poll(timeout_ms=5)
+    coordinator._generation = Generation(4, "another", "cooperative-sticky")
+    coordinator.answers[0].success(b"first")
+    assert coordinator.poll(timeout_ms=5)
+    assert coordinator.committed == []
+
+
+def test_a_completed_join_of_a_member_that_was_expelled_since_is_repeated() -> None:
+    coordinator = Coordinator()
+    mend_joining(coordinator)
+    assert coordinator.poll(timeout_ms=5)
+    coordinator.answers[0].success(b"first")
+    coordinator._net.poll(timeout_ms=5)
+    coordinator._generation = Generation.NO_GENERATION
+    assert not coordinator.poll(timeout_ms=5)
+    assert (len(coordinator.answers), coordinator.completed) == (2, [])
 
 
 def test_mending_twice_changes_nothing_and_another_release_is_left_as_it_is(caplog: pytest.LogCaptureFixture) -> None:

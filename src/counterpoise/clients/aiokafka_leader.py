@@ -55,7 +55,8 @@ class _Leader:
             lead = await self._plan(assignor, given)
             # The host forgets what its metadata learns between assign and SyncGroup: partitions that came while the plan was
             # made would have no owner until they are noticed otherwise.
-            if _counts(given.topics) == _counts(topics_known(self._coordinator._cluster, given.topics)):  # noqa: SLF001
+            wanted = {topic for subscription in given.read for topic in subscription.topics}
+            if _counts(given.topics) == _counts(topics_known(self._coordinator._cluster, wanted)):  # noqa: SLF001
                 return assignor.hand_out(lead)
 
     async def _collect(self, assignor: BesideLoop, response: Any) -> GroupToLead:

@@ -25,7 +25,10 @@ _BEGIN_MS = 100
 _PENDING_MS = 10
 """How long a later poll waits for a pending join before it fetches: bounds the polls per second, as nothing else does."""
 _USED = ("config", "commit_offsets_async", "join_group_async", "need_rejoin", "poll", "poll_heartbeat")
-_USED_PRIVATE = ("_generation", "_join_task", "_manager", "_net", "_rebalance_protocol", "_subscription")
+_USED_PRIVATE = (
+    *("_enable_heartbeat", "_generation", "_join_task", "_lock", "_manager"),
+    *("_net", "_rebalance_protocol", "_subscription", "state"),
+)
 
 
 def mend_joining(coordinator: Any) -> None:
@@ -46,8 +49,10 @@ def mend_joining(coordinator: Any) -> None:
     host_join = coordinator.join_group_async
 
     async def join_group_async(timeout_ms: float | None = None) -> bool:
-        if coordinator._join_task is not None and coordinator._join_task.is_done:  # noqa: SLF001
-            coordinator._join_task = _FinishedJoin(coordinator._join_task)  # noqa: SLF001
+        task = coordinator._join_task  # noqa: SLF001
+        # A join that failed is the host's to repeat, and so is one whose member has been expelled since.
+        if task is not None and task.is_done and task.exception is None and not coordinator._generation.is_lost():  # noqa: SLF001
+            coordinator._join_task = _FinishedJoin(task)  # noqa: SLF001
         return bool(await host_join(timeout_ms=timeout_ms))
 
     coordinator.join_group_async = join_group_async
@@ -64,7 +69,7 @@ def _warn(missing: str) -> None:
 
 
 class _FinishedJoin:
-    """The task of a finished join as a future: the host awaits a task that is not done, and repeats a join whose task is."""
+    """The task of a completed join as a future: the host awaits a task that is not done, and repeats a join whose task is."""
 
     is_done = False
 
@@ -82,23 +87,32 @@ class _Poll:
     def __init__(self, coordinator: Any) -> None:
         self._coordinator = coordinator
         self._host_poll = coordinator.poll
+        self._watched: Any = None
+        self._member_id: str | None = coordinator._generation.member_id  # noqa: SLF001
 
     def __call__(self, timeout_ms: float | None = None) -> bool:
         """True: the consumer may fetch. Raises what the host's method raises."""
         coordinator = self._coordinator
         if not self._keeps_partitions():
+            self._member_id = None
             return bool(self._host_poll(timeout_ms=timeout_ms))
         if self._pending():
             coordinator._net.run(self._wait)  # noqa: SLF001
             if self._pending():
                 coordinator.poll_heartbeat()
+                self._watch(coordinator._join_task)  # noqa: SLF001
                 return True
         if not coordinator.need_rejoin():
+            self._member_id = coordinator._generation.member_id  # noqa: SLF001
             return bool(self._host_poll(timeout_ms=timeout_ms))
         consumed = coordinator._subscription.all_consumed_offsets()  # noqa: SLF001
         joined = self._host_poll(timeout_ms=_BEGIN_MS if timeout_ms is None else min(timeout_ms, _BEGIN_MS))
-        if joined and coordinator.config["enable_auto_commit"]:
-            self._commit_revoked(consumed)
+        if joined:
+            member_id = coordinator._generation.member_id  # noqa: SLF001
+            # A member that had to join as somebody new may be behind the commits of those who owned its partitions meanwhile.
+            if member_id == self._member_id and coordinator.config["enable_auto_commit"]:
+                self._commit_revoked(consumed)
+            self._member_id = member_id
         return bool(joined) or self._pending()
 
     def _keeps_partitions(self) -> bool:
@@ -114,6 +128,20 @@ class _Poll:
     def _pending(self) -> bool:
         task = self._coordinator._join_task  # noqa: SLF001
         return not (task is None or task.is_done or isinstance(task, _FinishedJoin))
+
+    def _watch(self, task: Any) -> None:
+        """Heartbeats from the moment the join completes: the application may work on its records for longer than a session."""
+        if task is not self._watched:
+            self._watched = task
+            task.add_callback(self._joined)
+
+    def _joined(self, _: Any) -> None:
+        from kafka.coordinator.base import MemberState
+
+        with self._coordinator._lock:  # noqa: SLF001
+            if self._coordinator.state is MemberState.REBALANCING:
+                self._coordinator.state = MemberState.STABLE
+                self._coordinator._enable_heartbeat()  # noqa: SLF001
 
     async def _wait(self) -> None:
         from kafka.errors import KafkaError

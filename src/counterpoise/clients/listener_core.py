@@ -75,7 +75,7 @@ class ListenerCore:
         raise NotImplementedError
 
     async def _revoked(self, partitions: Iterable[Any]) -> None:
-        if self._forgotten():
+        if self._forgotten() or self._ownership.belongs_to_another(self._membership()):
             return await self._lost()
         offsets = self._host_offsets(self._ownership.to_commit(partitions))
         if offsets and not await self._committed(offsets):
@@ -91,7 +91,7 @@ class ListenerCore:
         lost, gained = self._ownership.assigned(now, self._membership(), cooperative=self._cooperates())
         await self._tell(self._on_lost, lost)
         if self._start is not None:
-            for each in sorted(now):
+            for each in sorted({*now, *gained}):
                 offset = self._start(each)
                 if offset is not None:
                     self._consumer.seek(each, offset)

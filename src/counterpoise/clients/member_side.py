@@ -68,8 +68,8 @@ class MemberSide:
         user_data: bytes | None = None
         generation = -1
         if held is not None:
-            # The generation also of a member that holds nothing: a coordinator answers an unchanged subscription of a follower with the
-            # present generation, and a member that joins again for the second round must begin it.
+            # With its generation even if it holds nothing: a coordinator answers an unchanged subscription of a follower with
+            # the present generation, and a member that joins again for the second round must begin that round.
             owned, generation = held, self.generation
             user_data = encode_cooperative(generation) if self.strategy == _FOREIGN_COOPERATIVE else encode_sticky((), generation)
         elif self.strategy == _FOREIGN_COOPERATIVE:

@@ -92,6 +92,10 @@ class Ownership:
             self._owned, self._suspended, self._since = now, frozenset(), membership
             return before - kept, now - kept
 
+    def belongs_to_another(self, now: Membership | None) -> bool:
+        """Whether what is owned was assigned under another member id: somebody else may have owned it since."""
+        return self._since is not None and now is not None and now.member_id != self._since.member_id
+
     def _continues(self, now: Membership | None, *, cooperative: bool) -> bool:
         before = self._since
         if before is None or now is None or now.member_id != before.member_id:
