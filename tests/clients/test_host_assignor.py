@@ -24,8 +24,12 @@ from counterpoise.clients.weights import (
 )
 from counterpoise.errors import HostError, OptionError
 from counterpoise.wire.consumer_protocol import (
+    Assignment,
+    Subscription,
     decode_assignment,
     decode_subscription,
+    encode_assignment,
+    encode_subscription,
 )
 from counterpoise.wire.user_data import claims, decode_cooperative, decode_sticky, encode_cooperative, encode_sticky
 from tests.clients.hosts import Answer, host_member
@@ -209,3 +213,27 @@ def test_a_newcomer_that_got_nothing_begins_the_second_round_with_a_changed_subs
     second = member.join()["cooperative-sticky"]
     assert second != first
     assert (decode_subscription(second).owned, decode_subscription(second).generation) == ((), 5)
+
+
+@pytest.mark.parametrize("host", ["kafka_python", "aiokafka"])
+def test_who_revoked_nothing_joins_again_at_once_if_partitions_wait_and_not_if_the_same_number_still_does(host: str) -> None:
+    module = {"kafka_python": kafka_python, "aiokafka": aiokafka}[host]
+    member: Any = host_member(host, "a", ["t"], [module.CooperativeStickyAssignor], Answer({"t": 2}))
+    member.join()
+    asked: list[int] = []
+    member.coordinator.request_rejoin = lambda: asked.append(member.generation)
+    for generation, withheld in enumerate((0, 2, 2, 1, 0), start=1):
+        member.generation = generation
+        data = encode_assignment(Assignment((("t", (0,)),), assignment_user_data(generation, withheld)))
+        member.complete("cooperative-sticky", generation, data)
+    assert asked == [2, 4]
+
+
+@pytest.mark.parametrize("host", ["kafka_python", "aiokafka"])
+def test_a_leader_says_how_many_partitions_wait(host: str) -> None:
+    module = {"kafka_python": kafka_python, "aiokafka": aiokafka}[host]
+    leader = host_member(host, "a", ["t"], [module.CooperativeStickyAssignor], Answer({"t": 4}))
+    owner = encode_subscription(Subscription(("t",), None, (("t", (0, 1, 2, 3)),), 7))
+    newcomer = encode_subscription(Subscription(("t",), None))
+    given_out = leader.lead("cooperative-sticky", 8, [("a", owner, None), ("b", newcomer, None)])
+    assert {withheld_of(decode_assignment(data).user_data) for data in given_out.values()} == {2}
