@@ -155,7 +155,7 @@ which revision was measured.
   each peer in a process of its own, one straight after another on each line. The first {warm_up} runs are warm-up (of fewer than
   {twice}, the first half); the median of the others counts. A peer is stopped {cap} s after its kernel or leader began: "> 30 s"
   is a lower bound, and so is a ratio with ">"; what bounds the kernel bounds the leader. *first run* is the cold one: what a
-  leader sees that has just started. A JVM goes on getting faster for hundreds of runs on the smallest groups; no leader plans
+  leader sees that has just started. A JVM gets faster for hundreds of runs on the smallest groups; no leader plans
   that often.
 - *kernel*: integers or objects in and out. *leader*: the members' JoinGroup bytes in, assignment bytes out. Java's sticky
   and franz-go parse the claims inside the kernel; the broker's assignor has no leader. kafka-python and aiokafka run on
