@@ -168,7 +168,9 @@ def test_no_group_is_told_of_a_strategy_that_is_predicted_to_stop_partitions_for
             assert seconds[told[row["group_id"]], "closed_loop"] <= seconds["observed", "replay"], row["group_id"]
             assert row["state"] != "deleted"
             assert "aiokafka" not in row["libraries"]
-    assert {"order-service", "bi-loader", "replay-invoices"} <= told.keys()
+    assert {"bi-loader", "replay-invoices", "warehouse"} <= told.keys()
+    # It stood still for 33 partition-seconds, and two rounds of what it moves take longer in the benchmark.
+    assert "order-service" not in told
     gone = {row["group_id"] for row in rows if row["state"] == "deleted"}
     assert gone
     assert not gone & {row["group_id"] for row in audited.table("findings")}
