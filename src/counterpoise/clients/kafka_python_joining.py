@@ -6,6 +6,7 @@
   no records until the join is complete, up to a heartbeat interval later. Java's consumer fetches meanwhile.
 
 kafka-python 3.0 has no public hook for either. `mend_joining` therefore wraps two methods of one consumer's coordinator.
+A third reason for long cooperative rebalances, the late second round, is removed in `HostAssignor._follow_up`.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Reports:
         self._safely("on_lead", self._on_lead, lead)
 
     def rebalanced(self, seen: Rebalance) -> None:
-        """Log and hand on what the member was given."""
+        """Log what the member was given, and call `on_rebalance`."""
         self._safely("the member's log line", _log_rebalance, seen)
         self._safely("on_rebalance", self._on_rebalance, seen)
 
