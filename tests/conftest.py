@@ -17,7 +17,7 @@ from tests.java import java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["tests.kafka_broker"]
+pytest_plugins = ["tests.kafka_broker", "tests.s3_server"]
 
 
 class SparkOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types

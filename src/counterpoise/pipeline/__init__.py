@@ -9,5 +9,6 @@ source and every option goes this way: what is no local Parquet file is written 
     capture      how a cluster is recorded, or read from a backup; synthetic: made-up fleets in the form of a recording
     incremental  ``--since last``: the same passes over what is new
     follow       ``--follow``: a stream for each step, and updates behind it
+    storage      files by path or URI: a local disk, S3, Google, Azure, HDFS
     stored       where tables are kept, and what makes a row the same row; tables: for whoever has no Spark
 """

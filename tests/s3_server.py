@@ -1,0 +1,64 @@
+"""An S3-compatible server on the loopback (moto), for tests that write to an object store and read from it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+
+import pyarrow.fs as pafs
+import pytest
+
+__all__ = ["s3", "s3_environment"]
+
+_KEYS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests", "AWS_EC2_METADATA_DISABLED": "true"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def s3_environment() -> Iterator[str]:
+    """The endpoint, in the environment of everything that is started from here on; nothing listens there yet."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**_KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
+            patch.setenv(name, value)
+        yield os.environ["AWS_ENDPOINT_URL"]
+
+
+@pytest.fixture(scope="session")
+def _server(s3_environment: str) -> Iterator[str]:
+    port = s3_environment.rpartition(":")[2]
+    program = "import logging; logging.disable(); from moto.server import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "-H", "127.0.0.1", "-p", port], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as server:
+        try:
+            _wait_for(int(port))
+            yield s3_environment
+        finally:
+            server.terminate()
+
+
+def _wait_for(port: int) -> None:
+    until = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            assert time.monotonic() < until, "the S3-compatible server does not start"
+            time.sleep(0.05)
+        else:
+            return
+
+
+@pytest.fixture
+def s3(_server: str) -> str:
+    """A bucket of the test's own, as a URI."""
+    name = f"bucket-{uuid.uuid4()}"
+    pafs.S3FileSystem(endpoint_override=_server, allow_bucket_creation=True).create_dir(name)
+    return f"s3://{name}"
