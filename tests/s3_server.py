@@ -9,11 +9,14 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow.fs as pafs
 import pytest
 
-__all__ = ["s3", "s3_environment"]
+from counterpoise.pipeline.storage.files import join, write_bytes
+
+__all__ = ["s3", "s3_environment", "upload"]
 
 _KEYS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests", "AWS_EC2_METADATA_DISABLED": "true"}
 
@@ -62,3 +65,11 @@ def s3(_server: str) -> str:
     name = f"bucket-{uuid.uuid4()}"
     pafs.S3FileSystem(endpoint_override=_server, allow_bucket_creation=True).create_dir(name)
     return f"s3://{name}"
+
+
+def upload(folder: Path, uri: str) -> str:
+    """Every file below a folder, to a place of the store; returns the place."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            write_bytes(join(uri, *file.relative_to(folder).parts), file.read_bytes())
+    return uri

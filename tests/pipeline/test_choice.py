@@ -50,7 +50,8 @@ def both(spark: SparkSession, shop: Path, tmp_path_factory: pytest.TempPathFacto
     """The capture as two clusters, only groups that use one topic, only four minutes, with a policy for no commit, hashed."""
     choice = Choice(groups=("*",), topics=("order*",), since=SINCE, until=UNTIL, reset="earliest")
     out = tmp_path_factory.mktemp("both")
-    whole = read_capture(spark, shop)
+    whole = read_capture(spark, shop).frames()
+    assert whole.records is not None
     some = replace(whole, records=whole.records.where("partition in (0, 1, 3)").coalesce(1))
     return Audited(audit(spark, {"east": some, "west": some}, out, strategies=TWO, choice=choice, salt="pepper"))
 

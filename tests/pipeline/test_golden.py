@@ -21,13 +21,14 @@ import pytest
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.audit import AuditResult, Source, audit
-from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.sources import read_capture
+from counterpoise.pipeline.storage.files import join
 from counterpoise.pipeline.synthetic.capture import synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
 from tests.pipeline.conftest import Audited
 from tests.pipeline.golden import differences, frozen, summed_up
+from tests.s3_server import upload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,24 +140,20 @@ def as_others_write_it(capture: Path, out: Path) -> Path:
     return out
 
 
-def test_a_data_frame_and_files_of_other_types_give_the_same_tables(
-    spark: SparkSession, captures: dict[str, Path], tmp_path: Path
+def test_an_object_store_and_files_of_other_types_give_the_same_tables(
+    spark: SparkSession, captures: dict[str, Path], s3: str, tmp_path: Path
 ) -> None:
     odd = as_others_write_it(captures[CLUSTERS[2]], tmp_path / "odd")
-    sources: dict[str, Source] = {CLUSTERS[1]: data_frames(spark, captures[CLUSTERS[1]]), CLUSTERS[2]: odd}
+    sources: dict[str, Source] = {CLUSTERS[1]: upload(captures[CLUSTERS[1]], join(s3, "history")), CLUSTERS[2]: odd}
     made = audit(spark, sources, tmp_path / "out", strategies=STRATEGIES, choice=Choice(reset="earliest"))
     assert differences(summed_up(made.out), frozen("reset")) == []
-
-
-def data_frames(spark: SparkSession, folder: Path) -> Capture:
-    """The capture without its files."""
-    return replace(read_capture(spark, folder), local=None)
 
 
 def test_a_record_that_is_twice_in_a_data_frame_is_refused_wherever_it_stands(
     spark: SparkSession, captures: dict[str, Path], tmp_path: Path
 ) -> None:
-    whole = data_frames(spark, captures[CLUSTERS[2]])
+    whole = read_capture(spark, captures[CLUSTERS[2]]).frames()
+    assert whole.records is not None
     offset = whole.records.agg({"offset": "max"}).collect()[0][0]
     twice = replace(whole, records=whole.records.unionByName(whole.records.where(f"offset = {offset}")))
     with pytest.raises(CaptureError, match=f"^cluster only: 1 records of log partition .* offset {offset}; drop") as told:

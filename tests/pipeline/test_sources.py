@@ -13,12 +13,16 @@ import pytest
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.capture.notes import capture_notes
 from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA
 from counterpoise.pipeline.records.commits import commit_batch
 from counterpoise.pipeline.records.generations import generation_rows
-from counterpoise.pipeline.source.layout import check_source, count_records
+from counterpoise.pipeline.source.capture import CaptureFiles
+from counterpoise.pipeline.source.layout import check_source, checked_files, count_records
 from counterpoise.pipeline.source.sources import read_capture
+from counterpoise.pipeline.storage.files import join, write_bytes
 from tests.pipeline.rows import errors_in
+from tests.s3_server import upload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -180,8 +184,9 @@ def test_log_ends_without_a_column_are_told(tmp_path: Path, shop: Path) -> None:
 def test_log_ends_with_nulls_are_left_out_and_counted(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
     capture = read_capture(spark, log_ends(tmp_path, shop, "log_end", pa.array([1, None, 3, None, 5], pa.int64())))
     assert any(note.startswith("log_offsets.parquet: 2 rows without a value") for note in capture.notes)
-    assert capture.log_ends is not None
-    assert sorted(row["log_end"] for row in capture.log_ends.collect()) == [1, 3, 5]
+    ends = capture.frames().log_ends
+    assert ends is not None
+    assert sorted(row["log_end"] for row in ends.collect()) == [1, 3, 5]
 
 
 def test_the_schema_of_records_is_told_before_spark_starts(tmp_path: Path, shop: Path) -> None:
@@ -240,14 +245,35 @@ def test_a_running_capture_may_merge_its_files_while_they_are_read(spark: SparkS
     for name in ("consumer_offsets.parquet", "log_offsets.parquet"):
         (tmp_path / name).unlink()
         (tmp_path / name).symlink_to(f"{name}-2")
-    assert capture.log_ends is not None
-    assert (len(capture.records.collect()), len(capture.log_ends.collect())) == (50, 50)
+    assert capture.files is not None
+    assert [pq.read_table(list(files)).num_rows for files in (capture.files.records, capture.files.ends)] == [50, 50]
 
 
-def test_tables_of_a_capture_on_disk_are_made_when_they_are_asked_for(shop: Path) -> None:
-    """An audit by tasks asks for none of them: not even a session is touched."""
-    capture = read_capture(None, shop)  # type: ignore[arg-type]
-    assert capture.local is not None
-    assert capture.tells_aborted
-    with pytest.raises(AttributeError):
-        _ = capture.records
+def test_a_capture_on_an_object_store_is_checked_as_on_a_disk(tmp_path: Path, shop: Path, s3: str) -> None:
+    shutil.copytree(shop, tmp_path / "shop")
+    (tmp_path / "shop" / "capture.json").write_text('{"source": "segments"}')
+    files, folder = checked_files(upload(tmp_path / "shop", join(s3, "history")))
+    assert folder == join(s3, "history")
+    assert files == CaptureFiles(
+        (join(folder, "consumer_offsets.parquet"),),
+        (join(folder, "log_offsets.parquet"),),
+        join(folder, "topics.json"),
+        join(folder, "aborted_offsets.json"),
+    )
+    assert count_records(folder.replace("s3://", "s3a://")) == count_records(shop)
+    assert capture_notes(folder) == ["taken from segment files: what compaction had removed before is not in it"]
+    write_bytes(join(folder, "topics.json"), b"[]")
+    with pytest.raises(CaptureError, match=f"^{folder}/topics.json: a JSON object is wanted"):
+        check_source(folder)
+    write_bytes(join(folder, "log_offsets.parquet"), b"PAR1")
+    with pytest.raises(CaptureError, match=f"^{folder}/log_offsets.parquet: not a whole Parquet file"):
+        check_source(folder)
+    with pytest.raises(CaptureError, match=f"^{s3}/nothing: no such file or folder"):
+        check_source(join(s3, "nothing"))
+
+
+def test_a_folder_of_parquet_files_by_partition_is_taken_for_records(tmp_path: Path, shop: Path) -> None:
+    (tmp_path / "partition=5").mkdir()
+    pq.write_table(pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5), tmp_path / "partition=5" / "a.parquet")
+    (tmp_path / "_SUCCESS").touch()
+    assert checked_files(tmp_path) == (CaptureFiles((str(tmp_path / "partition=5" / "a.parquet"),)), None)

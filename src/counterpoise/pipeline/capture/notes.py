@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from counterpoise.pipeline.storage.files import join, read_if_exists
+
 __all__ = ["capture_notes"]
 
 _POLLED = (
@@ -14,21 +16,21 @@ _POLLED = (
 )
 
 
-def capture_notes(folder: Path | None) -> list[str]:
+def capture_notes(folder: str | Path | None) -> list[str]:
     """What is missing from a recording: history that was compacted before it began, gaps, tails behind open transactions.
 
     Notes
     -----
     A folder without ``capture.json`` says nothing; one that cannot be read says so.
     """
-    file = None if folder is None else folder / "capture.json"
-    if file is None or not file.exists():
+    found = None if folder is None else read_if_exists(join(str(folder), "capture.json"))
+    if found is None:
         return []
     try:
-        about: Any = json.loads(file.read_bytes())
+        about: Any = json.loads(found)
         return [*_before(about), *_gaps(about), *map(str, about.get("hidden", ()))]
     except (ValueError, AttributeError, TypeError):
-        return [f"{file.name} cannot be read: what this recording misses is unknown"]
+        return ["capture.json cannot be read: what this recording misses is unknown"]
 
 
 def _before(about: Any) -> list[str]:

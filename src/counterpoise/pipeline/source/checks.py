@@ -1,24 +1,22 @@
-"""Local files of a capture, judged before Spark is started for them: whole, of the right columns, of the right shape."""
+"""Files of a capture, checked before Spark is started for them: whole, of the right columns, of the right shape."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.storage.files import absolute, first_line, list_files, parquet_file, parquet_footers
 
 __all__ = [
     "check_aborted",
-    "check_files",
     "check_pages",
-    "check_schema",
+    "check_table",
     "check_topics",
-    "first_line",
     "missing_columns",
     "parquet_files",
     "read_json",
@@ -28,31 +26,14 @@ __all__ = [
 _MOST_PARTITION, _MOST_OFFSET = 2**31 - 1, 2**63 - 1
 
 
-def check_files(path: Path) -> None:
-    """Whether every Parquet file at `path` (a file, or a folder of them) has a footer.
-
-    Raises
-    ------
-    CaptureError
-    """
-    files = parquet_files(path)
-    if not files:
-        raise CaptureError(f"{path}: no Parquet files in this folder; record it again or give another folder")
-    for file in files:
-        try:
-            pq.read_metadata(file)
-        except (pa.ArrowException, OSError) as error:
-            why = f"not a whole Parquet file ({first_line(error)})"
-            raise CaptureError(f"{file}: {why}; it is damaged, cut short or a stray one") from error
-
-
-def check_schema(path: Path, wanted: Mapping[str, str], source: str) -> None:
-    """Whether every Parquet file at `path` has columns that can be read as the wanted ones.
+def check_table(where: str, files: Sequence[str], wanted: Mapping[str, str], source: str) -> None:
+    """Whether Parquet files have footers, and columns that can be read as the wanted ones.
 
     Parameters
     ----------
-    path : Path
-        A file or a folder with sound footers.
+    where : str
+        The file, or the folder of the files.
+    files : sequence of str
     wanted : mapping
         Column -> Spark's name of its type.
     source : str
@@ -67,10 +48,12 @@ def check_schema(path: Path, wanted: Mapping[str, str], source: str) -> None:
     -----
     Only footers are read. A column may be written in the path (``partition=3/``).
     """
-    for file in parquet_files(path):
-        schema = pq.read_schema(file)
-        in_path = [part.split("=")[0] for part in file.relative_to(path).parts if "=" in part]
-        missing_columns(str(file), [*schema.names, *in_path], wanted, source)
+    if not files:
+        raise CaptureError(f"{where}: no Parquet files in this folder; record it again or give another folder")
+    for file, about in zip(files, parquet_footers(files), strict=True):
+        schema = about.schema.to_arrow_schema()
+        in_path = [part.split("=")[0] for part in file.split("/")[:-1] if "=" in part]
+        missing_columns(file, [*schema.names, *in_path], wanted, source)
         for name, kind in wanted.items():
             if name not in schema.names:
                 continue
@@ -110,7 +93,7 @@ _READABLE: Mapping[str, Callable[[pa.DataType], bool]] = {
 }
 
 
-def rows_with_nulls(path: Path, columns: list[str]) -> int:
+def rows_with_nulls(files: Sequence[str], columns: list[str]) -> int:
     """Rows of Parquet files with a null in one of the columns; pages are read only where footers do not rule nulls out.
 
     Raises
@@ -118,47 +101,43 @@ def rows_with_nulls(path: Path, columns: list[str]) -> int:
     CaptureError
         A file is damaged behind its footer.
     """
-    return sum(_rows_with_nulls(file, columns) for file in parquet_files(path) if not _no_nulls(file, columns))
+    footers = zip(files, parquet_footers(files), strict=True)
+    return sum(_rows_with_nulls(file, columns) for file, about in footers if not _no_nulls(about, columns))
 
 
-def _no_nulls(file: Path, columns: list[str]) -> bool:
-    about = pq.read_metadata(file)
+def _no_nulls(about: Any, columns: list[str]) -> bool:
     chunks = [about.row_group(g).column(c) for g in range(about.num_row_groups) for c in range(about.num_columns)]
     told = [chunk.statistics for chunk in chunks if chunk.path_in_schema in columns]
     return all(one is not None and one.has_null_count and not one.null_count for one in told)
 
 
-def _rows_with_nulls(file: Path, columns: list[str]) -> int:
-    found = 0
+def _rows_with_nulls(file: str, columns: list[str]) -> int:
+    with _sound_pages(file):
+        batches = parquet_file(file).iter_batches(columns=columns)
+        return sum(batch.num_rows - pa.Table.from_batches([batch]).drop_null().num_rows for batch in batches)
+
+
+def check_pages(files: Sequence[str]) -> None:
+    """Raise a CaptureError if the pages behind sound footers cannot be read."""
+    for file in files:
+        with _sound_pages(file):
+            for _ in parquet_file(file).iter_batches():
+                pass
+
+
+@contextmanager
+def _sound_pages(file: str) -> Iterator[None]:
     try:
-        for batch in pq.ParquetFile(file).iter_batches(columns=columns):
-            found += batch.num_rows - pa.Table.from_batches([batch]).drop_null().num_rows
+        yield
     except (pa.ArrowException, OSError) as error:
         raise CaptureError(f"{file}: its pages are damaged ({first_line(error)}); record it again") from error
-    return found
 
 
-def check_pages(path: Path, failure: Exception) -> None:
-    """Something went wrong in Spark: raise a CaptureError if the pages behind sound footers cannot be read at all."""
-    for file in parquet_files(path):
-        try:
-            for _ in pq.ParquetFile(file).iter_batches():
-                pass
-        except (pa.ArrowException, OSError) as error:
-            raise CaptureError(f"{file}: its pages are damaged ({first_line(error)}); record it again") from failure
-
-
-def parquet_files(path: Path) -> list[Path]:
-    """The files at `path`, a file or a folder: everything but what is hidden or a marker (``_SUCCESS``)."""
-    if path.is_file():
-        return [path]
-    inside = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
-    return sorted(file for file, parts in inside if not any(part[0] in "._" for part in parts) and file.is_file())
-
-
-def first_line(error: Exception) -> str:
-    """An error's first line, cut to fit into another sentence."""
-    return next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")[:160]
+def parquet_files(where: str) -> list[str]:
+    """The files at a place, a file or a folder: everything but what is hidden or a marker (``_SUCCESS``)."""
+    root = absolute(where)
+    inside = ((file, file.removeprefix(root).strip("/").split("/")) for file in list_files(root))
+    return [file for file, parts in inside if not any(part.startswith((".", "_")) for part in parts)]
 
 
 def read_json(data: bytes, where: str) -> Any:

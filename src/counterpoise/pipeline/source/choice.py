@@ -63,7 +63,9 @@ def within(capture: Capture, choice: Choice) -> Capture:
     """
     if choice.since is None and choice.until is None:
         return capture
+    capture = capture.frames()
     time, records, ends = fn.col("timestamp"), capture.records, capture.log_ends
+    assert records is not None
     if choice.until is not None:
         records = records.where(time < fn.lit(choice.until))
         ends = None if ends is None else ends.where(fn.col("sampled_at") < fn.lit(choice.until))
@@ -77,7 +79,7 @@ def within(capture: Capture, choice: Choice) -> Capture:
         kept = kept.select("key", "newest.value", "partition", "newest.offset", "newest.timestamp")
         records = records.where(time >= fn.lit(choice.since)).unionByName(kept)
         ends = None if ends is None else ends.where(fn.col("sampled_at") >= fn.lit(choice.since))
-    return replace(capture, records=records, log_ends=ends, local=None)
+    return replace(capture, records=records, log_ends=ends)
 
 
 def instant(text: str, what: str) -> datetime:

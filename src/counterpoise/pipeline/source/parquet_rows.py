@@ -7,12 +7,12 @@ microseconds. A column that is written in the path (``partition=3/``) is read fr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from counterpoise.pipeline.storage.files import parquet_file
 
 __all__ = ["RAW_TYPES", "SAMPLE_TYPES", "read_rows", "statistics_of"]
 
@@ -47,6 +47,7 @@ def read_rows(
     Parameters
     ----------
     file : str
+        A local path or a URI.
     columns : sequence of str
     types : mapping
         Column -> its type.
@@ -61,7 +62,7 @@ def read_rows(
     """
     schema = pa.schema([(name, types[name]) for name in columns])
     given = {"row_groups": row_groups, "use_threads": False}
-    with pq.ParquetFile(file, metadata=metadata, read_dictionary=list(coded), coerce_int96_timestamp_unit="us") as opened:
+    with parquet_file(file, metadata=metadata, read_dictionary=list(coded), coerce_int96_timestamp_unit="us") as opened:
         there = [name for name in columns if name in opened.schema_arrow.names]
         for batch in opened.iter_batches(at_once, columns=there, **given):
             if len(there) == len(columns) and all(batch.schema.field(name).type == types[name] for name in columns):
@@ -88,7 +89,7 @@ def _column(batch: pa.RecordBatch, field: pa.Field, file: str) -> pa.Array:
 
 
 def _in_path(file: str, name: str) -> str | None:
-    found = [part.partition("=")[2] for part in Path(file).parts if part.partition("=")[0] == name]
+    found = [part.partition("=")[2] for part in file.split("/") if part.partition("=")[0] == name]
     return unquote(found[-1]) if found else None
 
 

@@ -1,4 +1,4 @@
-"""The files that an audit reads: those of a capture in local Parquet files, or its rows, written once by Spark.
+"""The files that an audit reads: those of a capture on disks that all workers share, or its rows, written once by Spark.
 
 A DataFrame (Spark's Kafka source, Delta, Iceberg), an object store and a window of time come to the same files that way:
 executors write them below the working folder of the audit, and the driver holds only topics and aborted offsets.
@@ -13,7 +13,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.source.capture import Capture, Local
+from counterpoise.pipeline.source.capture import Capture, CaptureFiles
+from counterpoise.pipeline.storage.files import is_local
 
 __all__ = ["files_of", "staged"]
 
@@ -22,15 +23,17 @@ _ROW_GROUP = 16 << 20
 _MICROS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
-def files_of(captures: Mapping[str, Capture], folder: Path) -> dict[str, Local]:
+def files_of(captures: Mapping[str, Capture], folder: Path) -> dict[str, CaptureFiles]:
     """Cluster name -> its files; those that are written go into `folder`, which driver and executors share."""
     return {name: staged(capture, folder / f"source-{at}") for at, (name, capture) in enumerate(captures.items())}
 
 
-def staged(capture: Capture, folder: Path) -> Local:
+def staged(capture: Capture, folder: Path) -> CaptureFiles:
     """The files of one capture."""
-    if capture.local is not None:
-        return capture.local
+    if capture.files is not None and all(map(is_local, capture.files.records)):
+        return capture.files
+    capture = capture.frames()
+    assert capture.records is not None
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     records = _written(capture.records, folder / "records")
@@ -43,7 +46,7 @@ def staged(capture: Capture, folder: Path) -> Local:
     if capture.aborted is not None:
         pairs = [[row["log_partition"], row["log_offset"]] for row in capture.aborted.collect()]
         aborted = _json(sorted(pairs), folder / "aborted_offsets.json")
-    return Local(records, ends, topics, aborted)
+    return CaptureFiles(records, ends, topics, aborted)
 
 
 def _written(rows: DataFrame, folder: Path) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ libraries' default credentials.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -29,12 +30,15 @@ __all__ = [
     "file_infos",
     "filesystem_of",
     "first_line",
+    "is_file",
     "is_local",
     "is_object_store",
     "join",
     "list_files",
+    "list_folder",
     "move",
     "parquet_file",
+    "parquet_footers",
     "parquet_writer",
     "read_bytes",
     "read_if_exists",
@@ -43,6 +47,8 @@ __all__ = [
 ]
 
 _OBJECT_STORES = ("s3", "gs", "gcs", "abfs", "abfss")
+_AT_ONCE = 16
+"""So many footers are asked for at a time."""
 _SCHEMES = (*_OBJECT_STORES, "s3a", "hdfs", "viewfs")
 _ONE_PUT = {"allow_delayed_open": True} if int(pa.__version__.partition(".")[0]) >= 21 else {}
 """A small file is one request, not the three of an upload in parts, which older versions always make."""
@@ -122,6 +128,22 @@ def exists(uri: str) -> bool:
         return bool(store.get_file_info(path).type != pafs.FileType.NotFound)
 
 
+def is_file(uri: str) -> bool:
+    """Whether there is a file, not a folder."""
+    store, path = filesystem_of(uri)
+    with storage_errors(uri):
+        return bool(store.get_file_info(path).type == pafs.FileType.File)
+
+
+def list_folder(uri: str) -> list[str]:
+    """The names of what lies directly in a folder, sorted; of a file, or of nothing, none."""
+    store, path = filesystem_of(uri)
+    with storage_errors(uri):
+        if store.type_name == "local" and not Path(path).is_dir():
+            return []
+        return sorted(one.base_name for one in store.get_file_info(pafs.FileSelector(path, allow_not_found=True)))
+
+
 def list_files(uri: str, suffix: str = "") -> list[str]:
     """All files below a folder whose names end so, hidden ones too, sorted; a file itself; of nothing none.
 
@@ -155,12 +177,37 @@ def parquet_file(uri: str, **options: Any) -> pq.ParquetFile:
         It is not there, cannot be read, or is no whole Parquet file.
     """
     store, path = filesystem_of(uri)
+    # Columns that lie side by side come from a store by one request.
+    given = options if store.type_name == "local" else {"filesystem": store, "pre_buffer": True, **options}
+    with _whole(uri):
+        return pq.ParquetFile(path, **given)
+
+
+def parquet_footers(uris: Sequence[str]) -> list[pq.FileMetaData]:
+    """The footers of Parquet files, in their order; those of a store are read side by side.
+
+    Raises
+    ------
+    CaptureError
+        As for `parquet_file`.
+    """
+    if all(map(is_local, uris)):
+        return [_footer(uri) for uri in uris]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(_footer, uris))
+
+
+def _footer(uri: str) -> pq.FileMetaData:
+    store, path = filesystem_of(uri)
+    with _whole(uri):
+        return pq.read_metadata(path, filesystem=None if store.type_name == "local" else store)
+
+
+@contextmanager
+def _whole(uri: str) -> Iterator[None]:
     try:
         with storage_errors(uri):
-            if store.type_name == "local":
-                return pq.ParquetFile(path, **options)
-            # Columns that lie side by side come by one request.
-            return pq.ParquetFile(path, filesystem=store, pre_buffer=True, **options)
+            yield
     except pa.ArrowException as error:
         why = f"not a whole Parquet file ({first_line(error)})"
         raise CaptureError(f"{uri}: {why}; it is damaged, cut short or a stray one") from error
