@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long soak lint bench bench-full bench-scale kafka wheel lock clean distclean
+.PHONY: help demo test test-long fuzz soak lint bench bench-full bench-scale kafka wheel lock clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,6 +12,8 @@ OLDEST := .oldest/.ready
 LAKE := .lake/.ready
 PYTEST := $(BIN)/pytest
 SOAK := long
+FUZZ := .fuzz/.ready
+SECONDS_EACH := 60
 RECORDS := 1000000 5000000 20000000
 
 help: ## list the targets
@@ -26,6 +28,9 @@ test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import 
 
 test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) ## the same tests with a hundred times the generated cases, a Spark cluster, catalogs (hours; the seed of a failure is printed)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)
+
+fuzz: $(READY) $(FUZZ) ## every reader of text or bytes, driven by coverage from a small corpus, a minute each (SECONDS_EACH=600: longer)
+	@PYTHONPATH=.fuzz $(BIN)/python scripts/fuzz.py --seconds $(SECONDS_EACH)
 
 soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, everything done to each of them, and the examples for ten minutes each (forty minutes; SOAK=dev: a part of it)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=$(SOAK) $(PYTEST) tests/clients -m kafka -n 2
@@ -61,7 +66,7 @@ clean: ## remove what the other targets made, except the environment and the bro
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove those too
-	rm -rf $(VENV) .kafka .oldest .lake
+	rm -rf $(VENV) .kafka .oldest .lake .fuzz
 
 $(READY): requirements.lock pyproject.toml
 	@scripts/make_env.sh $(VENV)
@@ -71,6 +76,10 @@ $(KAFKA): tests/kafka/pom.xml
 
 $(OLDEST): $(READY) $(wildcard tests/clients/oldest/*.txt)
 	@scripts/fetch_oldest.sh .oldest
+
+$(FUZZ): $(READY) tests/fuzz/atheris.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .fuzz -r tests/fuzz/atheris.txt
+	@touch $@
 
 $(LAKE): $(READY) $(wildcard tests/pipeline/lake/*)
 	@scripts/fetch_lake.sh .lake

@@ -38,9 +38,15 @@ __all__ = [
     "WireError",
 ]
 
+_LONGEST = 2_000
+
 
 class CounterpoiseError(Exception):
-    """The root of every error raised on purpose."""
+    """The root of every error raised on purpose. Its text is short, however long the names in it are."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 4 :]}"
 
 
 class WireError(CounterpoiseError):

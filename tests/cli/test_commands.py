@@ -219,13 +219,13 @@ def test_a_time_without_end_is_wrong_use(seconds: str) -> None:
     assert (result.exit_code, "Invalid value for '--sample-every'" in result.stderr) == (2, True)
 
 
-def test_what_cannot_be_written_is_one_line_and_exit_code_2(snapshot: Path) -> None:
+def test_what_cannot_be_written_is_one_line_and_exit_code_3(snapshot: Path) -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
             [sys.executable, "-c", "from counterpoise.cli import main; main()", "plan", snapshot],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
-    assert (ended.returncode, ended.stderr) == (2, "counterpoise: No space left on device; what was being written is not whole\n")
+    assert (ended.returncode, ended.stderr) == (3, "counterpoise: No space left on device; what was being written is not whole\n")
 
 
 @pytest.mark.parametrize(("error", "code", "line"), [
@@ -273,7 +273,8 @@ def test_lines_that_are_no_text_end_in_one_line(tmp_path: Path) -> None:
     requests = tmp_path / "requests"
     requests.write_bytes(b'{"strategy": "\xff"}\n')
     result = run("lead", requests)
-    assert (result.exit_code, result.stderr) == (2, f"counterpoise: {requests}: byte 14 is not UTF-8\n")
+    assert result.exit_code == 2
+    assert result.stderr == f"counterpoise: {requests}, line 1: byte 14 is not UTF-8; save it as UTF-8 text\n"
     assert "No such file" in run("lead", tmp_path / "none").stderr
 
 

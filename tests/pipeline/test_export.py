@@ -159,9 +159,9 @@ def test_wrong_use_gets_one_line(audited: Path, tmp_path: Path) -> None:
         export_plan(tmp_path / "nowhere", "g", "sticky", 2)
     with pytest.raises(OptionError, match="group nobody has no partitions"):
         export_plan(audited, "nobody", "sticky", 2)
-    with pytest.raises(OptionError, match="at least one"):
+    with pytest.raises(OptionError, match="0 queries: 1 to 10000 are expected"):
         export_plan(audited, "g", "sticky", 0)
     (tmp_path / "plan.json").write_text("[]", encoding="utf-8")
     result = run(audited, "--group", "g", "--queries", 2, "--previous", tmp_path / "plan.json")
     assert result.exit_code == 2
-    assert "not an export in JSON" in result.stderr
+    assert "an export in JSON is expected" in result.stderr

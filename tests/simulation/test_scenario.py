@@ -97,7 +97,7 @@ def test_files_that_are_not_there_or_not_readable_say_so(tmp_path: Path) -> None
         with pytest.raises(ScenarioError, match=r"not (TOML|JSON)"):
             read_scenario(text, toml=toml)
     (tmp_path / "s.toml").write_bytes(b"name = '\xff'")
-    with pytest.raises(ScenarioError, match="byte 8 is not UTF-8; a scenario is text"):
+    with pytest.raises(ScenarioError, match="byte 8 is not UTF-8; save it as UTF-8 text"):
         load(str(tmp_path / "s.toml"))
 
 

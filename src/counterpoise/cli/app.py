@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from counterpoise._version import __version__
+from counterpoise.cli.render import say
 from counterpoise.errors import CounterpoiseError, InvariantError, SubscriptionWarning
 
 __all__ = ["app"]
@@ -55,7 +56,16 @@ class _LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for word in args:
+            if not word.isascii() and word != word.encode(errors="ignore").decode():
+                raise click.UsageError(f"{word!a} is not UTF-8; names and paths on the command line are UTF-8 text")
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
+        if sys.stdout is None:
+            say("counterpoise: standard output is closed; send it to a file, or to /dev/null", err=True)
+            sys.exit(2)
         warnings.simplefilter("ignore", SubscriptionWarning)  # `read_snapshots` says it once, in a line
         try:
             return super().invoke(ctx)
@@ -64,10 +74,10 @@ class _LazyGroup(click.Group):
         except InvariantError as error:
             self._unexpected(ctx, error)
         except CounterpoiseError as error:
-            click.echo(f"counterpoise: {error}", err=True)
+            say(f"counterpoise: {error}", err=True)
             sys.exit(2)
         except (KeyboardInterrupt, click.Abort):
-            click.echo("counterpoise: interrupted", err=True)
+            say("counterpoise: interrupted", err=True)
             sys.exit(128 + signal.SIGINT)
         except BrokenPipeError:
             _drop_the_rest()
@@ -75,9 +85,9 @@ class _LazyGroup(click.Group):
         except OSError as error:
             # A full disk, a folder that may not be written to: what was being written is not whole, whatever the exit code said.
             where = f"{error.filename}: " if error.filename else ""
-            click.echo(f"counterpoise: {where}{error.strerror or error}; what was being written is not whole", err=True)
+            say(f"counterpoise: {where}{error.strerror or error}; what was being written is not whole", err=True)
             _drop_the_rest()
-            sys.exit(2)
+            sys.exit(3)
         except Exception as error:  # noqa: BLE001  # whatever it is: exit code 1 means findings
             self._unexpected(ctx, error)
 
@@ -90,7 +100,7 @@ class _LazyGroup(click.Group):
         what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         advice = "" if ctx.params.get("debug") else f'; "counterpoise --debug {ctx.invoked_subcommand} ..." shows the traceback'
         please = f"please report it with version {__version__}{advice}"
-        click.echo(f"counterpoise: unexpected error{where}: {what}; {please}", err=True)
+        say(f"counterpoise: unexpected error{where}: {what}; {please}", err=True)
         sys.exit(3)
 
 
@@ -106,6 +116,6 @@ def _drop_the_rest() -> None:
 def app(debug: bool) -> None:
     """Who gets which partition in a Kafka consumer group: planned, proven, audited.
 
-    Exit codes: 0 fine, 1 found something, 2 wrong use or unreadable input, 3 unexpected error (please report it),
-    130 interrupted.
+    Exit codes: 0 fine, 1 found something, 2 wrong use or unreadable input, 3 unexpected error (a full disk, or a fault to
+    report), 130 interrupted.
     """

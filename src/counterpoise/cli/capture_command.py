@@ -19,6 +19,7 @@ from rich.status import Status as Line
 from counterpoise.cli.inputs import FiniteRange, cluster_settings
 from counterpoise.cli.render import console
 from counterpoise.errors import MissingExtraError, OptionError
+from counterpoise.snapshot.json_text import visible
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.capture.backup.dump_rows import Read
@@ -115,7 +116,7 @@ def _record(
     def show(status: Status) -> None:
         nonlocal told
         if err.is_terminal:
-            line.update(escape(_words(status)))
+            line.update(escape(visible(_words(status))))
         if as_json and follow and time.monotonic() - told >= schedule.sample:
             told = time.monotonic()
             click.echo(json.dumps(asdict(status)))

@@ -7,6 +7,7 @@ import json
 import click
 
 from counterpoise.cli.inputs import named, read_options, read_snapshots, snapshot_argument, strategy_options
+from counterpoise.cli.render import say
 from counterpoise.errors import SnapshotError
 from counterpoise.explanation import explain
 from counterpoise.planning.assign import assign
@@ -38,4 +39,4 @@ def command(
             raise SnapshotError(f"{name}{error}") from None
         told: dict[str, object] = {"group": group.name} if group.name is not None else {}
         told |= {"topic": topic, "partition": partition, "reason": reason}
-        click.echo(json.dumps(told) if as_json else f"{name}{reason}")
+        say(json.dumps(told) if as_json else f"{name}{reason}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from counterpoise.cli.render import say
 from counterpoise.errors import MissingExtraError, OptionError
 
 __all__ = ["command"]
@@ -78,18 +79,19 @@ def command(
     if form == "json":
         click.echo(json.dumps(plan, indent=1))
     elif form == "assign":
-        click.echo("\n".join(_calls(plan)))
+        for line in _calls(plan):
+            say(line)
     else:
         for query in filter(_has_something, plan["queries"]):
             click.echo(json.dumps({name: query[name] for name in ("query", "assign", "startingOffsets")}))
-    click.echo(
+    say(
         f"{plan['no_restart']} of {len(plan['queries'])} queries need no restart; kept {plan['kept']}, moved {plan['moved']}",
         err=True,
     )
     for note in plan["notes"]:
-        click.echo(note, err=True)
+        say(note, err=True)
     for number, step in enumerate(plan["procedure"], 1):
-        click.echo(f"{number}. {step}", err=True)
+        say(f"{number}. {step}", err=True)
 
 
 def _has_something(query: dict[str, Any]) -> bool:

@@ -6,18 +6,20 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
 from counterpoise.assignors.registry import check_options
+from counterpoise.cli.render import say
 from counterpoise.errors import OptionError, SnapshotError, SubscriptionWarning
 from counterpoise.snapshot.describe import looks_like_describe, read_describe
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.group_lines import read_groups
-from counterpoise.snapshot.json_text import json_lines
+from counterpoise.snapshot.json_text import json_lines, text_of
 from counterpoise.snapshot.written import WrittenPlan, read_plan
 
 if TYPE_CHECKING:
@@ -53,28 +55,29 @@ class FiniteRange(click.FloatRange):
 
 
 def read_text(path: str) -> str:
-    """The text of a file, or of standard input for "-"; without the mark that some editors begin UTF-8 with."""
-    try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-        return text.removeprefix("\ufeff")
-    except OSError as error:
-        raise SnapshotError(f"{path}: {error.strerror or error}; name a readable file, or - for standard input") from None
-    except UnicodeDecodeError as error:
-        raise SnapshotError(f"{path}: byte {error.start} is not UTF-8; a snapshot is JSON text") from None
+    """The text of a file, or of standard input for "-", whatever the locale says of its encoding."""
+    with _opened(path) as file:
+        return text_of(file.read, path)
 
 
 def read_lines(path: str) -> Iterator[tuple[int, str]]:
     """The lines that are not blank, with their numbers from 1, each as soon as it can be read."""
+    with _opened(path) as lines:
+        for number in count(1):
+            line = text_of(lines.readline, f"{path}, line {number}")
+            if not line:
+                return
+            if line.strip():
+                yield number, line
+
+
+def _opened(path: str) -> AbstractContextManager[BinaryIO]:
+    if path == "-" and sys.stdin is None:
+        raise SnapshotError("-: standard input is closed; name a readable file, or send something to standard input")
     try:
-        with nullcontext(sys.stdin) if path == "-" else Path(path).open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                text = line.removeprefix("\ufeff") if number == 1 else line
-                if text.strip():
-                    yield number, text
+        return nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb")
     except OSError as error:
         raise SnapshotError(f"{path}: {error.strerror or error}; name a readable file, or - for standard input") from None
-    except UnicodeDecodeError as error:
-        raise SnapshotError(f"{path}: byte {error.start} is not UTF-8") from None
 
 
 def cluster_settings(bootstrap: str | None, config: Path | None) -> Settings:
@@ -105,7 +108,7 @@ def read_snapshots(path: str) -> list[Group]:
         raise SnapshotError(f"{path}: {error}") from None
     for name, group in named(groups):
         if group.missing_topics:
-            click.echo(f"counterpoise: warning: {name}{SubscriptionWarning(group.missing_topics)}", err=True)
+            say(f"counterpoise: warning: {name}{SubscriptionWarning(group.missing_topics)}", err=True)
     return groups
 
 

@@ -18,6 +18,7 @@ from counterpoise.cli.render import console, partition_list, table_of
 from counterpoise.clients.live_group import LiveGroup, PartitionState, read_live_group
 from counterpoise.errors import MissingExtraError, OptionError
 from counterpoise.model.lag import BELOW_BEGIN, BEYOND_END, EXACT, RESET_POLICY
+from counterpoise.model.problem import MOST_CAPACITY
 from counterpoise.planning.assign import assign
 
 __all__ = ["command", "hint", "read_weights"]
@@ -111,8 +112,8 @@ def read_weights(words: Sequence[str]) -> dict[str, int]:
     weights: dict[str, int] = {}
     for word in words:
         name, equals, value = word.rpartition("=")
-        if not equals or not name or not value.isdecimal() or int(value) < 1:
-            raise OptionError(f"--capacity {word}: CLIENT=N is wanted, N a whole number from 1")
+        if not equals or not name or not value.isdecimal() or not 1 <= int(value[:20]) <= MOST_CAPACITY:
+            raise OptionError(f"--capacity {word}: CLIENT=N is expected, N a whole number from 1 to {MOST_CAPACITY}")
         weights[name] = int(value)
     return weights
 

@@ -9,6 +9,7 @@ import click
 
 from counterpoise.assignors.registry import check_options
 from counterpoise.cli.inputs import read_lines
+from counterpoise.cli.render import say
 from counterpoise.errors import CounterpoiseError
 from counterpoise.planning.lead import lead
 from counterpoise.snapshot.request import read_request, write_answer
@@ -35,9 +36,9 @@ def command(requests: str, _json: bool) -> None:
             request = read_request(line)
             name, options = request["strategy"], check_options(request["strategy"], request["options"])
             answer = lead(name, request["topics"], request["members"], protocol=request["protocol"], **options)
-            click.echo(write_answer(answer))
+            say(write_answer(answer))
         except CounterpoiseError as error:
             failed = True
-            click.echo(json.dumps({"error": f"line {number}: {error}"}))
-            click.echo(f"counterpoise: line {number}: {error}", err=True)
+            say(json.dumps({"error": f"line {number}: {error}"}))
+            say(f"counterpoise: line {number}: {error}", err=True)
     sys.exit(2 if failed else 0)

@@ -11,7 +11,7 @@ import click
 from counterpoise.assignors.registry import assignor
 from counterpoise.cli.compare_command import comparison_rows, print_comparison
 from counterpoise.cli.inputs import read_options, read_snapshots, snapshot_argument, strategy_options
-from counterpoise.cli.render import console, lag_line, partition_list, plan_table, proven
+from counterpoise.cli.render import console, lag_line, partition_list, plan_table, proven, say
 from counterpoise.errors import MissingExtraError, OptionError
 from counterpoise.laws import verify
 from counterpoise.planning.assign import assign
@@ -85,7 +85,7 @@ def _with_lag(group: Group, out: str, at: str | None) -> Group:
     topics = {topic: known.partitions for topic, known in group.topics.items()}
     unknown = found.unknown(topics)
     note = f"; unknown: {unknown} {'partition' if unknown == 1 else 'partitions'}, counted as 0" if unknown else ""
-    click.echo(f"lag of {group.name} as of {found.at.isoformat()}{note}", err=True)
+    say(f"lag of {group.name} as of {found.at.isoformat()}{note}", err=True)
     return Group(group.topics, group.members, found.of(topics), group.name)
 
 

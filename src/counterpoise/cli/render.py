@@ -5,20 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from counterpoise.laws.promises import promised
 from counterpoise.snapshot.group import Group
+from counterpoise.snapshot.json_text import visible
 from counterpoise.snapshot.plan import Plan
 
-__all__ = ["console", "lag_line", "partition_list", "plan_table", "proven", "ranges", "table_of"]
+__all__ = ["console", "lag_line", "partition_list", "plan_table", "proven", "ranges", "say", "table_of"]
+
+
+def say(line: object, *, err: bool = False) -> None:
+    """A line of output; names in it can neither move the cursor, nor end the line, nor reorder it."""
+    click.echo(visible(line), err=err)
+
+
+class _Console(Console):
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str("\n".join(map(visible, text.split("\n"))), **options)
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that never guesses: no highlighting of numbers, width from the terminal, 120 in a pipe."""
-    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    """A console that never guesses: no highlighting of numbers, width from the terminal, 160 in a pipe; names as in `say`."""
+    made = _Console(stderr=stderr, highlight=False, emoji=False, soft_wrap=False)
     if not made.is_terminal:
         made.width = 160
     return made
@@ -40,17 +53,19 @@ def ranges(indices: Sequence[int]) -> str:
 
 def partition_list(topics: Mapping[str, Sequence[int]]) -> str:
     """{"t": [0, 1]} -> "t 0-1"."""
-    return ", ".join(f"{topic} {ranges(indices)}" for topic, indices in topics.items() if indices)
+    return ", ".join(f"{visible(topic)} {ranges(indices)}" for topic, indices in topics.items() if indices)
 
 
 def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, numeric: Sequence[str] = ()) -> Table:
     """A plain table; columns named in `numeric` are aligned to the right. Cells are text, never markup."""
-    table = Table(title=escape(title), title_justify="left", header_style="bold", pad_edge=False, box=None, padding=(0, 1))
+    table = Table(
+        title=escape(visible(title)), title_justify="left", header_style="bold", pad_edge=False, box=None, padding=(0, 1)
+    )
     for column in columns:
         right = column in numeric
         table.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=right or column == columns[0])
     for row in rows:
-        table.add_row(*(escape("" if cell is None else str(cell)) for cell in row))
+        table.add_row(*(escape("" if cell is None else visible(cell)) for cell in row))
     return table
 
 

@@ -34,7 +34,8 @@ def command(as_json: bool) -> None:
     rows = [(one.name, ", ".join(one.protocols), one.guarantee) for one in listed]
     out.print(table_of("strategies", ("name", "protocols", "guarantee"), rows))
     each = [(one.name, name, *_cells(option)) for one in listed for name, option in one.options.items()]
-    out.print(table_of("\noptions", ("strategy", "option", "default", "values", "meaning"), each))
+    out.print()
+    out.print(table_of("options", ("strategy", "option", "default", "values", "meaning"), each))
 
 
 def _values(option: Option) -> dict[str, Any]:

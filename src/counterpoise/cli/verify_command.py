@@ -8,7 +8,7 @@ import sys
 import click
 
 from counterpoise.cli.inputs import named, read_plans, read_snapshots, snapshot_argument
-from counterpoise.cli.render import proven
+from counterpoise.cli.render import proven, say
 from counterpoise.laws import verify
 from counterpoise.snapshot.written import WrittenPlan
 
@@ -42,8 +42,8 @@ def command(snapshot: str, plan: str, laws: tuple[str, ...], as_json: bool) -> N
             click.echo(json.dumps(value | {"violations": [{"law": v.law, "message": v.message} for v in violations]}))
         elif violations:
             for violation in violations:
-                click.echo(f"{name}{violation.law}: {violation.message}")
+                say(f"{name}{violation.law}: {violation.message}")
         else:
             strategy, options = (read.strategy, read.options) if isinstance(read, WrittenPlan) else ("", {})
-            click.echo(f"{name}proven: {', '.join(laws) if laws else 'valid, complete; ' + proven(strategy, options, group)}")
+            say(f"{name}proven: {', '.join(laws) if laws else 'valid, complete; ' + proven(strategy, options, group)}")
     sys.exit(1 if any(found) else 0)

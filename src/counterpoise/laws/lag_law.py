@@ -13,6 +13,7 @@ from counterpoise.laws.certificate import balance_violation
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.laws.violation import Violation, Words
 from counterpoise.model.problem import UNOWNED, Int32, Problem
+from counterpoise.snapshot.json_text import shown
 
 __all__ = ["TOLERANCE", "carried_lag", "lag"]
 
@@ -78,10 +79,11 @@ def carried_lag(
     """Figures that a plan carries, held against the same figures made afresh; both as `snapshot.plan.lag_figures`."""
     if true["counts"] == "balanced" and not _is_balanced(problem, owner, words):
         return [Violation("lag", "the plan is not balanced, and the bound it carries is one of balanced plans")]
-    if said is None or said == true:
-        return []
-    wrong = next(name for name in (*true, *said) if said.get(name) != true.get(name))
-    return [Violation("lag", f"the plan says {wrong} {said.get(wrong)!r} of its lag, but it is {true.get(wrong)!r}")]
+    carried = true if said is None else said
+    for name in (*true, *carried):
+        if carried.get(name) != true.get(name):
+            return [Violation("lag", f"the plan says {name} {shown(carried.get(name))} of its lag, but it is {true.get(name)!r}")]
+    return []
 
 
 def _is_balanced(problem: Problem, owner: Int32, words: Words) -> bool:

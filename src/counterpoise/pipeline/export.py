@@ -16,11 +16,17 @@ import pyarrow.compute as pc
 from counterpoise.errors import OptionError, SnapshotError
 from counterpoise.pipeline.audited_lag import group_rows
 from counterpoise.planning.assign import assign
+from counterpoise.snapshot.checks import counts_of
 from counterpoise.snapshot.group import Group, Member
+from counterpoise.snapshot.json_text import decoded, fitted, shown, text_of
+from counterpoise.snapshot.names import Offsets
+from counterpoise.snapshot.plan import A_PLAN
 from counterpoise.snapshot.written import WrittenPlan, read_plan
 
 __all__ = ["PROCEDURE", "export_plan", "export_written", "read_offsets", "read_previous"]
 
+MOST_QUERIES = 10_000
+"""More is a typing mistake: each query is a process of its own."""
 EARLIEST = -2
 """What Spark's Kafka source reads as "from the first record there is"."""
 PROCEDURE = (
@@ -48,7 +54,7 @@ def export_plan(
     *,
     cluster: str | None = None,
     previous: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
-    reached: Mapping[str, Mapping[str, int]] | None = None,
+    reached: Mapping[str, Mapping[int, int]] | None = None,
 ) -> dict[str, Any]:
     """Share the partitions of an audited group out over so many queries.
 
@@ -85,12 +91,10 @@ def export_plan(
     -----
     A commit outside the log (behind its start or beyond its end) and a partition without one start at the first record.
     """
-    if queries < 1:
-        raise OptionError(f"{queries} queries: at least one is wanted")
+    if not 1 <= queries <= MOST_QUERIES:
+        raise OptionError(f"{queries} queries: 1 to {MOST_QUERIES} are expected")
     rows = _newest(Path(out), group, cluster)
-    sizes: dict[str, int] = {}
-    for row in rows:
-        sizes[row["topic"]] = max(sizes.get(row["topic"], 0), row["partition"] + 1)
+    sizes = counts_of([(row["topic"], row["partition"]) for row in rows])
     lag = {topic: [0] * n for topic, n in sizes.items()}
     for row in rows:
         lag[row["topic"]][row["partition"]] = row["lag"] or 0
@@ -109,7 +113,7 @@ def export_written(
     path: Path,
     *,
     previous: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
-    reached: Mapping[str, Mapping[str, int]] | None = None,
+    reached: Mapping[str, Mapping[int, int]] | None = None,
 ) -> dict[str, Any]:
     """A plan that was made elsewhere (``counterpoise plan --json``, or ``{member: {topic: [partitions]}}``), a query per member.
 
@@ -133,12 +137,12 @@ def export_written(
     -----
     A plan knows no offsets: partitions that `reached` does not hold start at their first record, and a note says how many.
     """
+    text = text_of(path.read_bytes, path, OptionError)
     try:
-        text = path.read_text(encoding="utf-8")
-        _no_export(path, text)
+        _no_export(path, decoded(text, A_PLAN))
         found = read_plan(text)
-    except (OSError, ValueError, SnapshotError) as error:
-        raise OptionError(f"{path}: no plan ({str(error).splitlines()[0]}); `counterpoise plan --json` writes one") from None
+    except SnapshotError as error:
+        raise OptionError(f"{path}: no plan ({error}); `counterpoise plan --json` writes one") from None
     target, strategy = (found.target, found.strategy) if isinstance(found, WrittenPlan) else (found, None)
     shares = {name: {topic: sorted(listed) for topic, listed in held.items() if listed} for name, held in sorted(target.items())}
     owners: dict[tuple[str, int], str] = {}
@@ -156,14 +160,10 @@ def export_written(
     return _export(about, shares, start, before, notes)
 
 
-def _no_export(path: Path, text: str) -> None:
+def _no_export(path: Path, value: object) -> None:
     """An export is no plan: exported again as one it would forget where its queries begin."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return
     if isinstance(value, dict) and {"queries", "procedure"} <= value.keys():
-        again = f"counterpoise export OUT_DIR --group {value.get('group') or '<group>'} --queries N --previous {path}"
+        again = f"counterpoise export OUT_DIR --group {shown(value.get('group') or '<group>', str)} --queries N --previous {path}"
         raise OptionError(f"{path}: an export, not a plan; export again: {again}")
 
 
@@ -196,27 +196,32 @@ def read_previous(path: Path) -> Shares:
     ------
     OptionError
     """
-    value = _json(path)
-    plan = value.get("plan") if isinstance(value, dict) else None
-    if not isinstance(plan, dict) or not all(isinstance(held, dict) for held in plan.values()):
-        raise OptionError(f"{path}: not an export in JSON (`counterpoise export ... --format json`)")
-    return plan
+    wanted = "an export in JSON is expected (`counterpoise export ... --format json`)"
+    text = text_of(path.read_bytes, path, OptionError)
+    try:
+        value = decoded(text, wanted)
+        return fitted(value.get("plan") if isinstance(value, dict) else None, Shares, "plan", wanted)
+    except SnapshotError as error:
+        raise OptionError(f"{path}: {error}") from None
 
 
-def read_offsets(paths: Sequence[Path]) -> dict[str, dict[str, int]]:
+def read_offsets(paths: Sequence[Path]) -> Offsets:
     """Offsets as Spark writes them into a checkpoint: the last line of each file, ``{topic: {partition: offset}}``.
 
     Raises
     ------
     OptionError
     """
-    reached: dict[str, dict[str, int]] = {}
+    reached: Offsets = {}
+    wanted = 'offsets like {"topic": {"0": 42}} are expected on the last line'
     for path in paths:
-        value = _json(path, last_line=True)
-        if not isinstance(value, dict) or not all(isinstance(held, dict) for held in value.values()):
-            raise OptionError(f'{path}: offsets like {{"topic": {{"0": 42}}}} are wanted on the last line')
-        for topic, held in value.items():
-            reached.setdefault(topic, {}).update({str(partition): int(offset) for partition, offset in held.items()})
+        last = text_of(path.read_bytes, path, OptionError).strip().rpartition("\n")[2]
+        try:
+            found = fitted(decoded(last, wanted), Offsets, "offsets", wanted)
+        except SnapshotError as error:
+            raise OptionError(f"{path}: {error}") from None
+        for topic, held in found.items():
+            reached.setdefault(topic, {}).update(held)
     return reached
 
 
@@ -229,7 +234,7 @@ def _newest(out: Path, group: str, cluster: str | None) -> list[Row]:
     return rows
 
 
-def _starts(rows: Sequence[Row], sizes: Mapping[str, int], reached: Mapping[str, Mapping[str, int]]) -> tuple[Any, list[str]]:
+def _starts(rows: Sequence[Row], sizes: Mapping[str, int], reached: Mapping[str, Mapping[int, int]]) -> tuple[Any, list[str]]:
     start = {topic: dict.fromkeys(range(n), EARLIEST) for topic, n in sizes.items()}
     outside = 0
     for row in rows:
@@ -241,12 +246,12 @@ def _starts(rows: Sequence[Row], sizes: Mapping[str, int], reached: Mapping[str,
     return start, notes
 
 
-def _reach(start: dict[str, dict[int, int]], reached: Mapping[str, Mapping[str, int]]) -> list[str]:
+def _reach(start: dict[str, dict[int, int]], reached: Mapping[str, Mapping[int, int]]) -> list[str]:
     """Put what queries reached into `start`; in words, how many partitions nobody knows an offset of."""
     for topic, offsets in reached.items():
         for partition, offset in offsets.items():
-            if topic in start and int(partition) in start[topic]:
-                start[topic][int(partition)] = offset
+            if topic in start and partition in start[topic]:
+                start[topic][partition] = offset
     unknown = sum(offset == EARLIEST for offsets in start.values() for offset in offsets.values())
     return [f"{unknown} partitions start at their first record (-2): nothing usable is committed"] if unknown else []
 
@@ -263,11 +268,3 @@ def _query(name: str, share: Mapping[str, Sequence[int]], start: Any, before: Ma
 def _within(held: Mapping[str, Sequence[int]], sizes: Mapping[str, int]) -> dict[str, list[int]]:
     """Claims on partitions that still are there."""
     return {topic: [p for p in listed if p < sizes[topic]] for topic, listed in held.items() if topic in sizes}
-
-
-def _json(path: Path, *, last_line: bool = False) -> Any:
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-        return json.loads(text.splitlines()[-1] if last_line and text else text)
-    except (OSError, ValueError) as error:
-        raise OptionError(f"{path}: cannot be read as JSON ({error})") from None

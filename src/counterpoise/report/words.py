@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from datetime import UTC, datetime, timedelta
 
 from counterpoise.pipeline.wording import grouped
+from counterpoise.snapshot.json_text import visible
 
 __all__ = [
     "DAY",
@@ -47,17 +47,6 @@ _PHRASES = {
     "commits_only": "commits only",
     "reset_policy": "reset policy",
 }
-
-
-def visible(text: object) -> str:
-    """`text` with control and direction-changing characters spelled out, so that a name can neither hide nor reorder anything."""
-    return "".join(_shown(char) for char in str(text))
-
-
-def _shown(char: str) -> str:
-    if char.isprintable() or unicodedata.category(char) == "Zs":
-        return char
-    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
 
 
 def phrase(code: object) -> str:

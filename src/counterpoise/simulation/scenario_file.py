@@ -14,7 +14,7 @@ import msgspec
 from counterpoise.errors import ScenarioError
 from counterpoise.simulation.scenario import Scenario
 from counterpoise.simulation.scenario_parts import Event, MemberGroup, Timing
-from counterpoise.snapshot.json_text import UNREADABLE
+from counterpoise.snapshot.json_text import UNREADABLE, text_of
 
 __all__ = ["load", "read_scenario", "ready_scenarios"]
 
@@ -29,7 +29,7 @@ def read_scenario(text: str, *, toml: bool) -> Scenario:
     """
     try:
         value: Any = tomllib.loads(text) if toml else msgspec.json.decode(text)
-    except (tomllib.TOMLDecodeError, *UNREADABLE) as error:
+    except (ValueError, *UNREADABLE) as error:  # TOML: also a number of too many digits
         raise ScenarioError(f"not {'TOML' if toml else 'JSON'}: {error}") from None
     try:
         return msgspec.convert(_known_fields(value), Scenario)
@@ -53,12 +53,9 @@ def load(name: str) -> Scenario:
     path = Path(name)
     if path.suffix not in {".toml", ".json"}:
         raise ScenarioError(f"{name}: neither a .toml or .json file nor a ready scenario; ready are: {', '.join(ready)}")
+    text = text_of(path.read_bytes, name, ScenarioError)
     try:
-        return read_scenario(path.read_text("utf-8"), toml=path.suffix == ".toml")
-    except OSError as error:
-        raise ScenarioError(f"{name}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ScenarioError(f"{name}: byte {error.start} is not UTF-8; a scenario is text") from None
+        return read_scenario(text, toml=path.suffix == ".toml")
     except ScenarioError as error:
         raise ScenarioError(f"{name}: {error}") from None
 

@@ -22,12 +22,15 @@ __all__ = [
     "check_members",
     "check_parts",
     "check_topics",
+    "counts_of",
     "indices_of",
 ]
 
 MOST_PARTITIONS = 100_000_000
 """Partitions of one group: ten times the largest group measured. A typing mistake must not fill the memory."""
 _INT32 = 2**31
+_LISTED, _UNLISTED = 100, 10_000
+"""A listing that implies more than so many partitions for each that it names, and so many besides, is wrong."""
 
 
 def check_parts(topics: object, members: object, lag: object = None, name: object = None) -> None:
@@ -83,6 +86,26 @@ def check_topics(topics: Mapping[str, Topic]) -> None:
             raise SnapshotError(f"topics.{name}: {total} partitions so far; a group of at most {MOST_PARTITIONS} can be planned")
         if known.racks is not None:
             _check_racks(f"topics.{name}.racks", known.racks, known.partitions)
+
+
+def counts_of(places: Collection[tuple[str, int]]) -> dict[str, int]:
+    """Partition counts by topic, from the (topic, partition) pairs of a listing: the largest index and one more.
+
+    Indices are at least 0.
+
+    Raises
+    ------
+    SnapshotError
+        The listing names hardly any of the partitions that its numbers imply.
+    """
+    counts: dict[str, int] = {}
+    for topic, partition in places:
+        counts[topic] = max(counts.get(topic, 0), partition + 1)
+    total = sum(counts.values())
+    if total > _LISTED * len(places) + _UNLISTED:
+        topic = max(counts, key=lambda name: counts[name])
+        raise SnapshotError(f"{topic}: partition {counts[topic] - 1} is listed, but only {len(places)} of {total} partitions are")
+    return counts
 
 
 def check_members(members: Sequence[object]) -> None:

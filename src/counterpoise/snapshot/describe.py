@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from counterpoise.errors import SnapshotError
-from counterpoise.snapshot.checks import check_topics
-from counterpoise.snapshot.group import Group, Member, Topic
+from counterpoise.snapshot.checks import counts_of
+from counterpoise.snapshot.group import Group, Member
 
 __all__ = ["looks_like_describe", "read_describe"]
 
@@ -136,16 +136,13 @@ def _assigned(text: str) -> Iterable[tuple[str, int]]:
 
 
 def _group(name: str, seen: _Seen) -> Group:
-    topics: dict[str, int] = {}
-    for topic, partition in seen.owners:
-        topics[topic] = max(topics.get(topic, 0), partition + 1)
+    topics = counts_of(seen.owners)
     subscribed = sorted({topic for (topic, _), owner in seen.owners.items() if owner is not None})
     owned: dict[str, dict[str, list[int]]] = {member: {} for member in seen.members}
     for (topic, partition), owner in seen.owners.items():
         if owner is not None:
             owned[owner].setdefault(topic, []).append(partition)
     members = [Member(member, subscribed, owned[member], 0, instance) for member, instance in seen.members.items()]
-    check_topics({topic: Topic(count) for topic, count in topics.items()})  # before anything is as long as a number says
     lag = {topic: [0] * count for topic, count in topics.items()} if seen.lag else {}
     for (topic, partition), behind in seen.lag.items():
         lag[topic][partition] = behind

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from counterpoise.errors import SnapshotError
 from counterpoise.snapshot.group import Group
-from counterpoise.snapshot.json_text import UNREADABLE, json_lines
+from counterpoise.snapshot.json_text import decoded, json_lines
 
 __all__ = ["read_groups"]
 
@@ -28,7 +26,7 @@ def read_groups(text: str, *, strict: bool = True) -> Iterator[Group]:
 
 def _is_whole(line: str) -> bool:
     try:
-        msgspec.json.decode(line)
-    except UNREADABLE:
+        decoded(line, "")
+    except SnapshotError:
         return False
     return True

@@ -7,9 +7,8 @@ from typing import Any
 
 import msgspec
 
-from counterpoise.errors import SnapshotError
 from counterpoise.model.order import java_order
-from counterpoise.snapshot.json_text import UNREADABLE, fields_of, plain
+from counterpoise.snapshot.json_text import decoded, fields_of, plain
 from counterpoise.snapshot.parts import Member, Topic
 
 __all__ = ["read_parts", "write_parts"]
@@ -25,11 +24,7 @@ def read_parts(text: str | bytes) -> dict[str, Any]:
     SnapshotError
         It is no JSON, or a field is missing or unknown.
     """
-    try:
-        value = msgspec.json.decode(text)
-    except UNREADABLE as error:
-        raise SnapshotError(f"not JSON: {error}; {_advice(text)}") from None
-    fields = fields_of(value, "snapshot", ("topics", "members"), ("lag", "group"))
+    fields = fields_of(decoded(text, _advice(text)), "snapshot", ("topics", "members"), ("lag", "group"))
     members = fields["members"]
     if isinstance(members, list):
         read = (fields_of(one, f"members[{at}]", ("id",), _OF_MEMBER) for at, one in enumerate(members))

@@ -1,24 +1,43 @@
-"""JSON text to plain values, or one clear error: also for what is nested too deep to read, or is no text at all."""
+"""Bytes to text, JSON text to values: or one clear error, also for what is nested too deep to read or is no text at all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 import numpy as np
 
-from counterpoise.errors import SnapshotError
+from counterpoise.errors import CounterpoiseError, SnapshotError
 
-__all__ = ["UNREADABLE", "decoded", "fields_of", "json_lines", "plain", "shown"]
+__all__ = ["UNREADABLE", "decoded", "fields_of", "fitted", "json_lines", "plain", "shown", "text_of", "visible"]
+
+T = TypeVar("T")
 
 _LONGEST = 80
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
 """Everything msgspec raises for a text that is no JSON of the form asked for; `ValidationError` is a `DecodeError`."""
 
 
+def text_of(read: Callable[[], bytes], name: object, kind: type[CounterpoiseError] = SnapshotError) -> str:
+    """The UTF-8 text that `read` returns as bytes, without the byte order mark that some editors begin it with.
+
+    Raises
+    ------
+    CounterpoiseError
+        An error of the `kind`: it cannot be read, or is not UTF-8. The message starts with the name.
+    """
+    try:
+        return read().decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise kind(f"{name}: byte {error.start} is not UTF-8; save it as UTF-8 text") from None
+    except (OSError, ValueError) as error:
+        raise kind(f"{name}: {getattr(error, 'strerror', None) or error}; name a readable file") from None
+
+
 def decoded(text: str | bytes, wanted: str) -> Any:
-    """The value that the text holds.
+    """The value that the text holds; of a name that an object repeats the last value.
 
     Raises
     ------
@@ -29,6 +48,24 @@ def decoded(text: str | bytes, wanted: str) -> Any:
         return msgspec.json.decode(text)
     except UNREADABLE as error:
         raise SnapshotError(f"not JSON: {error}; {wanted}") from None
+
+
+def fitted(value: object, kind: type[T], path: str, wanted: str) -> T:
+    """The value as a `kind`: dicts of dicts of what msgspec can check.
+
+    Raises
+    ------
+    SnapshotError
+        The message starts with the path of the first part that does not fit, and ends with what is `wanted`.
+    """
+    try:
+        return msgspec.convert(value, kind, str_keys=True)
+    except (msgspec.ValidationError, RecursionError) as error:
+        if isinstance(value, Mapping) and get_origin(kind) is dict:  # msgspec names no keys
+            for name, part in value.items():
+                fitted(part, get_args(kind)[1], f"{path}.{shown(name, str)}", wanted)
+        what, _, at = str(error).partition(" - at `$")
+        raise SnapshotError(f"{path}{at.rstrip('`')}: {what}; {wanted}") from None
 
 
 def fields_of(value: object, path: str, required: Sequence[str], optional: Sequence[str]) -> Mapping[str, Any]:
@@ -50,13 +87,25 @@ def fields_of(value: object, path: str, required: Sequence[str], optional: Seque
     return value
 
 
-def shown(value: object) -> str:
+def shown(value: object, words: Callable[[object], str] = repr) -> str:
     """A value in a message, however long or deep it is."""
     try:
-        text = repr(value)
+        text = words(value)
     except RecursionError:
         text = f"a {type(value).__name__} of lists in lists"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def visible(text: object) -> str:
+    """`text` with control and direction-changing characters spelled out, so that a name can neither hide nor reorder anything."""
+    told = str(text)
+    return told if told.isprintable() else "".join(map(_spelled, told))
+
+
+def _spelled(char: str) -> str:
+    if char.isprintable() or unicodedata.category(char) == "Zs":
+        return char
+    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
 
 
 def json_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
+import msgspec
 import numpy as np
 
 from counterpoise.model.problem import Int32, Problem
 
-__all__ = ["Assignment", "named", "partitions_by_topic"]
+__all__ = ["Assignment", "Offsets", "named", "partitions_by_topic"]
 
 Assignment = dict[str, dict[str, list[int]]]
 """{member id: {topic: [partition indices, ascending]}}; every member is present."""
+Offsets = dict[str, dict[Annotated[int, msgspec.Meta(ge=0)], Annotated[int, msgspec.Meta(ge=-2, le=2**63 - 1)]]]
+"""{topic: {partition: offset}}; -2 stands for the first record, -1 for the end of the log."""
 
 
 def named(problem: Problem, owner: Int32, member_ids: Sequence[str], topic_names: Sequence[str]) -> Assignment:

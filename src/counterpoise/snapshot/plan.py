@@ -12,14 +12,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from counterpoise.errors import SnapshotError
 from counterpoise.model.arrays import read_only
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.snapshot.frozen import FrozenDict, FrozenList, frozen
-from counterpoise.snapshot.json_text import decoded, plain
+from counterpoise.snapshot.json_text import decoded, fitted, plain
 from counterpoise.snapshot.names import Assignment, named, partitions_by_topic
 
-__all__ = ["A_PLAN", "Plan", "assignment_in", "lag_figures", "read_assignment"]
+__all__ = ["A_PLAN", "Plan", "assignment_in", "lag_figures", "read_assignment", "target_in"]
 
 A_PLAN = "a plan is an object {member: {topic: [partitions]}}"
 """How an error about an unreadable plan ends."""
@@ -223,36 +222,16 @@ def read_assignment(text: str | bytes) -> dict[str, dict[str, list[int]]]:
     SnapshotError
         It is neither; the message names the path.
     """
-    value = decoded(text, A_PLAN)
+    return target_in(decoded(text, A_PLAN))
+
+
+def target_in(value: Any) -> dict[str, dict[str, list[int]]]:
+    """The same from what was JSON."""
     if isinstance(value, Mapping) and "strategy" in value:
         value = next((value[part] for part in ("target", "assignment") if isinstance(value.get(part), Mapping)), value)
     return assignment_in(value)
 
 
 def assignment_in(value: Any) -> dict[str, dict[str, list[int]]]:
-    """The same from what was JSON: ``{member: {topic: [partitions]}}``, or one clear error."""
-    try:
-        return msgspec.convert(value, dict[str, dict[str, list[int]]])
-    except msgspec.ValidationError:
-        raise SnapshotError(f"{_fault(value)}; {A_PLAN}") from None
-
-
-_LEVELS: tuple[Any, ...] = (dict[str, dict[str, list[int]]], dict[str, list[int]], list[int])
-
-
-def _fault(value: Any, path: str = "plan", level: int = 0) -> str:
-    """What is wrong where; msgspec tells no keys."""
-    if level < 2 and isinstance(value, Mapping):
-        for name, part in value.items():
-            if _misfit(part, _LEVELS[level + 1]):
-                return _fault(part, f"{path}.{name}", level + 1)
-    what, _, at = _misfit(value, _LEVELS[level]).partition(" - at `$")
-    return f"{path}{at.rstrip('`')}: {what}"
-
-
-def _misfit(value: Any, kind: Any) -> str:
-    try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        return str(error)
-    return ""
+    """What was JSON as ``{member: {topic: [partitions]}}``, or one clear error."""
+    return fitted(value, dict[str, dict[str, list[int]]], "plan", A_PLAN)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
-
-import msgspec
 
 from counterpoise.errors import SnapshotError
 from counterpoise.snapshot.json_text import decoded, fields_of
@@ -29,5 +28,5 @@ def read_request(line: str | bytes) -> Mapping[str, Any]:
 
 
 def write_answer(assignments: Mapping[str, bytes]) -> str:
-    """One answer."""
-    return msgspec.json.encode({"assignments": {member: given.hex() for member, given in assignments.items()}}).decode()
+    """One answer, in ASCII: a name that holds control characters is harmless in a terminal."""
+    return json.dumps({"assignments": {member: given.hex() for member, given in assignments.items()}})

@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from counterpoise.errors import SnapshotError
-from counterpoise.snapshot.json_text import decoded
-from counterpoise.snapshot.plan import A_PLAN, assignment_in, read_assignment
+from counterpoise.snapshot.json_text import decoded, fitted
+from counterpoise.snapshot.plan import A_PLAN, assignment_in, target_in
 
 __all__ = ["WrittenPlan", "read_plan"]
 
@@ -57,11 +56,8 @@ def read_plan(text: str | bytes) -> WrittenPlan | dict[str, dict[str, list[int]]
     """
     value = decoded(text, A_PLAN)
     if not isinstance(value, Mapping) or not isinstance(value.get("strategy"), str):
-        return read_assignment(text)
-    try:
-        found = msgspec.convert(value, _Header)
-    except msgspec.ValidationError as error:
-        raise SnapshotError(f"plan: {error}; counterpoise plan --json writes such an object") from None
+        return target_in(value)
+    found = fitted(value, _Header, "plan", "counterpoise plan --json writes such an object")
     handed = assignment_in(found.assignment)
     target = handed if found.target is None else assignment_in(found.target)
     return WrittenPlan(found.strategy, found.protocol, found.options, handed, target, found.lag)

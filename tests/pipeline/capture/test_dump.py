@@ -187,9 +187,44 @@ def test_what_the_text_lacks_is_counted(tmp_path: Path) -> None:
     assert found.unreadable == 5
     told = "\n".join(found.faults)
     assert "the tool found its checksum wrong" in told
-    assert "the decoder printed no fields" in told
+    assert "not what the decoder prints (JSONDecodeError" in told
     assert "99 is not known" in told
     assert "Found 12 invalid bytes" in told
+
+
+FIRST = r'^(\| offset: )0( CreateTime: )(\d+)( .*"type":)"2"(.*"group":)"py"(.*"version":)"3"(.*"members":)\[\](.*)$'
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        rf"\g<1>{'9' * 5000}\2\3\4\"2\"\5\"py\"\6\"3\"\7[]\8",
+        rf"\g<1>{2**63}\2\3\4\"2\"\5\"py\"\6\"3\"\7[]\8",
+        rf"\g<1>0\g<2>{-(2**63) - 1}\4\"2\"\5\"py\"\6\"3\"\7[]\8",
+        r'\g<1>0\2\3\g<4>Infinity\5"py"\6"3"\7[]\8',
+        r'\g<1>0\2\3\4"2"\g<5>1.5\6"3"\7[]\8',
+        r'\g<1>0\2\3\4"2"\5"py"\g<6>1e400\7[]\8',
+        r'\g<1>0\2\3\4"2"\5"py"\6"3"\7[[[5]]]\8',
+        rf'\g<1>0\2\3\4"2"\5"py"\6"3"\7{"[" * 50_000}\8',
+        r'\g<1>0\2\3\4"2"\5"\\ud800"\6"3"\7[]\8',
+    ],
+    ids=["5,000 digits", "offset", "time", "type", "group", "version", "members", "nesting", "surrogate"],
+)
+def test_a_field_that_no_log_holds_costs_that_record_only(tmp_path: Path, new: str) -> None:
+    whole = from_dump(NEW, tmp_path / "whole")
+    text = NEW.read_text()
+    assert re.search(FIRST, text, re.MULTILINE)
+    (tmp_path / "dump.txt").write_text(re.sub(FIRST, new, text, count=1, flags=re.MULTILINE))
+    found = from_dump(tmp_path / "dump.txt", tmp_path / "out")
+    assert (found.records, found.unreadable) == (whole.records - 1, 1)
+
+
+def test_the_last_time_stamp_of_all_costs_nothing(tmp_path: Path) -> None:
+    """Beyond what microseconds hold: the record stays, with the nearest time that they do."""
+    found = from_dump(dumped(tmp_path, (r"^(\| offset: 0 CreateTime: )\d+", rf"\g<1>{2**63 - 1}")), tmp_path / "out")
+    assert found.unreadable == 0
+    times = pq.read_table(tmp_path / "out" / "consumer_offsets.parquet")["timestamp"].cast(pa.int64()).to_pylist()
+    assert max(times) == (2**63 - 1) // 1000 * 1000
 
 
 def test_an_open_transaction_is_left_out_and_said(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from counterpoise.errors import OptionError
+from counterpoise.snapshot.json_text import text_of
 
 __all__ = ["Settings", "read_properties"]
 
@@ -75,11 +76,7 @@ def read_properties(file: Path) -> dict[str, str]:
     OptionError
         The file cannot be read, or a line is no setting; the line is named, its content is not shown.
     """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise OptionError(f"{file}: {why}; give a readable properties file") from None
+    text = text_of(file.read_bytes, file, OptionError)
     found: dict[str, str] = {}
     pending, began = "", 0
     for number, line in enumerate(text.splitlines(), 1):

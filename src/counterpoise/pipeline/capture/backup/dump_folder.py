@@ -5,24 +5,18 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Iterator
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.capture.backup.dump_rows import Read, Row, rows_of
+from counterpoise.pipeline.capture.backup.dump_rows import Read, rows_of
 from counterpoise.pipeline.capture.backup.dump_text import is_dump
-from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC
+from counterpoise.pipeline.capture.backup.row_batches import in_batches
+from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.folder import CaptureFolder
 
 __all__ = ["folder_of", "from_dump"]
-
-_ROWS = 65_536
 
 
 def from_dump(file: Path, out: Path) -> Read:
@@ -40,14 +34,12 @@ def from_dump(file: Path, out: Path) -> Read:
         if folder.about or folder.records.pieces:
             raise CaptureError(f"{out}: holds a capture already; give a new folder")
         found = Read()
-        folder.records.append(_batches(file, found), {})
+        folder.records.append(in_batches(rows_of(file, found)), {})
         if not found.records and (found.unreadable or not found.aborted + found.undecided):
             raise CaptureError(f"{file}: no record could be read ({_why(found)}); dump with --offsets-decoder")
         folder.write_json("aborted_offsets.json", [])
         facts = {**asdict(found), "hidden": _notes(found), "complete": False}
         folder.say(format=1, topic=OFFSETS_TOPIC, source="dump", isolation="read_committed", **facts)
-    except OSError as error:
-        raise CaptureError(f"{out}: {error.strerror or error}; nothing was written") from None
     finally:
         folder.close()
     return found
@@ -77,31 +69,6 @@ def _unfolded(file: Path, _modified: int, _size: int) -> Path:
 
 def _why(found: Read) -> str:
     return found.faults[0] if found.faults else "it prints no records"
-
-
-def _batches(file: Path, found: Read) -> Iterator[pa.RecordBatch]:
-    pending: list[Row] = []
-    for row in rows_of(file, found):
-        pending.append(row)
-        if len(pending) >= _ROWS:
-            yield _arrow(pending)
-            pending = []
-    if pending:
-        yield _arrow(pending)
-
-
-def _arrow(rows: list[Row]) -> pa.RecordBatch:
-    partition, offset, time, kind, key, value = zip(*rows, strict=True)
-    columns: list[Any] = [
-        pa.array(key, pa.binary()),
-        pa.array(value, pa.binary()),
-        pa.repeat(OFFSETS_TOPIC, len(rows)),
-        pa.array(partition, pa.int32()),
-        pa.array(offset, pa.int64()),
-        pa.array(np.array(time, np.int64) * 1000).cast(ARROW.field("timestamp").type),
-        pa.array(kind, pa.int32()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=ARROW)
 
 
 def _notes(found: Read) -> list[str]:

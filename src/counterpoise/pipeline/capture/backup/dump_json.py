@@ -20,51 +20,39 @@ from counterpoise.wire.offsets_topic.records import VALUES, encode_value
 from counterpoise.wire.offsets_topic.schema import Array, Spec, Struct, WireType
 from counterpoise.wire.primitives import Writer
 
-__all__ = ["key_bytes", "value_bytes"]
+__all__ = ["NOT_PRINTED", "key_bytes", "value_bytes"]
+
+NOT_PRINTED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What JSON of another form than the decoder's ends in: a field that is missing, or of another type."""
 
 
 def key_bytes(shown: Mapping[str, Any]) -> tuple[RecordType, bytes]:
     """Record type and key from ``{"type": "1", "data": {...}}`` (before Kafka 4.1 the type is called version).
 
-    Raises
-    ------
-    WireError
-        It is no key of a known record type.
+    Raises one of `NOT_PRINTED`, or a `WireError`, for what the decoder does not print.
     """
-    try:
-        number = int(shown["type"] if "type" in shown else shown["version"])
-        if not known_type(number):
-            raise WireError(0, "record_type", f"{number} is not known")
-        kind, data = RecordType(number), shown["data"]
-        group = data["group"] if "group" in data else data["groupId"]
-        key: Key = GroupKey(group)
-        if "topic" in data:
-            key = OffsetKey(group, data["topic"], data["partition"])
-        elif "memberId" in data:
-            key = MemberKey(group, data["memberId"])
-        elif "regularExpression" in data:
-            key = RegexKey(group, data["regularExpression"])
-        return kind, encode_key(kind, key)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WireError(0, "key", f"not what the decoder prints ({error!r})") from None
+    number = int(shown["type"] if "type" in shown else shown["version"])
+    if not known_type(number):
+        raise WireError(0, "record_type", f"{number} is not known")
+    kind, data = RecordType(number), shown["data"]
+    group = data["group"] if "group" in data else data["groupId"]
+    key: Key = GroupKey(group)
+    if "topic" in data:
+        key = OffsetKey(group, data["topic"], data["partition"])
+    elif "memberId" in data:
+        key = MemberKey(group, data["memberId"])
+    elif "regularExpression" in data:
+        key = RegexKey(group, data["regularExpression"])
+    return kind, encode_key(kind, key)
 
 
 def value_bytes(kind: RecordType, shown: Mapping[str, Any]) -> bytes:
-    """The value from ``{"version": "4", "data": {...}}``.
-
-    Raises
-    ------
-    WireError
-        A field is missing, or is not what its type says.
-    """
-    try:
-        version, data = int(shown["version"]), shown["data"]
-        layout = VALUES[kind]
-        if kind is RecordType.GROUP_METADATA:
-            data = {**data, "members": _with_bytes(data["members"], data["leader"], data["protocol"] == "stream")}
-        return encode_value(kind, _struct(layout.cls, data, version), version)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WireError(0, "value", f"not what the decoder prints ({error!r})") from None
+    """The value from ``{"version": "4", "data": {...}}``; raises as `key_bytes`."""
+    version, data = int(shown["version"]), shown["data"]
+    layout = VALUES[kind]
+    if kind is RecordType.GROUP_METADATA:
+        data = {**data, "members": _with_bytes(data["members"], data["leader"], data["protocol"] == "stream")}
+    return encode_value(kind, _struct(layout.cls, data, version), version)
 
 
 def _with_bytes(members: Sequence[Mapping[str, Any]], leader: str | None, streams: bool) -> list[dict[str, Any]]:

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from counterpoise.errors import WireError
-from counterpoise.pipeline.capture.backup.dump_json import key_bytes, value_bytes
+from counterpoise.pipeline.capture.backup.dump_json import NOT_PRINTED, key_bytes, value_bytes
 from counterpoise.pipeline.capture.backup.dump_text import Batch, Marker, Other, Printed, Segment, lines_of
 from counterpoise.pipeline.capture.backup.dump_words import COMMIT, GENERATION, commit_bytes, generation_bytes
+from counterpoise.pipeline.capture.backup.row_batches import Row
+from counterpoise.snapshot.json_text import shown
 
-__all__ = ["Read", "Row", "rows_of"]
+__all__ = ["Read", "rows_of"]
 
 _JSON = json.JSONDecoder()
-Row = tuple[int, int, int, int, bytes, bytes | None]
-"""Partition, offset, time stamp (ms), kind of time, key, value."""
 
 
 @dataclass
@@ -156,8 +156,9 @@ def _invisible(file: Path) -> dict[tuple[int, int], str]:
 def _row(line: Printed, partition: int, found: Read) -> Row | None:
     try:
         key, value, partial = _bytes(line)
-    except WireError as error:
-        found.fault(f"partition {partition}, offset {line.offset}: {error}")
+    except (WireError, *NOT_PRINTED) as error:
+        why = error if isinstance(error, WireError) else f"not what the decoder prints ({shown(error)})"
+        found.fault(f"partition {partition}, offset {line.offset}: {why}")
         return None
     found.partial += partial
     sizes = len(key), -1 if value is None else len(value)
@@ -176,13 +177,12 @@ def _bytes(line: Printed) -> tuple[bytes, bytes | None, bool]:
         if key.startswith(COMMIT):
             return *commit_bytes(key, told, line.time), False
         return *generation_bytes(key, told), told is not None
-    try:
-        shown, end = _JSON.raw_decode(text)
-        kind, raw = key_bytes(shown)
-        payload = text[end:].removeprefix(" payload: ")
-        return raw, None if payload == "<DELETE>" else value_bytes(kind, json.loads(payload)), False
-    except ValueError:
-        raise WireError(0, "record", f"the decoder printed no fields ({text[:80]!r})") from None
+    if not text.startswith("{"):
+        raise WireError(0, "record", f"the decoder printed no fields ({text[:80]!r})")
+    fields, end = _JSON.raw_decode(text)
+    kind, raw = key_bytes(fields)
+    payload = text[end:].removeprefix(" payload: ")
+    return raw, None if payload == "<DELETE>" else value_bytes(kind, json.loads(payload)), False
 
 
 def _cut(text: str) -> tuple[str, str, str]:

@@ -107,7 +107,10 @@ def lines_of(file: Path) -> Iterator[Line]:
         encoding = "utf-16" if opened.read(2) in _UTF16 else "utf-8"
     with file.open(encoding=encoding, errors="replace", newline="\n") as text:
         for number, line in enumerate(text, 1):
-            found = _line(line.rstrip("\r\n"), number, file)
+            try:
+                found = _line(line.rstrip("\r\n"), number, file)
+            except ValueError:
+                found = Other(number, line)
             if found is not None:
                 yield found
 
@@ -118,7 +121,7 @@ def _line(text: str, number: int, file: Path) -> Line | None:
         return _record(record)
     batch = _BATCH.match(text)
     if batch is not None:
-        return Batch(int(batch[1]), int(batch[2]), *(batch[n] == "true" for n in (3, 4, 5)))
+        return Batch(_number(batch[1]), _number(batch[2]), *(batch[n] == "true" for n in (3, 4, 5)))
     dumping = _DUMPING.fullmatch(text)
     if dumping is not None:
         return _segment(dumping[1])
@@ -132,7 +135,7 @@ def _record(found: re.Match[str]) -> Printed | Marker:
     if marker is not None:
         return Marker(marker[1] == "COMMIT")
     sizes = int(found[4]), int(found[5])
-    return Printed(int(found[1]), int(found[3]), found[2] == "LogAppendTime", *sizes, found[6])
+    return Printed(_number(found[1]), _number(found[3]), found[2] == "LogAppendTime", *sizes, found[6])
 
 
 def _segment(name: str) -> Segment:
@@ -140,4 +143,11 @@ def _segment(name: str) -> Segment:
     folder = _FOLDER.fullmatch(parts[-2]) if len(parts) > 1 else None
     if not parts[-1].endswith(".log") or (folder is not None and folder[1] != OFFSETS_TOPIC):
         return Segment(None, False)
-    return Segment(int(folder[2]) if folder is not None else None, True)
+    return Segment(_number(folder[2], 32) if folder is not None else None, True)
+
+
+def _number(text: str, bits: int = 64) -> int:
+    """The number that a log holds in so many bits; `ValueError` for a larger one."""
+    if not -1 << bits - 1 <= (number := int(text)) < 1 << bits - 1:
+        raise ValueError(text)
+    return number

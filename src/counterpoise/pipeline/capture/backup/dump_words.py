@@ -28,12 +28,7 @@ _VERSION = 3
 
 
 def commit_bytes(key: str, payload: str | None, time: int) -> tuple[bytes, bytes | None]:
-    """Key and value of a commit; `payload` None is a tombstone.
-
-    Raises
-    ------
-    WireError
-    """
+    """Key and value of a commit; `payload` None is a tombstone. Raises as `generation_bytes`."""
     group, comma, partition = key.removeprefix(COMMIT).rpartition(",partition=")
     topic, dash, index = partition.rpartition("-")
     if not comma or not dash or not index.isdecimal():
@@ -51,22 +46,17 @@ def commit_bytes(key: str, payload: str | None, time: int) -> tuple[bytes, bytes
 def generation_bytes(key: str, payload: str | None) -> tuple[bytes, bytes | None]:
     """Key and value of a group; subscriptions are empty, which every reader of them takes as unreadable.
 
-    Raises
-    ------
-    WireError
+    Raises one of `dump_json.NOT_PRINTED`, or a `WireError`, for what the decoder does not print.
     """
     raw = encode_key(RecordType.GROUP_METADATA, GroupKey(key.removeprefix(GENERATION)))
     if payload is None:
         return raw, None
-    try:
-        shown: Any = json.loads(payload)
-        kind, generation, assignment = shown["protocolType"], shown["generationId"], shown["assignment"]
-        members = _members(assignment.removeprefix("{").removesuffix("}"), kind == "consumer")
-        value = GroupMetadataValue(
-            protocol_type=kind, generation=generation, protocol=shown["protocol"], leader=None, members=tuple(members)
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise WireError(0, "value", f"not what the decoder prints ({error!r})") from None
+    shown: Any = json.loads(payload)
+    kind, generation, assignment = shown["protocolType"], shown["generationId"], shown["assignment"]
+    members = _members(assignment.removeprefix("{").removesuffix("}"), kind == "consumer")
+    value = GroupMetadataValue(
+        protocol_type=kind, generation=generation, protocol=shown["protocol"], leader=None, members=tuple(members)
+    )
     return raw, encode_value(RecordType.GROUP_METADATA, value, _VERSION)
 
 

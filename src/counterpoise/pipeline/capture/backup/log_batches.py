@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,9 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 CRC_FROM = 21
 LARGEST = 256 * 2**20
 """No batch unpacks to more (Kafka's default limit is 1 MB)."""
+_PIECE = 2**20
+_EFFORT = 16
+"""So many bytes are read per byte of the file in search of the next batch: damage must not cost the square of its size."""
 _XERIAL = b"\x82SNAPPY\x00"
 Record = tuple[int, int, bytes | None, bytes | None]
 """Offset, time stamp (ms), key, value."""
@@ -110,6 +114,8 @@ def records(batch: LogBatch) -> list[Record]:
             key, at = _bytes(data, at, end)
             value, at = _bytes(data, at, end)
             time = batch.max_time if batch.append_time else batch.base_time + elapsed
+            if not (0 <= batch.base_offset + step < 2**63 and -(2**63) <= time < 2**63):
+                raise WireError(at, "record", "its offset or time stamp does not fit 64 bits")
             found.append((batch.base_offset + step, time, key, value))
             at = end
     except IndexError:
@@ -123,7 +129,7 @@ def _walk(data: bytes, raw: NDArray[np.uint8]) -> tuple[list[int], list[tuple[in
     """Where batches begin, judged by their headers alone, and the stretches between them that are none."""
     starts: list[int] = []
     faults: list[tuple[int, LogBatch | str]] = []
-    at = 0
+    at, effort = 0, _EFFORT * len(data)
     while at < len(data):
         size = _size(data, at)
         if HEADER.size <= size <= len(data) - at and data[at + 16] == 2:
@@ -132,7 +138,7 @@ def _walk(data: bytes, raw: NDArray[np.uint8]) -> tuple[list[int], list[tuple[in
             continue
         if not raw[at:].any():
             break
-        following = _next(data, raw, at + 1)
+        following, effort = _next(data, raw, at + 1, effort)
         old = len(data) - at > 17 and data[at + 16] in (0, 1) and following is None
         cut = following is None and (size > len(data) - at or len(data) - at < HEADER.size)
         why = (
@@ -149,15 +155,17 @@ def _size(data: bytes, at: int) -> int:
     return int(struct.unpack_from(">i", data, at + 8)[0]) + 12 if at + 12 <= len(data) else -1
 
 
-def _next(data: bytes, raw: NDArray[np.uint8], at: int) -> int | None:
-    """The next place where a batch with a right checksum begins."""
-    for start in (np.flatnonzero(raw[at + 16 :] == 2) + at).tolist():
+def _next(data: bytes, raw: NDArray[np.uint8], at: int, effort: int) -> tuple[int | None, int]:
+    """The next place where a batch with a right checksum begins, and how many bytes may still be tried in vain."""
+    start = at - 1
+    while effort >= 0 and (start := data.find(b"\x02", start + 17) - 16) >= at:
         size = _size(data, start)
         if HEADER.size <= size <= len(data) - start:
             right = crc32c(raw, np.array([start + CRC_FROM]), np.array([size - CRC_FROM]))[0]
             if right == struct.unpack_from(">I", data, start + 17)[0]:
-                return int(start)
-    return None
+                return start, effort
+            effort -= size
+    return None, effort
 
 
 def _batch(data: bytes, at: int, size: int) -> LogBatch:
@@ -172,35 +180,38 @@ def _unpacked(codec: int, payload: bytes) -> bytes:
             return payload
         if codec == 1:
             opened = zlib.decompressobj(31)
-            return _bounded(opened.decompress(payload, LARGEST + 1))
+            return b"".join(_bounded([opened.decompress(payload, LARGEST + 1)]))
         if codec == 2:
-            return _bounded(_unsnapped(payload))
+            return b"".join(_bounded(_unsnapped(payload)))
         if codec in (3, 4):
             with pa.CompressedInputStream(pa.BufferReader(payload), "lz4" if codec == 3 else "zstd") as stream:
-                return _bounded(stream.read(LARGEST + 1))
+                return b"".join(_bounded(iter(partial(stream.read, _PIECE), b"")))
     except (zlib.error, pa.ArrowException, OSError, ValueError, struct.error, IndexError) as error:
         raise WireError(0, "batch", f"cannot be unpacked ({str(error).splitlines()[0]})") from None
     raise WireError(0, "batch", f"compression {codec} is unknown")
 
 
-def _bounded(data: bytes) -> bytes:
-    if len(data) > LARGEST:
-        raise ValueError(f"unpacks to more than {LARGEST} bytes")
-    return data
+def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > LARGEST:
+            raise ValueError(f"unpacks to more than {LARGEST} bytes")
+        yield piece
 
 
-def _unsnapped(payload: bytes) -> bytes:
+def _unsnapped(payload: bytes) -> Iterator[bytes]:
     """Java frames its Snappy blocks, other clients write one block as it is."""
     if not payload.startswith(_XERIAL):
-        return _snappy_block(payload)
-    at, parts = 16, []
+        yield _snappy_block(payload)
+        return
+    at = 16
     while at < len(payload):
         (size,) = struct.unpack_from(">i", payload, at)
         if size < 0 or at + 4 + size > len(payload):
             raise ValueError("a Snappy block runs over the end")
-        parts.append(_snappy_block(payload[at + 4 : at + 4 + size]))
+        yield _snappy_block(payload[at + 4 : at + 4 + size])
         at += 4 + size
-    return b"".join(parts)
 
 
 def _snappy_block(block: bytes) -> bytes:
@@ -210,7 +221,7 @@ def _snappy_block(block: bytes) -> bytes:
         shift += 7
         if byte < 0x80:
             break
-    if size > 64 * len(block):  # a copy of 64 bytes costs at least two: more is a lie, and would be allocated
+    if size > min(64 * len(block), LARGEST):  # a copy of 64 bytes costs at least two: more is a lie, and would be allocated
         raise ValueError(f"a Snappy block of {len(block)} bytes cannot hold {size}")
     return bytes(pa.Codec("snappy").decompress(block, size, asbytes=True))
 

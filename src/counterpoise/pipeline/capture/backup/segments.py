@@ -7,24 +7,22 @@ everything counts: the cleaner has removed aborted records there, and in time th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import CaptureError, WireError
-from counterpoise.pipeline.capture.backup.log_batches import LogBatch, Record, batches, records
-from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC
+from counterpoise.pipeline.capture.backup.log_batches import LogBatch, batches, records
+from counterpoise.pipeline.capture.backup.row_batches import Row, in_batches
+from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.folder import CaptureFolder
 
 __all__ = ["Found", "from_segments", "partition_folders", "read_partition"]
 
 _FOLDER = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)")
 _SEGMENT = re.compile(r"\d{20}\.log")
-_ROWS = 65_536
 
 
 @dataclass
@@ -80,8 +78,6 @@ def from_segments(source: Path, out: Path) -> Found:
         folder.write_json("aborted_offsets.json", [])
         notes = _notes(found)
         folder.say(format=1, topic=OFFSETS_TOPIC, source="segments", isolation="read_committed", hidden=notes, **asdict(found))
-    except OSError as error:
-        raise CaptureError(f"{out}: {error.strerror or error}; nothing was written") from None
     finally:
         folder.close()
     return found
@@ -112,10 +108,12 @@ def partition_folders(source: Path) -> dict[int, Path]:
 
 def read_partition(folder: Path, index: int, found: Found) -> Iterator[pa.RecordBatch]:
     """The visible records of one partition in order of offset; `found` is counted up."""
-    cleaned = _cleaned(folder, index)
+    return in_batches(_rows(folder, index, found))
+
+
+def _rows(folder: Path, index: int, found: Found) -> Iterator[Row]:
     # Two passes: which batches are visible is only known when their marker has come, maybe a segment later.
-    hidden = _invisible(folder, cleaned, found)
-    pending: list[tuple[Record, int]] = []
+    hidden = _invisible(folder, _cleaned(folder, index), found)
     for segment in _segments(folder):
         found.segments += 1
         for batch in batches(segment.read_bytes()):
@@ -126,16 +124,12 @@ def read_partition(folder: Path, index: int, found: Found) -> Iterator[pa.Record
             if batch.control or batch.base_offset in hidden:
                 continue
             try:
-                pending += [(each, 1 if batch.append_time else 0) for each in records(batch)]
+                held = records(batch)
             except WireError as error:
                 found.fault(segment, f"offset {batch.base_offset}: {error}")
-            if len(pending) >= _ROWS:
-                found.records += len(pending)
-                yield _arrow(pending, index)
-                pending = []
-    if pending:
-        found.records += len(pending)
-        yield _arrow(pending, index)
+                continue
+            found.records += len(held)
+            yield from ((index, offset, time, int(batch.append_time), key, value) for offset, time, key, value in held)
 
 
 def _invisible(folder: Path, cleaned: int, found: Found) -> set[int]:
@@ -183,23 +177,6 @@ def _cleaned(folder: Path, index: int) -> int:
         if words[:2] == [OFFSETS_TOPIC, str(index)] and len(words) == 3 and words[2].isdecimal():
             return int(words[2])
     return 0
-
-
-def _arrow(pending: Iterable[tuple[Record, int]], index: int) -> pa.RecordBatch:
-    rows: list[Any] = [(*record, kind) for record, kind in pending]
-    offset, time, key, value, kind = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(key, pa.binary()),
-            pa.array(value, pa.binary()),
-            pa.repeat(OFFSETS_TOPIC, len(rows)),
-            pa.array(np.full(len(rows), index, np.int32)),
-            pa.array(offset, pa.int64()),
-            pa.array(np.array(time, np.int64) * 1000).cast(ARROW.field("timestamp").type),
-            pa.array(kind, pa.int32()),
-        ],
-        schema=ARROW,
-    )
 
 
 def _notes(found: Found) -> list[str]:

@@ -1,0 +1,66 @@
+"""Drive every reader by coverage: ``scripts/fuzz.py [--seconds S] [TARGET]...``; prints how many executions each target took.
+
+One process per target (tests/fuzz/targets.py), from the corpus in tests/fuzz/corpus. Atheris changes it, keeps what reaches new
+code (in out/fuzz), and stops at the first input that breaks the law, takes longer than ten seconds, or needs more than 2 GiB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "out" / "fuzz"
+CORPUS = ROOT / "tests" / "fuzz" / "corpus"
+LIMITS = ("-timeout=10", "-rss_limit_mb=2048", "-max_len=8192", "-print_final_stats=1", "-verbosity=0")
+
+
+def drive(name: str, seconds: int) -> int:
+    """One target for so long: the executions it took. Ends the run if the law is broken."""
+    (OUT / name).mkdir(parents=True, exist_ok=True)
+    words = [f"-max_total_time={seconds}", f"-artifact_prefix={OUT / name}-", *LIMITS, str(OUT / name), str(CORPUS / name)]
+    called = [sys.executable, __file__, "--inside", name, *words]
+    done = subprocess.run(called, cwd=ROOT, capture_output=True, text=True, check=False)
+    runs = re.search(r"stat::number_of_executed_units: *(\d+)", done.stderr)
+    if done.returncode or runs is None:
+        sys.exit(f"{name}: the law is broken; the input is in {OUT}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+    return int(runs[1])
+
+
+def inside(name: str, words: list[str]) -> None:
+    """The process of one target: libFuzzer's own loop, which never returns."""
+    import atheris  # beside the environment, for this script alone
+
+    with atheris.instrument_imports(include=["counterpoise"]):
+        from tests.fuzz.targets import read
+
+    def once(data: bytes) -> None:
+        read(name, data)
+
+    atheris.Setup([sys.argv[0], *words], once)
+    atheris.Fuzz()
+
+
+def main() -> None:
+    """All targets, or those named, one after the other."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    parser.add_argument("names", nargs="*", metavar="TARGET")
+    given = parser.parse_args()
+    total = 0
+    for name in given.names or sorted(folder.name for folder in CORPUS.iterdir()):
+        runs = drive(name, given.seconds)
+        total += runs
+        print(f"{name:20} {runs:>12,} executions", flush=True)
+    print(f"{'in all':20} {total:>12,} executions")
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(ROOT)]
+    if sys.argv[1:2] == ["--inside"]:
+        inside(sys.argv[2], sys.argv[3:])
+    else:
+        main()
