@@ -7,6 +7,7 @@
     ├── UnknownStrategyError     a strategy name nobody registered
     ├── OptionError              an option that does not exist or does not fit
     ├── CaptureError             a recording that cannot be read (file, what, what to do)
+    │   └── StorageError         a disk or an object store that cannot be read or written (place, reason, what to do)
     ├── ScenarioError            a simulation scenario that cannot be read
     ├── SourceError              a live cluster that cannot be asked
     ├── HostError                a Kafka client that lacks what an assignor reads from it (the release, what, what to install)
@@ -33,6 +34,7 @@ __all__ = [
     "ScenarioError",
     "SnapshotError",
     "SourceError",
+    "StorageError",
     "SubscriptionWarning",
     "UnknownStrategyError",
     "WireError",
@@ -90,6 +92,18 @@ class OptionError(CounterpoiseError):
 
 class CaptureError(CounterpoiseError):
     """A recording that cannot be read."""
+
+
+class StorageError(CaptureError):
+    """A disk or an object store that cannot be read or written; `reason` is its own word for it."""
+
+    def __init__(self, place: str, reason: str, advice: str) -> None:
+        super().__init__(f"{place}: {reason}; {advice}")
+        self.reason = reason
+        self._given = place, reason, advice
+
+    def __reduce__(self) -> tuple[type[StorageError], tuple[str, str, str]]:
+        return type(self), self._given
 
 
 class ScenarioError(CounterpoiseError):

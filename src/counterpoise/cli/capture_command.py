@@ -32,9 +32,7 @@ __all__ = ["command"]
 
 @click.command("capture")
 @click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="The cluster to record.")
-@click.option(
-    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder; an earlier capture goes on."
-)
+@click.option("--out", required=True, help="Folder, or a place like s3://bucket/folder; an earlier capture there is continued.")
 @click.option("--follow", is_flag=True, help="Go on until stopped (SIGTERM or Ctrl-C); otherwise up to now.")
 @click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as Kafka's tools take.")
 @click.option("--flush-every", default=10.0, show_default=True, type=FiniteRange(0.1), help="Seconds between two files.")
@@ -59,7 +57,7 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="Where the recording stands as JSON (with --follow a line per sample).")
 def command(
     bootstrap: str | None,
-    out: Path,
+    out: str,
     follow: bool,
     config: Path | None,
     flush_every: float,
@@ -89,7 +87,7 @@ def command(
         named = "--from-dump" if segments is None else "--from-segments"
         if bootstrap is not None or config is not None or follow or poll or keep_days is not None or (segments and dump):
             raise OptionError(f"{named} reads files: it goes with --out and --json only")
-        found, words = _read_dump(dump, out) if dump is not None else _read_segments(segments or out, out)
+        found, words = _read_dump(dump, out) if dump is not None else _read_segments(segments or Path(), out)
         _tell_read(found, words, out, as_json)
         return
     from counterpoise.pipeline.capture.recorder import Recorder, Schedule
@@ -107,7 +105,7 @@ def command(
 
 
 def _record(
-    recorder: Callable[[Callable[[Status], None]], Recorder | Poller], out: Path, schedule: Schedule, follow: bool, as_json: bool
+    recorder: Callable[[Callable[[Status], None]], Recorder | Poller], out: str, schedule: Schedule, follow: bool, as_json: bool
 ) -> None:
     err = console(stderr=True)
     line = Line("asking the cluster", console=err)
@@ -139,7 +137,7 @@ def _record(
     sys.exit(0)
 
 
-def _read_segments(segments: Path, out: Path) -> tuple[Found | Read, str]:
+def _read_segments(segments: Path, out: str) -> tuple[Found | Read, str]:
     from counterpoise.pipeline.capture.backup.segments import from_segments
 
     found = from_segments(segments, out)
@@ -147,7 +145,7 @@ def _read_segments(segments: Path, out: Path) -> tuple[Found | Read, str]:
     return found, f"{where}; {found.aborted} aborted, {found.undecided} undecided, {found.corrupt} damaged stretches"
 
 
-def _read_dump(dump: Path, out: Path) -> tuple[Found | Read, str]:
+def _read_dump(dump: Path, out: str) -> tuple[Found | Read, str]:
     from counterpoise.pipeline.capture.backup.dump_folder import from_dump
 
     if not dump.exists():
@@ -157,7 +155,7 @@ def _read_dump(dump: Path, out: Path) -> tuple[Found | Read, str]:
     return found, f"{found.segments} segments; {found.aborted} aborted, {found.undecided} undecided, {rest}"
 
 
-def _tell_read(found: Found | Read, words: str, out: Path, as_json: bool) -> None:
+def _tell_read(found: Found | Read, words: str, out: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**asdict(found), "out": str(out)}))
         return

@@ -22,6 +22,8 @@ import pytest
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, id_text
 from counterpoise.pipeline.capture.notes import capture_notes
 from counterpoise.pipeline.records.commits import commit_batch
+from counterpoise.pipeline.source.layout import checked_files
+from counterpoise.pipeline.storage.files import parquet_file, read_bytes
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.traffic import Busy, Where, commit, held, open_transaction, transact
 
@@ -40,13 +42,13 @@ def topic(broker: Broker) -> str:
     return "recorded"
 
 
-def command(broker: Broker, out: Path, *more: str) -> list[str]:
+def command(broker: Broker, out: Path | str, *more: str) -> list[str]:
     quick = ["--flush-every", "0.2", "--sample-every", "0.5"]
     run = [sys.executable, "-c", "from counterpoise.cli import main; main()", "capture"]
     return [*run, "--bootstrap-server", broker.bootstrap, "--out", str(out), *quick, *more]
 
 
-def once(broker: Broker, out: Path, *more: str) -> dict[str, object]:
+def once(broker: Broker, out: Path | str, *more: str) -> dict[str, object]:
     done = subprocess.run(command(broker, out, "--json", *more), capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert done.returncode == 0, done.stderr
     told: dict[str, object] = json.loads(done.stdout)
@@ -135,6 +137,23 @@ def small_disk(folder: Path, megabytes: int = 3) -> Iterator[tuple[Path, Fill]]:
             subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
+def test_to_an_object_store_every_record_is_written_once_and_the_ends_of_the_topic_itself_are_sampled(
+    broker: Broker, topic: str, s3: str
+) -> None:
+    for at in (1, 2):
+        commit(broker, f"to-a-store-{at}", topic, [1, 2, 3])
+        once(broker, s3)
+    files, _ = checked_files(s3)
+    assert len(files.records) == 2
+    there = [(r["partition"], r["offset"]) for file in files.records for r in parquet_file(file).read().to_pylist()]
+    assert (len(there), set(there)) == (len(set(there)), held(broker))
+    last = parquet_file(files.ends[-1]).read().to_pylist()
+    ends = {row["partition"]: row["log_end"] for row in last if row["topic"] == OFFSETS_TOPIC}
+    assert all(offset < ends[partition] for partition, offset in there)
+    assert files.topics is not None
+    assert len(ends) == json.loads(read_bytes(files.topics))[OFFSETS_TOPIC]["partitions"]
+
+
 def test_a_full_disk_is_waited_for(broker: Broker, topic: str, tmp_path: Path) -> None:
     """While the disk is full nothing is written and nothing is lost; with space again it goes on by itself."""
     with small_disk(tmp_path / "disk") as (out, fill), following(broker, out) as process:
@@ -200,14 +219,14 @@ def test_a_folder_keeps_to_its_cluster_and_isolation(broker: Broker, tmp_path: P
 
 
 def test_log_ends_and_topics_are_sampled(broker: Broker, topic: str, tmp_path: Path) -> None:
-    """Ends of every topic that is not internal, and the metadata of all."""
+    """Ends of every topic that is not internal and of the offsets topic, and the metadata of all."""
     once(broker, tmp_path)
     samples = pq.read_table(tmp_path / "log_offsets.parquet").to_pylist()
     assert [(row["partition"], row["log_start"], row["log_end"]) for row in samples if row["topic"] == topic] == [
         (0, 0, 0),
         (1, 0, 0),
     ]
-    assert OFFSETS_TOPIC not in {row["topic"] for row in samples}
+    assert {row["topic"] for row in samples if row["topic"].startswith("__")} == {OFFSETS_TOPIC}
     topics = json.loads((tmp_path / "topics.json").read_text())
     assert topics[topic]["partitions"] == 2
     assert topics[OFFSETS_TOPIC]["internal"]

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.capture.folder import CaptureFolder
 from counterpoise.pipeline.capture.notes import capture_notes
 from counterpoise.pipeline.capture.series import MERGE_AT, Series
@@ -31,7 +32,7 @@ class Killed(BaseException):
 
 def opened(folder: Path) -> Series:
     (folder / "store").mkdir(exist_ok=True)
-    return Series(folder / "t.parquet", folder / "store", SCHEMA, "timestamp")
+    return DiskSeries(folder / "t.parquet", folder / "store", SCHEMA, "timestamp")
 
 
 def rows(*numbers: int, at: float = 1e9) -> list[pa.RecordBatch]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC
-from counterpoise.pipeline.capture.series import Series
+from counterpoise.pipeline.capture.disk_series import DiskSeries
 from tests.pipeline.conftest import SHOP
 
 __all__ = ["Growing"]
@@ -34,8 +34,8 @@ class Growing:
         self._all = pq.read_table(SHOP / RECORDS).cast(ARROW)
         self._stamps = sorted(self._all["timestamp"].to_pylist())
         self._samples = pq.read_table(SHOP / ENDS)
-        self._records = Series(folder / RECORDS, folder / "store", ARROW, "timestamp")
-        self._ends = Series(folder / ENDS, folder / "store", self._samples.schema.remove_metadata(), "sampled_at")
+        self._records = DiskSeries(folder / RECORDS, folder / "store", ARROW, "timestamp")
+        self._ends = DiskSeries(folder / ENDS, folder / "store", self._samples.schema.remove_metadata(), "sampled_at")
         self._positions: dict[str, int] = {}
         self._done = 0.0
         for name in ("topics.json", "aborted_offsets.json"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -12,13 +11,19 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from counterpoise.errors import CaptureError
+from counterpoise.errors import CaptureError, StorageError
 from counterpoise.pipeline.capture.columns import ARROW
+from counterpoise.pipeline.capture.disk_series import DiskSeries
+from counterpoise.pipeline.capture.object_series import ObjectSeries
 from counterpoise.pipeline.capture.series import Series
+from counterpoise.pipeline.storage.files import absolute, first_line, is_local, join, read_if_exists, write_bytes
+from counterpoise.pipeline.storage.writer_lock import WriterLock
 
-__all__ = ["SAMPLES", "CaptureFolder"]
+__all__ = ["CANNOT_WRITE", "SAMPLES", "CaptureFolder", "why"]
+
+CANNOT_WRITE = (OSError, StorageError)
+"""What a disk or a store raises that is full or away for a moment: a recording that goes on waits for it."""
 
 SAMPLES = pa.schema(
     [
@@ -31,13 +36,18 @@ SAMPLES = pa.schema(
 )
 
 
+def why(error: OSError | StorageError) -> str:
+    """The word of the disk or the store itself."""
+    return error.reason if isinstance(error, StorageError) else error.strerror or first_line(error)
+
+
 class CaptureFolder:
     """``consumer_offsets.parquet``, ``log_offsets.parquet``, ``topics.json``, ``aborted_offsets.json`` and ``capture.json``.
 
     Parameters
     ----------
-    out : Path
-        Made if it is not there; what it holds of an earlier capture is gone on with.
+    out : path or URI
+        Made if it is not there; an earlier capture in it is continued.
 
     Raises
     ------
@@ -45,26 +55,25 @@ class CaptureFolder:
         Another capture is writing there, or the folder holds something else.
     """
 
-    def __init__(self, out: Path) -> None:
-        self.out = out
-        self._store = out / ".counterpoise"
+    def __init__(self, out: str | Path) -> None:
+        self.out = absolute(out)
+        wait = "stop it" if is_local(self.out) else "stop it (if it was killed, wait a minute)"
+        store = join(self.out, ".counterpoise")
+        refused = f"{out}: another capture is writing there; {wait}, or give another folder"
+        self._lock = WriterLock(store if is_local(self.out) else join(store, "lock"), refused)
+        self._lock.acquire()
         try:
-            self._store.mkdir(parents=True, exist_ok=True)
-            self._lock = (self._store / "lock").open("w")
-        except OSError as error:
-            raise CaptureError(f"{out}: {error.strerror}; give a folder that can be written") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise CaptureError(f"{out}: another capture is writing there; stop it, or give another folder") from None
-        try:
-            self.records = Series(out / "consumer_offsets.parquet", self._store, ARROW, "timestamp")
-            self.samples = Series(out / "log_offsets.parquet", self._store, SAMPLES, "sampled_at")
+            self.records = self._series("consumer_offsets.parquet", ARROW, "timestamp")
+            self.samples = self._series("log_offsets.parquet", SAMPLES, "sampled_at")
             self.about: dict[str, Any] = self._read_about()
         except BaseException:
-            self._lock.close()
+            self._lock.release()
             raise
+
+    def _series(self, name: str, schema: pa.Schema, time_column: str) -> Series:
+        if is_local(self.out):
+            return DiskSeries(Path(self.out) / name, Path(self.out) / ".counterpoise", schema, time_column)
+        return ObjectSeries(join(self.out, name), schema, time_column, self._lock.check)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -77,15 +86,15 @@ class CaptureFolder:
         """
         try:
             yield
-        except OSError as error:
+        except CANNOT_WRITE as error:
             words = "make room and start again, nothing of what was written is lost"
-            raise CaptureError(f"{self.out}: {error.strerror}; {words}") from None
+            raise CaptureError(f"{self.out}: {why(error)}; {words}") from None
         finally:
             self.close()
 
     def close(self) -> None:
         """Let the next writer in."""
-        self._lock.close()
+        self._lock.release()
 
     def say(self, **facts: Any) -> None:
         """Update ``capture.json``: what this recording is, and what it cannot know."""
@@ -94,13 +103,7 @@ class CaptureFolder:
 
     def write_json(self, name: str, content: Mapping[str, Any] | list[Any]) -> None:
         """Replace one JSON file as a whole."""
-        scratch = self._store / f"tmp-{name}"
-        try:
-            scratch.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-            scratch.replace(self.out / name)
-        except OSError:
-            scratch.unlink(missing_ok=True)
-            raise
+        write_bytes(join(self.out, name), (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
 
     def tidy(self, keep_from: float | None) -> None:
         """Merge small files, and drop what is older than `keep_from` (s since 1970)."""
@@ -118,19 +121,19 @@ class CaptureFolder:
     def count_below(self, ends: Mapping[int, int]) -> int:
         """How many recorded offsets lie below `ends` (by partition): two columns of the files are read."""
         total = 0
-        for piece in self.records.pieces:
-            table = pq.read_table(self.records.folder / piece.name, columns=["partition", "offset"])
-            ends_of = pa.table({"partition": pa.array(list(ends), pa.int32()), "end": pa.array(list(ends.values()), pa.int64())})
-            joined = table.join(ends_of, "partition")
+        ends_of = pa.table({"partition": pa.array(list(ends), pa.int32()), "end": pa.array(list(ends.values()), pa.int64())})
+        for batch in self.records.batches(["partition", "offset"]):
+            joined = pa.Table.from_batches([batch]).join(ends_of, "partition")
             total += int(pc.sum(pc.less(joined["offset"], joined["end"])).as_py() or 0)
         return total
 
     def _read_about(self) -> dict[str, Any]:
-        file = self.out / "capture.json"
-        if not file.exists():
+        file = join(self.out, "capture.json")
+        found = read_if_exists(file)
+        if found is None:
             return {}
         try:
-            about = json.loads(file.read_bytes())
+            about = json.loads(found)
         except ValueError:
             about = None
         if not isinstance(about, dict) or os.fspath(about.get("topic", "")) == "":

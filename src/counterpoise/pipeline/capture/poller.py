@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from counterpoise.errors import CaptureError, SourceError
 from counterpoise.pipeline.capture.cluster import Cluster
 from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC
-from counterpoise.pipeline.capture.folder import CaptureFolder
+from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, why
 from counterpoise.pipeline.capture.group_poll import look, nothing_visible
 from counterpoise.pipeline.capture.polled_records import PolledHistory
 from counterpoise.pipeline.capture.recorder import Schedule, Status
@@ -50,7 +49,12 @@ class Poller:
     """
 
     def __init__(
-        self, settings: Settings, out: Path, every: float, schedule: Schedule, report: Callable[[Status], None] | None = None
+        self,
+        settings: Settings,
+        out: str | Path,
+        every: float,
+        schedule: Schedule,
+        report: Callable[[Status], None] | None = None,
     ) -> None:
         self._out, self._every, self._schedule, self._report = out, every, schedule, report
         self._stop = threading.Event()
@@ -151,8 +155,8 @@ class Poller:
             self._tidy(folder)
         except SourceError as error:
             self.status.trouble = str(error)
-        except OSError as error:
-            self.status.trouble = f"cannot write ({error.strerror})"
+        except CANNOT_WRITE as error:
+            self.status.trouble = f"cannot write ({why(error)})"
 
     def _keep(self, folder: CaptureFolder, taken: Sample) -> None:
         self._topic_ids |= {name: base64.urlsafe_b64decode(about["topic_id"] + "==") for name, about in taken.topics.items()}
@@ -165,13 +169,13 @@ class Poller:
         while self._pending or not folder.records.pieces:
             try:
                 folder.records.append(self._pending, {"next": self._next})
-            except OSError as error:
-                self.status.trouble = f"cannot write ({error.strerror}); waiting for space"
+            except CANNOT_WRITE as error:
+                self.status.trouble = f"cannot write ({why(error)}); waiting for space"
                 folder.free()
                 if self._report is not None:
                     self._report(self.status)
                 if not patient or self._stop.wait(1.0):
-                    raise CaptureError(f"{self._out}: {error.strerror}; nothing of what was written is lost") from None
+                    raise CaptureError(f"{self._out}: {why(error)}; nothing of what was written is lost") from None
             else:
                 self.status.records += sum(map(len, self._pending))
                 self._pending = []
@@ -182,7 +186,5 @@ class Poller:
 
 
 def _recorded(folder: CaptureFolder) -> Iterator[tuple[bytes, bytes | None]]:
-    for piece in folder.records.pieces:
-        with pq.ParquetFile(folder.records.folder / piece.name) as opened:
-            for batch in opened.iter_batches(columns=["key", "value"]):
-                yield from zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)
+    for batch in folder.records.batches(["key", "value"]):
+        yield from zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from counterpoise.errors import CaptureError, SourceError
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Place, id_text, source_error
 from counterpoise.pipeline.capture.fetch import PASSING, PATIENCE_S, open_consumer, sorted_out, to_batch
-from counterpoise.pipeline.capture.folder import CaptureFolder
+from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, why
 from counterpoise.pipeline.capture.positions import from_json, to_json
 from counterpoise.pipeline.capture.sampler import Sample, Sampler, sample, sample_batch
 from counterpoise.pipeline.capture.settings import Settings
@@ -83,7 +83,9 @@ class Recorder:
     goes are one thing. A run that is killed reads again what it had not yet written.
     """
 
-    def __init__(self, settings: Settings, out: Path, schedule: Schedule, report: Callable[[Status], None] | None = None) -> None:
+    def __init__(
+        self, settings: Settings, out: str | Path, schedule: Schedule, report: Callable[[Status], None] | None = None
+    ) -> None:
         self._settings, self._out, self._schedule = settings, out, schedule
         self._report = report
         self._stop = threading.Event()
@@ -246,8 +248,8 @@ class Recorder:
                 self._keep(folder, taken)
                 self._tidy(folder)
                 self._judge(folder)
-            except OSError as error:
-                self.status.trouble = f"cannot write ({error.strerror})"
+            except CANNOT_WRITE as error:
+                self.status.trouble = f"cannot write ({why(error)})"
         return end
 
     def _keep(self, folder: CaptureFolder, taken: Sample) -> None:
@@ -261,13 +263,13 @@ class Recorder:
         while self._pending or not folder.records.pieces:
             try:
                 folder.records.append(self._pending, to_json(self._at))
-            except OSError as error:
-                self.status.trouble = f"cannot write ({error.strerror}); waiting for space"
+            except CANNOT_WRITE as error:
+                self.status.trouble = f"cannot write ({why(error)}); waiting for space"
                 folder.free()
                 self._tell()
                 if not patient or self._stop.wait(1.0):
                     raise CaptureError(
-                        f"{self._out}: {error.strerror}; nothing of what was written is lost, the rest is read again next time"
+                        f"{self._out}: {why(error)}; nothing of what was written is lost, the rest is read again next time"
                     ) from None
             else:
                 self.status.records += sum(map(len, self._pending))
@@ -283,8 +285,8 @@ class Recorder:
         try:
             self._tidy(folder)
             self._judge(folder)
-        except OSError as error:
-            raise CaptureError(f"{self._out}: {error.strerror}; all records are written, only tidying failed") from None
+        except CANNOT_WRITE as error:
+            raise CaptureError(f"{self._out}: {why(error)}; all records are written, only tidying failed") from None
         self._tell()
 
     def _judge(self, folder: CaptureFolder) -> None:

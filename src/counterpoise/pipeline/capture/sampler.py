@@ -30,7 +30,7 @@ class Sample:
     topics : dict
         As in ``topics.json``.
     ends : Ends
-        Of all topics that are not internal.
+        Of all topics that are not internal, and of the offsets topic itself.
     tails : list of Tail
         What open transactions hide of the offsets topic.
     log_end : dict
@@ -54,11 +54,12 @@ def sample(cluster: Cluster) -> Sample:
     topics = cluster.topics()
     seen = [(name, index) for name, about in topics.items() if not about["internal"] for index in range(about["partitions"])]
     ends = cluster.ends(seen)
+    # Before the ends of the offsets topic: a record at or beyond such an end was written after this moment.
     at = time.time()
     places = [(OFFSETS_TOPIC, index) for index in range(topics.get(OFFSETS_TOPIC, {"partitions": 0})["partitions"])]
     stable = cluster.offsets(places, "stable")
-    log_end = cluster.offsets(places, "end")
-    return Sample(at, topics, ends, hidden_tails(stable, log_end), log_end)
+    start, log_end = cluster.offsets(places, "start"), cluster.offsets(places, "end")
+    return Sample(at, topics, Ends(ends.start | start, ends.end | log_end), hidden_tails(stable, log_end), log_end)
 
 
 def sample_batch(taken: Sample) -> pa.RecordBatch:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.capture.object_series import visible
 from counterpoise.pipeline.storage.files import absolute, first_line, list_files, parquet_file, parquet_footers
 
 __all__ = [
@@ -134,10 +135,10 @@ def _sound_pages(file: str) -> Iterator[None]:
 
 
 def parquet_files(where: str) -> list[str]:
-    """The files at a place, a file or a folder: everything but what is hidden or a marker (``_SUCCESS``)."""
+    """The files at a place, a file or a folder: everything but what is hidden, a marker (``_SUCCESS``) or merged into another."""
     root = absolute(where)
     inside = ((file, file.removeprefix(root).strip("/").split("/")) for file in list_files(root))
-    return [file for file, parts in inside if not any(part.startswith((".", "_")) for part in parts)]
+    return visible(file for file, parts in inside if not any(part.startswith((".", "_")) for part in parts))
 
 
 def read_json(data: bytes, where: str) -> Any:

@@ -8,20 +8,22 @@ libraries' default credentials.
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from counterpoise.errors import CaptureError
+from counterpoise.errors import CaptureError, StorageError
 
 __all__ = [
     "absolute",
@@ -43,12 +45,14 @@ __all__ = [
     "read_bytes",
     "read_if_exists",
     "storage_errors",
+    "upload",
     "write_bytes",
 ]
 
 _OBJECT_STORES = ("s3", "gs", "gcs", "abfs", "abfss")
 _AT_ONCE = 16
 """So many footers are asked for at a time."""
+_CHUNK = 1 << 20
 _SCHEMES = (*_OBJECT_STORES, "s3a", "hdfs", "viewfs")
 _ONE_PUT = {"allow_delayed_open": True} if int(pa.__version__.partition(".")[0]) >= 21 else {}
 """A small file is one request, not the three of an upload in parts, which older versions always make."""
@@ -238,7 +242,7 @@ def read_bytes(uri: str) -> bytes:
     """
     found = read_if_exists(uri)
     if found is None:
-        raise CaptureError(f"{uri}: no such file; check the name")
+        raise StorageError(uri, "no such file", "check the name")
     return found
 
 
@@ -255,8 +259,8 @@ def write_bytes(uri: str, content: bytes) -> None:
 
     Notes
     -----
-    One PUT on an object store. Elsewhere a hidden file beside it is made durable and renamed. HDFS does not rename onto a file
-    that is there: give a new name.
+    One PUT on an object store. Elsewhere a hidden file beside it is made durable and renamed: one writer at a time. HDFS does not
+    rename onto a file that is there: give a new name.
     """
     store, path = filesystem_of(uri)
     with storage_errors(uri):
@@ -265,7 +269,7 @@ def write_bytes(uri: str, content: bytes) -> None:
                 out.write(content)
             return
         folder, _, name = path.rpartition("/")
-        scratch = f"{folder}/.tmp-{os.getpid()}-{name}"
+        scratch = f"{folder}/.tmp-{name}"
         store.create_dir(folder, recursive=True)
         if store.type_name == "local":
             with Path(scratch).open("wb") as file:
@@ -276,6 +280,21 @@ def write_bytes(uri: str, content: bytes) -> None:
             with store.open_output_stream(scratch) as out:
                 out.write(content)
         store.move(scratch, path)
+
+
+def upload(uri: str, file: BinaryIO) -> None:
+    """Write a local file, open at its beginning, to an object store; it appears there whole, or not at all."""
+    store, path = filesystem_of(uri)
+    with storage_errors(uri):
+        out = store.open_output_stream(path)
+        try:
+            shutil.copyfileobj(file, out, _CHUNK)
+        except BaseException:
+            # Closing is the only way to end an upload, and it makes visible what there is.
+            out.close()
+            store.delete_file(path)
+            raise
+        out.close()
 
 
 def move(uri: str, to: str) -> None:
@@ -300,16 +319,16 @@ def storage_errors(uri: str) -> Iterator[None]:
 
     Raises
     ------
-    CaptureError
+    StorageError
     """
     try:
         yield
     except FileNotFoundError as error:
-        raise CaptureError(f"{uri}: no such file; it was deleted, or the name is wrong") from error
+        raise StorageError(uri, "no such file", "it was deleted, or the name is wrong") from error
     except OSError as error:
-        words = first_line(error) if error.strerror is None else error.strerror
         advice = "check the path and its permissions" if is_local(uri) else "check the address, the network and the credentials"
-        raise CaptureError(f"{uri}: {words}; {advice}") from error
+        advice = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else advice
+        raise StorageError(uri, error.strerror or first_line(error), advice) from error
 
 
 def first_line(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from counterpoise.pipeline.capture.folder import CaptureFolder
 __all__ = ["folder_of", "from_dump"]
 
 
-def from_dump(file: Path, out: Path) -> Read:
+def from_dump(file: Path, out: str | Path) -> Read:
     """Write a capture folder from the tool's output; the folder must be new or empty.
 
     Raises

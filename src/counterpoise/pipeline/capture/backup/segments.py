@@ -55,7 +55,7 @@ class Found:
             self.faults.append(f"{where.parent.name}/{where.name}: {what}")
 
 
-def from_segments(source: Path, out: Path) -> Found:
+def from_segments(source: Path, out: str | Path) -> Found:
     """Write a capture folder from segment files; the folder must be new or empty.
 
     Raises

@@ -1,0 +1,124 @@
+"""A growing table on a local disk, behind a symbolic link, for readers that know nothing of how it grows.
+
+An append is one rename of one finished file. Merging and retention make a new generation of the folder - hard links to the files
+that stay - and swing the link. What a killed writer leaves is swept away by the next one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.capture.series import GRACE_S, Piece, Series
+
+__all__ = ["DiskSeries"]
+
+
+class DiskSeries(Series):
+    """One table that grows on a disk.
+
+    Parameters
+    ----------
+    link : Path
+        What readers open, e.g. ``DIR/consumer_offsets.parquet``: a symbolic link, there from the first append on.
+    store : Path
+        Folder for the generations, on the same file system.
+    schema : pyarrow.Schema
+    time_column : str
+
+    Raises
+    ------
+    CaptureError
+        `link` is there and is not ours.
+    """
+
+    def __init__(self, link: Path, store: Path, schema: pa.Schema, time_column: str) -> None:
+        self._link, self._store, self._kind = link, store, link.stem
+        if link.exists() and not link.is_symlink():
+            raise CaptureError(f"{link}: was not written by `counterpoise capture --out`; give an empty folder")
+        self._generation = int(link.readlink().name.rpartition("-")[2]) if link.is_symlink() else 0
+        super().__init__(schema, time_column)
+
+    @property
+    def folder(self) -> str:
+        """The newest generation."""
+        return str(self._path(self._generation))
+
+    def _listed(self) -> list[Piece]:
+        there = Path(self.folder).glob("*.parquet") if self._link.is_symlink() else ()
+        return sorted(Piece.of(str(file)) for file in there)
+
+    def _add(self, piece: Piece, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
+        scratch = self._store / f"tmp-{self._kind}-{piece.name}"
+        try:
+            self._finish(scratch, batches, state)
+            if self._link.is_symlink():
+                scratch.rename(self._place(piece))
+                _sync(Path(self.folder))
+            else:
+                Path(self.folder).mkdir(exist_ok=True)
+                scratch.rename(self._place(piece))
+                self._swing(self._generation)
+        except OSError:
+            scratch.unlink(missing_ok=True)
+            raise
+
+    def _replace(self, many: Sequence[Piece], merged: Piece, batches: Iterable[pa.RecordBatch] | None) -> None:
+        fresh, old = self._path(self._generation + 1), Path(self.folder)
+        shutil.rmtree(fresh, ignore_errors=True)
+        stay = [piece for piece in self.pieces if piece not in many]
+        try:
+            fresh.mkdir()
+            for piece in stay:
+                os.link(self._place(piece), fresh / piece.name)
+            if batches is not None:
+                self._finish(fresh / merged.name, batches, self._state_of(many[-1]))
+            _sync(fresh)
+            self._swing(self._generation + 1)
+        except OSError:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
+        self._generation += 1
+        self.pieces = sorted([*stay, *([] if batches is None else [merged])])
+        os.utime(old)
+        self._clean(GRACE_S)
+
+    def _finish(self, file: Path, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
+        with file.open("wb") as out:
+            self._write(out, batches, state)
+            out.flush()
+            os.fsync(out.fileno())
+
+    def _swing(self, generation: int) -> None:
+        scratch = self._store / f"tmp-{self._kind}-link"
+        scratch.unlink(missing_ok=True)
+        scratch.symlink_to(Path(self._store.name) / self._path(generation).name)
+        scratch.replace(self._link)
+        _sync(self._link.parent)
+
+    def _path(self, generation: int) -> Path:
+        return self._store / f"{self._kind}-{generation:08d}"
+
+    def _clean(self, grace: float) -> None:
+        for left in self._store.glob(f"tmp-{self._kind}-*"):
+            left.unlink()
+        for folder in self._store.glob(f"{self._kind}-*"):
+            number = int(folder.name.rpartition("-")[2])
+            unseen = number > self._generation or not self._link.is_symlink()
+            if unseen or (number < self._generation and folder.stat().st_mtime <= time.time() - grace):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,86 @@
+"""A growing table on an object store: every file appears by one PUT under its final name, and nothing is renamed.
+
+The name of a merged file says which files it took the place of (`visible`), so readers that list the folder see each record once
+from the moment it is there. The covered files go an hour later. What retention drops is covered by a file without rows.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from counterpoise.pipeline.capture.series import GRACE_S, Piece, Series
+from counterpoise.pipeline.storage.files import absolute, delete, file_infos, join, upload
+
+__all__ = ["ObjectSeries", "visible"]
+
+_NAME = re.compile(r"(?:^|/)\d{12}-\d{12}-\d+\.parquet$")
+
+
+def visible(names: Iterable[str]) -> list[str]:
+    """Of the files of a folder those that count; files that are not of a growing table all do. O(n log n) for n of them."""
+    listed = list(names)
+    pieces = {Piece.of(name): name for name in listed if _NAME.search(name)}
+    covered = set(pieces) - set(_uncovered(pieces))
+    return sorted(set(listed) - {pieces[piece] for piece in covered})
+
+
+def _uncovered(pieces: Iterable[Piece]) -> list[Piece]:
+    """Ranges of appends lie side by side or one in another, the larger one of the higher level."""
+    found: list[Piece] = []
+    for piece in sorted(pieces, key=lambda one: (one.first, -one.last, -one.level)):
+        if not found or not found[-1].covers(piece):
+            found.append(piece)
+    return found
+
+
+class ObjectSeries(Series):
+    """One table that grows on an object store.
+
+    Parameters
+    ----------
+    folder : str
+        URI of what readers list, e.g. ``s3://bucket/history/consumer_offsets.parquet``.
+    schema : pyarrow.Schema
+    time_column : str
+    check : callable
+        Called before each PUT; raises if somebody else is the writer by now.
+    """
+
+    def __init__(self, folder: str, schema: pa.Schema, time_column: str, check: Callable[[], None]) -> None:
+        self._folder, self._check = absolute(folder), check
+        super().__init__(schema, time_column)
+
+    @property
+    def folder(self) -> str:
+        """The folder."""
+        return self._folder
+
+    def _listed(self) -> list[Piece]:
+        return _uncovered(map(Piece.of, file_infos(self._folder)))
+
+    def _add(self, piece: Piece, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
+        # Finished on the disk first: an upload that is broken off in the middle could become visible.
+        with tempfile.TemporaryFile() as scratch:
+            self._write(scratch, batches, state)
+            scratch.seek(0)
+            self._check()
+            upload(self._place(piece), scratch)
+
+    def _replace(self, many: Sequence[Piece], merged: Piece, batches: Iterable[pa.RecordBatch] | None) -> None:
+        self._add(merged, batches or (), self._state_of(many[-1]))
+        self.pieces = _uncovered([*self.pieces, merged])
+        self._clean(GRACE_S)
+
+    def _clean(self, grace: float) -> None:
+        infos = {Piece.of(name): info for name, info in file_infos(self._folder).items()}
+        counted = _uncovered(infos)
+        for piece in set(infos) - set(counted):
+            since = next(infos[one].mtime_ns for one in counted if one.covers(piece)) / 1e9
+            if since <= time.time() - grace:
+                delete(join(self._folder, piece.name))

@@ -1,0 +1,88 @@
+"""One writer at a time, on a local disk and on an S3-compatible server; one that died holds nobody up."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.storage import writer_lock
+from counterpoise.pipeline.storage.files import delete, exists, join, list_files, write_bytes
+from counterpoise.pipeline.storage.writer_lock import WriterLock
+
+REFUSED = "out: another audit is writing there"
+
+
+@pytest.fixture(params=["local", "s3"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return join(str(tmp_path) if request.param == "local" else request.getfixturevalue("s3"), "lock")
+
+
+def test_a_second_writer_is_refused_until_the_first_one_ends(folder: str) -> None:
+    first, second = WriterLock(folder, REFUSED), WriterLock(folder, REFUSED)
+    with first.held():
+        first.check()
+        with pytest.raises(CaptureError, match=REFUSED):
+            second.acquire()
+        first.check()
+    with second.held(), pytest.raises(CaptureError, match=REFUSED):
+        first.acquire()
+
+
+def test_a_second_writer_may_wait(folder: str) -> None:
+    first, second = WriterLock(folder, REFUSED), WriterLock(folder, REFUSED)
+    first.acquire()
+    began = time.monotonic()
+    with pytest.raises(CaptureError, match=REFUSED):
+        second.acquire(patience=0.3)
+    assert time.monotonic() - began >= 0.3
+    first.release()
+    second.acquire(patience=0.3)
+    second.release()
+
+
+def test_of_two_that_put_their_objects_at_once_neither_is_accepted(s3: str) -> None:
+    """Whatever the order of their steps: the one that puts last lists both."""
+    both = [WriterLock(join(s3, "lock"), REFUSED) for _ in range(2)]
+    for one in both:
+        write_bytes(one._object, b"")
+    assert [one._alone(None) for one in both] == [False, False]
+    delete(both[0]._object)
+    assert both[1]._alone(None)
+
+
+def test_a_writer_that_died_is_succeeded_and_stops_if_it_lives_after_all(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_lock, "DEAD_S", 1.0)
+    dead, heir = WriterLock(join(s3, "lock"), REFUSED), WriterLock(join(s3, "lock"), REFUSED)
+    dead.acquire()
+    dead._done.set()  # its thread no longer says that it lives
+    with pytest.raises(CaptureError, match=REFUSED):
+        heir.acquire()
+    heir.acquire(patience=10.0)
+    dead._done.clear()
+    with pytest.raises(CaptureError, match="was not heard of for a minute"):
+        dead.check()
+    heir.check()
+    heir.release()
+    with pytest.raises(CaptureError, match="was not heard of for a minute"):
+        dead.check()
+    assert list_files(join(s3, "lock")) == []
+
+
+def test_a_writer_that_is_busy_is_kept_alive_by_a_thread(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_lock, "DEAD_S", 1.5)
+    monkeypatch.setattr(writer_lock, "_REFRESH_S", 0.2)
+    holder, other = WriterLock(join(s3, "lock"), REFUSED), WriterLock(join(s3, "lock"), REFUSED)
+    with holder.held():
+        with pytest.raises(CaptureError, match=REFUSED):
+            other.acquire(patience=4.0)
+        holder.check()
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CaptureError, match=r"file/lock: Not a directory; check the path and its permissions"):
+        WriterLock(str(tmp_path / "file" / "lock"), REFUSED).acquire()
+    assert not exists(str(tmp_path / "file" / "lock"))
