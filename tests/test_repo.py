@@ -22,7 +22,7 @@ LAYERS = (
 )  # fmt: skip
 EXTRAS = {"aiokafka", "click", "confluent_kafka", "jinja2", "kafka", "pandas", "prometheus_client", "pyarrow", "pyspark", "rich"}
 LONGEST_MODULE, LONG_MODULE = 400, 250
-NOT_TEXT = {".gz", ".jpg", ".parquet", ".png", ".zst"}
+NOT_TEXT = {".bin", ".gz", ".jpg", ".parquet", ".png", ".zst"}
 # Written in pieces so that this file obeys the rule it holds.
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:work|root|home/\w+|tmp/\w+)/|/Us" + r"ers/\w+")
 REGISTRY_HOST = re.compile(

@@ -94,11 +94,11 @@ def _paths(assignment: Mapping[str, Mapping[str, Sequence[int]]], known: Mapping
 
 def _missing(group: Group, assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> list[str]:
     """In words: what is given and does not exist."""
-    counts = {name: known.partitions for name, known in group.topics.items()}
+    counts, known_ids = {name: known.partitions for name, known in group.topics.items()}, set(group.member_ids)
     return [
         f"{topic}-{index} (given to {member})"
         for member, topics in assignment.items()
-        if member in group.member_ids
+        if member in known_ids
         for topic, listed in topics.items()
         for index in listed
         if not 0 <= index < counts.get(topic, 0)

@@ -126,7 +126,7 @@ def _assigned(text: str) -> Iterable[tuple[str, int]]:
         return
     if text.startswith("("):
         raise ValueError(f"assignment {text[:60]!r} names no topics; leave --members out (a fault of this tool's version)")
-    found = re.findall(r"([^\s,;:()]+)(?:\(([\d,]*)\)|:([\d,]*))", text)
+    found = re.findall(r"(?<![^\s,;:()])([^\s,;:()]+)(?:\(([\d,]*)\)|:([\d,]*))", text)
     if not found:
         raise ValueError(f"assignment {text[:60]!r} is neither t(0,1), u(2) nor t:0,1;u:2")
     for topic, older, newer in found:

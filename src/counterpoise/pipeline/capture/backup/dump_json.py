@@ -20,7 +20,7 @@ from counterpoise.wire.offsets_topic.records import VALUES, encode_value
 from counterpoise.wire.offsets_topic.schema import Array, Spec, Struct, WireType
 from counterpoise.wire.primitives import Writer
 
-__all__ = ["NOT_PRINTED", "key_bytes", "value_bytes"]
+__all__ = ["NOT_PRINTED", "key_bytes", "struct_of", "value_bytes"]
 
 NOT_PRINTED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What JSON of another form than the decoder's ends in: a field that is missing, or of another type."""
@@ -52,7 +52,7 @@ def value_bytes(kind: RecordType, shown: Mapping[str, Any]) -> bytes:
     layout = VALUES[kind]
     if kind is RecordType.GROUP_METADATA:
         data = {**data, "members": _with_bytes(data["members"], data["leader"], data["protocol"] == "stream")}
-    return encode_value(kind, _struct(layout.cls, data, version), version)
+    return encode_value(kind, struct_of(layout.cls, data, version), version)
 
 
 def _with_bytes(members: Sequence[Mapping[str, Any]], leader: str | None, streams: bool) -> list[dict[str, Any]]:
@@ -126,7 +126,8 @@ def _raw(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text, validate=True)
 
 
-def _struct(cls: type, shown: Mapping[str, Any], version: int) -> Any:
+def struct_of(cls: type, shown: Mapping[str, Any], version: int) -> Any:
+    """A value (`wire.offsets_topic.values`) from the fields that its version has, by Kafka's names; raises as `key_bytes`."""
     found = {}
     for name, spec, wire_name in _layout(cls):
         if spec.since <= version <= spec.until and wire_name in shown:
@@ -140,7 +141,7 @@ def _value(kind: WireType, shown: Any, version: int) -> Any:
     if isinstance(kind, Array):
         return tuple(_value(kind.of, each, version) for each in shown)
     if isinstance(kind, Struct):
-        return _struct(kind.of, shown, version)
+        return struct_of(kind.of, shown, version)
     if kind.name == "raw":
         return _raw(shown)
     if kind.name == "uuid":

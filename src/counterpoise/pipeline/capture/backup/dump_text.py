@@ -17,8 +17,8 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _DUMPING = re.compile(r"Dumping (.+)")
 _FOLDER = re.compile(r"(.+)-(\d+)")
 _BATCH = re.compile(
-    r"baseOffset: (\d+) lastOffset: \d+ count: .*?producerId: (-?\d+) .*?isTransactional: (true|false) isControl: (true|false) "
-    r".*?isvalid: (true|false)"
+    r"baseOffset: (\d+) lastOffset: \d+ count: (?>.*?producerId: )(-?\d+) (?>.*?isTransactional: )(true|false) "
+    r"isControl: (true|false) (?>.*?isvalid: )(true|false)"
 )
 _RECORD = re.compile(
     r"\| offset: (\d+) (CreateTime|LogAppendTime|NoTimestampType): (-?\d+) key[sS]ize: (-?\d+) value[sS]ize: (-?\d+) "

@@ -22,7 +22,8 @@ from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataVal
 __all__ = ["COMMIT", "GENERATION", "commit_bytes", "generation_bytes"]
 
 COMMIT, GENERATION = "offset_commit::group=", "group_metadata::group="
-_MEMBER = re.compile(r"(.+?)=(\[.*?\])(?::[0-9A-F]*)?(?:,|$)")
+_SHARE = re.compile(r"=(\[[\w.\-, ]*\])(?::[0-9A-F]*)?(?:,|$)")
+"""What follows a member's id; topics are made of these characters, an id may hold any."""
 _UUID = re.compile(r"(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _VERSION = 3
 
@@ -63,10 +64,13 @@ def generation_bytes(key: str, payload: str | None) -> tuple[bytes, bytes | None
 def _members(text: str, consumer: bool) -> list[GroupMember]:
     if not consumer:  # the assignment is the host's own, as hex without leading zeros: only who was there is known
         return [_member(each.rpartition("=")[0], b"") for each in text.split(",") if each]
-    found = list(_MEMBER.finditer(text))
-    if sum(len(each[0]) for each in found) != len(text):
+    found, at = [], 0
+    for share in _SHARE.finditer(text):
+        found.append((text[at : share.start()], share[1]))
+        at = share.end()
+    if at != len(text):
         raise ValueError(f"assignment {text!r}")
-    return [_member(each[1], _assignment(each[2])) for each in sorted(found, key=lambda each: each[1])]
+    return [_member(member_id, _assignment(listed)) for member_id, listed in sorted(found)]
 
 
 def _member(member_id: str, assignment: bytes) -> GroupMember:
