@@ -74,7 +74,7 @@ def test_exit_code_1_when_partitions_stay_without_an_owner(tmp_path: Path) -> No
         ((), "name one SCENARIO, or --audit DIR with --group NAME"),
         (("scale-out", "--audit", "x", "--group", "g"), "name one SCENARIO"),
         (("--audit", "x"), "name one SCENARIO"),
-        (("--audit", "nowhere", "--group", "g"), "nowhere: no tables/group_generations"),
+        (("--audit", "nowhere", "--group", "g"), "nowhere/tables/group_generations: no such table"),
         (("scale-out", "--strategies", "best"), "strategy 'best' is unknown"),
         (("nothing",), "nothing: neither a .toml or .json file"),
         (("scale-out", "--strategies", "range", "--picture", "no/such/place.svg"), "--picture no/such/place.svg: No such file"),

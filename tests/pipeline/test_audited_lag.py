@@ -91,7 +91,7 @@ def test_what_is_not_there_is_said(audited: Path, tmp_path: Path) -> None:
         audited_lag(audited, "g", NOON - timedelta(minutes=1))
     with pytest.raises(OptionError, match="group nobody has no partitions there"):
         audited_lag(audited, "nobody")
-    with pytest.raises(CaptureError, match="run `counterpoise audit` first"):
+    with pytest.raises(CaptureError, match="no such table; run the audit again"):
         audited_lag(tmp_path / "nowhere", "g")
 
 

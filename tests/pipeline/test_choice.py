@@ -87,7 +87,7 @@ def test_no_name_is_left_in_anything_that_is_written_or_printed(both: Audited, a
     out = both.result.out
     screen = io.StringIO()
     print_findings(both.result.summary, both.result.findings, Console(file=screen, width=500), most=1000)
-    page = write_report(out).read_text(encoding="utf-8")
+    page = Path(write_report(out)).read_text(encoding="utf-8")
     told = [screen.getvalue(), page, (out / "summary.json").read_text(encoding="utf-8")]
     for table in sorted((out / "tables").iterdir()):
         told += ["\n".join(words_in(rows_of(out, table.name)))]

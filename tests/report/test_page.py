@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -16,16 +17,23 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.errors import CaptureError, MissingExtraError
+from counterpoise.pipeline.storage.files import read_bytes
+from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.report import write_report
 from counterpoise.report.limits import Limits
 from counterpoise.report.overview import group_rows
 from tests.report import fleet
 from tests.report.page import Element, cells, drawings, read, ribbons, section
+from tests.s3_server import upload
+
+
+def page_of(out: Path, limits: Limits | None = None) -> Path:
+    return Path(write_report(out, limits))
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_report(fleet.small(tmp_path_factory.mktemp("audit")))
+    return page_of(fleet.small(tmp_path_factory.mktemp("audit")))
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +169,7 @@ def test_over_several_days_every_time_has_its_day(tmp_path: Path) -> None:
     summary = json.loads((out / "summary.json").read_text())
     summary["to"] = "2026-11-23T04:10:00.000Z"
     (out / "summary.json").write_text(json.dumps(summary))
-    page = read(write_report(out))
+    page = read(page_of(out))
     rows = section(page, "eager").all("details", class_="steps")[0].all("tr")[1:]
     assert cells(rows[0])[1] == "2026-11-21 04:06:00"
     times = [e.text() for e in page.all("span", class_="when")]
@@ -201,7 +209,7 @@ def test_members_of_a_share_group_share_a_ribbon(path):
 def test_a_partition_of_two_members_is_called_contested_elsewhere(tmp_path):
     both = fleet.step("g", 1, 1, {"a#1": {"t": [0]}, "b#1": {"t": [0]}})
     out = fleet.write(tmp_path, rebalances=[both], group_report=[fleet.report_row("g")])
-    assert "t-0: CONTESTED by a, b" in drawn(write_report(out), "t")[0][2]
+    assert "t-0: CONTESTED by a, b" in drawn(page_of(out), "t")[0][2]
 
 
 def test_lag_is_drawn_and_put_into_words(page):
@@ -211,7 +219,7 @@ def test_lag_is_drawn_and_put_into_words(page):
 
 def test_a_group_that_hands_out_no_partitions_shows_its_rebalances(tmp_path):
     steps = [fleet.step("connect", 1, 1, {"w-1#1": {}, "w-2#2": {}}, group_type="connect", n_partitions=None)]
-    page = read(write_report(fleet.write(tmp_path, rebalances=steps, group_report=[fleet.report_row("connect")])))
+    page = read(page_of(fleet.write(tmp_path, rebalances=steps, group_report=[fleet.report_row("connect")])))
     part = section(page, "connect")
     assert [e.text() for e in part.all("ul", class_="legend")[0].all("li")] == ["A w-1", "B w-2"]
     assert "This group hands out no topic partitions" in part.text()
@@ -247,7 +255,7 @@ def big(out: Path, groups: int) -> Path:
 
 def test_whatever_is_left_out_is_said(tmp_path):
     limits = Limits(groups=2, table=5, findings=3, steps=8, listed=4, ribbons=16, segments=1000, members=10)
-    page = read(write_report(big(tmp_path, 7), limits))
+    page = read(page_of(big(tmp_path, 7), limits))
     assert [part.all("h3")[0].text() for part in page.all("details", class_="group")] == ["g005", "g000"]
     text = page.text()
     for words in (
@@ -265,21 +273,21 @@ def test_whatever_is_left_out_is_said(tmp_path):
 
 
 def test_the_buttons_of_severities_count_the_findings_on_the_page(tmp_path):
-    page = read(write_report(big(tmp_path, 7), Limits(findings=3)))
+    page = read(page_of(big(tmp_path, 7), Limits(findings=3)))
     shown = Counter(card.attributes["data-severity"] for card in page.all("li", class_="finding"))
     told = {button.attributes["data-severity"]: int(button.text().split()[-1]) for button in page.all("button", class_="chip")}
     assert (told, sum(told.values())) == (dict(shown), 3)
 
 
 def test_ribbons_are_bounded_over_the_whole_page_but_no_group_goes_without(tmp_path):
-    path = write_report(big(tmp_path, 6), Limits(page_segments=400))
+    path = page_of(big(tmp_path, 6), Limits(page_segments=400))
     assert [len(ribbons(drawing)) for drawing in drawings(path)] == [96, 96, 96, 96, 60, 60]
 
 
 def test_the_page_grows_with_its_limits_and_not_with_the_fleet(tmp_path):
     limits = Limits(groups=3, table=10)
-    small = write_report(big(tmp_path / "a", 12), limits).stat().st_size
-    large = write_report(big(tmp_path / "b", 60), limits).stat().st_size
+    small = page_of(big(tmp_path / "a", 12), limits).stat().st_size
+    large = page_of(big(tmp_path / "b", 60), limits).stat().st_size
     assert large < small * 1.05
 
 
@@ -293,11 +301,11 @@ def test_the_same_tables_give_the_same_bytes_whatever_their_order_and_timestamps
         pq.write_table(turned.slice(half), folder / "part-0.parquet", use_deprecated_int96_timestamps=True)
         pq.write_table(turned.slice(0, half), folder / "part-1.parquet", use_deprecated_int96_timestamps=True)
         (folder / "_SUCCESS").touch()
-    assert write_report(one).read_bytes() == write_report(other).read_bytes()
+    assert page_of(one).read_bytes() == page_of(other).read_bytes()
 
 
 def test_an_audit_that_found_nothing_still_makes_a_page(tmp_path):
-    page = read(write_report(fleet.write(tmp_path)))
+    page = read(page_of(fleet.write(tmp_path)))
     assert "Nothing found." in page.text()
     assert page.all("h1")[0].text() == "0 groups made 0 rebalances in 10 min: nothing serious found."
 
@@ -308,18 +316,18 @@ def test_a_table_without_any_file_is_an_empty_table(tmp_path):
     for folder in (out / "tables").iterdir():
         (folder / "part-0.parquet").unlink()
         (folder / "_SUCCESS").touch()
-    assert "Nothing found." in read(write_report(out)).text()
+    assert "Nothing found." in read(page_of(out)).text()
 
 
 def test_a_folder_that_is_no_audit_is_named_in_one_clear_line(tmp_path):
     with pytest.raises(CaptureError, match=r"summary\.json: not found; .* run `counterpoise audit"):
-        write_report(tmp_path)
+        page_of(tmp_path)
     (tmp_path / "summary.json").write_text("[]", encoding="utf-8")
     with pytest.raises(CaptureError, match="is not an audit's summary"):
-        write_report(tmp_path)
+        page_of(tmp_path)
     (tmp_path / "summary.json").write_text("{", encoding="utf-8")
     with pytest.raises(CaptureError, match="cannot be read"):
-        write_report(tmp_path)
+        page_of(tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["gone", "torn", "column"])
@@ -334,7 +342,7 @@ def test_a_damaged_table_is_named_and_leaves_no_half_page(tmp_path, damage):
     else:
         pq.write_table(pq.read_table(file).drop_columns(["log_ts"]), file)
     with pytest.raises(CaptureError, match=r"tables.rebalances.*run the audit again"):
-        write_report(out)
+        page_of(out)
     assert sorted(p.name for p in out.iterdir()) == ["summary.json", "tables"]
 
 
@@ -343,13 +351,13 @@ def test_a_missing_library_names_the_extra(tmp_path, monkeypatch, library):
     out = fleet.small(tmp_path)
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=r"counterpoise\[report\]"):
-        write_report(out)
+        page_of(out)
 
 
 def test_the_summary_is_not_changed_by_reading_it(tmp_path):
     out = fleet.small(tmp_path)
     before = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    write_report(out)
+    page_of(out)
     assert json.loads((out / "summary.json").read_text(encoding="utf-8")) == before
 
 
@@ -358,3 +366,23 @@ def test_importing_the_report_needs_no_extra():
     absent = "jinja2", "markupsafe", "pyarrow", "rich", "pyspark"
     code = f"import sys; sys.modules |= dict.fromkeys({absent}); import counterpoise.report"
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True).stderr == ""
+
+
+def test_an_audit_on_an_object_store_gets_the_same_page(tmp_path: Path, s3: str) -> None:
+    """Its tables are read from there, and the page is put there."""
+    local = page_of(fleet.small(tmp_path))
+    local.unlink()
+    place = write_report(upload(tmp_path, f"{s3}/out"))
+    assert place == f"{s3}/out/report.html"
+    assert read_bytes(place) == page_of(tmp_path).read_bytes()
+
+
+def test_a_report_is_of_the_files_that_the_manifest_names(tmp_path: Path) -> None:
+    """Of tables and summary alike, whatever else lies in the folder."""
+    with (work := TableTransaction(str(fleet.small(tmp_path)))).open():
+        work.publish([], (), {"summary.json": (tmp_path / "summary.json").read_bytes()})
+    before = page_of(tmp_path).read_bytes()
+    (tmp_path / "summary.json").write_text("{}")
+    table = next((tmp_path / "tables" / "group_report").rglob("*.parquet"))
+    shutil.copy(table, table.with_name("part-again.parquet"))
+    assert page_of(tmp_path).read_bytes() == before

@@ -12,7 +12,7 @@ import click
 from counterpoise.cli.ownership_picture import draw_outcomes
 from counterpoise.cli.render import console, table_of
 from counterpoise.errors import MissingExtraError, OptionError, ScenarioError
-from counterpoise.pipeline.stored.tables import dataset, folder_of
+from counterpoise.pipeline.stored.tables import dataset
 from counterpoise.simulation.outcome import Outcome
 from counterpoise.simulation.recorded import Recorded, recorded
 from counterpoise.simulation.scenario import Scenario
@@ -88,14 +88,13 @@ def _given(scenario: str | None, audit: str | None, group: str | None) -> tuple[
 
 
 def _rows(audit: str, group: str) -> list[dict[str, Any]]:
-    table = folder_of(audit, "group_generations")
-    if not table.is_dir():
-        raise ScenarioError(f"{audit}: no tables/group_generations; name the --out directory of an audit")
     try:
         import pyarrow.compute as pc
     except ImportError:
         raise MissingExtraError("reading an audit's tables needs pyarrow: pip install 'counterpoise[report]'") from None
-    rows: list[dict[str, Any]] = dataset(table).to_table(filter=pc.field("group_id") == group).to_pylist()
+    rows: list[dict[str, Any]] = (
+        dataset(f"{audit}/tables/group_generations").to_table(filter=pc.field("group_id") == group).to_pylist()
+    )
     if not rows:
         raise ScenarioError(f"{group}: the audit has no such classic group")
     return rows

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline.stored.tables import dataset, folder_of
+from counterpoise.pipeline.storage.files import absolute, first_line, join
+from counterpoise.pipeline.stored.tables import dataset
 
 __all__ = ["AuditedLag", "audited_lag", "audited_source", "group_rows"]
 
@@ -121,15 +122,14 @@ def group_rows(out: str | Path, group: str, cluster: str | None = None) -> pa.Ta
     OptionError
         No such group, or several of them.
     """
-    path = folder_of(out, "partition_lag")
+    path = join(absolute(out), "tables", "partition_lag")
     wanted = pc.field("group_id") == group
     if cluster is not None:
         wanted &= pc.field("cluster") == cluster
     try:
         table = dataset(path).to_table(filter=wanted)
     except (pa.ArrowException, OSError) as error:
-        why = f" ({str(error).splitlines()[0]})" if path.exists() else ""
-        raise CaptureError(f"{path}: no table of an audit{why}; run `counterpoise audit` first") from None
+        raise CaptureError(f"{path}: no table of an audit ({first_line(error)}); run `counterpoise audit` first") from None
     clusters = pc.unique(table.column("cluster")).to_pylist()
     if len(clusters) > 1:
         raise OptionError(f"group {group} is in the clusters {', '.join(sorted(clusters))}; name one with --cluster")

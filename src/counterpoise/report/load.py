@@ -8,14 +8,17 @@ from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from operator import and_, or_
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from counterpoise.errors import CaptureError, MissingExtraError
-from counterpoise.pipeline.stored.tables import dataset, folder_of
+from counterpoise.pipeline.stored.tables import dataset
 from counterpoise.report.history import GroupHistory, Row, history_of
 from counterpoise.report.ribbons import Ints
+
+if TYPE_CHECKING:
+    from counterpoise.pipeline.stored.manifest import Manifest
 
 __all__ = ["Audit", "LagSeries", "open_audit"]
 
@@ -68,9 +71,10 @@ class Audit:
     several clusters, groups are called cluster/group in all that is read here.
     """
 
-    def __init__(self, out: Path, summary: Row) -> None:
+    def __init__(self, out: str, summary: Row, manifest: Manifest | None = None) -> None:
         self.out = out
         self.summary = summary
+        self._manifest = manifest
         self._several = len(summary.get("clusters", ())) > 1
 
     def groups(self) -> list[Row]:
@@ -172,7 +176,7 @@ class Audit:
         try:
             return source.to_table(columns=self._columns(source, columns), filter=self._within(name, source, where))
         except (pa.ArrowException, OSError) as error:
-            raise CaptureError(f"{self.out / 'tables' / name}: {_first_line(error)}; run the audit again") from error
+            raise self._unreadable(name, error) from error
 
     def _batches(self, name: str, columns: list[str], where: Any) -> Any:
         import pyarrow as pa
@@ -185,7 +189,7 @@ class Audit:
             batches = source.to_batches(columns=self._columns(source, columns), filter=wanted)
             yield from (batch for batch in batches if batch.num_rows)
         except (pa.ArrowException, OSError) as error:
-            raise CaptureError(f"{self.out / 'tables' / name}: {_first_line(error)}; run the audit again") from error
+            raise self._unreadable(name, error) from error
 
     @property
     def _group(self) -> Any:
@@ -220,13 +224,14 @@ class Audit:
     def _source(self, name: str) -> Any:
         import pyarrow as pa
 
-        path = folder_of(self.out, name)
-        if not path.is_dir():
-            raise CaptureError(f"{path}: no such table; run the audit again")
         try:
-            return dataset(path)
+            return dataset(f"{self.out}/tables/{name}", self._manifest)
         except (pa.ArrowException, OSError) as error:
-            raise CaptureError(f"{path}: {_first_line(error)}; run the audit again") from error
+            raise self._unreadable(name, error) from error
+
+    def _unreadable(self, name: str, error: BaseException) -> CaptureError:
+        replaced = " (an audit may have replaced it meanwhile)" if isinstance(error, FileNotFoundError) else ""
+        return CaptureError(f"{self.out}/tables/{name}: {_first_line(error)}{replaced}; run the audit again")
 
 
 _SPANS = {"rebalances": ("log_ts", ("from", "to")), "partition_lag": ("at", ("sampled_from", "sampled_to"))}
@@ -254,7 +259,7 @@ def _between(source: Any, column: str, names: tuple[str, str], summary: Row) -> 
 
 
 def open_audit(out: str | Path) -> Audit:
-    """The audit in folder `out`.
+    """The audit in folder `out`, a local path or a URI.
 
     Raises
     ------
@@ -267,18 +272,22 @@ def open_audit(out: str | Path) -> Audit:
         import pyarrow as pa  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("the report needs pyarrow and jinja2: pip install 'counterpoise[report]'") from error
-    path = Path(out) / "summary.json"
+    from counterpoise.pipeline.storage.files import absolute, join, read_if_exists
+    from counterpoise.pipeline.stored.manifest import load_manifest
+
+    place = absolute(out)
+    path = join(place, "summary.json")
+    manifest = load_manifest(place)
+    found = read_if_exists(path) if manifest is None else manifest.small_files.get("summary.json", "").encode()
+    if not found:
+        raise CaptureError(f"{path}: not found; {out} is no audit's output, run `counterpoise audit SOURCE --out {out}` first")
     try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CaptureError(
-            f"{path}: not found; {Path(out)} is no audit's output, run `counterpoise audit SOURCE --out {Path(out)}` first"
-        ) from None
-    except (OSError, ValueError) as error:
+        summary = json.loads(found)
+    except ValueError as error:
         raise CaptureError(f"{path}: cannot be read ({_first_line(error)}); run the audit again") from error
     if not isinstance(summary, dict) or "groups" not in summary:
         raise CaptureError(f"{path}: is not an audit's summary; run the audit again")
-    return Audit(Path(out), summary)
+    return Audit(place, summary, manifest)
 
 
 def _first_line(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from counterpoise.errors import MissingExtraError
@@ -37,20 +38,20 @@ _GROUPS_AT_ONCE = 8
 _FEW_SEGMENTS = 60
 
 
-def write_report(out_dir: str | Path, limits: Limits | None = None) -> Path:
+def write_report(out_dir: str | Path, limits: Limits | None = None) -> str:
     """Write ``out_dir/report.html`` from the tables and the summary of an audit.
 
     Parameters
     ----------
-    out_dir
+    out_dir : path or URI
         The audit's output folder.
     limits
         How much is drawn; what is left out is said on the page.
 
     Returns
     -------
-    Path
-        The page. The same tables give the same bytes.
+    str
+        Where the page is. The same tables give the same bytes.
 
     Raises
     ------
@@ -66,14 +67,24 @@ def write_report(out_dir: str | Path, limits: Limits | None = None) -> Path:
     """
     environment = _environment()
     audit = open_audit(out_dir)
-    path, draft = audit.out / "report.html", audit.out / ".report.html.part"
+    from counterpoise.pipeline.storage.files import is_local, upload
+
+    page = environment.get_template("report.html.j2").generate(**_page(audit, limits or Limits()))
+    place = f"{audit.out}/report.html"
+    if not is_local(place):
+        with TemporaryFile() as draft:
+            draft.writelines(piece.encode() for piece in page)
+            draft.seek(0)
+            upload(place, draft)
+        return place
+    hidden = Path(audit.out) / ".report.html.part"
     try:
-        with draft.open("w", encoding="utf-8", newline="\n") as page:
-            page.writelines(environment.get_template("report.html.j2").generate(**_page(audit, limits or Limits())))
-        draft.replace(path)
+        with hidden.open("wb") as draft:
+            draft.writelines(piece.encode() for piece in page)
+        hidden.replace(place)
     finally:
-        draft.unlink(missing_ok=True)
-    return path
+        hidden.unlink(missing_ok=True)
+    return place
 
 
 def _environment() -> Any:

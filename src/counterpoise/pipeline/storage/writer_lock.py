@@ -80,8 +80,8 @@ class WriterLock:
                 raise CaptureError(self._refused)
             # Not in step with another one that waits: their objects would refuse each other for ever.
             time.sleep(_LOCAL_WAIT_S if is_local(self._folder) else _STORE_WAIT_S * (1 + int(self._name[:4], 16) / 2**16))
+        self._done.clear()
         if self.file is None:
-            self._done.clear()
             threading.Thread(target=self._refresh, daemon=True).start()
 
     def check(self) -> None:
@@ -92,20 +92,19 @@ class WriterLock:
         CaptureError
             This writer was taken for dead; it must not write any more.
         """
-        if self.file is None:
-            with self._guard:
-                if self._done.is_set() or not self._renewed():
-                    raise CaptureError(f"{self._refused}; this one was not heard of for a minute")
+        with self._guard:
+            if self.file is None and (self._done.is_set() or not self._renewed()):
+                raise CaptureError(f"{self._refused}; this one was not heard of for a minute")
 
     def release(self) -> None:
         """Let the next one in."""
-        if self.file is not None:
-            self.file.close()
-            self.file = None
-            return
         self._done.set()
         with self._guard, suppress(CaptureError):
-            delete(self._object)
+            if self.file is not None:
+                self.file.close()
+                self.file = None
+            else:
+                delete(self._object)
 
     @property
     def _object(self) -> str:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from counterpoise.errors import CaptureError
+
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
+
+    from counterpoise.pipeline.stored.manifest import Manifest
 
 __all__ = ["NO_DAY", "PARTITIONS", "STAGED", "dataset", "day_folder", "days", "folder_of"]
 
@@ -37,15 +41,40 @@ def days(table: Path) -> set[str]:
     return {f"{day.parent.name}/{day.name}" for day in table.glob("cluster=*/date=*")}
 
 
-def dataset(table: Path) -> ds.Dataset:
+def dataset(table: str | Path, manifest: Manifest | None = None) -> ds.Dataset:
     """A table as an Arrow dataset, with the columns that are folders.
+
+    Parameters
+    ----------
+    table : path or URI
+        Its folder, ``OUT/tables/NAME``.
+    manifest : Manifest, optional
+        Of the output folder, if it was read before. The files that it names count; where there is none, all do.
+
+    Raises
+    ------
+    CaptureError
+        There is no such table.
 
     Notes
     -----
-    The types of the two are told, not guessed: a cluster may be called 2026.
+    The types of the two columns are given, not guessed: a cluster may be called 2026.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
 
+    from counterpoise.pipeline.storage.files import absolute, exists, filesystem_of
+    from counterpoise.pipeline.stored.manifest import load_manifest
+
+    place = absolute(table)
+    out, _, name = place.rpartition("/tables/")
+    manifest = manifest or (load_manifest(out) if out else None)
+    store, root = filesystem_of(place)
+    if manifest is None and not exists(place):
+        raise CaptureError(f"{place}: no such table; run the audit again")
+    files = root if manifest is None else [filesystem_of(file)[1] for file in manifest.below("tables", name)]
     kinds = pa.schema([("cluster", pa.string()), ("date", pa.date32())])
-    return ds.dataset(table, format="parquet", partitioning=ds.partitioning(kinds, flavor="hive"), exclude_invalid_files=False)
+    if not files:
+        return ds.FileSystemDataset.from_paths([], schema=kinds, format=ds.ParquetFileFormat(), filesystem=store)
+    by_folder = ds.partitioning(kinds, flavor="hive")
+    return ds.dataset(files, format="parquet", filesystem=store, partitioning=by_folder, exclude_invalid_files=False)

@@ -1,0 +1,94 @@
+"""The manifest of an audit's output folder: which files count, and the small files beside them, as one object that is put last.
+
+``OUT/.transaction/manifest-<number>.json``; the highest number counts. A folder without a manifest was written by an earlier
+version, or by nobody: there all files count.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.storage.files import absolute, join, list_folder, read_if_exists
+
+__all__ = ["FOLDER", "Manifest", "load_manifest", "manifest_numbers"]
+
+FOLDER = ".transaction"
+_NAME = re.compile(r"manifest-(\d+)\.json")
+_TRIES = 3
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an output folder holds after a transaction.
+
+    Attributes
+    ----------
+    out : str
+        The folder, absolute.
+    number : int
+        Counts transactions.
+    files : frozenset of str
+        Parquet files, as paths below `out`.
+    removed : frozenset of str
+        Files that counted before this transaction, as far as they may still be there.
+    small_files : mapping of str to str
+        Name below `out` -> text, the summary among them.
+    """
+
+    out: str
+    number: int = 0
+    files: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+    small_files: Mapping[str, str] = field(default_factory=dict)
+
+    def below(self, *names: str) -> list[str]:
+        """The files in a folder of `out`, as paths or URIs, sorted."""
+        folder = join(*names) + "/"
+        return sorted(join(self.out, file) for file in self.files if file.startswith(folder))
+
+    @property
+    def place(self) -> str:
+        """Where it is put."""
+        return join(self.out, FOLDER, f"manifest-{self.number:010d}.json")
+
+    def to_bytes(self) -> bytes:
+        """JSON."""
+        about = {"format": 1, "number": self.number, "files": sorted(self.files), "removed": sorted(self.removed)}
+        return json.dumps({**about, "small_files": dict(self.small_files)}, sort_keys=True).encode()
+
+
+def load_manifest(out: str) -> Manifest | None:
+    """The manifest that counts; None if there is none.
+
+    Raises
+    ------
+    CaptureError
+        It cannot be read.
+    """
+    root = absolute(out)
+    for _ in range(_TRIES):  # The one that was listed may be deleted when two newer ones are there.
+        numbers = manifest_numbers(root)
+        if not numbers:
+            return None
+        place = Manifest(root, numbers[-1]).place
+        found = read_if_exists(place)
+        if found is not None:
+            break
+    else:
+        raise CaptureError(f"{place}: was replaced while it was read; try again")
+    try:
+        about = json.loads(found)
+        files, removed = frozenset(about["files"]), frozenset(about["removed"])
+        return Manifest(root, int(about["number"]), files, removed, dict(about["small_files"]))
+    except (ValueError, KeyError, TypeError):
+        raise CaptureError(f"{place}: not a manifest of an audit; delete {root} and run the audit again") from None
+
+
+def manifest_numbers(out: str) -> list[int]:
+    """The numbers of the manifests that are there, ascending."""
+    names = map(_NAME.fullmatch, list_folder(join(out, FOLDER)))
+    return sorted(int(name[1]) for name in names if name is not None)

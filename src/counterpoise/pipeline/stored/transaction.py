@@ -1,0 +1,200 @@
+"""A change of an audit's output folder that becomes visible at once: new files, others gone, by one manifest that is put last.
+
+Tasks write files under unique names that nobody reads yet. `TableTransaction.publish` puts a manifest that names what counts from
+then on; before it nothing has happened, after it everything has. What no manifest names is left from a run that failed: the next
+writer deletes it. On an object store a file has its final name from the start. Elsewhere its name is hidden until it is
+published, so that engines that read the folders and know of no manifest (Spark, DuckDB) see half a change for the moment of the
+renames only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+from counterpoise.errors import CaptureError, InvariantError
+from counterpoise.pipeline.storage.files import (
+    absolute,
+    delete,
+    is_local,
+    is_object_store,
+    join,
+    list_files,
+    move,
+    read_if_exists,
+    write_bytes,
+)
+from counterpoise.pipeline.storage.writer_lock import WriterLock
+from counterpoise.pipeline.stored.manifest import FOLDER, Manifest, load_manifest, manifest_numbers
+from counterpoise.pipeline.stored.tables import day_folder
+
+__all__ = ["NewFiles", "TableTransaction"]
+
+_ROOTS = ("tables", ".state")
+_HIDDEN = ".new-"
+_OURS = re.compile(rf"/(?:{re.escape(_HIDDEN)})?part-\d{{10}}-[0-9a-f]{{32}}\.parquet$")
+
+
+@dataclass(frozen=True)
+class NewFiles:
+    """Names of new files of one transaction; goes to tasks by pickle.
+
+    Attributes
+    ----------
+    out : str
+        The output folder, absolute.
+    number : int
+        Of the transaction.
+    """
+
+    out: str
+    number: int
+
+    def table_file(self, table: str, cluster: str, day: str) -> str:
+        """A new file of a table's partition; another attempt at the same task gets another one."""
+        return self._in("tables", table, day_folder(cluster, day))
+
+    def state_file(self, kind: str) -> str:
+        """A new file of the state that the next audit continues from."""
+        return self._in(".state", kind)
+
+    def _in(self, *folder: str) -> str:
+        hidden = "" if is_object_store(self.out) else _HIDDEN
+        return join(self.out, *folder, f"{hidden}part-{self.number:010d}-{uuid4().hex}.parquet")
+
+
+class TableTransaction:
+    """The one writer of an output folder.
+
+    Parameters
+    ----------
+    out : str
+        A local path or a URI.
+
+    Attributes
+    ----------
+    manifest : Manifest
+        What the folder holds now.
+    lock : WriterLock
+    """
+
+    def __init__(self, out: str) -> None:
+        self.out = absolute(out)
+        wait = "wait for it" if is_local(self.out) else "wait for it (a minute if it was killed)"
+        refused = f"{out}: another audit is writing there; {wait}, or give another --out"
+        place = join(self.out, FOLDER)
+        self.lock = WriterLock(place if is_local(self.out) else join(place, "lock"), refused)
+        self.manifest = Manifest(self.out)
+
+    @property
+    def new_files(self) -> NewFiles:
+        """Names for the files of the next `publish`."""
+        return NewFiles(self.out, self.manifest.number + 1)
+
+    @contextmanager
+    def open(self, patience: float = 0.0) -> Iterator[None]:
+        """Be the only writer; what a killed one has left is finished if it was published, and deleted if not.
+
+        Parameters
+        ----------
+        patience : float
+            Seconds to wait for another one to end.
+
+        Raises
+        ------
+        CaptureError
+            Another audit is writing there, or the folder cannot be written.
+        """
+        with self.lock.held(patience):
+            found = load_manifest(self.out)
+            if found is None:
+                # Put first, so that files of a failed first run are told from those that were there.
+                found = Manifest(self.out, 0, self._there())
+                write_bytes(found.place, found.to_bytes())
+            self.manifest = found
+            self._finish()
+            self.sweep()
+            yield
+
+    def publish(self, added: Iterable[str], removed: Iterable[str], small_files: Mapping[str, bytes]) -> Manifest:
+        """Make new files visible and others not, all at once; the new manifest.
+
+        Parameters
+        ----------
+        added : iterable of str
+            Files that are written and closed, named by `new_files`.
+        removed : iterable of str
+            Files of the manifest, as paths or URIs.
+        small_files : mapping
+            Name below the folder -> its new text (UTF-8), such as ``summary.json``; others stay as they are.
+
+        Raises
+        ------
+        CaptureError
+            Another writer took over; nothing has changed.
+
+        Notes
+        -----
+        One request per file that is deleted or renamed, and per small file; one for the manifest, which holds all names.
+        """
+        old = self.manifest
+        gone = {self._below(uri) for uri in removed}
+        if not gone <= old.files:
+            raise InvariantError(f"{min(gone - old.files)}: to be removed, but not in the manifest")
+        names = [(uri, self._final(uri)) for uri in added]
+        texts = {name: text.decode() for name, text in small_files.items()}
+        files = (old.files - gone) | {self._below(final) for _, final in names}
+        new = Manifest(self.out, old.number + 1, frozenset(files), frozenset(gone), {**old.small_files, **texts})
+        self.lock.check()
+        if manifest_numbers(self.out)[-1:] != [old.number]:
+            raise CaptureError(f"{self.out}: another audit has written there meanwhile; run this one again")
+        for uri, final in names:
+            if uri != final:
+                move(uri, final)
+        write_bytes(new.place, new.to_bytes())
+        self.manifest = new
+        self._finish(texts)
+        for name in sorted(gone):
+            self._delete(join(self.out, name))
+        for number in manifest_numbers(self.out)[:-2]:  # A reader may have listed the last but one.
+            delete(replace(new, number=number).place)
+        return new
+
+    def sweep(self) -> None:
+        """Delete the files of transactions that the manifest does not name, and what it removed."""
+        for uri in (file for root in _ROOTS for file in list_files(join(self.out, root), ".parquet")):
+            name = self._below(uri)
+            if name not in self.manifest.files and (name in self.manifest.removed or _OURS.search(uri)):
+                self._delete(uri)
+
+    def _finish(self, small_files: Mapping[str, str] | None = None) -> None:
+        """Small files as the manifest has them; without any named, those that differ."""
+        for name, text in (self.manifest.small_files if small_files is None else small_files).items():
+            place = join(self.out, name)
+            if small_files is not None or read_if_exists(place) != text.encode():
+                write_bytes(place, text.encode())
+
+    def _there(self) -> frozenset[str]:
+        """Files of an audit by an earlier version. It left none on an object store."""
+        if is_object_store(self.out):
+            return frozenset()
+        names = (self._below(uri) for uri in list_files(join(self.out, "tables"), ".parquet"))
+        return frozenset(name for name in names if not any(part.startswith(".") for part in name.split("/")))
+
+    def _delete(self, uri: str) -> None:
+        delete(uri)
+        if is_local(uri):
+            with suppress(OSError):  # Not empty yet.
+                Path(uri).parent.rmdir()
+
+    def _below(self, uri: str) -> str:
+        return absolute(uri).removeprefix(f"{self.out}/")
+
+    @staticmethod
+    def _final(uri: str) -> str:
+        folder, _, name = uri.rpartition("/")
+        return f"{folder}/{name.removeprefix(_HIDDEN)}"
