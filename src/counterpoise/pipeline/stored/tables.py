@@ -71,7 +71,7 @@ def dataset(table: str | Path, manifest: Manifest | None = None) -> ds.Dataset:
     manifest = manifest or (load_manifest(out) if out else None)
     store, root = filesystem_of(place)
     if manifest is None and not exists(place):
-        raise CaptureError(f"{place}: no such table; run the audit again")
+        raise CaptureError(f"{table}: no such table; run the audit again")
     files = root if manifest is None else [filesystem_of(file)[1] for file in manifest.below("tables", name)]
     kinds = pa.schema([("cluster", pa.string()), ("date", pa.date32())])
     if not files:
