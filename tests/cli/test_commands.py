@@ -82,6 +82,8 @@ def test_a_plan_for_lag_carries_its_figures_and_false_ones_are_refused(tmp_path:
     verified = run("verify", snapshot, plan)
     assert (verified.exit_code, verified.stdout.split(";")[0]) == (0, "proven: valid, complete")
     assert run("verify", snapshot, plan, "--law", "sticky").exit_code == 1
+    value["lag"]["unheard"] = None  # says nothing
+    assert run("verify", snapshot, "-", stdin=json.dumps(value)).exit_code == 0
     value["lag"]["bound"] = 899
     refused = run("verify", snapshot, "-", stdin=json.dumps(value))
     assert (refused.exit_code, refused.stdout) == (1, "lag: the plan says bound 899 of its lag, but it is 900\n")

@@ -159,9 +159,42 @@ def test_wrong_use_gets_one_line(audited: Path, tmp_path: Path) -> None:
         export_plan(tmp_path / "nowhere", "g", "sticky", 2)
     with pytest.raises(OptionError, match="group nobody has no partitions"):
         export_plan(audited, "nobody", "sticky", 2)
-    with pytest.raises(OptionError, match="0 queries: 1 to 10000 are expected"):
-        export_plan(audited, "g", "sticky", 0)
+    for queries in (0, 10**11):
+        with pytest.raises(OptionError, match=f"{queries} queries: 1 to 10000 are expected"):
+            export_plan(audited, "g", "sticky", queries)
     (tmp_path / "plan.json").write_text("[]", encoding="utf-8")
     result = run(audited, "--group", "g", "--queries", 2, "--previous", tmp_path / "plan.json")
     assert result.exit_code == 2
     assert "an export in JSON is expected" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("last", "path"),
+    [
+        ('{"t":"x"}', "offsets.t: "),
+        ('{"t":null}', "offsets.t: "),
+        ('{"t":[1]}', "offsets.t: "),
+        ("[]", "offsets: "),
+        ('{"t":{"0":"x"}}', "offsets.t.0: "),
+        ('{"t":{"0":null}}', "offsets.t.0: "),
+        ('{"t":{"0":-3}}', "offsets.t.0: "),
+        ('{"t":{"0":9223372036854775808}}', "offsets.t.0: "),
+        ('{"t":{"x":1}}', "offsets.t: "),
+        ('{"t":{"1.5":1}}', "offsets.t: "),
+        ('{"t":{"-1":1}}', "offsets.t: "),
+        (f'{{"t":{{"{"9" * 5000}":1}}}}', "offsets.t: "),
+        ('{"t":{"0":Infinity}}', "not JSON: "),
+        ('{"t":{"0":NaN}}', "not JSON: "),
+        ('{"t":{"0":1e400}}', "not JSON: "),
+        (f'{{"t":{{"0":{"9" * 5000}}}}}', "not JSON: "),
+        ("[" * 100_000, "not JSON: "),
+        ("", "not JSON: "),
+        (b'{"t\xff":{}}', "byte "),
+    ],
+)
+def test_offsets_that_no_checkpoint_holds_name_the_path(audited: Path, tmp_path: Path, last: str | bytes, path: str) -> None:
+    file = tmp_path / "17"
+    file.write_bytes(b"v1\n{}\n" + (last if isinstance(last, bytes) else last.encode()) if last else b"")
+    result = run(audited, "--group", "g", "--queries", 1, "--offsets", file)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert result.stderr.startswith(f"counterpoise: {file}: {path}")

@@ -88,6 +88,8 @@ BUILT_WRONG = [
     ("a fraction for a lag", lambda: Group({"a": 1}, [], {"a": [WRONG[2]]}), "lag.a[0]: 1.5 is no lag"),
     ("nothing for text", lambda: Group.from_json(WRONG[3]), "not JSON: "),
     ("bytes that are no UTF-8", lambda: Group.from_json(b'{"topics":{"\xff":1}}'), "not JSON: "),
+    ("half a character in text", lambda: Group.from_json('{"topics":{"\udc00":1}}'), "not JSON: 'utf-8' codec can't encode"),
+    ("half of one in a line", lambda: list(read_groups('{"\udc00":1}\n{}')), "not JSON: 'utf-8' codec can't encode"),
     ("lists in lists in lists", lambda: Group.from_json("[" * 100_000), "not JSON: maximum recursion depth"),
     ("more of them", lambda: list(read_groups('{"topics":{"t":' + "[" * 100_000 + "\n{}")), "not JSON: maximum recursion depth"),
     ("pairs for topics", lambda: ANY([("t", 1)], []), "topics: {name: partition count} is wanted, not [('t', 1)]"),

@@ -93,6 +93,11 @@ def test_a_properties_file_is_read_as_java_does(tmp_path: Path) -> None:
         "client.id": "me",
         "sasl.username": "jo=1",
     }
+    file.write_bytes(b"\xef\xbb\xbfclient.id=x\n")
+    assert read_properties(file) == {"client.id": "x"}
+    file.write_bytes(b"client.id=\xff\n")
+    with pytest.raises(OptionError, match=r"client\.properties: byte 10 is not UTF-8"):
+        read_properties(file)
     file.write_text("client.id=x\nhunter2\n")
     with pytest.raises(OptionError, match=r"client\.properties, line 2: NAME=VALUE is wanted") as caught:
         read_properties(file)
