@@ -17,6 +17,8 @@ from counterpoise.pipeline.capture.backup.row_batches import in_batches
 from counterpoise.pipeline.capture.backup.segments import Found, read_partition
 from counterpoise.pipeline.capture.settings import Settings, read_properties
 from counterpoise.pipeline.export import export_written, read_offsets, read_previous
+from counterpoise.pipeline.source.checks import check_pages
+from counterpoise.pipeline.source.layout import check_source, count_records
 from counterpoise.planning.lead import lead
 from counterpoise.simulation.scenario_file import load
 from counterpoise.snapshot import Group
@@ -95,6 +97,27 @@ def _dump(data: bytes) -> object:
     return list(in_batches(rows_of(file, Read()))) if is_dump(file) else None
 
 
+def _capture(name: str) -> Callable[[bytes], object]:
+    """A capture folder in which one file is of these bytes; the others are those of the corpus."""
+    whole = {
+        "consumer_offsets.parquet": "capture-records",
+        "topics.json": "capture-topics",
+        "aborted_offsets.json": "capture-aborted",
+    }
+    folder = SCRATCH / name
+    folder.mkdir()
+    for file, target in whole.items():
+        (folder / file).write_bytes((CORPUS / target / "whole.bin").read_bytes())
+
+    def read_capture(data: bytes) -> object:
+        (folder / name).write_bytes(data)
+        check_source(folder)
+        check_pages([str(folder / "consumer_offsets.parquet")])
+        return count_records(folder)
+
+    return read_capture
+
+
 def _segment(data: bytes) -> object:
     folder = SCRATCH / "__consumer_offsets-0"
     folder.mkdir(exist_ok=True)
@@ -153,6 +176,9 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "exported-plan": lambda data: export_written(_file(data), previous={"a": {"t": [0]}}, reached={"t": {0: 5}}),
     "properties": lambda data: repr(Settings({"bootstrap.servers": "b:1", **read_properties(_file(data))})),
     "dump": _dump,
+    "capture-records": _capture("consumer_offsets.parquet"),
+    "capture-topics": _capture("topics.json"),
+    "capture-aborted": _capture("aborted_offsets.json"),
     "segment": _segment,
     "batch": _batch,
     "record": _record,

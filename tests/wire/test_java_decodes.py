@@ -32,7 +32,7 @@ VECTORS = ROOT / "tests" / "data" / "vectors" / "wire.jsonl.gz"
 RECORDED = [ROOT / "examples" / "shop", *(ROOT / "tests" / "data" / "recorded" / name for name in ("kip848", "kafka39"))]
 MOST = 200_000 if os.environ.get("COUNTERPOISE_PROFILE") == "long" else 6_000
 SEED = 20
-TAGGED = re.compile(r"\b(assignment_timestamp|topic_id|metadata_hash|assignment_epochs|classic_member_metadata)\b.*: ")
+TAGGED = re.compile(r"\b(assignment_timestamp|topic_id|metadata_hash|assignment_epochs|classic_member_metadata|tags)\b.*: ")
 MEANT = {
     "bytes follow the last field": "Java ignores them; no broker writes them, so the record is damaged",
     "text is not UTF-8": "Java reads U+FFFD; no broker writes it, so the record is damaged",
