@@ -52,7 +52,7 @@ def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.Monk
             raise ModuleNotFoundError(name)
         return None if name == "prometheus_client" else object()
 
-    monkeypatch.setattr("counterpoise.cli.audit_follow.find_spec", find)
+    monkeypatch.setattr("counterpoise.cli.inputs.find_spec", find)
     result = CliRunner().invoke(app, ["audit", "a", "--follow", "--metrics-port", "9308", "--out", str(tmp_path / "out")])
     assert result.exit_code == 2
     assert "--follow needs protobuf, prometheus-client: pip install 'counterpoise[follow]'" in result.output

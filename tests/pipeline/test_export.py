@@ -155,7 +155,7 @@ def test_a_plan_that_cannot_be_exported_gets_one_line(tmp_path: Path) -> None:
 
 
 def test_wrong_use_gets_one_line(audited: Path, tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="run `counterpoise audit` first"):
+    with pytest.raises(CaptureError, match="no such table; run the audit again"):
         export_plan(tmp_path / "nowhere", "g", "sticky", 2)
     with pytest.raises(OptionError, match="group nobody has no partitions"):
         export_plan(audited, "nobody", "sticky", 2)

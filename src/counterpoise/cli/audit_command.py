@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Mapping
 from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Literal
@@ -15,9 +14,9 @@ import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from counterpoise.cli.audit_follow import Wanted, check_together, follow
-from counterpoise.cli.inputs import FiniteRange
+from counterpoise.cli.inputs import FiniteRange, need
 from counterpoise.cli.render import console
-from counterpoise.errors import MissingExtraError, OptionError
+from counterpoise.errors import OptionError
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.audit import AuditResult
@@ -97,7 +96,7 @@ def command(
       counterpoise audit history --since last --out out/history
       counterpoise audit --follow --bootstrap-server broker:9092 --metrics-port 9308 --out live
     """
-    _need_extras()
+    need("audit", "spark,report", "pyspark", "pyarrow", "jinja2")
     given: dict[str, object] = {"--since": going_on, "--topic": topics, "--from": since, "--to": until, "--anonymize": anonymize}
     given |= {"--reset": reset, "--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
     given |= {"--metrics-port": metrics_port, "--trigger": trigger, "--report-every": report_every}
@@ -191,10 +190,3 @@ def _moment(text: str | None, option: str) -> datetime | None:
     from counterpoise.pipeline.source.choice import instant
 
     return None if text is None else instant(text, option)
-
-
-def _need_extras() -> None:
-    missing = [name for name in ("pyspark", "pyarrow", "jinja2") if find_spec(name) is None]
-    if missing:
-        extras = "spark,report" if "pyspark" in missing or "pyarrow" in missing else "report"
-        raise MissingExtraError(f"audit needs {', '.join(missing)}: pip install 'counterpoise[{extras}]'")

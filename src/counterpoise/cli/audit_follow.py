@@ -9,15 +9,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 from rich.markup import escape
 from rich.status import Status as Line
 
-from counterpoise.cli.render import console
+from counterpoise.cli.inputs import cluster_settings, need
+from counterpoise.cli.render import console, say
 from counterpoise.errors import CaptureError, MissingExtraError, OptionError
 
 if TYPE_CHECKING:
@@ -75,7 +74,8 @@ def follow(wanted: Wanted) -> None:
     ------
     CounterpoiseError
     """
-    _need_extras(wanted.port is not None)
+    metrics = () if wanted.port is None else ("prometheus_client",)
+    need("--follow", "follow", "pyspark", "pyarrow", "confluent_kafka", "google.protobuf", *metrics)
     settings = _settings(wanted)
     if (wanted.source is None) == (settings is None):
         raise OptionError("--follow: give one capture folder that is being written, or --bootstrap-server")
@@ -190,7 +190,7 @@ def _shown() -> Iterator[Callable[[Status], None]]:
         if err.is_terminal:
             line.update(escape(words))
         elif status.doing != last:
-            click.echo(words, err=True)
+            say(words, err=True)
         last = status.doing
 
     if err.is_terminal:
@@ -204,20 +204,4 @@ def _shown() -> Iterator[Callable[[Status], None]]:
 def _settings(wanted: Wanted) -> Settings | None:
     if wanted.bootstrap is None and wanted.config is None:
         return None
-    from counterpoise.cli.inputs import cluster_settings
-
     return cluster_settings(wanted.bootstrap, wanted.config)
-
-
-def _need_extras(metrics: bool) -> None:
-    names = ["pyspark", "pyarrow", "confluent_kafka", "google.protobuf", *(["prometheus_client"] if metrics else [])]
-    missing = [name.removeprefix("google.").replace("_", "-") for name in names if not _there(name)]
-    if missing:
-        raise MissingExtraError(f"--follow needs {', '.join(missing)}: pip install 'counterpoise[follow]'")
-
-
-def _there(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:  # of "google.protobuf", where there is no google
-        return False

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +15,9 @@ import click
 from rich.markup import escape
 from rich.status import Status as Line
 
-from counterpoise.cli.inputs import FiniteRange, cluster_settings
+from counterpoise.cli.inputs import FiniteRange, cluster_settings, need
 from counterpoise.cli.render import console
-from counterpoise.errors import MissingExtraError, OptionError
+from counterpoise.errors import OptionError
 from counterpoise.snapshot.json_text import visible
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def command(
       counterpoise capture --from-segments /var/lib/kafka/data --out history
       counterpoise capture --from-dump dump.txt --out history
     """
-    _need_extras()
+    need("capture", "live", "confluent_kafka", "pyarrow")
     if segments is not None or dump is not None:
         named = "--from-dump" if segments is None else "--from-segments"
         if bootstrap is not None or config is not None or follow or poll or keep_days is not None or (segments and dump):
@@ -174,10 +173,3 @@ def _words(status: Status) -> str:
     words += [line for line in status.hidden if line not in hidden][:1]
     words += [status.trouble] if status.trouble else []
     return ", ".join(words)
-
-
-def _need_extras() -> None:
-    missing = [name for name in ("confluent_kafka", "pyarrow") if find_spec(name) is None]
-    if missing:
-        wanted = " and ".join(name.replace("_", "-") for name in missing)
-        raise MissingExtraError(f"capture needs {wanted}: pip install 'counterpoise[live]'")

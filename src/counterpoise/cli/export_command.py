@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from counterpoise.cli.inputs import need
 from counterpoise.cli.render import say
-from counterpoise.errors import MissingExtraError, OptionError
+from counterpoise.errors import OptionError
 
 __all__ = ["command"]
 
@@ -60,10 +61,9 @@ def command(
     """
     if as_json and form != "json":
         raise OptionError(f"--json with --format {form}; give one of them")
-    try:
-        from counterpoise.pipeline.export import export_plan, export_written, read_offsets, read_previous
-    except ImportError as error:
-        raise MissingExtraError("export needs pyarrow: pip install 'counterpoise[spark]'") from error
+    need("export", "spark", "pyarrow")
+    from counterpoise.pipeline.export import export_plan, export_written, read_offsets, read_previous
+
     before, reached = None if previous is None else read_previous(previous), read_offsets(offsets)
     if source.is_file():
         given = {"--group": group, "--queries": queries, "--strategy": strategy, "--cluster": cluster}

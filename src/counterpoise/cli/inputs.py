@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -15,7 +16,7 @@ import click
 
 from counterpoise.assignors.registry import check_options
 from counterpoise.cli.render import say
-from counterpoise.errors import OptionError, SnapshotError, SubscriptionWarning
+from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SubscriptionWarning
 from counterpoise.snapshot.describe import looks_like_describe, read_describe
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.group_lines import read_groups
@@ -29,6 +30,7 @@ __all__ = [
     "FiniteRange",
     "cluster_settings",
     "named",
+    "need",
     "read_lines",
     "read_options",
     "read_plans",
@@ -78,6 +80,20 @@ def _opened(path: str) -> AbstractContextManager[BinaryIO]:
         return nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb")
     except OSError as error:
         raise SnapshotError(f"{path}: {error.strerror or error}; name a readable file, or - for standard input") from None
+
+
+def need(what: str, extra: str, *modules: str) -> None:
+    """Raise a `MissingExtraError` that names those of the modules that are not installed, and the extra that brings them."""
+    missing = [name.removeprefix("google.").replace("_", "-") for name in modules if not _installed(name)]
+    if missing:
+        raise MissingExtraError(f"{what} needs {', '.join(missing)}: pip install 'counterpoise[{extra}]'")
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of "google.protobuf", where there is no google
+        return False
 
 
 def cluster_settings(bootstrap: str | None, config: Path | None) -> Settings:

@@ -13,10 +13,10 @@ from typing import Any
 
 import click
 
-from counterpoise.cli.inputs import FiniteRange, cluster_settings
+from counterpoise.cli.inputs import FiniteRange, cluster_settings, need
 from counterpoise.cli.render import console, partition_list, table_of
 from counterpoise.clients.live_group import LiveGroup, PartitionState, read_live_group
-from counterpoise.errors import MissingExtraError, OptionError
+from counterpoise.errors import OptionError
 from counterpoise.model.lag import BELOW_BEGIN, BEYOND_END, EXACT, RESET_POLICY
 from counterpoise.model.problem import MOST_CAPACITY
 from counterpoise.planning.assign import assign
@@ -68,10 +68,9 @@ def command(
       counterpoise lag --bootstrap-server localhost:9092 --group orders
     """
     weight, settings = read_weights(weights), cluster_settings(bootstrap_server, config)
-    try:
-        from counterpoise.pipeline.capture.cluster import Cluster
-    except ImportError:
-        raise MissingExtraError("lag needs confluent-kafka: pip install 'counterpoise[live]'") from None
+    need("lag", "live", "confluent_kafka", "pyarrow")
+    from counterpoise.pipeline.capture.cluster import Cluster
+
     admin = Cluster(settings).admin
     live = read_live_group(settings, group_id, reset=reset, timeout=timeout, capacity=weight, admin=admin)
     advice = hint(live)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from counterpoise.assignors.registry import assignor
 from counterpoise.cli.compare_command import comparison_rows, print_comparison
-from counterpoise.cli.inputs import read_options, read_snapshots, snapshot_argument, strategy_options
+from counterpoise.cli.inputs import need, read_options, read_snapshots, snapshot_argument, strategy_options
 from counterpoise.cli.render import console, lag_line, partition_list, plan_table, proven, say
-from counterpoise.errors import MissingExtraError, OptionError
+from counterpoise.errors import OptionError
 from counterpoise.laws import verify
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group
@@ -75,13 +74,13 @@ def command(
 
 def _with_lag(group: Group, out: str, at: str | None) -> Group:
     """The group with the lag that an audit found; what nobody knows counts as 0, and is told on standard error."""
-    try:
-        from counterpoise.pipeline.audited_lag import audited_lag
-    except ImportError as error:
-        raise MissingExtraError("--lag-from needs pyarrow: pip install 'counterpoise[spark]'") from error
+    need("--lag-from", "spark", "pyarrow")
+    from counterpoise.pipeline.audited_lag import audited_lag
+    from counterpoise.pipeline.source.choice import instant
+
     if group.name is None:
         raise OptionError('--lag-from: the snapshot does not say which group it is; add "group": NAME to it')
-    found = audited_lag(out, group.name, None if at is None else _instant(at))
+    found = audited_lag(out, group.name, None if at is None else instant(at, "--lag-at"))
     topics = {topic: known.partitions for topic, known in group.topics.items()}
     unknown = found.unknown(topics)
     note = f"; unknown: {unknown} {'partition' if unknown == 1 else 'partitions'}, counted as 0" if unknown else ""
@@ -99,14 +98,6 @@ def _certificate(plan: Plan) -> dict[str, Any]:
         "member_label": dict(zip(plan.member_ids, made.member_label.tolist(), strict=False)),
         "topic_label": dict(zip(plan.topic_names, made.topic_label.tolist(), strict=False)),
     }
-
-
-def _instant(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise OptionError(f"--lag-at {text}: a time like 2026-11-21T04:05:00Z is wanted (ISO 8601, UTC without a zone)") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def _print(group: Group, plan: Plan, compared: str | None) -> None:

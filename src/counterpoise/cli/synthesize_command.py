@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from counterpoise.cli.inputs import need
 from counterpoise.cli.render import console
-from counterpoise.errors import MissingExtraError
 
 __all__ = ["command"]
 
@@ -43,11 +43,10 @@ def command(
       counterpoise synthesize --records 20000000 --out fleet
       counterpoise audit fleet --out report
     """
-    try:
-        from counterpoise.pipeline.synthetic.capture import synthesize
-        from counterpoise.pipeline.synthetic.fleet import Fleet
-    except ImportError as error:
-        raise MissingExtraError("synthesize needs pyarrow: pip install 'counterpoise[spark]'") from error
+    need("synthesize", "spark", "pyarrow")
+    from counterpoise.pipeline.synthetic.capture import synthesize
+    from counterpoise.pipeline.synthetic.fleet import Fleet
+
     many = max(1, records // 10_000) if groups is None else groups
     fleet = Fleet(records, many, 10 * many if rebalances is None else rebalances, seconds, sample_every, seed)
     err = console(stderr=True)
