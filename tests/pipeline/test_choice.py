@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -19,10 +18,9 @@ from rich.console import Console
 from counterpoise.cli.app import app
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA
-from counterpoise.pipeline.direct.groups.chosen import groups_of_topics
-from counterpoise.pipeline.direct.tasks import Piece
 from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.scan.group_filter import groups_of_topics
+from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.schemas import METRICS
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.anonymous import anonymous, fingerprint
@@ -163,7 +161,7 @@ def test_a_group_by_itself_is_replayed_as_among_all(spark: SparkSession, audited
     assert alike, "no generation before the group's first row of lag"
 
 
-def test_who_subscribes_by_pattern_is_chosen_by_what_the_pattern_matches(tmp_path: Path) -> None:
+def test_who_subscribes_by_pattern_is_chosen_by_what_the_pattern_matches() -> None:
     """The broker says so in a record of its own, perhaps long before anything is committed."""
     kind = RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION
     rows = [
@@ -178,9 +176,7 @@ def test_who_subscribes_by_pattern_is_chosen_by_what_the_pattern_matches(tmp_pat
             [("watcher", "shop.*", ("shop.a",)), ("other", "x.*", ("x",)), ("gone", "shop.*", None)]
         )
     ]
-    file = tmp_path / "records.parquet"
-    pq.write_table(pa.Table.from_pylist(rows, RAW_SCHEMA), file)
-    assert groups_of_topics(Piece("east", ((str(file), (0,)),)), ("shop.*",)) == {"groups": ["watcher"]}
+    assert groups_of_topics([pa.RecordBatch.from_pylist(rows, RAW_SCHEMA)], ("shop.*",)) == {"watcher"}
 
 
 def test_the_window_keeps_what_compaction_would_have_left(both: Audited, audited: Audited) -> None:

@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.model import lag as model_lag
-from counterpoise.pipeline.direct.groups.bucket import Bucket, whole_bucket
-from counterpoise.pipeline.direct.groups.group_sums import GroupStops
-from counterpoise.pipeline.direct.groups.steps_taken import STEPS
-from counterpoise.pipeline.direct.groups.stop_rows import stop_rows
-from counterpoise.pipeline.direct.lag.ends_file import EndsFile, with_samples
-from counterpoise.pipeline.direct.lag.lag_rows import lag_rows
-from counterpoise.pipeline.direct.lag.mapped_lives import mapped_lives
-from counterpoise.pipeline.direct.lag.new_samples import NewSamples
-from counterpoise.pipeline.incremental.kept.kept_sums import single_sums
+from counterpoise.pipeline.fold.ends_file import EndsFile
+from counterpoise.pipeline.fold.group_figures import StopFigures, add_stops
+from counterpoise.pipeline.fold.lag import lag_rows
+from counterpoise.pipeline.fold.mapped_ends import mapped_lives
+from counterpoise.pipeline.fold.ownership import NewSteps
+from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.fold.samples import samples_of as laid_out
+from counterpoise.pipeline.fold.stops import Stops, find_stops
+from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
+from counterpoise.pipeline.source.capture import CaptureFiles
 from tests.pipeline.conftest import Audited
 from tests.pipeline.rows import START
 
@@ -187,18 +187,16 @@ def test_every_member_that_owned_a_partition_is_known_by_the_steps(audited: Audi
 
 def commits(*rows: tuple[int, float, int | None], topics: str = "tt", topic_id: str | None = None) -> pa.Table:
     """Commits of group g: (partition, seconds, offset); a null offset is a tombstone. `topics` has a letter per partition."""
-    columns = {
-        "group_id": ["g"] * len(rows),
-        "topic": [topics[min(p, 1)] for p, *_ in rows],
-        "partition": pa.array([p for p, *_ in rows], pa.int32()),
-        "topic_id": pa.array([topic_id] * len(rows), pa.string()),
-        "deleted": [offset is None for *_, offset in rows],
-        "log_ts": pa.array([at(s) for _, s, _ in rows], pa.timestamp("us", tz="UTC")),
-        "log_partition": pa.array([0] * len(rows), pa.int32()),
-        "log_offset": pa.array(range(len(rows)), pa.int64()),
-        "committed_offset": pa.array([offset for *_, offset in rows], pa.int64()),
-    }
-    return pa.table(columns)
+    listed: list[dict[str, Any]] = []
+    for number, (p, s, offset) in enumerate(rows):
+        gone, time = offset is None, micros(at(s))
+        row: dict[str, Any] = {"group_id": "g", "topic": topics[min(p, 1)], "partition": p, "topic_id": topic_id, "deleted": gone}
+        row |= {"ts": time, "offset": number, "committed": -1 if gone else offset, "max_ts": time, "live": not gone, "dead": gone}
+        live = {"live_ts": NEVER, "live_offset": NEVER, "live_until": -NEVER}
+        listed.append(row | (live if gone else {"live_ts": time, "live_offset": number, "live_until": time}))
+    columns = {name: [row[name] for row in listed] for name in AGGREGATE_COLUMNS.names}
+    columns |= {name: [int(value) for value in columns[name]] for name in ("live", "dead")}
+    return pa.table(columns, AGGREGATE_COLUMNS)
 
 
 def steps(
@@ -206,11 +204,11 @@ def steps(
     anew: int | None = None,
     left: Mapping[int, list[str]] | None = None,
     withheld: Mapping[int, int] | None = None,
-) -> pa.Table:
+) -> list[dict[str, Any]]:
     """Steps of group g: (seconds, protocol kind, kind, {member: partitions}); `anew`: the first one with another topic t; `left`
     and `withheld`: what these columns say, by step, from 1.
     """
-    listed = [
+    return [
         {
             "group_id": "g",
             "log_partition": 0,
@@ -226,7 +224,6 @@ def steps(
         }
         for number, (s, how, kind, owned) in enumerate(rows, 1)
     ]
-    return pa.Table.from_pylist(listed, STEPS)
 
 
 def ends(folder: Path, *rows: tuple[int, float, int], topics: str = "tt", start: int = 0) -> EndsFile:
@@ -240,34 +237,50 @@ def ends(folder: Path, *rows: tuple[int, float, int], topics: str = "tt", start:
         "sampled_at": stamps,
     }
     pq.write_table(pa.table(columns), folder / "ends.parquet")
-    return with_samples(EndsFile.empty(), NewSamples((str(folder / "ends.parquet"),)), str(folder))
+    return laid_out(CaptureFiles((), (str(folder / "ends.parquet"),)), folder)
 
 
-def bucket_of(told: pa.Table, life: pa.Table, samples: EndsFile | None = None) -> Bucket:
-    instants = np.zeros(0, np.int64) if samples is None else samples.instants
-    width = None if not len(instants) else float(np.ptp(instants)) / max(len(instants) - 1, 1) or 1.0
-    return whole_bucket(single_sums(told, None), life, instants, width)
+def partitions_of(told: pa.Table, life: list[dict[str, Any]]) -> Partitions:
+    parts = Partitions()
+    new = NewSteps(parts.names)
+    for row in life:
+        new.add("g", row, micros(row["log_ts"]))
+    parts.add(new, told)
+    return parts
 
 
-def lag_of(told: pa.Table, life: pa.Table, samples: EndsFile | None, **more: Any) -> list[dict[str, Any]]:
+def lag_of(told: pa.Table, life: list[dict[str, Any]], samples: EndsFile | None, **more: Any) -> list[dict[str, Any]]:
     """Rows of `partition_lag`."""
-    bucket, lives = bucket_of(told, life, samples), mapped_lives(samples or EndsFile.empty())
-    found = lag_rows(bucket, lives, more.pop("now_ids", None), **more)
-    return [row for one in found for row in one.rows.to_pylist()]
+    parts, lives = partitions_of(told, life), mapped_lives(samples or EndsFile.empty())
+    found = lag_rows(parts, lives, more.pop("now_ids", None), **more)
+    return [row for one in found for row in one.batch(parts, np.arange(len(one.key))).to_pylist()]
 
 
-def stops(told: pa.Table, life: pa.Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = stop_rows(bucket_of(told, life)).to_pylist()
-    return rows
+def stops(told: pa.Table, life: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    parts = partitions_of(told, life)
+    found, members = find_stops(parts, None), [*parts.members, None]
+    return [
+        {
+            "partition": int(parts.keys.partition[found.key[row]]),
+            "generation": int(found.generation[row]),
+            "owner_before": members[found.owner_before[row]],
+            "stop_s": None if np.isnan(found.stop[row]) else float(found.stop[row]),
+            "commits_by_nobody": int(found.by_nobody[row]),
+        }
+        for row in range(len(found.key))
+    ]
 
 
-def summed_up(*parts: pa.RecordBatch) -> dict[str, Any]:
+def summed_up(parts: Partitions, *some: Stops) -> dict[str, Any]:
     """What is said of group g."""
-    sums = GroupStops()
-    for part in parts:
-        sums.add(part)
-    ((_, figures),) = sums.groups()
-    return figures
+    figures = StopFigures()
+    for one in some:
+        add_stops({"g": figures}, parts, one)
+    return figures.figures
+
+
+def chosen(found: Stops, rows: Any) -> Stops:
+    return Stops(**{name: column[rows] for name, column in vars(found).items()})
 
 
 def test_qualities_owners_and_clamping(tmp_path: Path) -> None:
@@ -327,10 +340,11 @@ def test_a_stop_without_a_commit_before_or_after_it_is_unknown_and_not_0() -> No
         (6, "eager", "rebalance", {"a": [0, 1]}),
         (12, "eager", "rebalance", {"b": [0, 1]}),
     )
-    found = stop_rows(bucket_of(told, life))
-    seen = {(row["partition"], row["generation"]): row["stop_s"] for row in found.to_pylist()}
+    seen = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(told, life)}
     assert seen == {(0, 1): None, (1, 1): None, (0, 2): 2.0, (1, 2): None, (0, 3): None, (1, 3): None}
-    row = summed_up(found.filter(pc.equal(found["generation"], 3)))
+    parts = partitions_of(told, life)
+    found = find_stops(parts, None)
+    row = summed_up(parts, chosen(found, found.generation == 3))
     assert (row["stopped_partition_seconds"], row["longest_stop_seconds"], row["longest_stop_generation"]) == (None, None, None)
 
 
@@ -344,14 +358,14 @@ def test_partitions_with_commits_by_nobody_are_named_those_with_most_first() -> 
         (30, "eager", "emptied", {}),
     )
     outside = [*((p, s, 1) for p in range(7) for s in (40, 41)), (6, 42, 1), (2, 11, 1), (2, 12, 1)]
-    found = stop_rows(bucket_of(commits(*((p, 5, 1) for p in range(8)), *outside), life))
-    told = summed_up(found)
+    parts = partitions_of(commits(*((p, 5, 1) for p in range(8)), *outside), life)
+    found = find_stops(parts, None)
+    told = summed_up(parts, found)
     named = [(one["topic"], one["partition"], one["commits"]) for one in told["unowned_commits"]]
     assert named == [("t", 2, 4), ("t", 6, 3), ("t", 0, 2), ("t", 1, 2), ("t", 3, 2)]
     assert (told["partitions_without_owner"], told["commits_without_owner"], told["unowned_generation"]) == (7, 17, 3)
-    # Half of a group's partitions at a time, as a large bucket is gone through.
-    halves = [found.filter(pc.equal(pc.bit_wise_and(found["partition"], 1), odd)) for odd in (0, 1)]
-    assert summed_up(*halves) == told
+    # Some stops at a time, as chunks of the log make them known.
+    assert summed_up(parts, *(chosen(found, found.key % 2 == odd) for odd in (0, 1))) == told
 
 
 def test_a_cooperative_member_does_not_stop_what_it_keeps() -> None:
@@ -393,8 +407,9 @@ def test_what_a_step_no_longer_hands_out_is_soon_nobodys(
         withheld={} if withheld is None else {2: withheld},
     )
     told = commits(*((p, s, 1) for p in (0, 1) for s in (5, 15, 25)))
-    bucket = bucket_of(told, life)
-    rows = zip(bucket.key_partition[bucket.held_key], bucket.held_step + 1, bucket.held_until, bucket.nobody_from, strict=True)
+    parts = partitions_of(told, life)
+    held = parts.held
+    rows = zip(parts.keys.partition[held.key], held.generation, held.until, held.nobody_from, strict=True)
     untils = {(int(p), int(n)): (int(one), int(two)) for p, n, one, two in rows}
     assert untils[1, 1] == (micros(at(until)), micros(at(nobody_from)))
     assert untils[0, 3] == (micros(at(30)), micros(at(30)))

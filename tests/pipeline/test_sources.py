@@ -14,9 +14,9 @@ import pytest
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.capture.notes import capture_notes
-from counterpoise.pipeline.direct.files.reading import RAW_SCHEMA
 from counterpoise.pipeline.records.commits import commit_batch
 from counterpoise.pipeline.records.generations import generation_rows
+from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.layout import check_source, checked_files, count_records
 from counterpoise.pipeline.source.sources import read_capture

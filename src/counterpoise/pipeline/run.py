@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import TimestampType
 
-from counterpoise.pipeline.direct.direct import Direct
+from counterpoise.pipeline.engine import ClusterInput, Engine, place_files
+from counterpoise.pipeline.fold.samples import samples_of
 from counterpoise.pipeline.folds.replay_fold import comparable
+from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.anonymous import fingerprint
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice, within
-from counterpoise.pipeline.source.staging import files_of
+from counterpoise.pipeline.source.staging import source_files
 from counterpoise.pipeline.stored import catalog, store
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import stored
@@ -26,9 +27,7 @@ from counterpoise.pipeline.stored.store import Folder
 from counterpoise.pipeline.stored.tables import STAGED, dataset, days
 from counterpoise.pipeline.summary import (
     Counted,
-    Kinds,
     Sums,
-    added_kinds,
     iso,
     lag_note,
     nothing_note,
@@ -36,11 +35,12 @@ from counterpoise.pipeline.summary import (
     summarize,
     transaction_note,
 )
+from counterpoise.pipeline.totals import sums_of
 
 __all__ = ["Progress", "Run"]
 
 Progress = Callable[[str, int, int], None]
-_STAGES = ("records", "commits", "groups", "replays", "findings", "summary", "store")
+_STAGES = ("records", "scan", "fold", "findings", "summary", "store")
 
 
 class Run:
@@ -83,38 +83,39 @@ class Run:
         self._clear()
         try:
             self._begin("records")
-            files = files_of(self._captures, self._scratch)
-            stages = Direct(self._spark, files, self._scratch, self._choice, self._salt)
-            counted, kinds = self._tables(stages, comparable(strategies))
-            self._begin("summary")
-            sums = stages.sums()
-            about = summarize(counted, sums, stages.found(), kinds)
-            about["notes"] = self._notes(about, counted, sums, stages.disagreeing)
+            sources = source_files(self._captures, self._scratch)
+            clusters = {name: ClusterInput(one, samples_of(one.files, self._scratch)) for name, one in sources.items()}
+            engine = Engine(self._spark, clusters, self._scratch, self._choice, self._salt)
+            about = self._stages(engine, comparable(strategies))
             self._store()
         finally:
             self._clear()
         return self._write_summary(source, about)
 
-    def _tables(self, stages: Direct, strategies: Sequence[str]) -> tuple[Counted, Kinds]:
-        """All tables; what was counted on the way."""
-        self._begin("commits")
-        told = stages.decode(self._made)
-        self._begin("groups")
-        rows = stages.judge(self._made)
-        self._rows = {**told["rows"], **rows, "decode_errors": told["rows"]["decode_errors"] + rows["decode_errors"]}
-        kinds = {name: added_kinds(of) for name, of in stages.kinds.items()}
-        for at, (name, seen) in enumerate(kinds.items()):
-            self._ends[name] = max((one for one in (told[f"end{at}"], *(row[3] for row in seen.values())) if one), default=None)
-        self._sampled = stages.lag_span
-        self._begin("replays")
+    def _stages(self, engine: Engine, strategies: Sequence[str]) -> dict[str, Any]:
+        """All tables; what the summary says of them."""
+        self._begin("scan")
+        engine.scan()
+        ends = {name: engine.end_of(name) for name in engine.clusters}
         # Of a cluster without records any time will do.
-        ends = {name: 0 if end is None else TimestampType().toInternal(end) for name, end in self._ends.items()}
-        self._rows |= stages.replay(self._made, strategies, ends)
+        known = {name: 0 if end is None else end for name, end in ends.items()}
+        self._ends = {name: None if end is None else moment_of(end) for name, end in ends.items()}
+        self._begin("fold")
+        engine.fold(strategies, known)
         self._begin("findings")
-        self._rows["findings"] = stages.rank(self._made, ends)
-        sound, errors = told["decoded"] - told["tombstones"], self._rows["decode_errors"]
-        counted = Counted(sound, told["tombstones"], told["errors"], told["first"], told["last"], errors, told["transactional"])
-        return counted, added_kinds([(kind, *row) for seen in kinds.values() for kind, row in seen.items()])
+        engine.rank(known)
+        self._begin("summary")
+        self._sampled = engine.lag_times()
+        for table in TABLES:
+            (self._made.path / table).mkdir(parents=True, exist_ok=True)
+        self._rows = dict.fromkeys(TABLES, 0) | place_files(engine.tables(), self._made)
+        rows = place_files(engine.open_tables(), self._made)
+        self._rows = {name: n + rows.get(name, 0) for name, n in self._rows.items()}
+        counted, sums = engine.counted(), sums_of(engine.folded)
+        about = summarize(counted, sums, engine.found(), engine.kinds())
+        disagreeing = {name: len(one.ends.odd) for name, one in engine.clusters.items()}
+        about["notes"] = self._notes(about, counted, sums, disagreeing)
+        return about
 
     def _clear(self) -> None:
         for folder in (self._made.path, self._scratch):

@@ -101,7 +101,6 @@ def _alone(cores: int, records: int | None) -> dict[str, str]:
     small = records is not None and records <= SMALL
     settings = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(cores if small else 2 * cores)}
     settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    settings["spark.python.daemon.module"] = "counterpoise.pipeline.worker_daemon"
     quiet = f'"-Dlog4j2.configurationFile={Path(__file__).with_name("log4j2.properties").as_uri()}"'
     quick = " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC" if records is not None else ""
     settings["spark.driver.extraJavaOptions"] = quiet + quick

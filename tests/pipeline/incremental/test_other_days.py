@@ -14,7 +14,7 @@ from counterpoise.pipeline.incremental.view import View
 from counterpoise.pipeline.stored.tables import folder_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 NAMES = ("group_report", "rebalances", "offset_commits")
 OLD, NEW = (Path("cluster=default") / f"date=2026-01-{day}" for day in ("01", "02"))
@@ -24,7 +24,7 @@ OLD, NEW = (Path("cluster=default") / f"date=2026-01-{day}" for day in ("01", "0
     ("fresh", "left"),
     [(False, {"group_report", "rebalances", "offset_commits"}), (True, set())],
 )
-def test_files_of_an_earlier_day(spark: SparkSession, tmp_path: Path, fresh: bool, left: set[str]) -> None:
+def test_files_of_an_earlier_day(tmp_path: Path, fresh: bool, left: set[str]) -> None:
     journal = Journal(tmp_path)
     old = {name: folder_of(tmp_path, name) / OLD / "part-0.parquet" for name in NAMES}
     today = folder_of(tmp_path, "group_report") / NEW / "part-0.parquet"
@@ -33,7 +33,7 @@ def test_files_of_an_earlier_day(spark: SparkSession, tmp_path: Path, fresh: boo
         file.parent.mkdir(parents=True)
         pq.write_table(pa.table({"group_id": ["g"]}), file)
     with journal.open():
-        view = View(spark, journal, fresh=fresh)
+        view = View(journal, fresh=fresh)
         staged = view.final.path / "group_report" / NEW / "part-1.parquet"
         staged.parent.mkdir(parents=True)
         pq.write_table(pa.table({"group_id": ["h", "i"]}), staged)

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.storage.files import file_infos, join, parquet_file, parquet_footers
 
-__all__ = ["GRACE_S", "MERGE_AT", "Piece", "Series"]
+__all__ = ["GRACE_S", "MERGE_AT", "STATE_KEY", "Piece", "Series"]
 
 MERGE_AT = 16
 """So many files of one level become one of the next: every record is written a handful of times at most."""
@@ -32,7 +32,7 @@ LONG_SPAN_S = 86_400
 """Files of this size, or with records of more than this span, are left as they are (retention drops whole files)."""
 GRACE_S = 3_600
 """So long replaced files stay, for readers that have listed them."""
-_STATE = b"counterpoise.state"
+STATE_KEY = b"counterpoise.state"
 _ROWS = 65_536
 _ROW_GROUP = 500_000
 
@@ -170,7 +170,7 @@ class Series(ABC):
 
     def _state_of(self, piece: Piece) -> dict[str, Any]:
         (about,) = parquet_footers([self._place(piece)])
-        found = (about.metadata or {}).get(_STATE)
+        found = (about.metadata or {}).get(STATE_KEY)
         if found is None:
             raise CaptureError(f"{self._place(piece)}: holds no positions; it was not written by `counterpoise capture`")
         state: dict[str, Any] = json.loads(found)
@@ -178,7 +178,7 @@ class Series(ABC):
 
     def _write(self, out: Any, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
         """A Parquet file into an open one."""
-        schema = self._schema.with_metadata({_STATE: json.dumps(state).encode()})
+        schema = self._schema.with_metadata({STATE_KEY: json.dumps(state).encode()})
         with pq.ParquetWriter(out, schema, compression="zstd") as writer:
             pending: list[pa.RecordBatch] = []
             for batch in batches:

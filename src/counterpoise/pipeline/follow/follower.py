@@ -20,9 +20,9 @@ from counterpoise.pipeline.follow.gauges import Now
 from counterpoise.pipeline.follow.query import Steps, cause_of, reached, start_query
 from counterpoise.pipeline.follow.seed import Samples, begin_with
 from counterpoise.pipeline.follow.tail import HEAVY, Tail
-from counterpoise.pipeline.incremental.folded import STEP_STATES
 from counterpoise.pipeline.incremental.journal import Journal
 from counterpoise.pipeline.incremental.saved import load
+from counterpoise.pipeline.schemas import STEP_STATES
 from counterpoise.pipeline.source.layout import check_source
 
 __all__ = ["Follow", "Pace", "Status"]

@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from counterpoise.pipeline.folds.fold_state import from_text, to_text
 from counterpoise.pipeline.folds.modern_fold import NAMES
 from counterpoise.pipeline.follow.events import COMMITS, OF_GROUP
-from counterpoise.pipeline.incremental.folded import step_rows
+from counterpoise.pipeline.rebalances import step_rows
 
 __all__ = ["FINISHED", "FOLLOWED", "OPEN", "Follower", "followed"]
 
@@ -33,7 +33,7 @@ def followed(events: DataFrame, states: DataFrame | None, topics: Path | None) -
     events : DataFrame
         A stream with the columns `events.EVENTS`.
     states : DataFrame, optional
-        ``cluster, group_id, state`` to begin with (see `incremental.folded.STEP_STATES`); looked at by a new query only.
+        ``cluster, group_id, state`` to begin with (see `schemas.STEP_STATES`); looked at by a new query only.
     topics : Path, optional
         ``topics.json`` of the capture: the names of topics, for groups whose records hold ids only.
 

@@ -21,7 +21,7 @@ HandOver: TypeAlias = Callable[[Mapping[str, Mapping[str, int]], Path], Abstract
 within, and gives the files with rows beyond the positions, and where they belong; the journal takes all other live rows away."""
 
 
-_LEFT = ("steps", "kept")
+_LEFT = ("steps", "states")
 
 
 def no_one(_positions: Mapping[str, Mapping[str, int]], _staged: Path) -> AbstractContextManager[Iterable[tuple[Path, Path]]]:

@@ -6,18 +6,16 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from counterpoise._version import __version__
 from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline.direct.groups.folding import micros
 from counterpoise.pipeline.folds.fold_state import FOLD_VERSION
 
-__all__ = ["ClusterState", "Saved", "identity_of", "load", "micros_of", "moment", "text_of"]
+__all__ = ["ClusterState", "Saved", "identity_of", "load"]
 
-_FORMAT = 6
+_FORMAT = 7
 _ANEW = "to audit anew, delete .since in the output folder, or give another --out"
 
 
@@ -30,38 +28,48 @@ class ClusterState:
     positions : dict
         Log partition -> the offset after the last record.
     stamps : dict
-        Log partition -> time of the last record, in microseconds since 1970: who it was.
+        Log partition -> time of the last record, in microseconds, as all times here.
+    read : dict
+        Log partition -> the offset up to which the recording had come (`snapshot.read_until`).
     identity : dict
         What says that a capture is this capture (see `identity_of`).
-    sampled_to, final_until, end : str, optional
-        Last sample of log ends; up to which of them rows of `partition_lag` are final; time of the last record.
+    files : dict
+        Its files: size, and time of the last change.
+    settled, end : int, optional
+        Up to which sample rows of `partition_lag` are final; time of the last record.
     topics : dict
-        Topic -> its id, and how often its logs were made anew (see `news.topic_marks`): commits under an older id count by these.
+        Topic -> its id.
+    lives : dict
+        Topic that was sampled -> how often its logs were seen to be created again.
     notes : list of str
         What the capture says it misses.
-    names : list
-        Pairs of a topic id and its topic, by commits.
-    kept : dict
-        Files that tasks left for the next audit (`by_tasks`), by kind: the name, and a mark for each of its parts.
-    buckets_at_once : int
-        For how many buckets of groups, one after the other, a mark stands.
+    names : dict
+        Topic id -> topic, as commits have said.
+    unnamed : list of str
+        Topic ids in steps that nobody has named.
+    buckets : int
+        Of its groups.
+    states : list of str
+        Files with the states of its buckets.
+    ends : str, optional
+        The file that says where its samples of log ends are.
     """
 
     positions: dict[str, int] = field(default_factory=dict)
     stamps: dict[str, int] = field(default_factory=dict)
+    read: dict[str, int] = field(default_factory=dict)
     identity: dict[str, Any] = field(default_factory=dict)
-    sampled_to: str | None = None
-    final_until: str | None = None
-    end: str | None = None
-    topics: dict[str, str] = field(default_factory=dict)
+    files: dict[str, list[int]] = field(default_factory=dict)
+    settled: int | None = None
+    end: int | None = None
+    topics: dict[str, str | None] = field(default_factory=dict)
+    lives: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    names: list[list[str]] = field(default_factory=list)
-    kept: dict[str, list[Any]] = field(default_factory=dict)
-    buckets_at_once: int = 1
-
-    def sees(self, other: ClusterState) -> bool:
-        """Whether the capture tells `other` what it told this one: the same records, samples, topics and notes."""
-        return all(getattr(self, name) == getattr(other, name) for name in ("positions", "sampled_to", "topics", "notes"))
+    names: dict[str, str] = field(default_factory=dict)
+    unnamed: list[str] = field(default_factory=list)
+    buckets: int | None = None
+    states: list[str] = field(default_factory=list)
+    ends: str | None = None
 
 
 @dataclass
@@ -145,22 +153,6 @@ def identity_of(source: str | Path) -> dict[str, Any]:
     aborted = folder / "aborted_offsets.json"
     found["aborted"] = hashlib.sha256(aborted.read_bytes().strip()).hexdigest()[:16] if aborted.is_file() else None
     return found
-
-
-def text_of(moment: datetime | None) -> str | None:
-    """A time as the state keeps it."""
-    return None if moment is None else moment.astimezone(UTC).isoformat()
-
-
-def moment(text: str | None) -> datetime | None:
-    """The inverse of `text_of`."""
-    return None if text is None else datetime.fromisoformat(text)
-
-
-def micros_of(text: str | None) -> int | None:
-    """The same in microseconds."""
-    at = moment(text)
-    return None if at is None else micros(at)
 
 
 def _words(value: Any) -> str:

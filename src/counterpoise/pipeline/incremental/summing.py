@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from counterpoise.pipeline.incremental.saved import ClusterState, Saved, moment
+from counterpoise.pipeline.incremental.saved import ClusterState, Saved
+from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.stored.keyed import stored
 from counterpoise.pipeline.summary import (
@@ -24,16 +25,10 @@ from counterpoise.pipeline.summary import (
     transaction_note,
 )
 
-__all__ = ["counted_of", "told_in_full", "write_summary"]
+__all__ = ["in_full", "write_summary"]
 
 
-def counted_of(told: Mapping[str, Any], errors: int) -> Counted:
-    """From what was seen of the new commits, and the number of new records that cannot be decoded."""
-    sound = told["decoded"] - told["tombstones"]
-    return Counted(sound, told["tombstones"], told["errors"], told["first"], told["last"], errors, told["transactional"])
-
-
-def told_in_full(
+def in_full(
     captures: Mapping[str, Capture],
     saved: Saved | None,
     counted: Counted,
@@ -81,7 +76,7 @@ def write_summary(
     about: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The whole summary, in the order of that of any audit."""
-    ends = {name: moment(one.end) for name, one in now.items()}
+    ends = {name: None if one.end is None else moment_of(one.end) for name, one in now.items()}
     days = {name: None if end is None else end.astimezone(UTC).date().isoformat() for name, end in ends.items()}
     found: dict[str, Any] = {"format": 2, "source": source, "cluster": ", ".join(now), "clusters": list(now)}
     found |= {"days": days, "hashed": None, "since_last": number}

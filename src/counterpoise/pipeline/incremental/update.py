@@ -9,25 +9,46 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import AuditResult, check_out, check_writable, result_of
-from counterpoise.pipeline.direct.lag.ends_file import EndsFile
+from counterpoise.pipeline.engine import ClusterInput, Engine, place_files
+from counterpoise.pipeline.fold.ends_file import EndsFile
+from counterpoise.pipeline.fold.samples import samples_of
 from counterpoise.pipeline.folds.replay_fold import comparable
-from counterpoise.pipeline.incremental.journal import HandOver, Journal, no_one
-from counterpoise.pipeline.incremental.kept.kept_places import load_places
-from counterpoise.pipeline.incremental.news import look, look_at_samples
+from counterpoise.pipeline.incremental.journal import HandOver, Journal, left_over, no_one
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, identity_of, load
-from counterpoise.pipeline.incremental.tasks.task_update import update_by_tasks
+from counterpoise.pipeline.incremental.snapshot import (
+    changed_files,
+    check_same_capture,
+    files_of,
+    read_until,
+    recreated,
+    settled_until,
+    topic_ids_of,
+)
+from counterpoise.pipeline.incremental.summing import in_full, write_summary
+from counterpoise.pipeline.incremental.view import View
+from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.run import Progress
+from counterpoise.pipeline.scan.aggregation import NEVER
+from counterpoise.pipeline.schemas import STEP_STATES, TABLES
 from counterpoise.pipeline.session import local_session
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.layout import check_source, count_records
 from counterpoise.pipeline.source.sources import read_capture, reading
-from counterpoise.pipeline.source.staging import files_of
+from counterpoise.pipeline.source.staging import SourceFiles, source_files
+from counterpoise.pipeline.stored.tables import folder_of
+from counterpoise.pipeline.tables.one_file import new_file
+from counterpoise.pipeline.totals import sums_of
 
 __all__ = ["check_kept_up", "run_update", "update", "update_session"]
+
+
+_STAGES = ("records", "scan", "fold", "findings", "summary", "store")
 
 
 def run_update(
@@ -112,28 +133,212 @@ def update(
         saved = load(journal.root / "state.json")
         captures = {name: read_capture(spark, source) for name, source in sources.items()}
         if progress is not None:
-            progress("new records", 0, 1)
-        was = {name: ClusterState() if saved is None else saved.clusters[name] for name in captures}
-        known = {name: load_places(place) for name, place in _kept_files(journal, saved, "places").items()}
-        files = files_of(captures, journal.staged / "source")
-        looked = look(files, was, identities, {name: one.notes for name, one in captures.items()}, known)
-        same = saved is not None and all(one.sees(was[name]) for name, one in looked.now.items())
-        if same and (Path(out) / "summary.json").exists():
-            last = json.loads((Path(out) / "summary.json").read_bytes())
-            return replace(result_of(Path(out), last), nothing_new=True)
-        kept = _kept_files(journal, saved, "ends")
-        ends = {name: EndsFile.load(place, journal.root / "ends") for name, place in kept.items()}
-        look_at_samples(looked, files, was, ends, journal.staged / "records")
-        made = update_by_tasks(spark, captures, files, chosen, journal, saved, looked, options, where, handover, progress)
+            progress("records", 0, len(_STAGES))
+        now = {name: _seen(captures[name], identities[name]) for name in sources}
+        if saved is not None and all(_sees(now[name], was) for name, was in saved.clusters.items()):
+            summary = Path(out) / "summary.json"
+            if summary.exists():
+                return replace(result_of(Path(out), json.loads(summary.read_bytes())), nothing_new=True)
+        work = _Update(spark, captures, journal, saved, now, chosen, options, progress)
+        try:
+            made = work.run(where, handover)
+        except _StateTooOldError:
+            journal.sweep()
+            made = _Update(spark, captures, journal, None, now, chosen, options, progress, saved).run(where, handover)
     return result_of(Path(out), made)
 
 
-def _kept_files(journal: Journal, saved: Saved | None, kind: str) -> dict[str, Path]:
-    """Cluster name -> the one file of a kind that the last audit left, where tasks made it."""
-    if saved is None:
-        return {}
-    kept = {name: was.kept[kind][0][0] for name, was in saved.clusters.items() if kind in was.kept}
-    return {name: journal.root / f"kept-{saved.number:08d}" / file for name, file in kept.items()}
+class _StateTooOldError(Exception):
+    """What is new says something else of records that were folded: all is to be read again."""
+
+
+def _seen(capture: Capture, identity: Mapping[str, Any]) -> ClusterState:
+    """What a capture holds, before any of it is read."""
+    assert capture.files is not None
+    found = ClusterState(identity=dict(identity), notes=list(capture.notes), files=files_of(capture.files))
+    found.topics = topic_ids_of(capture.files)
+    return found
+
+
+def _sees(now: ClusterState, was: ClusterState) -> bool:
+    """Whether the capture is as the last update found it."""
+    return all(getattr(now, name) == getattr(was, name) for name in ("files", "topics", "notes"))
+
+
+class _Update:
+    """One update of all clusters.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    captures : mapping
+        Cluster name -> capture.
+    journal : Journal
+        Of the output folder, open.
+    saved : Saved, optional
+        What the last update left; None: all is read.
+    now : mapping
+        Cluster name -> what its capture holds.
+    choice : Choice
+    options : mapping
+        What `Saved.check` will expect again.
+    progress : callable, optional
+    before : Saved, optional
+        What is replaced, if all is read although there is something.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        captures: Mapping[str, Capture],
+        journal: Journal,
+        saved: Saved | None,
+        now: Mapping[str, ClusterState],
+        choice: Choice,
+        options: Mapping[str, Any],
+        progress: Progress | None,
+        before: Saved | None = None,
+    ) -> None:
+        self._captures, self._journal, self._saved, self._now = captures, journal, saved, now
+        self._options, self._progress, self._choice = options, progress, choice
+        self._number = 1 + max((one.number for one in (saved, before) if one is not None), default=0)
+        self._was = {name: ClusterState() if saved is None else saved.clusters[name] for name in captures}
+        self._view = View(journal, fresh=saved is None)
+        self._base = journal.staged / "kept"
+        work = journal.staged / "records"
+        clusters = {name: self._input(name, one) for name, one in source_files(captures, work).items()}
+        self._engine = Engine(spark, clusters, work, choice, keep=self._base)
+
+    def _input(self, name: str, source: SourceFiles) -> ClusterInput:
+        was, root = self._was[name], self._journal.root
+        before = None if was.ends is None else EndsFile.load(root / "ends" / was.ends, root / "ends")
+        ends = samples_of(source.files, self._journal.staged / "records", before, was.settled)
+        new = changed_files(source.files, was.files, self._now[name].files)
+        return ClusterInput(
+            replace(source, files=new),
+            ends,
+            begin={int(partition): at for partition, at in was.positions.items()},
+            # Samples come in the order of time: none will lie between earlier commits.
+            settled=int(ends.instants[-1]) if len(ends.instants) else NEVER,
+            states=tuple(str(root / f"states-{self._saved.number:08d}" / file) for file in was.states) if self._saved else (),
+            buckets=was.buckets,
+            names=was.names,
+        )
+
+    def run(self, where: str, handover: HandOver) -> dict[str, Any]:
+        """Read what is new, and store it; returns the summary."""
+        engine = self._engine
+        self._begin("scan")
+        engine.scan()
+        self._check()
+        ends = {name: self._reached(name) for name in self._now}
+        self._begin("fold")
+        known = {name: 0 if end is None else end for name, end in ends.items()}
+        settled = {name: -NEVER if one.settled is None else one.settled for name, one in self._now.items()}
+        engine.fold(self._options["--strategies"], known, settled)
+        self._begin("findings")
+        engine.rank(known)
+        self._begin("summary")
+        for name in TABLES:
+            (self._view.final.path / name).mkdir(parents=True, exist_ok=True)
+        place_files(engine.tables(), self._view.final)
+        place_files(engine.open_tables(), self._view.open)
+        sums = sums_of(engine.folded)
+        disagreeing = {name: len(one.ends.odd) for name, one in engine.clusters.items()}
+        about, kept = in_full(self._captures, self._saved, engine.counted(), engine.kinds(), sums, engine.found(), disagreeing)
+        file = self._journal.staged / "summary.json"
+        span, rows = self._view.span("partition_lag", "at"), self._view.rows(self._number)
+        summary = write_summary(file, where, self._now, self._number, span, rows, about)
+        self._begin("store")
+        moves = [*self._view.moves(self._number), *self._left(), (file, self._journal.out / "summary.json")]
+        state = self._journal.staged / "state.json"
+        state.write_text(Saved(self._number, dict(self._options), dict(self._now), kept).text(), encoding="utf-8")
+        self._commit([*moves, (state, self._journal.root / "state.json")], handover)
+        return summary
+
+    def _check(self) -> None:
+        """Whether the captures are those of the last update, and what is new changes nothing that was folded.
+
+        Raises
+        ------
+        CaptureError
+        _StateTooOldError
+        """
+        names = self._engine.names()
+        for name, was in self._was.items():
+            mine = [one for one in self._engine.scanned if one["cluster"] == name]
+            now = self._now[name]
+            still = any(was.files.get(file) == marks for file, marks in now.files.items())
+            first = min((time for one in mine for time, _ in one["cuts"]), default=None)
+            check_same_capture(name, was, still, mine, first)
+            named = any(one in names for one in was.unnamed)
+            late = first is not None and was.settled is not None and first <= was.settled
+            now.lives = self._engine.clusters[name].ends.lives_of_topics()
+            # What a capture has dropped cannot be read again: then rows stay as they are.
+            if (named or late or recreated(was, now)) and all(file in now.files for file in was.files):
+                raise _StateTooOldError
+
+    def _reached(self, name: str) -> int | None:
+        """How far a cluster was read; the time of its last record."""
+        was, now, engine = self._was[name], self._now[name], self._engine
+        now.positions, now.stamps = dict(was.positions), dict(was.stamps)
+        for one in engine.scanned:
+            for partition, offset, time in one["last"] if one["cluster"] == name else ():
+                if offset >= now.positions.get(str(partition), 0):
+                    now.positions[str(partition)], now.stamps[str(partition)] = offset + 1, time
+        now.end = max((at for at in (was.end, engine.end_of(name)) if at is not None), default=None)
+        now.read = was.read | read_until(engine.clusters[name].source.files, now.positions)
+        now.settled = settled_until(engine.clusters[name].ends, now.read, now.end, was.settled)
+        now.buckets, now.names = engine.clusters[name].buckets, dict(sorted(engine.names().items()))
+        return now.end
+
+    def _left(self) -> list[tuple[Path, Path]]:
+        """Files for the next update, and where they go; what `ClusterState` says of them."""
+        root, moves = self._journal.root, list[tuple[Path, Path]]()
+        for name, now in self._now.items():
+            mine = [one for one in self._engine.folded if one["cluster"] == name]
+            now.unnamed = sorted({topic_id for one in mine for topic_id in one["unnamed"]})
+            for kind in ("states", "steps"):
+                files = [Path(one["kept"][kind]) for one in mine if one["kept"][kind] is not None]
+                moves += [(file, root / f"{kind}-{self._number:08d}" / file.name) for file in files]
+                if kind == "states":
+                    now.states = sorted(file.name for file in files)
+            moves += self._left_samples(name, now)
+        nobody = self._journal.staged / "nobody.parquet"  # a stream reads whatever is in the folder, and expects one
+        pq.write_table(arrow_schema(STEP_STATES).empty_table(), nobody)
+        return [*moves, (nobody, root / f"steps-{self._number:08d}" / nobody.name)]
+
+    def _left_samples(self, name: str, now: ClusterState) -> list[tuple[Path, Path]]:
+        """Samples up to what is settled need not be read again; a later one of the others may still be to come."""
+        ends, folder = self._engine.clusters[name].ends, self._journal.root / "ends"
+        now.ends = None
+        if now.settled is None or not ends.file:
+            return []
+        place = new_file(str(self._base), "ends").with_suffix(".json")
+        ends.up_to(now.settled).save(place)
+        now.ends = place.name
+        return [(place, folder / place.name), (Path(ends.file), folder / Path(ends.file).name)]
+
+    def _commit(self, moves: list[tuple[Path, Path]], handover: HandOver) -> None:
+        journal = self._journal
+        for name in TABLES:
+            folder_of(journal.out, name).mkdir(parents=True, exist_ok=True)  # a table without rows is a folder too
+        root = journal.out.absolute()
+        whole = [(_within(one, root, journal.out), to) for one, to in moves]
+        # What samples are added to stays where it is.
+        whole, stay = [pair for pair in whole if pair[0] != pair[1]], {one for one, to in whole if one == to}
+        old = [file for file in left_over(journal.root) if file not in stay]
+        with handover({name: one.positions for name, one in self._now.items()}, journal.staged) as live:
+            journal.commit([*whole, *live], [*self._view.gone(), *old])
+
+    def _begin(self, stage: str) -> None:
+        if self._progress is not None:
+            self._progress(stage, _STAGES.index(stage), len(_STAGES))
+
+
+def _within(file: Path, root: Path, out: Path) -> Path:
+    """A file of a task, named by its whole path, as one that begins as `out` does."""
+    return out / file.relative_to(root) if file.is_relative_to(root) else file
 
 
 def check_kept_up(out: str | Path) -> bool:

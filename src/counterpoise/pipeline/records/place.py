@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["PLACE", "POLLED", "nowhere", "place_of", "without_place"]
+__all__ = ["PLACE", "POLLED", "micros", "moment_of", "nowhere", "place_of", "without_place"]
 
 PLACE = ("partition", "offset", "timestamp")
 """Columns of Spark's Kafka source that say where and when; null in none of its rows, but perhaps in a file made otherwise."""
@@ -34,3 +35,16 @@ def nowhere(raw: Mapping[str, Any]) -> str:
 def place_of(raw: Mapping[str, Any]) -> dict[str, Any]:
     """The place of a raw record in columns of the tables."""
     return {"log_partition": raw["partition"], "log_offset": raw["offset"], "log_ts": raw["timestamp"]}
+
+
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+
+
+def micros(moment: datetime) -> int:
+    """A time in microseconds since 1970, as Arrow keeps it."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment_of(us: int) -> datetime:
+    """The inverse of `micros`."""
+    return _EPOCH + us * _MICROSECOND

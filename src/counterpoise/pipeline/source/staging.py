@@ -1,60 +1,69 @@
-"""The files that an audit reads: those of a capture on disks that all workers share, or its rows, written once by Spark.
-
-A DataFrame (Spark's Kafka source, Delta, Iceberg), an object store and a window of time come to the same files that way:
-executors write them below the working folder of the audit, and the driver holds only topics and aborted offsets.
-"""
+"""What an audit reads of a capture: its Parquet files as they are, or the rows of a DataFrame."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
-from counterpoise.pipeline.storage.files import is_local
+from counterpoise.pipeline.storage.files import read_bytes
 
-__all__ = ["files_of", "staged"]
+__all__ = ["SourceFiles", "source_files"]
 
-_ROW_GROUP = 16 << 20
-"""Bytes of a row group, about: tasks share them out."""
 _MICROS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
-def files_of(captures: Mapping[str, Capture], folder: Path) -> dict[str, CaptureFiles]:
-    """Cluster name -> its files; those that are written go into `folder`, which driver and executors share."""
-    return {name: staged(capture, folder / f"source-{at}") for at, (name, capture) in enumerate(captures.items())}
+@dataclass(frozen=True)
+class SourceFiles:
+    """One capture.
+
+    Attributes
+    ----------
+    files : CaptureFiles
+        Without files of records if these are a DataFrame.
+    records : DataFrame, optional
+        Columns of Spark's Kafka source.
+    topic_ids : dict, optional
+        Topic -> its id at the end of the recording.
+    aborted : frozenset, optional
+        Log partition and offset of records that never took effect; None: nobody knows.
+    """
+
+    files: CaptureFiles
+    records: DataFrame | None
+    topic_ids: Mapping[str, str] | None
+    aborted: frozenset[tuple[int, int]] | None
 
 
-def staged(capture: Capture, folder: Path) -> CaptureFiles:
-    """The files of one capture."""
-    if capture.files is not None and all(map(is_local, capture.files.records)):
-        return capture.files
-    capture = capture.frames()
-    assert capture.records is not None
-    folder = folder.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
-    records = _written(capture.records, folder / "records")
+def source_files(captures: Mapping[str, Capture], folder: Path) -> dict[str, SourceFiles]:
+    """Cluster name -> its capture. Samples in a DataFrame are written below `folder`, which driver and executors share."""
+    return {name: _source(capture, (folder / f"source-{at}").absolute()) for at, (name, capture) in enumerate(captures.items())}
+
+
+def _source(capture: Capture, folder: Path) -> SourceFiles:
+    files = capture.files
+    if files is not None:
+        topics = None if files.topics is None else json.loads(read_bytes(files.topics))
+        ids = None if topics is None else {topic: one["topic_id"] for topic, one in topics.items() if one.get("topic_id")}
+        pairs = None if files.aborted is None else json.loads(read_bytes(files.aborted))
+        aborted = None if pairs is None else frozenset((int(partition), int(offset)) for partition, offset in pairs)
+        return SourceFiles(files, None, ids, aborted)
     ends = () if capture.log_ends is None else _written(capture.log_ends, folder / "log-ends")
-    topics = aborted = None
+    ids = aborted = None
     if capture.topics is not None:
-        rows = capture.topics.select("topic", "partitions", "topic_id").collect()
-        listed = {row["topic"]: {"partitions": row["partitions"], "topic_id": row["topic_id"]} for row in rows}
-        topics = _json(listed, folder / "topics.json")
+        ids = {row["topic"]: row["topic_id"] for row in capture.topics.select("topic", "topic_id").collect() if row["topic_id"]}
     if capture.aborted is not None:
-        pairs = [[row["log_partition"], row["log_offset"]] for row in capture.aborted.collect()]
-        aborted = _json(sorted(pairs), folder / "aborted_offsets.json")
-    return CaptureFiles(records, ends, topics, aborted)
+        aborted = frozenset((row["log_partition"], row["log_offset"]) for row in capture.aborted.collect())
+    return SourceFiles(CaptureFiles((), ends), capture.records, ids, aborted)
 
 
 def _written(rows: DataFrame, folder: Path) -> tuple[str, ...]:
+    folder.parent.mkdir(parents=True, exist_ok=True)
     with configured(rows.sparkSession, _MICROS):
-        rows.write.option("parquet.block.size", str(_ROW_GROUP)).parquet(str(folder))
+        rows.write.parquet(str(folder))
     return tuple(str(file) for file in sorted(folder.glob("*.parquet")))
-
-
-def _json(value: object, file: Path) -> str:
-    file.write_text(json.dumps(value, sort_keys=True), encoding="utf-8")
-    return str(file)

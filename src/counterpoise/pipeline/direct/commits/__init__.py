@@ -1,1 +1,0 @@
-"""The commits of a piece: decoded, each key once, and summed up."""

@@ -1,1 +1,0 @@
-"""The groups of a bucket: their records, their steps, who held what, stops and members that polled too late."""

@@ -1,1 +1,0 @@
-"""Lag of the groups of a bucket, in arrays."""

@@ -1,0 +1,464 @@
+"""The one path of every audit: scan, Spark's shuffle by bucket of groups, fold, rank.
+
+    input splits, rows of a DataFrame, states of an earlier update
+        -> scan.scan         offset_commits, decode_errors; blocks of commit aggregates and raw group records
+        -> repartition by bucket, sort within partitions
+        -> fold.task         all other tables; the states that the next update goes on from
+        -> findings.rank     findings
+
+A whole audit is an update from no state. Tasks write files of tables themselves and return manifests; a file that no manifest
+names (of a task that failed or ran twice) counts for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.findings.rank import rank_findings
+from counterpoise.pipeline.fold.ends_file import EndsFile
+from counterpoise.pipeline.fold.task import ClusterFold, fold
+from counterpoise.pipeline.records.place import moment_of
+from counterpoise.pipeline.scan.aggregation import NEVER
+from counterpoise.pipeline.scan.group_filter import GroupFilter, groups_of_topics
+from counterpoise.pipeline.scan.offset_spans import Cut, chunk_starts, overlapping, refuse_duplicates
+from counterpoise.pipeline.scan.read import RAW, raw_batches
+from counterpoise.pipeline.scan.scan import ScanSpec, scan
+from counterpoise.pipeline.scan.splits import InputSplit, plan_splits
+from counterpoise.pipeline.session import configured
+from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, STATE, Block, block_batch, blocks_in, bucket_count
+from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.staging import SourceFiles
+from counterpoise.pipeline.stored.store import Folder
+from counterpoise.pipeline.stored.tables import day_folder
+from counterpoise.pipeline.summary import Counted, Found, Kinds, added_kinds
+
+__all__ = ["ClusterInput", "Engine", "place_files"]
+
+_RAW_ROWS = "key binary, value binary, partition int, offset long, timestamp timestamp"
+_SMALL_BATCHES = {"spark.sql.execution.arrow.maxRecordsPerBatch": "32"}
+"""Of blocks, which may have some megabytes each."""
+_FOLD_BYTES = 8 << 20
+"""So many bytes of blocks are worth a fold task."""
+_MOST_TASKS = 64
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ClusterInput:
+    """One cluster's part of an audit.
+
+    Attributes
+    ----------
+    source : SourceFiles
+    ends : EndsFile
+        Its samples of log ends.
+    begin : mapping
+        Log partition -> the first offset that counts (see `InputSplit`).
+    settled : int
+        Samples up to then are all known, and so are the commits before them; in microseconds. The end of time in a whole audit.
+    states : tuple of str
+        Files with the states that an earlier update left.
+    buckets : int, optional
+        Of its groups; None: as many as its records are worth.
+    names : mapping
+        Topic id -> name, as earlier commits have said.
+    """
+
+    source: SourceFiles
+    ends: EndsFile
+    begin: Mapping[int, int] = field(default_factory=dict)
+    settled: int = NEVER
+    states: tuple[str, ...] = ()
+    buckets: int | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+class Engine:
+    """The stages of an audit, in the order `scan`, `fold`, `rank`.
+
+    Attributes
+    ----------
+    scanned, folded : list of dict
+        Manifests.
+    clusters : dict of ClusterInput
+
+    Parameters
+    ----------
+    spark : SparkSession
+    clusters : mapping
+        Cluster name -> its input.
+    folder : Path
+        For files of tasks; whoever made the engine deletes it.
+    choice : Choice
+        Patterns of groups and topics, and the reset policy.
+    salt : str, optional
+        Names in tables are hashed with it.
+    keep : Path, optional
+        The folder for the states that the next update goes on from; None: there is none.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        clusters: Mapping[str, ClusterInput],
+        folder: Path,
+        choice: Choice,
+        salt: str | None = None,
+        keep: Path | None = None,
+    ) -> None:
+        self._spark, self._folder, self._choice, self._salt = spark, folder.absolute(), choice, salt
+        self._keep = None if keep is None else str(keep.absolute())
+        self._tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        begins = {name: one.begin for name, one in clusters.items()}
+        files = {name: one.source.files for name, one in clusters.items()}
+        self._splits, records = plan_splits(files, self._tasks, begins)
+        self.clusters = {name: _with_buckets(one, records) for name, one in clusters.items()}
+        self.scanned: list[Manifest] = []
+        self.folded: list[Manifest] = []
+        self.ranked: Manifest = {"tables": {}, "kinds": [], "top": []}
+        self._blocks: DataFrame | None = None
+
+    # scan
+
+    def scan(self) -> None:
+        """Decode all records; keeps the blocks until `fold` has taken them.
+
+        Raises
+        ------
+        CaptureError
+            A record is there twice.
+        """
+        specs = self._scan_specs()
+        unsorted = self._scanned(specs, set())
+        if unsorted:
+            for name, partition in sorted(unsorted.items()):
+                self._refuse_duplicates(name, partition)
+            self.close()
+            # No record is there twice, but they do not come in the order of the log: Spark sorts them first.
+            self._scanned(specs, set(unsorted))
+
+    def _scanned(self, specs: Mapping[str, ScanSpec], sort: set[str]) -> dict[str, int]:
+        """Scan everything, some clusters sorted; of clusters whose records are not in order a log partition."""
+        with configured(self._spark, _SMALL_BATCHES):
+            blocks = self._blocks_of(specs, sort).persist(StorageLevel.DISK_ONLY)
+            self._blocks = blocks
+            rows = blocks.where(fn.col("bucket") == MANIFEST).select("payload").collect()
+        self.scanned = [json.loads(bytes(row["payload"])) for row in rows]
+        found = {name: overlapping(self._cuts(name)) for name in self.clusters}
+        return {name: partitions[0] for name, partitions in found.items() if partitions}
+
+    def _cuts(self, name: str) -> list[Cut]:
+        return [(time, spans) for one in self.scanned if one["cluster"] == name for time, spans in one["cuts"]]
+
+    def _blocks_of(self, specs: Mapping[str, ScanSpec], sort: set[str]) -> DataFrame:
+        splits = [one for one in self._splits if one.cluster not in sort]
+        states = [(name, file) for name, one in self.clusters.items() for file in one.states]
+        parts = []
+        if splits:
+            parts.append(self._range(len(splits)).mapInArrow(partial(_scan_splits, splits, specs), BLOCKS))
+        if states:
+            listed = [(file, specs[name].first_bucket) for name, file in states]
+            parts.append(self._range(len(states)).mapInArrow(partial(_read_states, listed), BLOCKS))
+        for name, one in self.clusters.items():
+            records = self._rows_of(name) if name in sort else one.source.records
+            if records is None:
+                continue
+            if name in sort:
+                count = max(self._tasks, len(splits))
+                records = records.repartitionByRange(count, "partition", "offset").sortWithinPartitions("partition", "offset")
+            parts.append(records.mapInArrow(partial(_scan_rows, specs[name]), BLOCKS))
+        if not parts:
+            parts.append(self._spark.createDataFrame([], BLOCKS))
+        return reduce(DataFrame.unionAll, parts)
+
+    def _rows_of(self, name: str) -> DataFrame:
+        """The raw records of a cluster as a DataFrame."""
+        given = self.clusters[name].source.records
+        if given is not None:
+            return given
+        splits = [one for one in self._splits if one.cluster == name]
+        return self._range(len(splits)).mapInArrow(partial(_read_splits, splits), _RAW_ROWS)
+
+    def _refuse_duplicates(self, name: str, partition: int) -> None:
+        splits = [one for one in self._splits if one.cluster == name]
+        if self.clusters[name].source.records is None:
+            columns = ("partition", "offset")
+            refuse_duplicates(((one.groups[0][0], batch) for one in splits for batch in raw_batches(one, columns)), partition)
+            return
+        counted = self._rows_of(name).where(fn.col("partition") == partition).groupBy("offset").count().where("count > 1")
+        found = counted.agg(fn.sum(fn.col("count") - 1).alias("n"), fn.min("offset").alias("first")).collect()[0]
+        if found["n"]:
+            words = f"{found['n']:,} records of log partition {partition} are there more than once"
+            place = f"the first at offset {found['first']}; drop the repeats, or give overlapping recordings one by one"
+            raise CaptureError(f"cluster {name}: {words}, {place}")
+
+    def _range(self, count: int) -> DataFrame:
+        return self._spark.range(0, count, 1, count)
+
+    def _scan_specs(self) -> dict[str, ScanSpec]:
+        filters, specs, first = self._filters(), {}, 0
+        for name, one in self.clusters.items():
+            buckets = one.buckets or 0
+            aborted = one.source.aborted
+            specs[name] = ScanSpec(
+                cluster=name,
+                folder=str(self._folder),
+                first_bucket=first,
+                buckets=buckets,
+                instants=tuple(one.ends.instants.tolist()),
+                settled=one.settled,
+                aborted=frozenset() if aborted is None else aborted,
+                groups=filters[name],
+                begin=one.begin,
+                salt=self._salt,
+            )
+            first += buckets
+        return specs
+
+    def _filters(self) -> dict[str, GroupFilter]:
+        """Per cluster the groups that count; to find those of topics, records are decoded once more."""
+        patterns, topics = self._choice.groups, self._choice.topics
+        if not topics:
+            return {name: GroupFilter(patterns) for name in self.clusters}
+        found = {}
+        for name, one in self.clusters.items():
+            if one.source.records is not None:
+                groups = one.source.records.mapInArrow(partial(_groups_in_rows, topics), "group_id string")
+            else:
+                splits = [split for split in self._splits if split.cluster == name]
+                groups = self._range(len(splits)).mapInArrow(partial(_groups_in_splits, topics, splits), "group_id string")
+            rows = groups.distinct().collect()
+            found[name] = GroupFilter(patterns, frozenset(row["group_id"] for row in rows))
+        return found
+
+    # fold
+
+    def end_of(self, cluster: str) -> int | None:
+        """When the last record of a cluster was, in microseconds, of those that were scanned."""
+        mine = [one for one in self.scanned if one["cluster"] == cluster]
+        times = [one["times"][1] for one in mine if one["times"]] + [kind[4] for one in mine for kind in one["kinds"]]
+        return max((at for at in times if at is not None), default=None)
+
+    def names(self) -> dict[str, str]:
+        """Topic id -> name, by the commits of all clusters and by metadata."""
+        found: dict[str, str] = {}
+        for one in self.clusters.values():
+            found |= one.names
+        found |= dict(sorted(tuple(pair) for about in self.scanned for pair in about["names"]))
+        for one in self.clusters.values():
+            found |= {topic_id: topic for topic, topic_id in sorted((one.source.topic_ids or {}).items())}
+        return found
+
+    def fold(self, strategies: Sequence[str], ends: Mapping[str, int], settled: Mapping[str, int] | None = None) -> None:
+        """Fold what `scan` left, and give up its blocks.
+
+        Parameters
+        ----------
+        strategies : sequence of str
+        ends : mapping
+            Cluster name -> time of its last record, in microseconds.
+        settled : mapping, optional
+            Cluster name -> what `ClusterInput.settled` is by now.
+        """
+        blocks = self._blocks
+        assert blocks is not None, "scan first"
+        clusters = self._cluster_folds(strategies, ends, settled or {})
+        data = blocks.where(fn.col("bucket") != MANIFEST)
+        size = sum(about["bytes"] for about in self.scanned)
+        tasks = min(_MOST_TASKS, max(self._tasks, size // _FOLD_BYTES))
+        with configured(self._spark, _SMALL_BATCHES):
+            sorted_ = data.repartition(int(tasks), "bucket").sortWithinPartitions("bucket", "first_time", "kind")
+            rows = sorted_.mapInArrow(partial(_fold_blocks, clusters), "manifest string").collect()
+        self.folded = [json.loads(row["manifest"]) for row in rows]
+        self.close()
+
+    def _cluster_folds(self, strategies: Sequence[str], ends: Mapping[str, int], settled: Mapping[str, int]) -> list[ClusterFold]:
+        found, first, names = [], 0, self.names()
+        for at, (name, one) in enumerate(self.clusters.items()):
+            place = self._folder / f"ends-{at}.json"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            one.ends.save(place)
+            found.append(
+                ClusterFold(
+                    cluster=name,
+                    folder=str(self._folder),
+                    first_bucket=first,
+                    buckets=one.buckets or 0,
+                    strategies=tuple(strategies),
+                    ends=str(place),
+                    chunk_starts=frozenset(chunk_starts(self._cuts(name))),
+                    names=names,
+                    now_ids=one.source.topic_ids,
+                    reset=self._choice.reset,
+                    settled=settled.get(name, one.settled),
+                    end=ends[name],
+                    keep=self._keep,
+                    salt=self._salt,
+                )
+            )
+            first += one.buckets or 0
+        return found
+
+    def close(self) -> None:
+        """Give up the blocks that `scan` keeps."""
+        if self._blocks is not None:
+            self._blocks.unpersist()
+            self._blocks = None
+
+    # rank
+
+    def counted(self) -> Counted:
+        """What was scanned."""
+        sums = {name: sum(one[name] for one in self.scanned) for name in ("errors", "tombstones", "decoded", "transactional")}
+        times = [one["times"] for one in self.scanned if one["times"]]
+        errors = sum(one["tables"]["decode_errors"]["rows"] for one in (*self.scanned, *self.folded))
+        return Counted(
+            commits=sums["decoded"] - sums["tombstones"],
+            tombstones=sums["tombstones"],
+            damaged_commits=sums["errors"],
+            first=moment_of(min(first for first, _ in times)) if times else None,
+            last=moment_of(max(last for _, last in times)) if times else None,
+            errors=errors,
+            transactional=sums["transactional"],
+        )
+
+    def kinds(self) -> Kinds:
+        """Records that are no commits, by type."""
+        rows = [kind for one in self.scanned for kind in one["kinds"]]
+        return added_kinds(
+            (kind, n, gone, *(None if at is None else moment_of(at) for at in times)) for kind, n, gone, *times in rows
+        )
+
+    def found(self) -> Found:
+        """What the summary says of `findings`."""
+        top = [{**row, "at": None if row["at"] is None else moment_of(row["at"])} for row in self.ranked["top"]]
+        return Found([tuple(kind) for kind in self.ranked["kinds"]], top)
+
+    def lag_times(self) -> tuple[datetime | None, datetime | None]:
+        """The first and the last time in the rows of `partition_lag` that were made."""
+        times = [one["lag_times"] for one in self.folded if one["lag_times"]]
+        if not times:
+            return None, None
+        return moment_of(min(first for first, _ in times)), moment_of(max(last for _, last in times))
+
+    def rank(self, ends: Mapping[str, int]) -> None:
+        """Write `findings`, after `fold`."""
+        files = [one["findings"] for one in self.folded if one["findings"] is not None]
+        if files:
+            self.ranked = rank_findings(files, str(self._folder), ends)
+
+    def tables(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """Table, cluster, and manifest of its files, of rows that are final."""
+        for one in (*self.scanned, *self.folded):
+            for table, manifest in one["tables"].items():
+                yield table, one["cluster"], manifest
+        for cluster, manifest in self.ranked["tables"].items():
+            yield "findings", cluster, manifest
+
+    def open_tables(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """The same of rows that later records may still change."""
+        for one in self.folded:
+            for table, manifest in one["open"].items():
+                yield table, one["cluster"], manifest
+
+
+def place_files(manifests: Iterable[tuple[str, str, Mapping[str, Any]]], target: Folder) -> dict[str, int]:
+    """Move files of manifests to where they belong below a folder; rows by table."""
+    rows: dict[str, int] = {}
+    for table, cluster, manifest in manifests:
+        rows[table] = rows.get(table, 0) + manifest["rows"]
+        for day, file in manifest["days"].items():
+            goal = target.path / table / day_folder(cluster, day)
+            goal.mkdir(parents=True, exist_ok=True)
+            Path(file).rename(goal / Path(file).name)
+    return rows
+
+
+def _with_buckets(one: ClusterInput, records: int) -> ClusterInput:
+    known = None if one.source.records is not None else records
+    return one if one.buckets is not None else replace(one, buckets=bucket_count(known))
+
+
+# What tasks do.
+
+
+def _heap() -> None:
+    # One heap for Arrow and NumPy: a pool of Arrow's own keeps some 30 MB that nothing else can use.
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+def _scanned_blocks(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[pa.RecordBatch]:
+    for blocks in scan(batches, spec):
+        if blocks:
+            yield block_batch(blocks)
+
+
+def _scan_splits(
+    splits: Sequence[InputSplit], specs: Mapping[str, ScanSpec], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    _heap()
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from _scanned_blocks(raw_batches(splits[number]), specs[splits[number].cluster])
+
+
+def _scan_rows(spec: ScanSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    _heap()
+    yield from _scanned_blocks((_as_raw(batch) for batch in batches), spec)
+
+
+def _read_splits(splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            for rows in raw_batches(splits[number]):
+                columns = [rows.column(name) for name in RAW]
+                plain = [column.cast(pa.binary()) if pa.types.is_dictionary(column.type) else column for column in columns]
+                yield pa.RecordBatch.from_arrays(plain, names=list(RAW))
+
+
+def _as_raw(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Spark's rows as `raw_batches` gives them."""
+    columns = [batch.column(name) for name in RAW]
+    columns[-1] = columns[-1].cast(pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    return pa.RecordBatch.from_arrays(columns, names=list(RAW))
+
+
+def _groups_in_rows(topics: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    groups = groups_of_topics((_as_raw(batch) for batch in batches), topics)
+    yield pa.RecordBatch.from_arrays([pa.array(sorted(groups), pa.string())], names=["group_id"])
+
+
+def _groups_in_splits(
+    topics: Sequence[str], splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+    groups = groups_of_topics((rows for number in numbers for rows in raw_batches(splits[number])), topics)
+    yield pa.RecordBatch.from_arrays([pa.array(sorted(groups), pa.string())], names=["group_id"])
+
+
+def _read_states(files: Sequence[tuple[str, int]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            file, first_bucket = files[number]
+            for rows in pq.ParquetFile(file).iter_batches(4):
+                pairs = zip(rows.column("bucket").to_pylist(), rows.column("state").to_pylist(), strict=True)
+                yield block_batch(Block(first_bucket + bucket, -NEVER, STATE, state) for bucket, state in pairs)
+
+
+def _fold_blocks(clusters: Sequence[ClusterFold], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    _heap()
+    for manifest in fold(blocks_in(batches), clusters):
+        yield pa.RecordBatch.from_arrays([pa.array([manifest], pa.string())], names=["manifest"])

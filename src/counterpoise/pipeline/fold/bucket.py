@@ -1,0 +1,230 @@
+"""A bucket of groups: its state, advanced chunk by chunk in log order, and the rows that each chunk makes final."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from counterpoise.pipeline.fold.group_figures import add_stops, commit_figures, committed_partitions, lag_figures, of_commits
+from counterpoise.pipeline.fold.group_state import GroupState
+from counterpoise.pipeline.fold.lag import LagRows, lag_rows
+from counterpoise.pipeline.fold.lag_lookup import LagLookup
+from counterpoise.pipeline.fold.log_ends import LogEnds
+from counterpoise.pipeline.fold.ownership import NewSteps
+from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.fold.poll_timeouts import add_last_commits
+from counterpoise.pipeline.fold.stops import Stops, find_stops
+from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, add_replays
+from counterpoise.pipeline.folds.replay_fold import Replay
+from counterpoise.pipeline.folds.replay_memo import Plans
+from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
+from counterpoise.pipeline.source.choice import Reset
+
+__all__ = ["Bucket", "Chunk", "FoldSpec", "Rows"]
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class FoldSpec:
+    """What folding a cluster's groups needs to know.
+
+    Attributes
+    ----------
+    strategies : tuple of str
+    ends : LogEnds
+        Samples of log ends.
+    instants : int64
+        When was sampled, in microseconds, ascending.
+    names : mapping
+        Topic id -> name.
+    now_ids : mapping, optional
+        Topic -> its id at the end of the recording.
+    reset : "earliest" or "latest", optional
+        As for `lag_rows`.
+    settled : int
+        Samples up to then are all known, in microseconds, and so are the commits before them.
+    """
+
+    strategies: tuple[str, ...]
+    ends: LogEnds
+    instants: Any
+    names: Mapping[str, str]
+    now_ids: Mapping[str, str] | None = None
+    reset: Reset | None = None
+    settled: int = NEVER
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The next records of a bucket's groups in log order.
+
+    Attributes
+    ----------
+    records : iterable of mapping
+        Rows of `group_generations` (with `record_type` null) and `modern_group_records`, group by group, each in log order.
+    commits : pyarrow.Table
+        Rows of `AGGREGATE_COLUMNS`; none spans a record of its group, or a sample.
+    until : int
+        All later records have this time or a later one, in microseconds.
+    """
+
+    records: Iterable[Row]
+    commits: pa.Table
+    until: int = NEVER
+
+    @classmethod
+    def empty(cls) -> Chunk:
+        """No records, and none come later."""
+        return cls((), AGGREGATE_COLUMNS.empty_table())
+
+
+class Rows(Protocol):
+    """Takes rows of tables as they become known."""
+
+    def step(self, row: Row) -> None:
+        """A row of `rebalances`."""
+
+    def lag(self, parts: Partitions, rows: LagRows, chosen: Any) -> None:
+        """Some rows of `partition_lag`."""
+
+    def replay(self, replay: Replay) -> None:
+        """A row of `replays` and one of `metrics`."""
+
+    def replayed(self) -> pa.Table | None:
+        """The rows of `metrics` since this was called last, with `strategy_figures.SLIM`."""
+
+
+class Bucket:
+    """State of a bucket of groups.
+
+    Parameters
+    ----------
+    spec : FoldSpec
+    plans : Plans
+        What strategies were asked before. It changes no result.
+    state : bytes, optional
+        What `state` gave.
+    """
+
+    def __init__(self, spec: FoldSpec, plans: Plans, state: bytes | None = None) -> None:
+        saved = {} if state is None else msgspec.msgpack.decode(state)
+        self._spec, self._plans = spec, plans
+        self.parts = Partitions.of_state(saved["partitions"]) if saved else Partitions()
+        self._new = NewSteps(self.parts.names)
+        self.groups: dict[str, GroupState] = {}
+        for group, text in saved.get("groups", {}).items():
+            self._group(group, text)
+
+    def state(self) -> bytes:
+        """What the next chunk goes on from: O(partitions and members), whatever the history."""
+        groups = {name: group.state() for name, group in sorted(self.groups.items())}
+        return msgspec.msgpack.encode({"partitions": self.parts.state(), "groups": groups})
+
+    def _group(self, name: str, state: str | None = None) -> GroupState:
+        found = self.groups.get(name)
+        if found is None:
+            found = GroupState(name, self._spec.strategies, self._plans, self._took_effect, state)
+            self.groups[name] = found
+        return found
+
+    def _took_effect(self, group: str, step: Row, at: int) -> None:
+        self._new.add(group, step, at)
+
+    def advance(self, chunk: Chunk, rows: Rows) -> None:
+        """Fold a chunk; gives `rows` what no later chunk can change."""
+        self._feed(chunk.records, rows)
+        until, instants = chunk.until, self._spec.instants
+        if self._spec.ends.log and until != NEVER:
+            last = int(np.searchsorted(instants, until)) - 1
+            until = int(instants[last]) if last >= 0 else -NEVER
+        self._fold(chunk.commits, rows, min(until, self._spec.settled, NEVER - 1), min(chunk.until - 1, self._spec.settled))
+
+    def finish(self, chunk: Chunk, rows: Rows) -> Iterator[dict[str, Any]]:
+        """Fold the last chunk and give `rows` all that is left, as if no record came later. The state cannot be used again.
+
+        Yields
+        ------
+        dict
+            What is known of a group, in columns of `group_report`.
+        """
+        self._feed(chunk.records, rows)
+        for _, group in sorted(self.groups.items()):
+            for step in group.steps.unfinished():
+                rows.step(group.add(step))
+        stops = self._fold(chunk.commits, rows, None, NEVER)
+        for _, group in sorted(self.groups.items()):
+            for replay in group.last_replays():
+                rows.replay(replay)
+        self._add_replays(rows)
+        counted = committed_partitions(self.parts, stops)
+        lag = {name: (figures, n) for name, figures, n in lag_figures(self.parts)}
+        for name, group in sorted(self.groups.items()):
+            figures = dict(group.history.summary())
+            if figures:
+                figures |= {"causes": list(figures["causes"].items()), "libraries": sorted(group.libraries) or None}
+                if group.stops.known:
+                    figures |= {**group.stops.figures, "committed_partitions": int(counted[self.parts.names.groups[name]])}
+            figures |= group.timeouts.figures
+            if group.commits is not None:
+                figures |= of_commits(group.commits)
+            of_lag, committed = lag.get(name, ({}, None))
+            figures |= of_lag
+            if figures.get("committed_partitions") is None:  # of a group without steps no stop is known
+                figures["committed_partitions"] = committed
+            if figures.get("first_ts") is not None or group.commits is not None:
+                yield {"group_id": name, **figures, **group.strategies.figures}
+
+    def _fold(self, commits: pa.Table, rows: Rows, until: int | None, replay_until: int) -> Stops:
+        """Fold commits and the steps that took effect; lag is known up to `until`, None: no record comes later."""
+        parts, spec = self.parts, self._spec
+        self._count_commits(commits)
+        new, self._new = self._new, NewSteps(parts.names)
+        parts.add(new, commits)
+        limit = NEVER if until is None else until
+        generations = [(name, at) for name, group in self.groups.items() for at in group.times()]
+        lookup = LagLookup(generations, spec.instants, parts)
+        for found in lag_rows(parts, spec.ends, spec.now_ids, spec.reset, limit):
+            lookup.add(found)
+            fresh = np.flatnonzero(found.known_at > parts.since)
+            if len(fresh):
+                rows.lag(parts, found, fresh)
+                parts.remember_lag(found, fresh)
+        for _, group in sorted(self.groups.items()):
+            for replay in group.replay(replay_until, lookup.at):
+                rows.replay(replay)
+        settled = None if until is None else parts.settled(spec.ends, until)
+        stops = find_stops(parts, settled)
+        figures = {name: group.stops for name, group in self.groups.items()}
+        add_stops(figures, parts, stops)
+        add_last_commits({name: group.timeouts for name, group in self.groups.items()}, parts, stops)
+        if settled is not None and until is not None:
+            self._add_replays(rows)
+            parts.compact(settled, until)
+        return stops
+
+    def _feed(self, records: Iterable[Row], rows: Rows) -> None:
+        for name, of_group in groupby(records, key=lambda row: str(row["group_id"])):
+            for step in self._group(name).feed(of_group, self._spec.names):
+                rows.step(step)
+
+    def _count_commits(self, commits: pa.Table) -> None:
+        counted: dict[str, list[Any]] = {name: group.commits for name, group in self.groups.items() if group.commits is not None}
+        commit_figures(counted, commits)
+        for name, figures in counted.items():
+            self._group(name).commits = figures
+
+    def _add_replays(self, rows: Rows) -> None:
+        made = rows.replayed()
+        if made is not None and len(made):
+            add_replays({name: group.strategies for name, group in self.groups.items()}, made)
+
+    def strategies(self) -> Sequence[StrategyFigures]:
+        """The figures of all groups by strategy."""
+        return [group.strategies for _, group in sorted(self.groups.items())]

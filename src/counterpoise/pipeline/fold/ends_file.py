@@ -1,0 +1,295 @@
+"""Samples of log ends, log by log in one file that tasks map into memory: any number of them, and new ones are added to it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from counterpoise.errors import CaptureError
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.fold.log_ends import last_at
+from counterpoise.pipeline.fold.new_samples import NewSamples
+from counterpoise.pipeline.tables.one_file import new_file
+
+__all__ = ["TIME", "EndsFile", "with_samples"]
+
+TIME, START, END = range(3)
+_WIDTH = 3
+_AT_ONCE = 1 << 20
+_ARRAYS = ("first", "count", "room", "life_log", "life_at", "life_number", "instants", "odd")
+
+
+@dataclass(frozen=True)
+class EndsFile:
+    """Where samples stand: three numbers (time in microseconds, start, end) each; those of a log by time, one of an instant.
+
+    Attributes
+    ----------
+    file : str
+    logs : tuple of (topic, partition)
+    first, count, room : int64
+        Of each log: its first row, how many there are, and for how many there is room.
+    life_log, life_at, life_number : int64
+        By log: after how many of its samples a life begins (see `lives`), and how many came before it.
+    instants : int64
+        At which was sampled, ascending.
+    odd : int64
+        When a log was sampled more than once with different ends, of which the largest counts: a time for each such log.
+    """
+
+    file: str
+    logs: tuple[tuple[str, int], ...]
+    first: Int64
+    count: Int64
+    room: Int64
+    life_log: Int64
+    life_at: Int64
+    life_number: Int64
+    instants: Int64
+    odd: Int64
+
+    @classmethod
+    def empty(cls) -> EndsFile:
+        """No sample, and no file."""
+        nothing = np.zeros(0, np.int64)
+        return cls("", (), *[nothing] * len(_ARRAYS))
+
+    def rows(self) -> Int64:
+        """What is in the file, a row for each place."""
+        if not self.file:
+            return np.zeros((1, _WIDTH), np.int64)
+        found: Int64 = np.asarray(np.memmap(self.file, np.int64, "r")).reshape(-1, _WIDTH)
+        return found
+
+    def up_to(self, moment: int) -> EndsFile:
+        """The same as if nothing had been sampled later."""
+        count = last_at(self.rows()[:, TIME], self.first, self.first + self.count, np.full(len(self.first), moment))
+        count = np.where(count < 0, 0, count - self.first + 1)
+        stay = self.life_at < count[self.life_log]
+        instants = self.instants[self.instants <= moment]
+        life_log, life_at, life_number = self.life_log[stay], self.life_at[stay], self.life_number[stay]
+        cut = replace(self, count=count, instants=instants, odd=self.odd[self.odd <= moment])
+        return replace(cut, life_log=life_log, life_at=life_at, life_number=life_number)
+
+    def lives_of_topics(self) -> dict[str, int]:
+        """Topic that was sampled -> how often it was made anew."""
+        found: dict[str, int] = {}
+        for log, number in zip(self.life_log.tolist(), self.life_number.tolist(), strict=True):
+            topic = self.logs[log][0]
+            found[topic] = max(found.get(topic, 0), number)
+        return found
+
+    def save(self, place: Path) -> None:
+        """Put this away; the samples stay where they are."""
+        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
+        place.write_text(json.dumps({"file": self.file, "logs": self.logs, **arrays}), encoding="utf-8")
+
+    @classmethod
+    def load(cls, place: Path, folder: Path | None = None) -> EndsFile:
+        """The inverse of `save`; with a `folder` the samples are there by now."""
+        about = json.loads(place.read_bytes())
+        file = about["file"] if folder is None or not about["file"] else str((folder / Path(about["file"]).name).absolute())
+        logs = tuple((topic, partition) for topic, partition in about["logs"])
+        return cls(file, logs, *(np.array(about[name], np.int64) for name in _ARRAYS))
+
+
+def with_samples(before: EndsFile, new: NewSamples, folder: str) -> EndsFile:
+    """What is in `before`, and further samples, all of them later.
+
+    Parameters
+    ----------
+    before : EndsFile
+        Its rows stay as they are; new ones are written behind those of their log, or all together into another file.
+    new : NewSamples
+    folder : str
+        For that file.
+    """
+    work = _Adding(before, new.logs, new.counts, folder, new.oldest)
+    for table in new.tables():
+        work.add(table)
+    return work.done(new.instants)
+
+
+class _Adding:
+    """A file that samples are being added to."""
+
+    def __init__(
+        self, before: EndsFile, logs: Collection[tuple[str, int]], counts: Int64, folder: str, oldest: int | None
+    ) -> None:
+        self._number = {log: at for at, log in enumerate(before.logs)}
+        number = np.array([self._number.setdefault(log, len(self._number)) for log in logs], np.int64)
+        grown = np.zeros(len(self._number), np.int64)
+        grown[number] = counts
+        first, count, room = (_widened(column, len(grown)) for column in (before.first, before.count, before.room))
+        now = replace(before, logs=tuple(self._number), first=first, count=count, room=room)
+        if (now.count + grown > now.room).any():
+            now = _roomier(now, grown, folder, oldest)
+        self._now, self._base, self._count = now, now.count, now.count.copy()
+        self._mixed: set[int] = set()
+        self._rows: Any = np.memmap(now.file, np.int64, "r+").reshape(-1, _WIDTH) if now.file else now.rows()
+
+    def add(self, table: pa.Table) -> None:
+        """Rows of ``topic, partition, log_start, log_end, us``."""
+        topic = table["topic"].combine_chunks()
+        code = (topic.indices.to_numpy().astype(np.int64) << 32) + table["partition"].to_numpy()
+        different, of_row = np.unique(code, return_inverse=True)
+        names = topic.dictionary.to_pylist()
+        topic_of, partition_of = different + (1 << 31) >> 32, (different + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
+        logs = zip(map(names.__getitem__, topic_of.tolist()), partition_of.tolist(), strict=True)
+        log = np.array([self._number[one] for one in logs], np.int64)[of_row]
+        told = np.stack([table[name].to_numpy() for name in ("us", "log_start", "log_end")], axis=1)
+        order = np.lexsort((told[:, START], told[:, END], told[:, TIME], log))
+        log, told = log[order], told[order]
+        begins = np.flatnonzero(np.append(True, log[1:] != log[:-1]))
+        mine = log[begins]
+        size = np.diff(np.append(begins, len(log)))
+        at = self._now.first[mine] + self._count[mine]
+        fresh = self._count[mine] > self._base[mine]
+        self._mixed.update(mine[fresh & (self._rows[at - 1, TIME] >= told[begins, TIME])].tolist())
+        self._rows[np.repeat(at - begins, size) + np.arange(len(log))] = told
+        self._count[mine] += size
+
+    def done(self, instants: Int64) -> EndsFile:
+        """With all that was added."""
+        for log in sorted(self._mixed):
+            first = int(self._now.first[log])
+            part = self._rows[first + int(self._base[log]) : first + int(self._count[log])]
+            part[:] = part[np.lexsort((part[:, START], part[:, END], part[:, TIME]))]
+        odd = np.concatenate((self._now.odd, self._once()))
+        whole = replace(self._now, count=self._count, instants=np.union1d(self._now.instants, instants), odd=odd)
+        return _with_lives(whole, sorted(self._anew()))
+
+    def _once(self) -> Int64:
+        """Keep the last of new samples of one log and time, which has the largest end; when there were others that differ."""
+        first, base, odd = self._now.first, self._base, [np.zeros(0, np.int64)]
+        for some in _parts(self._count - base):
+            begin = first[some] + base[some]
+            row = _each(begin, np.maximum(first[some] + self._count[some] - 1, begin))
+            again = row[self._rows[row, TIME] == self._rows[row + 1, TIME]]
+            log = np.searchsorted(first, again, "right") - 1
+            differ = (self._rows[again, START:] != self._rows[again + 1, START:]).any(axis=1)
+            found = set(zip(log[differ].tolist(), self._rows[again[differ], TIME].tolist(), strict=True))
+            odd.append(np.array(sorted(at for _, at in found), np.int64))
+            for one, gone in zip(*_split(log, again), strict=True):
+                start, count = int(first[one] + base[one]), int(self._count[one] - base[one])
+                stay = np.delete(self._rows[start : start + count], gone - start, axis=0)
+                self._rows[start : start + len(stay)] = stay
+                self._count[one] = base[one] + len(stay)
+        return np.concatenate(odd)
+
+    def _anew(self) -> set[tuple[int, int]]:
+        """Log and place of new samples that begin a life: a topic is made anew as a whole when one of its logs has shrunk."""
+        first, base, count = self._now.first, self._base, self._count
+        fallen: set[tuple[str, int]] = set()
+        for some in _parts(count - base):
+            begin = first[some] + np.maximum(base[some], 1)
+            row = _each(begin, np.maximum(first[some] + count[some], begin))
+            shrunk = row[self._rows[row, END] < self._rows[row - 1, END]]
+            log = np.searchsorted(first, shrunk, "right") - 1
+            times = self._rows[shrunk, TIME].tolist()
+            fallen.update((self._now.logs[one][0], at) for one, at in zip(log.tolist(), times, strict=True))
+        found: set[tuple[int, int]] = set()
+        time = self._rows[:, TIME]
+        for topic, at in sorted(fallen):
+            logs = np.array([number for number, log in enumerate(self._now.logs) if log[0] == topic], np.int64)
+            after = first[logs] + count[logs]
+            low, high = (last_at(time, first[logs], after, np.full(len(logs), moment)) for moment in (at - 1, at))
+            low = np.where(low < 0, first[logs] - 1, low)
+            for log, begin, end in zip(logs.tolist(), (low + 1).tolist(), high.tolist(), strict=True):
+                found.update((log, row - int(first[log])) for row in range(begin, end + 1))
+        return found
+
+
+def _with_lives(whole: EndsFile, anew: list[tuple[int, int]]) -> EndsFile:
+    """The lives of logs whose samples are new, and those that begin at `anew`."""
+    alive = np.zeros(len(whole.first), np.bool_)
+    alive[whole.life_log] = True
+    born = np.flatnonzero(~alive & (whole.count > 0))
+    zeros = np.zeros_like(born)
+    log, at, number = (
+        np.concatenate(pair) for pair in ((whole.life_log, born), (whole.life_at, zeros), (whole.life_number, zeros))
+    )
+    more: list[tuple[int, int, int]] = []
+    last: dict[int, int] = {}
+    for one, place in anew:
+        last[one] = last.get(one, int(number[log == one].max())) + 1
+        if place:
+            more.append((one, place, last[one]))
+        else:
+            number[log == one] = last[one]
+    lives = np.concatenate((np.stack((log, at, number), axis=1), np.array(more, np.int64).reshape(-1, 3)))
+    lives = lives[np.lexsort((lives[:, 1], lives[:, 0]))]
+    return replace(whole, life_log=lives[:, 0], life_at=lives[:, 1], life_number=lives[:, 2])
+
+
+def _split(log: Int64, rows: Int64) -> tuple[list[int], list[Int64]]:
+    """Rows by log, whose numbers ascend."""
+    logs, begins = np.unique(log, return_index=True)
+    return logs.tolist(), np.split(rows, begins[1:]) if len(logs) else []
+
+
+def _roomier(now: EndsFile, grown: Int64, folder: str, oldest: int | None) -> EndsFile:
+    """Another file with room for so many more samples, and for a quarter beyond; without what the capture itself has dropped."""
+    gone = np.zeros(len(now.first), np.int64)
+    rows = now.rows()
+    if oldest is not None:
+        last = last_at(rows[:, TIME], now.first, now.first + now.count, np.full(len(gone), oldest - 1))
+        gone = np.where(last < 0, 0, last - now.first + 1)
+    count = now.count - gone
+    room = (count + grown) + (count + grown) // 4 + 16
+    first = np.cumsum(room) - room
+    place = new_file(folder, "ends").with_suffix(".bin")
+    _reserve(place, (int(room.sum()) + 1) * _WIDTH * 8)
+    into: Any = np.memmap(place, np.int64, "r+").reshape(-1, _WIDTH)
+    for some in _parts(count):
+        from_, to = now.first[some] + gone[some], first[some]
+        into[_each(to, to + count[some])] = rows[_each(from_, from_ + count[some])]
+    into.flush()
+    at = np.maximum(now.life_at - gone[now.life_log], 0)
+    follows = np.append(now.life_log[1:] == now.life_log[:-1], False)[: len(at)]
+    stays = (at < count[now.life_log]) & ~(follows & (np.append(at[1:], 0)[: len(at)] == 0))
+    now = replace(now, life_log=now.life_log[stays], life_at=at[stays], life_number=now.life_number[stays])
+    instants = now.instants if oldest is None else now.instants[now.instants >= oldest]
+    return replace(now, file=str(place), first=first, count=count, room=room, instants=instants)
+
+
+def _reserve(place: Path, size: int) -> None:
+    """A file of so many bytes. Taken now, a full disk says so; a map that the disk cannot hold would end the process."""
+    try:
+        with place.open("wb") as out:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(out.fileno(), 0, size)
+            else:
+                out.truncate(size)
+    except OSError as error:
+        words = f"{error.strerror}; samples of log ends need {size / 1e6:.0f} MB there; give another --out, or make room"
+        raise CaptureError(f"{place.parent}: {words}") from error
+
+
+def _widened(column: Int64, size: int) -> Int64:
+    return np.concatenate((column, np.zeros(size - len(column), np.int64)))
+
+
+def _parts(sizes: Int64) -> Iterator[slice]:
+    """Places one after the other, of some million rows together."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        end = max(start + 1, int(np.searchsorted(ends, before + _AT_ONCE, "right")))
+        yield slice(start, end)
+        start = end
+
+
+def _each(begin: Int64, end: Int64) -> Int64:
+    """All places from each `begin` to before its `end`."""
+    count = end - begin
+    found: Int64 = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count - begin, count)
+    return found

@@ -1,0 +1,231 @@
+"""One group's state: where its folds stand, and what has been counted of its steps, stops, commits and replays."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from counterpoise.pipeline.fold.group_figures import CommitFigures, StopFigures
+from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
+from counterpoise.pipeline.fold.strategy_figures import StrategyFigures
+from counterpoise.pipeline.folds.epochs import as_generation, is_epoch
+from counterpoise.pipeline.folds.fold_state import from_text, to_text
+from counterpoise.pipeline.folds.history import History
+from counterpoise.pipeline.folds.modern_fold import NAMES
+from counterpoise.pipeline.folds.replay_fold import FOLDED, Replay, ReplayFold
+from counterpoise.pipeline.folds.replay_memo import Plans
+from counterpoise.pipeline.rebalances import StepsFold
+from counterpoise.pipeline.records.place import micros
+from counterpoise.pipeline.schemas import REBALANCES
+
+__all__ = ["GroupState", "InOrder"]
+
+_TOPIC_ID = re.compile('"topic_id":"([^"]+)"')
+_NOTHING: Mapping[str, Any] = dict.fromkeys(REBALANCES.names[1:])
+_encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
+Row = Mapping[str, Any]
+
+
+class GroupState:
+    """One group between two chunks of the log.
+
+    Attributes
+    ----------
+    steps : InOrder
+    history : History
+        Of all finished steps.
+    kinds : Counter
+        Steps by kind, cause and missed generations.
+    libraries : set of str
+        Client libraries of its members.
+    timeouts : PollTimeouts
+    stops : StopFigures
+    commits : list, optional
+        See `group_figures.CommitFigures`.
+    strategies : StrategyFigures
+
+    Parameters
+    ----------
+    group : str
+    strategies : sequence of str
+        What is compared.
+    plans : Plans
+    took_effect : callable
+        Is called with the group, each step as soon as its record is fed, and its time in microseconds.
+    state : str, optional
+        What `state` gave.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        strategies: Sequence[str],
+        plans: Plans,
+        took_effect: Callable[[str, Row, int], None],
+        state: str | None = None,
+    ) -> None:
+        saved = {} if state is None else from_text(state)
+        self._group, self._took_effect = group, took_effect
+        self.steps = InOrder(StepsFold(saved.get("steps"), self._begun, self._folded), saved.get("waiting", ()))
+        self.history = History(saved.get("history"))
+        self.kinds: Counter[tuple[str, str, int]] = Counter({tuple(kind): n for *kind, n in saved.get("kinds", ())})
+        self.libraries: set[str] = set(saved.get("libraries", ()))
+        self.timeouts = PollTimeouts(saved.get("timeouts"))
+        self.stops = StopFigures(saved.get("stops"))
+        self.commits: CommitFigures | None = saved.get("commits")
+        self.strategies = StrategyFigures(saved.get("strategies"))
+        self._replays = ReplayFold(strategies, saved.get("replays"), plans)
+        self._generations: list[tuple[int, bool, bytes]] = []
+        self._again: list[Row] = saved.get("again", [])
+
+    @property
+    def unnamed(self) -> list[str]:
+        """Topic ids that stand in steps instead of a name."""
+        return self.steps.fold.unnamed
+
+    def state(self) -> str:
+        """All of it, before steps are added that may still change."""
+        last = self._replays.last
+        again = [*([] if last is None else [last]), *self._again, *(_decode(row) for *_, row in self._generations)]
+        return to_text(
+            {
+                "steps": self.steps.fold.state,
+                "waiting": self.steps.waiting,
+                "history": self.history.state,
+                "kinds": [[*kind, n] for kind, n in sorted(self.kinds.items())],
+                "libraries": sorted(self.libraries),
+                "timeouts": self.timeouts.state,
+                "stops": self.stops.state,
+                "commits": self.commits,
+                "strategies": self.strategies.state,
+                "replays": self._replays.state,
+                "again": again,
+            }
+        )
+
+    def step_state(self) -> str:
+        """Only where the fold of its steps stands."""
+        return to_text(self.steps.fold.state)
+
+    def feed(self, rows: Iterable[Row], names: Mapping[str, str]) -> Iterator[Row]:
+        """The steps that are finished by these rows of `group_generations` and `modern_group_records`.
+
+        Parameters
+        ----------
+        rows : iterable of mapping
+            In log order; of a classic record `record_type` is null.
+        names : mapping
+            Topic id -> name.
+        """
+        for step in self.steps.feed(self._known(rows, names)):
+            yield self.add(step)
+
+    def add(self, step: Row) -> Row:
+        """Count a step; returns it as a row of `rebalances`."""
+        step = {**_NOTHING, **step, "group_id": self._group}
+        self.history.add(step)
+        self.timeouts.step(step, micros(step["log_ts"]))
+        self.kinds[step["kind"], step["cause"] or "", step["missed_generations"] or 0] += 1
+        return step
+
+    def _known(self, rows: Iterable[Row], names: Mapping[str, str]) -> Iterator[Row]:
+        """The names of topics come before the first record that has their ids; members and libraries are noted."""
+        seen: set[str] = set()
+        for row in rows:
+            if row["record_type"] is None:
+                if row["members"]:
+                    self.libraries.update(member["library"] for member in row["members"])
+                    self.timeouts.generation(row["members"])
+            else:
+                ids = set(_TOPIC_ID.findall(row["payload"] or "")) - seen
+                known = {one: names[one] for one in ids if one in names}
+                if known:
+                    yield {"record_type": NAMES, "payload": json.dumps(known), "deleted": False}
+                seen |= ids
+                self.timeouts.modern(row, micros(row["log_ts"]))
+            yield row
+
+    def _begun(self, step: Row) -> None:
+        """A step of a KIP-848, share or streams group takes effect."""
+        at = micros(step["log_ts"])
+        self._took_effect(self._group, step, at)
+        if is_epoch(step):
+            self._hold(at, as_generation({**step, "group_id": self._group}))
+
+    def _folded(self, row: Row, step: Row) -> None:
+        """A classic record makes a step; replays need something of it, and need not fold it again."""
+        at = micros(step["log_ts"])
+        self._took_effect(self._group, step, at)
+        self._hold(at, {**row, "folded": {name: step.get(name) for name in FOLDED}})
+
+    def _hold(self, at: int, row: Row) -> None:
+        # As MessagePack a row takes a tenth of the memory.
+        self._generations.append((at, bool(row["members"]), _encode(row)))
+
+    def times(self) -> Iterator[int]:
+        """When the generations were written that wait for their replays and need their lag, in microseconds."""
+        yield from (micros(row["log_ts"]) for row in self._again if row["members"] and row.get("lag") is None)
+        yield from (at for at, members, _ in self._generations if members)
+
+    def replay(self, until: int, lag: Callable[[str, int], Any]) -> Iterator[Replay]:
+        """The replays of generations up to a time that are finished by a later one.
+
+        Parameters
+        ----------
+        until : int
+            In microseconds, as all times here.
+        lag : callable
+            ``lag(group, time)``: what is known of the group's lag then.
+        """
+        again, generations, left = self._again, self._generations, list[Row]()
+        self._again, self._generations = [], []
+        rows = chain(((micros(row["log_ts"]), row) for row in again), ((at, _decode(row)) for at, _, row in generations))
+        for at, row in rows:
+            if left or at > until:
+                left.append(row)
+                continue
+            known = row if not row["members"] or row.get("lag") is not None else {**row, "lag": lag(self._group, at)}
+            yield from self._replays.feed(known)
+        self._again = left
+
+    def last_replays(self) -> Iterator[Replay]:
+        """The replays of the last generation, as if none came after it."""
+        yield from self._replays.close()
+
+
+class InOrder:
+    """One group's steps in the order of the log. A step of a modern group is finished late: others wait for it.
+
+    Attributes
+    ----------
+    fold : StepsFold
+    waiting : list of mapping
+        Steps that are finished, behind one that is not.
+    """
+
+    def __init__(self, fold: StepsFold, waiting: Iterable[Row] = ()) -> None:
+        self.fold, self.waiting = fold, list(waiting)
+
+    def feed(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The steps that are finished by these records."""
+        for row in rows:
+            self.waiting += self.fold.feed(row)
+            if self.waiting:
+                first = min(map(_place, self.fold.unfinished()), default=None)
+                ready = [step for step in self.waiting if first is None or _place(step) < first]
+                self.waiting = [step for step in self.waiting if first is not None and _place(step) >= first]
+                yield from sorted(ready, key=_place)
+
+    def unfinished(self) -> list[Row]:
+        """The steps that further records may still change, as they stand."""
+        return sorted([*self.waiting, *self.fold.unfinished()], key=_place)
+
+
+def _place(step: Row) -> tuple[int, int]:
+    return step["log_partition"], step["log_offset"]

@@ -1,0 +1,278 @@
+"""Rows of `partition_lag` for the groups of one bucket, in arrays: a commit counts from when it was appended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.fold.log_ends import LogEnds, last_at
+from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.scan.aggregation import NEVER
+from counterpoise.pipeline.schemas import PARTITION_LAG
+from counterpoise.pipeline.source.choice import Reset
+
+__all__ = ["LAG_COLUMNS", "QUALITIES", "LagRows", "lag_rows"]
+
+LAG_COLUMNS = arrow_schema(StructType(PARTITION_LAG.fields[1:]))
+_ROWS = 100_000
+Bool = npt.NDArray[np.bool_]
+
+
+QUALITIES = ("exact", "interpolated", "unknown", "reset_policy")
+
+
+@dataclass(frozen=True)
+class LagRows:
+    """Rows of `partition_lag` of some partitions.
+
+    Attributes
+    ----------
+    key, time : int64
+        The partition's code, and `at` in microseconds.
+    known_at : int64
+        From when on a row is known: the time of its sample; between samples, that of the next one.
+    owner, lag : int64
+        The member's code, -1 for none; -1: unknown.
+    quality : int64
+        Code into `QUALITIES`.
+    columns : dict
+        All others by name.
+    """
+
+    key: Int64
+    time: Int64
+    known_at: Int64
+    owner: Int64
+    lag: Int64
+    quality: Int64
+    columns: Mapping[str, pa.Array]
+
+    def batch(self, parts: Partitions, rows: Int64) -> pa.RecordBatch:
+        """Some of the rows, with `LAG_COLUMNS`."""
+        keys, at = parts.keys, self.key[rows]
+        owner = np.where(self.owner[rows] < 0, len(parts.members), self.owner[rows])
+        lag = self.lag[rows]
+        columns = {
+            "group_id": pa.array(parts.groups, pa.string()).take(pa.array(keys.group[at])),
+            "topic": pa.array(parts.topics, pa.string()).take(pa.array(keys.topic[at])),
+            "partition": pa.array(keys.partition[at].astype(np.int32)),
+            "at": pa.array(self.time[rows]).cast(pa.timestamp("us", tz="UTC")),
+            "lag": pa.array(lag, mask=lag < 0),
+            "owner": pa.array([*parts.members, None], pa.string()).take(pa.array(owner)),
+            "quality": pa.array(QUALITIES).take(pa.array(self.quality[rows])),
+        }
+        chosen = pa.array(rows)
+        arrays = [columns[name] if name in columns else self.columns[name].take(chosen) for name in LAG_COLUMNS.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=LAG_COLUMNS)
+
+
+def lag_rows(
+    parts: Partitions, ends: LogEnds, now_ids: Mapping[str, str] | None, reset: Reset | None = None, until: int = NEVER
+) -> Iterator[LagRows]:
+    """Rows at every sample of a partition's log, and between samples at every step of its group.
+
+    Rows that were final before (`Partitions.since`) are left out, but for those at that very sample. If no log end was sampled
+    there is one row per partition, at its last commit, of quality `unknown`. Where nothing is committed lag is unknown too, or
+    follows the reset policy; it never silently takes the end of the log.
+
+    Parameters
+    ----------
+    parts : Partitions
+    ends : LogEnds
+    now_ids : mapping, optional
+        Topic -> its id at the end of the recording.
+    reset : "earliest" or "latest", optional
+        The members' ``auto.offset.reset``, for partitions without a commit; None: their lag is unknown.
+    until : int
+        Samples that come later are not looked at, in microseconds.
+    """
+    if not ends.log:
+        if until == NEVER:
+            yield from _last_commits(parts)
+        return
+    log = parts.logs(ends)
+    last = last_at(ends.time, log[:, 0], log[:, 1], np.full(len(log), until))
+    log[:, 1] = np.where(last < 0, log[:, 0], last + 1)
+    steps, step_time = np.searchsorted(parts.step_group, np.arange(len(parts.names.groups) + 1)), parts.step_time
+    first_sample, first_step = _firsts(parts, ends, log, steps, step_time)
+    group = parts.keys.group
+    asked = np.where(log[:, 1] > log[:, 0], steps[group + 1] - first_step, 0)
+    sizes = log[:, 1] - first_sample + asked
+    gone = _gone(parts, now_ids)
+    first = 0
+    while first < len(sizes):
+        after = max(first + 1, int(np.searchsorted(np.cumsum(sizes[first:]), _ROWS, "right")) + first)
+        keys = np.arange(first, after)
+        keys = keys[sizes[keys] > 0]
+        first = after
+        if len(keys):
+            key_s, at_s = _each(keys, first_sample[keys], log[keys, 1])
+            begin = first_step[keys]
+            key_a, at_a = _each(keys, begin, begin + asked[keys])
+            key = np.concatenate((key_s, key_a))
+            time = np.concatenate((ends.time[at_s], step_time[at_a]))
+            before = last_at(ends.time, log[key_a, 0], log[key_a, 1], step_time[at_a])
+            yield from _rows(parts, ends, key, time, np.concatenate((at_s, before)), len(key_s), gone, reset, until)
+
+
+def _last_commits(parts: Partitions) -> Iterator[LagRows]:
+    """If no log end is known: what was committed last, with an unknown lag; a later commit replaces the row."""
+    commits = parts.commits
+    order = np.lexsort((commits.offset, commits.key))
+    last = order[np.append(commits.key[order][1:] != commits.key[order][:-1], True)[: len(order)]]
+    last = last[~commits.deleted[last]]
+    key, n = commits.key[last].astype(np.int64), len(last)
+    if n:
+        columns = {name: pa.nulls(n, LAG_COLUMNS.field(name).type) for name in ("log_start", "log_end", "time_lag_ms")}
+        columns |= {"committed": pa.array(commits.committed[last]), "clamped": pa.array(np.zeros(n, np.bool_))}
+        none = np.full(n, -1)
+        yield LagRows(key, commits.ts[last], np.full(n, NEVER), none, none, np.full(n, QUALITIES.index("unknown")), columns)
+
+
+def _firsts(parts: Partitions, ends: LogEnds, log: Int64, steps: Int64, step_time: Int64) -> tuple[Int64, Int64]:
+    """For each key the first sample that is not before what was final, and the first step not before the sample before it."""
+    group = parts.keys.group
+    bounds = steps[group], steps[group + 1]
+    if parts.since == -NEVER or not len(ends.time):
+        return log[:, 0], bounds[0]
+    before = last_at(ends.time, log[:, 0], log[:, 1], np.full(len(log), parts.since - 1))
+    sample = np.where(before >= 0, before + 1, log[:, 0])
+    passed = last_at(step_time, *bounds, ends.time[before] - 1)
+    return sample, np.where((before >= 0) & (passed >= 0), passed + 1, bounds[0])
+
+
+def _each(keys: Int64, begin: Int64, end: Int64) -> tuple[Int64, Int64]:
+    """Each key with all places from `begin` to before `end`."""
+    count = end - begin
+    key = np.repeat(keys, count)
+    return key, np.arange(len(key)) - np.repeat(np.cumsum(count) - count - begin, count)
+
+
+def _gone(parts: Partitions, now_ids: Mapping[str, str] | None) -> Bool:
+    """Whether the newest commit of each row is of another topic than the one that has the name now."""
+    commits, code = parts.commits, parts.names.ids
+    if now_ids is None or not len(commits):
+        return np.zeros(len(commits), np.bool_)
+    now = np.array([-1 if now_ids.get(topic) is None else code.get(now_ids[topic], -2) for topic in parts.topics], np.int64)
+    of_row = now[parts.keys.topic[commits.key]]
+    found: Bool = (commits.topic_id >= 0) & (of_row != -1) & (commits.topic_id != of_row)
+    return found
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Rows to be: a key at a time, with the sample at or before it, whether that is not of this very time, and what was known."""
+
+    key: Int64
+    time: Int64
+    sample: Int64
+    between: Bool
+    offset: Int64
+    known: Bool
+    owner: Int64
+    owned: Bool
+
+    def take(self, rows: Int64) -> _Asked:
+        return _Asked(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+
+def _rows(
+    parts: Partitions,
+    ends: LogEnds,
+    key: Int64,
+    time: Int64,
+    sample: Int64,
+    samples: int,
+    gone: Bool,
+    reset: Reset | None,
+    until: int,
+) -> Iterator[LagRows]:
+    """The rows of some keys: the first `samples` are at samples, the others at steps."""
+    between = np.arange(len(key)) >= samples
+    passed = time - ends.time[sample]
+    keep = np.flatnonzero(~between | ((sample >= 0) & (passed > 0) & ends.has_next[sample]))
+    key, time, sample, between = key[keep], time[keep], sample[keep], between[keep]
+    known_at = time.copy()
+    known_at[between] = ends.next_time[sample[between]]
+    said, offset = _commits(parts, key, time)
+    known = said >= 0
+    if known.any():
+        known &= ~parts.commits.deleted[said] & ~(gone[said] & ends.newest_life[sample])
+    owner, owned = _held(parts, key, time)
+    keep = np.flatnonzero((known | (owned & ~between)) & (known_at <= until))
+    if len(keep):
+        asked = _Asked(key, time, sample, between, offset, known, owner, owned).take(keep)
+        yield _found(ends, asked, known_at[keep], reset)
+
+
+def _commits(parts: Partitions, key: Int64, time: Int64) -> tuple[Int64, Int64]:
+    """The newest row of commits up to then, and its offset."""
+    commits = parts.commits
+    bounds = np.searchsorted(commits.key, np.arange(len(parts.keys.group) + 1))
+    said = last_at(commits.max_ts, bounds[key], bounds[key + 1], time)
+    return said, commits.committed[said] if len(commits) else np.zeros(len(said), np.int64)
+
+
+def _held(parts: Partitions, key: Int64, time: Int64) -> tuple[Int64, Bool]:
+    """The owner then, and whether there is one."""
+    held = parts.held
+    if not len(held.key):
+        return np.zeros(len(key), np.int64), np.zeros(len(key), np.bool_)
+    bounds = np.searchsorted(held.key, np.arange(len(parts.keys.group) + 1))
+    found = last_at(held.time, bounds[key], bounds[key + 1], time)
+    until = held.until[found]
+    return held.owner[found], (found >= 0) & ((until == NEVER) | (time < until))
+
+
+def _found(ends: LogEnds, asked: _Asked, known_at: Int64, reset: Reset | None) -> LagRows:
+    offset, known = asked.offset, asked.known
+    begin, end = ends.start[asked.sample], _end(ends, asked)
+    reached = offset if reset is None else np.where(known, offset, begin if reset == "earliest" else end)
+    behind = end - np.maximum(reached, begin)
+    late, timed = _time_lag(ends, asked, end)
+    columns = {
+        "committed": pa.array(offset, mask=~known),
+        "log_start": pa.array(begin),
+        "log_end": pa.array(end),
+        "clamped": pa.array(known & ((behind < 0) | (offset < begin))),
+        "time_lag_ms": pa.array(late, mask=~timed),
+    }
+    lag = np.maximum(behind, 0)
+    quality = np.where(known, np.where(asked.between, 1, 0), 2 if reset is None else 3)
+    owner = np.where(asked.owned, asked.owner, -1)
+    lag = lag if reset is not None else np.where(known, lag, -1)
+    return LagRows(asked.key, asked.time, known_at, owner, lag, quality, columns)
+
+
+def _end(ends: LogEnds, asked: _Asked) -> Int64:
+    """The end of the log: sampled, or on the line to the next sample."""
+    end = ends.end[asked.sample]
+    if asked.between.any():
+        at, when = asked.sample[asked.between], asked.time[asked.between]
+        share = (when - ends.time[at]) / (ends.next_time[at] - ends.time[at])
+        end[asked.between] += np.floor((ends.next_end[at] - ends.end[at]) * share).astype(np.int64)
+    return end
+
+
+def _time_lag(ends: LogEnds, asked: _Asked, end: Int64) -> tuple[Int64, Bool]:
+    """How long ago, in ms, the offset was the end of the log; and whether that is known (`log_ends.reached_at`)."""
+    late, timed = np.zeros(len(end), np.int64), asked.known & (asked.offset >= end)
+    rest = np.flatnonzero(asked.known & ~timed)
+    sample = asked.sample[rest]
+    # Within a life ends only rise: no later sample is at or below an offset that lies below this row's end.
+    mark = last_at(ends.end, ends.life_first[sample], sample + 1, asked.offset[rest])
+    rest, mark = rest[mark >= 0], mark[mark >= 0]
+    low, high, since = ends.end[mark], ends.next_end[mark], ends.time[mark]
+    grows = ends.has_next[mark] & (high > low)
+    share = (asked.offset[rest] - low) / np.where(grows, high - low, 1)
+    line = since + np.floor(share * (ends.next_time[mark] - since)).astype(np.int64)
+    late[rest] = np.maximum(np.floor((asked.time[rest] - np.where(grows, line, since)) / 1000).astype(np.int64), 0)
+    timed[rest] = True
+    return late, timed

@@ -1,0 +1,78 @@
+"""The lag that leaders could have known: picked out of rows of `partition_lag`, looked up when strategies are replayed.
+
+A generation is given the lag of the last instant at or before it at which log ends of its cluster were sampled, whether or not
+its own logs were among them: so it does not matter which groups are chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.fold.lag import LagRows
+from counterpoise.pipeline.fold.partitions import Partitions
+
+__all__ = ["LagLookup"]
+
+
+class LagLookup:
+    """Lag by group and time.
+
+    Parameters
+    ----------
+    generations : iterable of (group, microseconds)
+        What will be asked for.
+    instants : int64
+        When log ends of the cluster were sampled, in microseconds, ascending.
+    parts : Partitions
+    """
+
+    def __init__(self, generations: Iterable[tuple[str, int]], instants: Int64, parts: Partitions) -> None:
+        self._instants, self._parts, self._code = instants, parts, parts.names.groups
+        known = [(self._code[group], at) for group, at in generations if group in self._code]
+        asked = np.array(known, np.int64).reshape(-1, 2)
+        last = np.searchsorted(instants, asked[:, 1], "right") - 1
+        self._asked = np.unique(asked[:, 0][last >= 0] * len(instants) + last[last >= 0])
+        self._rows: list[tuple[Int64, Int64, Int64]] = []
+        self._entries: dict[int, list[tuple[int, Int64, Int64]]] | None = None
+
+    def add(self, rows: LagRows) -> None:
+        """Keep of some rows what will be asked for."""
+        n = len(self._instants)
+        if not len(self._asked):
+            return
+        place = np.minimum(np.searchsorted(self._instants, rows.time), n - 1)
+        place = np.where(self._instants[place] == rows.time, self._parts.keys.group[rows.key] * n + place, -1)
+        at = np.minimum(np.searchsorted(self._asked, place), len(self._asked) - 1)
+        mine = np.flatnonzero((self._asked[at] == place) & (rows.lag >= 0))
+        self._rows.append((place[mine], rows.key[mine], rows.lag[mine]))
+
+    def at(self, group: str, moment: int) -> list[Mapping[str, Any]] | None:
+        """``topic, partitions, lags`` of what is known of a group at a time; None: no log end had been sampled by then."""
+        last = int(np.searchsorted(self._instants, moment, "right")) - 1
+        if last < 0:
+            return None
+        if self._entries is None:
+            self._entries = self._sorted()
+        topics = self._parts.topics
+        found = self._entries.get(self._code.get(group, -1) * len(self._instants) + last, ())
+        return [{"topic": topics[topic], "partitions": partitions, "lags": lags} for topic, partitions, lags in found]
+
+    def _sorted(self) -> dict[int, list[tuple[int, Int64, Int64]]]:
+        """By group and instant, topic by topic."""
+        if not self._rows:
+            return {}
+        place, key, lag = (np.concatenate(columns) for columns in zip(*self._rows, strict=True))
+        order = np.lexsort((key, place))  # keys are sorted by group, topic and partition
+        place, key, lag = place[order], key[order], lag[order]
+        topic, partition = self._parts.keys.topic[key], self._parts.keys.partition[key].astype(np.int32)
+        new = np.ones(len(place), np.bool_)
+        new[1:] = (place[1:] != place[:-1]) | (topic[1:] != topic[:-1])
+        entries: dict[int, list[tuple[int, Int64, Int64]]] = {}
+        for begin, end in pairwise([*np.flatnonzero(new).tolist(), len(place)]):
+            entries.setdefault(int(place[begin]), []).append((int(topic[begin]), partition[begin:end], lag[begin:end]))
+        return entries

@@ -1,0 +1,103 @@
+"""The samples of log ends in a capture's files that are later than some moment: row groups that have none are not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.records.place import micros
+from counterpoise.pipeline.source.parquet_rows import SAMPLE_TYPES, read_rows, statistics_of
+
+__all__ = ["NewSamples", "newest_sample"]
+
+_COLUMNS = ["topic", "partition", "log_start", "log_end", "sampled_at"]
+_AT_ONCE = 1 << 18
+
+
+class NewSamples:
+    """Samples, counted; read once more when they are asked for, some hundred thousand at a time.
+
+    Attributes
+    ----------
+    logs : list of (topic, partition)
+    counts : int64
+        How many samples there are of each.
+    instants : int64
+        At which was sampled, ascending.
+    oldest : int, optional
+        When the first sample of all was that the files hold, as far as they say so.
+
+    Parameters
+    ----------
+    files : sequence of str
+    after : int, optional
+        In microseconds, as all times here; None: all samples are new.
+    """
+
+    def __init__(self, files: Sequence[str], after: int | None = None) -> None:
+        self._files, self._after = files, after
+        self._groups: list[tuple[str, list[int]]] = []
+        self.oldest = self._look()
+        found: dict[tuple[str, int], int] = {}
+        instants: set[int] = set()
+        for table in self.tables():
+            for row in table.group_by(["topic", "partition"], use_threads=False).aggregate([([], "count_all")]).to_pylist():
+                log = row["topic"], row["partition"]
+                found[log] = found.get(log, 0) + row["count_all"]
+            instants.update(table["us"].unique().to_pylist())
+        self.logs = list(found)
+        self.counts: Int64 = np.array([found[log] for log in self.logs], np.int64)
+        self.instants: Int64 = np.array(sorted(instants), np.int64)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """``topic, partition, log_start, log_end, us``, topics as a dictionary; rows with a null are left out."""
+        for file, groups in self._groups:
+            for batch in read_rows(file, _COLUMNS, SAMPLE_TYPES, _AT_ONCE, groups, ["topic"]):
+                stamps = batch.column("sampled_at").cast(pa.int64())
+                table = pa.table([*(batch.column(name) for name in _COLUMNS[:4]), stamps], [*_COLUMNS[:4], "us"]).drop_null()
+                if self._after is not None:
+                    table = table.filter(pc.greater(table["us"], self._after))
+                if len(table):
+                    yield table.combine_chunks()
+
+    def _look(self) -> int | None:
+        """Which row groups may hold something new, and when the first sample was."""
+        firsts: list[int | None] = []
+        for file in self._files:
+            spans = _spans(file)
+            firsts += [None if span is None else span[0] for span in spans]
+            new = [at for at, span in enumerate(spans) if self._after is None or span is None or span[1] > self._after]
+            self._groups += [(file, new)] if new else []
+        known = [one for one in firsts if one is not None]
+        return min(known) if known and len(known) == len(firsts) else None
+
+
+def newest_sample(files: Sequence[str]) -> int | None:
+    """When the last sample was, by what the footers of the files say, or by their rows where they do not."""
+    spans = [span for file in files for span in _spans(file)]
+    known = [span[1] for span in spans if span is not None]
+    if len(known) == len(spans):
+        return max(known, default=None)
+    instants = NewSamples(files).instants
+    return int(instants[-1]) if len(instants) else None
+
+
+def _spans(file: str) -> list[tuple[int, int] | None]:
+    """The first and the last time in each row group that has rows, where its statistics tell."""
+    about = pq.read_metadata(file)
+    return [_span(statistics_of(about.row_group(number), "sampled_at")) for number in range(about.num_row_groups)]
+
+
+def _span(told: Any) -> tuple[int, int] | None:
+    return None if told is None else (_micros(told.min), _micros(told.max))
+
+
+def _micros(moment: datetime) -> int:
+    return micros(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)

@@ -1,0 +1,375 @@
+"""The partitions of a bucket's groups: who held them and what was committed, from one chunk of the log to the next.
+
+What is held between two chunks is bounded by partitions, not by history: of what was handed out only what later records may
+still ask for, and of commits one row per partition and span between two steps, up to the last sample of the partition's log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.fold.log_ends import LogEnds, last_at
+from counterpoise.pipeline.fold.ownership import FOLLOWING, Held, Names, NewSteps, Steps, joined_arrays
+from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, aggregated, aggregates_of, joined
+
+if TYPE_CHECKING:
+    from counterpoise.pipeline.fold.lag import LagRows
+
+__all__ = ["Keys", "Partitions", "coded", "recoded"]
+
+Bool = npt.NDArray[np.bool_]
+
+
+def coded(texts: Any) -> tuple[Int64, list[str]]:
+    """Texts as codes into a list of the different ones."""
+    encoded = texts.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
+        if isinstance(encoded, pa.ChunkedArray):
+            return np.zeros(0, np.int64), []
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def recoded(code: Int64, names: list[str], known: dict[str, int]) -> Int64:
+    """Codes into one list for all."""
+    return np.array([*(known.setdefault(name, len(known)) for name in names), 0], np.int64)[code]
+
+
+@dataclass(frozen=True)
+class Keys:
+    """One row per partition of a group, sorted by the codes of group, topic and partition.
+
+    Attributes
+    ----------
+    group, topic, partition : int64
+    counted : bool
+        The group has committed for it.
+    begun : bool
+        What was committed before the first step of the group is in `last_before` and `gap_before`.
+    owner_before, last_before : int64
+        Of spans whose stops are in the figures: the last owner, -1 for none, and the last commit, -NEVER for none.
+    gap_before : float64
+        The usual gap between commits then, in seconds; nan: unknown.
+    lag_at, lag_owner, lag, lag_quality : int64
+        The newest final row of `partition_lag`: time (-NEVER: none), member (-1: none), lag (-1: unknown), code of the quality.
+    """
+
+    group: Int64
+    topic: Int64
+    partition: Int64
+    counted: Bool
+    begun: Bool
+    owner_before: Int64
+    last_before: Int64
+    gap_before: npt.NDArray[np.float64]
+    lag_at: Int64
+    lag_owner: Int64
+    lag: Int64
+    lag_quality: Int64
+
+    @classmethod
+    def new(cls, group: Int64, topic: Int64, partition: Int64) -> Keys:
+        """Keys of which nothing is known."""
+        n = len(group)
+        none, never, no = np.full(n, -1), np.full(n, -NEVER), np.zeros(n, np.bool_)
+        return cls(
+            *(group, topic, partition, no, no, none, never, np.full(n, np.nan)),
+            *(never, none, none, np.zeros(n, np.int64)),
+        )
+
+
+class Partitions:
+    """State of a bucket's partitions.
+
+    Attributes
+    ----------
+    names : Names
+    keys : Keys
+    steps : Steps
+    held : Held
+        Sorted by key, time and log offset.
+    commits : Aggregates
+        Sorted by key, then by time: no row reaches across a sample or a step of its group.
+    step_group, step_time : int64
+        Different times of steps, by group: those at which lag may still be asked for.
+    n_steps, third_step : int64
+        By group: how many steps it has had, and when the third was.
+    since : int
+        Rows of `partition_lag` up to then are final, in microseconds.
+    """
+
+    def __init__(self) -> None:
+        nothing = np.zeros(0, np.int64)
+        self.names = Names()
+        self.keys = Keys.new(nothing, nothing, nothing)
+        self.steps, self.held = Steps.empty(), Held.empty()
+        self.commits = _no_commits()
+        self.step_group = self.step_time = self.n_steps = self.third_step = nothing
+        self.since = -NEVER
+
+    # The names by code, as lists.
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of groups by code."""
+        return list(self.names.groups)
+
+    @property
+    def topics(self) -> list[str]:
+        """Names of topics by code."""
+        return list(self.names.topics)
+
+    @property
+    def members(self) -> list[str]:
+        """Ids of members by code."""
+        return list(self.names.members)
+
+    def add(self, new: NewSteps, commits: pa.Table) -> None:
+        """A chunk: steps in log order, and rows of `AGGREGATE_COLUMNS`."""
+        names, old = self.names, self.keys
+        first = len(self.steps.group)
+        held_topic, held_partition, held = new.held(first)
+        steps = joined_arrays([self.steps, new.steps()])
+        held_group = steps.group[held.step]
+        group, topic = (
+            recoded(*coded(commits[name]), known) for name, known in (("group_id", names.groups), ("topic", names.topics))
+        )
+        id_code, ids = coded(commits["topic_id"].fill_null(""))
+        topic_id = np.array([*(names.ids.setdefault(one, len(names.ids)) if one else -1 for one in ids), -1], np.int32)[id_code]
+        places = [
+            np.concatenate(columns)
+            for columns in (
+                (old.group, group, held_group),
+                (old.topic, topic, held_topic),
+                (old.partition, commits["partition"].to_numpy().astype(np.int64), held_partition),
+            )
+        ]
+        key, first_row = _numbered(*places)
+        n, m = len(old.group), len(old.group) + len(commits)
+        self.keys = _spread(old, key[:n], Keys.new(*(column[first_row] for column in places)))
+        rows = joined(
+            [
+                replace(self.commits, key=key[:n][self.commits.key].astype(np.int32)),
+                aggregates_of(commits, key[n:m].astype(np.int32), topic_id),
+            ]
+        )
+        self.commits = rows.take(np.lexsort((rows.offset, rows.max_ts, rows.key)))
+        self._add_steps(steps, [replace(self.held, key=key[:n][self.held.key]), replace(held, key=key[m:])], new.groups(), first)
+
+    def _add_steps(self, steps: Steps, held: list[Held], groups: Int64, first: int) -> None:
+        order = np.argsort(steps.group, kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        times, added = steps.time[first:], groups
+        self.steps = steps.take(order)
+        whole = joined_arrays(held)
+        whole = replace(whole, step=np.where(whole.step >= 0, place[np.maximum(whole.step, 0)] if len(place) else -1, -1))
+        whole = whole.ended(self.steps)
+        self.held = whole.take(np.lexsort((whole.offset, whole.time, whole.key)))
+        n = len(self.names.groups)
+        before, third = (_widened(column, n, fill) for column, fill in ((self.n_steps, 0), (self.third_step, NEVER)))
+        for group, time in zip(added.tolist(), times.tolist(), strict=True):
+            before[group] += 1
+            if before[group] == FOLLOWING:
+                third[group] = time
+        self.n_steps, self.third_step = before, third
+        group, time = np.concatenate((self.step_group, added)), np.concatenate((self.step_time, times))
+        order = np.lexsort((time, group))
+        group, time = group[order], time[order]
+        fresh = np.ones(len(group), np.bool_)
+        fresh[1:] = (group[1:] != group[:-1]) | (time[1:] != time[:-1])
+        self.step_group, self.step_time = group[fresh], time[fresh]
+
+    def remember_lag(self, found: LagRows, rows: Int64) -> None:
+        """Keep the newest of some final rows of each partition."""
+        keys = self.keys
+        order = rows[np.argsort(found.time[rows], kind="stable")]
+        newest = order[found.time[order] >= keys.lag_at[found.key[order]]]
+        changed = {}
+        for name, values in (
+            ("lag_at", found.time),
+            ("lag_owner", found.owner),
+            ("lag", found.lag),
+            ("lag_quality", found.quality),
+        ):
+            column = getattr(keys, name).copy()
+            column[found.key[newest]] = values[newest]  # of a key the last one stands
+            changed[name] = column
+        self.keys = replace(keys, **changed)
+
+    def compact(self, settled: Int64, until: int) -> None:
+        """Forget what no later chunk asks for, when lag up to `until` and all stops that are known are told."""
+        keys, held, commits = self.keys, self.held, self.commits
+        next_time = np.full(len(held.key), NEVER)
+        next_time[:-1][held.key[1:] == held.key[:-1]] = held.time[1:][held.key[1:] == held.key[:-1]]
+        over = (held.closed != NEVER) & held.timed & (next_time <= settled[held.key])
+        span = self._span_of(commits)
+        gone = np.append(over, False)[span]  # the last one is for commits before the first span
+        before = (span < 0) & keys.begun[commits.key]
+        gone = np.where(span < 0, before & (self._first_time()[commits.key] <= settled[commits.key]), gone)
+        # Of what is told the newest commit stays, because lag is counted from it.
+        gone &= commits.max_ts <= settled[commits.key]
+        newest = np.zeros(len(commits), np.bool_)
+        done = np.flatnonzero(commits.max_ts <= settled[commits.key])
+        last = np.append(commits.key[done][1:] != commits.key[done][:-1], True)[: len(done)]
+        newest[done[last]] = True
+        told = gone & newest
+        live = np.where(told, 0, commits.live)
+        rows = replace(
+            commits,
+            live=live,
+            dead=np.where(told, 0, commits.dead),
+            live_ts=np.where(told, NEVER, commits.live_ts),
+            live_offset=np.where(told, NEVER, commits.live_offset),
+            live_until=np.where(told, -NEVER, commits.live_until),
+        )
+        keep = np.flatnonzero(~gone | newest)
+        rows, settled_of = rows.take(keep), settled[commits.key[keep]]
+        cell = np.where(rows.max_ts <= settled_of, self._cells(rows), (1 << 40) + np.arange(len(rows)))
+        self.commits, _ = aggregated(rows, cell)
+        self.held = self._without_old_steps(held.take(np.flatnonzero(~over)))
+        self._forget_step_times(settled, until)
+        self.since = max(self.since, until)
+
+    def _first_time(self) -> Int64:
+        """By key: when it was handed out first, of what is held; NEVER: it is not."""
+        found = np.full(len(self.keys.group), NEVER)
+        np.minimum.at(found, self.held.key, self.held.time)
+        return found
+
+    def settled(self, ends: LogEnds, until: int) -> Int64:
+        """By key: if rows of `partition_lag` up to `until` are final, lag at later times alone may still be asked for."""
+        if not ends.log or until == NEVER:
+            return np.full(len(self.keys.group), until)
+        log = self.logs(ends)
+        at = last_at(ends.time, log[:, 0], log[:, 1], np.full(len(log), until))
+        return np.where(at >= 0, ends.time[at], until)
+
+    def logs(self, ends: LogEnds) -> Int64:
+        """By key: first row of its log's samples, and the one after the last."""
+        topics = self.topics
+        names = [topics[at] for at in self.keys.topic.tolist()]
+        logs = [ends.log.get(pair, (0, 0)) for pair in zip(names, self.keys.partition.tolist(), strict=True)]
+        return np.array(logs, np.int64).reshape(-1, 2)
+
+    def _span_of(self, rows: Aggregates) -> Int64:
+        """The row of `held` that each row of commits comes after; -1: before the first of its key."""
+        held = self.held
+        if not len(held.key):
+            return np.full(len(rows), -1)
+        key = np.concatenate((held.key, rows.key))
+        order = np.lexsort((np.concatenate((held.offset, rows.offset)), np.concatenate((held.time, rows.ts)), key))
+        is_held = order < len(held.key)
+        newest = np.maximum.accumulate(np.where(is_held, order, -1))
+        found = np.empty(len(rows), np.int64)
+        mine = ~is_held
+        at = newest[mine]
+        of = rows.key[order[mine] - len(held.key)]
+        found[order[mine] - len(held.key)] = np.where((at >= 0) & (held.key[np.maximum(at, 0)] == of), at, -1)
+        return found
+
+    def _cells(self, rows: Aggregates) -> Int64:
+        """For each row a number that rises with every known step of its group, and every end of a span, before it."""
+        held, steps, group = self.held, self.steps, self.keys.group
+        marks = [(steps.group, steps.time, steps.offset), (group[held.key], held.time, held.offset)]
+        for bound in (held.nobody_from, held.closed):
+            some = np.flatnonzero((held.step < 0) & (bound != NEVER))
+            marks.append((group[held.key[some]], bound[some], np.full(len(some), NEVER)))
+        of_mark, time, offset = (np.concatenate(columns) for columns in zip(*marks, strict=True))
+        mine = group[rows.key]
+        columns = ((offset, rows.offset), (time, rows.ts), (of_mark, mine))
+        order = np.lexsort([np.concatenate(pair) for pair in columns])
+        is_mark = order < len(time)
+        count = np.cumsum(is_mark)
+        found = np.empty(len(rows), np.int64)
+        found[order[~is_mark] - len(time)] = count[~is_mark]
+        return found
+
+    def _without_old_steps(self, held: Held) -> Held:
+        """Only the last steps of each group stay; what was handed out before has its final columns."""
+        group = self.steps.group
+        places = np.arange(len(group))
+        end = np.searchsorted(group, group, "right")
+        stay = end - places <= FOLLOWING
+        place = np.full(len(group) + 1, -1)
+        place[:-1][stay] = np.arange(int(stay.sum()))
+        self.steps = self.steps.take(np.flatnonzero(stay))
+        return replace(held, step=place[held.step])
+
+    def _forget_step_times(self, settled: Int64, until: int) -> None:
+        """Only times after the last sample of some log of the group."""
+        least = np.full(len(self.names.groups), until)
+        np.minimum.at(least, self.keys.group, settled)
+        stay = self.step_time >= least[self.step_group]
+        self.step_group, self.step_time = self.step_group[stay], self.step_time[stay]
+
+    def state(self) -> bytes:
+        """All of it, as MessagePack."""
+        arrays: dict[str, Any] = {"names": [list(getattr(self.names, one.name)) for one in fields(Names)]}
+        for name in ("keys", "steps", "held", "commits"):
+            whole = getattr(self, name)
+            arrays[name] = [_packed(getattr(whole, one.name)) for one in fields(whole)]
+        arrays["plain"] = [_packed(getattr(self, name)) for name in _PLAIN]
+        return msgspec.msgpack.encode({**arrays, "since": self.since})
+
+    @classmethod
+    def of_state(cls, state: bytes) -> Partitions:
+        """The inverse of `state`."""
+        about, found = msgspec.msgpack.decode(state), cls()
+        found.names = Names(*({name: at for at, name in enumerate(names)} for names in about["names"]))
+        for name, kind in (("keys", Keys), ("steps", Steps), ("held", Held), ("commits", Aggregates)):
+            setattr(found, name, kind(*map(_unpacked, about[name])))
+        for name, column in zip(_PLAIN, about["plain"], strict=True):
+            setattr(found, name, _unpacked(column))
+        found.since = about["since"]
+        return found
+
+
+_PLAIN = ("step_group", "step_time", "n_steps", "third_step")
+
+
+def _packed(column: Any) -> Any:
+    return column if isinstance(column, list) else [column.dtype.str, column.tobytes()]
+
+
+def _unpacked(column: Any) -> Any:
+    if len(column) == 2 and isinstance(column[0], str):
+        return np.frombuffer(column[1], np.dtype(column[0])).copy()
+    return [tuple(one) for one in column]
+
+
+def _no_commits() -> Aggregates:
+    nothing, codes = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    return Aggregates.of_commits(codes, nothing, nothing, nothing, np.zeros(0, np.bool_), codes)
+
+
+def _widened(column: Int64, size: int, fill: int) -> Int64:
+    return np.concatenate((column, np.full(size - len(column), fill)))
+
+
+def _numbered(group: Int64, topic: Int64, partition: Int64) -> tuple[Int64, Int64]:
+    """The key of each row, and for each key a row that has it."""
+    order = np.lexsort((partition, topic, group))
+    ordered = [column[order] for column in (group, topic, partition)]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in ordered])
+    key = np.empty(len(order), np.int64)
+    key[order] = np.cumsum(new) - 1
+    return key, order[new]
+
+
+def _spread(old: Keys, key: Int64, new: Keys) -> Keys:
+    """The new keys with what is known of the old ones."""
+    columns = []
+    for one in fields(Keys):
+        column = getattr(new, one.name).copy()
+        column[key] = getattr(old, one.name)
+        columns.append(column)
+    return Keys(*columns)

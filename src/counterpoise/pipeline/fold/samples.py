@@ -1,0 +1,30 @@
+"""The samples of log ends of a capture, laid out log by log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
+from counterpoise.pipeline.fold.new_samples import NewSamples
+from counterpoise.pipeline.source.capture import CaptureFiles
+
+__all__ = ["samples_of"]
+
+
+def samples_of(files: CaptureFiles, folder: Path, before: EndsFile | None = None, after: int | None = None) -> EndsFile:
+    """All samples of a capture, in a file of that folder.
+
+    Parameters
+    ----------
+    files : CaptureFiles
+    folder : Path
+    before : EndsFile, optional
+        What an earlier update left: it stays where it is, and grows.
+    after : int, optional
+        Samples up to then are in `before`, in microseconds.
+    """
+    if not files.ends:
+        return EndsFile.empty()
+    if before is None or not before.logs:
+        before, after = EndsFile.empty(), None
+    return with_samples(before, NewSamples(files.ends, after), str(folder.absolute()))

@@ -1,0 +1,213 @@
+"""How long partitions stood still around a rebalance, as commits show it, and commits by nobody; for the groups of one bucket.
+
+The offsets topic does not hold the start of a rebalance. What it shows is the time from the last commit of the old owner to
+the first commit of the new one (on any of its partitions: one without traffic has nothing to commit). Members commit every
+few seconds anyway, so the usual gap between commits is taken off: what is left is the stop. Of an owner count the commits up to
+the third step after the one that handed a partition to it; later ones, which nobody should make, are counted and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.fold.ownership import FOLLOWING
+from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.scan.aggregation import NEVER
+
+__all__ = ["Stops", "find_stops"]
+
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Stops:
+    """One row per partition and step that handed it out, and one before the first such step if there were commits.
+
+    Attributes
+    ----------
+    key, group : int64
+        The partition and its group, as codes.
+    generation, at : int64
+        Of the step, and its time in microseconds; -1 and -NEVER before the first step.
+    owner_before, last_before : int64
+        The member that held the partition before (-1: none), and the time of its last commit (-NEVER: none).
+    stop : float64
+        Seconds; nan if it did not stop, or one of the two commits is missing.
+    commits, by_nobody : int64
+    timed : bool
+        All but the last two columns are new.
+    counted : bool
+        The last two columns are new.
+    """
+
+    key: Int64
+    group: Int64
+    generation: Int64
+    at: Int64
+    owner_before: Int64
+    last_before: Int64
+    stop: Float
+    commits: Int64
+    by_nobody: Int64
+    timed: Bool
+    counted: Bool
+
+
+@dataclass(frozen=True)
+class _Spans:
+    """One row per key and span between two steps that hand it out: sorted by key and time; `held` -1: before the first one."""
+
+    key: Int64
+    held: Int64
+    first: Int64
+    last: Int64
+    gap: Float
+    commits: Int64
+    by_nobody: Int64
+
+
+def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
+    """The stops that are known now and were not before; they are marked in the state.
+
+    Parameters
+    ----------
+    parts : Partitions
+    settled : int64, optional
+        As `Partitions.settled`; None: no records come later, so all that is left is known.
+    """
+    spans = _spans(parts)
+    keys, held, at = parts.keys, parts.held, spans.held
+    some, rows = at >= 0, np.arange(len(at))
+    group = keys.group[spans.key]
+    told = np.where(some, _pick(held.timed, at), keys.begun[spans.key])
+    owner, time = np.where(some, _pick(held.owner, at), -1), np.where(some, _pick(held.time, at), -NEVER)
+    first, last, gap = _of_owners(spans, group, time, owner)
+    known = {"last_before": last != -NEVER, "owner_before": some, "gap_before": ~np.isnan(gap)}
+    values = {"last_before": last, "owner_before": owner, "gap_before": gap}
+    recreated = _pick(held.recreated, at) & some & ~told
+    starts = np.searchsorted(spans.key, spans.key)
+    reset = np.maximum.accumulate(np.where(recreated, rows, -1)) if len(at) else starts
+    begins = np.maximum(starts, reset)
+
+    def before(name: str) -> Any:
+        place = _before(known[name] & ~told, begins)
+        nothing = np.where(reset >= starts, _NOTHING[name], getattr(keys, name)[spans.key])
+        return np.where(place >= 0, _pick(values[name], place), nothing)
+
+    last_before, owner_before = before("last_before"), before("owner_before")
+    usual = np.fmin(gap, before("gap_before"))
+    usual = np.where(np.isnan(usual), 0.0, usual)
+    both = (first != NEVER) & (last_before != -NEVER)
+    silence = np.where(both, first / 1e6 - last_before / 1e6, np.nan)
+    stopped = both & some & (owner_before >= 0) & (_pick(held.eager, at) | (owner != owner_before))
+    closed = np.where(some, _pick(held.closed, at) != NEVER, parts.n_steps[group] >= FOLLOWING)
+    following = np.full(len(at), NEVER)
+    following[:-1] = np.where(spans.key[1:] == spans.key[:-1], time[1:], NEVER)
+    final = settled is None
+    found = Stops(
+        key=spans.key,
+        group=group,
+        generation=np.where(some, _pick(held.generation, at), -1),
+        at=time,
+        owner_before=owner_before,
+        last_before=last_before,
+        stop=np.where(stopped, np.maximum(silence - usual, 0.0), np.nan),
+        commits=spans.commits,
+        by_nobody=spans.by_nobody,
+        timed=(closed | final) & ~told,
+        counted=np.ones(len(at), np.bool_) if settled is None else closed & (following <= settled[spans.key]),
+    )
+    if not final:
+        timed = held.timed.copy()
+        timed[at[found.timed & some]] = True
+        parts.held = replace(held, timed=timed)
+        _remember(parts, found, found.timed & recreated, known, values)
+    return found
+
+
+_NOTHING = {"last_before": -NEVER, "owner_before": -1, "gap_before": np.nan}
+
+
+def _remember(parts: Partitions, found: Stops, recreated: Bool, known: Mapping[str, Bool], values: Mapping[str, Any]) -> None:
+    """What later stops are measured from; of a topic that was created again what was before is nobody's."""
+    keys, rows = parts.keys, np.arange(len(found.key))
+    counted, reset = keys.counted.copy(), np.full(len(keys.group), -1)
+    counted[found.key[found.counted & (found.commits > 0)]] = True
+    reset[found.key[recreated]] = rows[recreated]  # of a key the last one stands
+    changed: dict[str, Any] = {"begun": keys.begun | (parts.n_steps[keys.group] >= FOLLOWING), "counted": counted}
+    for name, nothing in _NOTHING.items():
+        column = np.where(reset >= 0, nothing, getattr(keys, name))
+        mine = np.flatnonzero(found.timed & known[name] & (rows >= reset[found.key]))
+        column[found.key[mine]] = values[name][mine]
+        changed[name] = column
+    parts.keys = replace(keys, **changed)
+
+
+def _pick(column: npt.NDArray[Any], rows: Int64) -> Any:
+    """The rows of a column that may be empty; any value where the row is -1."""
+    return column[rows] if len(column) else np.zeros(len(rows), column.dtype)
+
+
+def _spans(parts: Partitions) -> _Spans:
+    held, commits = parts.held, parts.commits
+    has_steps = parts.n_steps > 0
+    said = commits.take(np.flatnonzero((commits.live > 0) & has_steps[parts.keys.group[commits.key]]))
+    handed = len(held.key)
+    key: Int64 = np.concatenate((held.key, said.key))
+    time = np.concatenate((held.time, said.live_ts))
+    order = np.lexsort((np.concatenate((held.offset, said.live_offset)), time, key))
+    key, time = key[order], time[order]
+    is_step = order < handed
+    new = is_step.copy()
+    new[:1] = True
+    new[1:] |= key[1:] != key[:-1]
+    starts = np.flatnonzero(new)
+    if not len(starts):
+        nothing = np.zeros(0, np.int64)
+        return _Spans(nothing, nothing, nothing, nothing, np.zeros(0), nothing, nothing)
+    at: Int64 = np.where(is_step[starts], order[starts], -1)
+    zeros = np.zeros(handed, np.int64)
+    count = np.concatenate((zeros, said.live))[order]
+    till = np.concatenate((zeros - NEVER, said.live_until))[order]
+    span = np.cumsum(new) - 1
+    over = np.where(at >= 0, _pick(held.nobody_from, at), NEVER)[span]
+    closed = np.where(at >= 0, _pick(held.closed, at), parts.third_step[parts.keys.group[key[starts]]])[span]
+    nobody = (time >= over) & (till > over)  # one of the very millisecond of the step stands before it in the log
+    counts = ~is_step & (time < closed)
+    first: Int64 = np.minimum.reduceat(np.where(counts, time, NEVER), starts)
+    last: Int64 = np.maximum.reduceat(np.where(counts, till, -NEVER), starts)
+    owned: Int64 = np.add.reduceat(np.where(counts, count, 0), starts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = np.where(owned > 1, (last / 1e6 - first / 1e6) / (owned - 1), np.nan)
+    by_nobody: Int64 = np.add.reduceat(np.where(nobody, count, 0), starts)
+    return _Spans(key[starts], at, first, last, gap, np.add.reduceat(count, starts), by_nobody)
+
+
+def _of_owners(spans: _Spans, group: Int64, time: Int64, owner: Int64) -> tuple[Int64, Int64, Float]:
+    """For each span the first commit, the last one and the shortest gap over all that its owner was handed at that time."""
+    if not len(group):
+        return spans.first, spans.last, spans.gap
+    order = np.lexsort((owner, time, group))
+    columns = [column[order] for column in (group, time, owner)]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    starts = np.flatnonzero(new)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(new) - 1
+    first, last = np.minimum.reduceat(spans.first[order], starts), np.maximum.reduceat(spans.last[order], starts)
+    gap = np.fmin.reduceat(spans.gap[order], starts)
+    return first[number], last[number], gap[number]
+
+
+def _before(known: Bool, begins: Int64) -> Int64:
+    """For each row the last one before it, of the same key, that is known; -1: none."""
+    newest = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1)) if len(known) else begins
+    found = np.concatenate(([-1], newest[:-1]))[: len(known)]
+    return np.where(found >= begins, found, -1)

@@ -1,0 +1,188 @@
+"""What `group_report` and the summary say of strategies: sums and extremes over the rows of `metrics`, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from counterpoise.pipeline.folds.replay_fold import OBSERVED, REPLAY
+
+__all__ = ["SLIM", "StrategyFigures", "add_replays", "added", "mean_of", "totals"]
+
+SLIM = (
+    *("group_id", "incarnation", "generation", "log_offset", "strategy", "mode", "declared", "leader_library", "n_partitions"),
+    *("spread", "kip54_score", "max_topic_spread", "moved", "min_moves", "revoked", "max_member_lag", "makespan_ratio"),
+    *("lag_unknown", "unassigned", "balanced", "matches_observed", "log_ts", "protocol_kind", "n_skewed_topics", "skewed_topics"),
+)
+"""The columns of `metrics` that are summed up."""
+_MILLION = 1_000_000
+_SUMS, _PEAKS = ("moved", "revoked", "balanced", "generations", "millionths", "known"), ("spread", "topic_spread", "lag")
+_RUN = [
+    *((name, "sum") for name in ("moved", "revoked", "balanced")),
+    ("generation", "count"),
+    *(("millionths", how) for how in ("sum", "count")),
+    *((name, "max") for name in ("spread", "max_topic_spread", "max_member_lag")),
+]
+_NO_RUN: list[int | None] = [0] * len(_SUMS) + [None] * len(_PEAKS)
+_NOW = ("spread", "max_topic_spread", "n_skewed_topics", "skewed_topics", "log_offset")
+Run = list[Any]
+"""Sums and peaks of one strategy and mode, as `_RUN` has them; a peak may be unknown."""
+
+
+class StrategyFigures:
+    """One group's figures.
+
+    Parameters
+    ----------
+    state : mapping, optional
+        What `state` gave.
+    """
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        saved = state or {}
+        self.runs: dict[tuple[bool, str, str], Run] = {(one, two, three): run for one, two, three, run in saved.get("runs", ())}
+        self._seen: dict[bool, dict[str, Any]] = dict(saved.get("seen", ()))
+        self._judged, self._matched = (Counter[str](saved.get(name, {})) for name in ("judged", "matched"))
+        self._ties, self._worse = saved.get("ties", 0), saved.get("worse", 0)
+        self.with_lag: list[int] = saved.get("with_lag", [0, 0, 0, 0])
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """All that was counted."""
+        return {
+            "runs": [[*key, run] for key, run in self.runs.items()],
+            "seen": list(self._seen.items()),
+            "judged": self._judged,
+            "matched": self._matched,
+            "ties": self._ties,
+            "worse": self._worse,
+            "with_lag": self.with_lag,
+        }
+
+    def observe(self, row: Mapping[str, Any], other: Mapping[str, Any] | None) -> None:
+        """What a generation really did, and the replay of the strategy that it declared."""
+        seen = self._seen.setdefault(
+            row["by_broker"], {"spread_peak": 0, "moved": 0, "revoked": 0, "needless": 0, "worst": None, "now": None}
+        )
+        excess = max(row["moved"] - row["min_moves"], 0) if row["min_moves"] is not None else 0
+        seen["spread_peak"] = max(seen["spread_peak"], row["spread"])
+        for name, more in (("moved", row["moved"]), ("revoked", row["revoked"]), ("needless", excess)):
+            seen[name] += more
+        worst = seen["worst"]
+        if worst is None or (-excess, row["log_offset"]) < (worst[0], worst[1]):
+            seen["worst"] = [-excess, row["log_offset"], row["generation"], row["log_ts"]]
+        if seen["now"] is None or row["log_offset"] >= seen["now"]["log_offset"]:
+            seen["now"] = {name: row[name] for name in _NOW}
+        unknown = row["lag_unknown"]
+        more_lag = (1, int(unknown is not None), unknown or 0, 0 if unknown is None else row["n_partitions"])
+        self.with_lag = [one + more for one, more in zip(self.with_lag, more_lag, strict=True)]
+        if other is not None:
+            library = other["leader_library"] or "unknown"
+            self._judged[library] += 1
+            self._matched[library] += bool(other["matches_observed"])
+            if not other["matches_observed"]:
+                one, two = [(found["kip54_score"], found["moved"]) for found in (row, other)]
+                self._ties, self._worse = self._ties + (one == two), self._worse + (one > two)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """In columns of `group_report`, and how generations that do not match differ; empty if there was no generation."""
+        if not self.runs:
+            return {}
+        lives = {key[0] for key in self.runs}
+        now = max(self._seen, key=lambda life: self._seen[life]["now"]["log_offset"]) if self._seen else next(iter(lives))
+        runs = {key[1:]: run for key, run in self.runs.items() if key[0] == now}
+        found: dict[str, Any] = {"strategies": [_run(*key, run) for key, run in sorted(runs.items())], "lives": len(lives)}
+        if now in self._seen:
+            seen, last = self._seen[now], self._seen[now]["now"]
+            found |= {
+                "spread_now": last["spread"],
+                "spread_peak": seen["spread_peak"],
+                "topic_spread_now": last["max_topic_spread"],
+                "n_skewed_topics": last["n_skewed_topics"],
+                "skewed_topics": last["skewed_topics"],
+                "observed_moved": seen["moved"],
+                "observed_revoked": seen["revoked"],
+                "needless_moves": seen["needless"],
+                "needless_generation": seen["worst"][2],
+                "needless_ts": seen["worst"][3],
+            }
+        judged = sum(self._judged.values())
+        if judged:
+            found |= {
+                "judged_generations": judged,
+                "matched": sum(self._matched.values()),
+                "ties": self._ties,
+                "worse": self._worse,
+                "replay_fidelity": sum(self._matched.values()) / judged,
+                "fidelity_by_library": [(name, self._matched[name] / self._judged[name]) for name in sorted(self._judged)],
+            }
+        return found
+
+
+def add_replays(of: Mapping[str, StrategyFigures], rows: pa.Table) -> None:
+    """Add rows with `SLIM`, all of each generation, to the figures of their groups."""
+    rows = rows.append_column("by_broker", pc.equal(rows["protocol_kind"], "server"))
+    # Ratios in whole millionths, so that their order does not matter.
+    whole = pc.cast(pc.floor(pc.add(pc.multiply(rows["makespan_ratio"], float(_MILLION)), 0.5)), pa.int64())
+    table = rows.append_column("millionths", whole)
+    grouped = table.group_by(["group_id", "by_broker", "strategy", "mode"], use_threads=False).aggregate(_RUN)
+    columns = [grouped[name].to_pylist() for name in ("group_id", "by_broker", "strategy", "mode")]
+    figures = zip(*(grouped[f"{name}_{how}"].to_pylist() for name, how in _RUN), strict=True)
+    keys = zip(*columns, strict=True)
+    for (group, by_broker, strategy, mode), found in zip(keys, figures, strict=True):
+        runs, key = of[group].runs, (by_broker, strategy, mode)
+        runs[key] = added(runs.get(key, _NO_RUN), found)
+    declared = pc.and_(rows["declared"], pc.equal(rows["mode"], REPLAY))
+    judged = rows.filter(pc.or_(pc.equal(rows["strategy"], OBSERVED), declared)).to_pylist()
+    ours = {_place(row): row for row in judged if row["strategy"] != OBSERVED}
+    for row in judged:
+        if row["strategy"] == OBSERVED:
+            of[row["group_id"]].observe(row, ours.get(_place(row)))
+
+
+def _place(row: Mapping[str, Any]) -> tuple[str, int, int, int]:
+    return row["group_id"], row["incarnation"], row["generation"], row["log_offset"]
+
+
+def added(one: Sequence[Any], other: Sequence[Any]) -> Run:
+    """Two runs as one."""
+    sums = [(left or 0) + (right or 0) for left, right in zip(one[: len(_SUMS)], other[: len(_SUMS)], strict=True)]
+    peaks = zip(one[len(_SUMS) :], other[len(_SUMS) :], strict=True)
+    return [*sums, *(max((known for known in pair if known is not None), default=None) for pair in peaks)]
+
+
+def mean_of(millionths: int | None, known: int) -> float | None:
+    """The mean of so many ratios."""
+    return millionths / _MILLION / known if millionths is not None and known else None
+
+
+def _run(strategy: str, mode: str, run: Run) -> dict[str, Any]:
+    about = dict(zip((*_SUMS, *_PEAKS), run, strict=True))
+    return {
+        "strategy": strategy,
+        "mode": mode,
+        "moved": about["moved"],
+        "revoked": about["revoked"],
+        "spread_peak": about["spread"],
+        "topic_spread_peak": about["topic_spread"],
+        "balanced": about["balanced"],
+        "generations": about["generations"],
+        "lag_peak": about["lag"],
+        "makespan_ratio": mean_of(about["millionths"], about["known"]),
+    }
+
+
+def totals(figures: Iterable[StrategyFigures]) -> dict[str, Any]:
+    """Sums over groups, for the summary: by strategy and mode; and what was known of lag."""
+    runs: dict[tuple[str, str], Run] = {}
+    with_lag = [0, 0, 0, 0]
+    for one in figures:
+        for (_, strategy, mode), run in one.runs.items():
+            runs[strategy, mode] = added(runs.get((strategy, mode), _NO_RUN), run)
+        with_lag = [left + right for left, right in zip(with_lag, one.with_lag, strict=True)]
+    return {"runs": [[*key, run] for key, run in runs.items()], "with_lag": with_lag}

@@ -1,0 +1,204 @@
+"""Rows of tables as a fold task makes them, to files by day: those that are final, and those that later records may change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.fold.lag import LAG_COLUMNS, LagRows
+from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.fold.reporting import GroupKinds, StoppedTimes, found_in, reported
+from counterpoise.pipeline.fold.strategy_figures import SLIM
+from counterpoise.pipeline.folds.replay_fold import Replay
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.errors import error_rows
+from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
+from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
+from counterpoise.pipeline.replays import Pending
+from counterpoise.pipeline.scan.scan import group_of
+from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT, METRICS, REBALANCES, REPLAYS
+from counterpoise.pipeline.tables.by_day import ByDay
+from counterpoise.pipeline.tables.day_rows import DayRows
+from counterpoise.pipeline.tables.error_rows import ErrorRows
+from counterpoise.pipeline.tables.one_file import OneFile
+from counterpoise.wire.offsets_topic import decode_record
+
+__all__ = ["REVISED", "TableRows"]
+
+REVISED = ("rebalances", "partition_lag", "replays", "metrics")
+"""Tables whose newest rows later records may still change: such rows are in files of their own."""
+_STEPS, _REPLAYS, _METRICS, _REPORT = (
+    arrow_schema(StructType(table.fields[1:])) for table in (REBALANCES, REPLAYS, METRICS, GROUP_REPORT)
+)
+_AT_ONCE = 2 << 20
+"""So many bytes of records are decoded at a time."""
+_GROUPS = 500
+"""So many groups are worth a batch of `group_report`."""
+Row = Mapping[str, Any]
+
+
+class TableRows:
+    """Writers of one cluster's tables in a fold task.
+
+    Attributes
+    ----------
+    provisional : bool
+        Rows that come may still change.
+
+    Parameters
+    ----------
+    cluster, folder : str
+    end : int
+        When the last record of the cluster was, in microseconds.
+    salt : str, optional
+        Names are hashed with it.
+    """
+
+    def __init__(self, cluster: str, folder: str, end: int, salt: str | None = None) -> None:
+        self._cluster, self._end, self._salt, self.provisional = cluster, end, salt, False
+        self._generations = DayRows(folder, "generations", GENERATION_COLUMNS, salt=salt)
+        self._modern = DayRows(folder, "modern", MODERN_COLUMNS, salt=salt)
+        self._errors = ErrorRows(folder, salt)
+        self._report = DayRows(folder, "report", _REPORT, end)
+        self._findings = OneFile(folder, "findings", arrow_schema(FINDINGS))
+        self._final, self._open = (_Revised(folder, kind, salt) for kind in ("final", "open"))
+        self._kinds, self._stopped = GroupKinds(), StoppedTimes()
+        self._pending, self._measured = Pending(), list[pa.RecordBatch]()
+        self._groups: list[Row] = []
+        self._replayed = 0
+        self._files = ExitStack()
+
+    def __enter__(self) -> TableRows:
+        once = (self._generations, self._modern, self._errors, self._report, self._findings)
+        for one in once:
+            self._files.enter_context(one)
+        for rows in (self._final, self._open):
+            for writer in (rows.steps, rows.lag, rows.replays, rows.metrics):
+                self._files.enter_context(writer)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is None:
+            self._add_groups()
+        self._files.__exit__(*error)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """Files and counts; complete when this is closed."""
+        once = {"group_generations": self._generations, "modern_group_records": self._modern}
+        tables: dict[str, Any] = {name: rows.manifest for name, rows in once.items()}
+        tables |= {"decode_errors": self._errors.manifest, "group_report": self._report.manifest, **self._final.manifest}
+        times = [one for rows in (self._final, self._open) for one in (rows.lag.first, rows.lag.last) if one is not None]
+        return {
+            "cluster": self._cluster,
+            "tables": tables,
+            "open": self._open.manifest,
+            "findings": self._findings.file,
+            "groups": self._kinds.listed,
+            "stopped": self._stopped.listed,
+            "lag_times": [min(times), max(times)] if times else None,
+            "replayed": self._replayed,
+        }
+
+    def decoded(self, records: pa.Table) -> Iterator[Row]:
+        """Raw records as rows of their tables, group by group, each in log order; rows and errors are written."""
+        for batch in _in_log_order(records):
+            for raw in batch.to_pylist():
+                record = decode_record(raw["key"], raw["value"])
+                self._errors.write(error_rows(raw, record))
+                size = 200 + 4 * len(raw["value"] or b"")
+                row = generation_row(raw, record)
+                if row is not None:
+                    self._generations.add(row, size)
+                    yield {**row, "record_type": None}
+                elif (other := modern_row(raw, record)) is not None:
+                    self._modern.add(other, size)
+                    yield other
+
+    def step(self, row: Row) -> None:
+        """A row of `rebalances`."""
+        topics = sum(len(one["topics"]) for one in row["subscriptions"] or ())
+        size = 500 + 64 * (row["n_members"] or 0) + 8 * (row["n_partitions"] or 0) + 40 * topics
+        self._now.steps.add(row, size)
+
+    def lag(self, parts: Partitions, rows: LagRows, chosen: Int64) -> None:
+        """Some rows of `partition_lag`."""
+        self._now.lag.write(rows.batch(parts, chosen), rows.time[chosen])
+
+    def replay(self, replay: Replay) -> None:
+        """A row of `replays` and one of `metrics`."""
+        self._replayed += 1
+        self._write(self._pending.add(self._cluster, replay))
+
+    def replayed(self) -> pa.Table | None:
+        """The rows of `metrics` since this was called last, with `SLIM`."""
+        self._write(self._pending.settle())
+        made, self._measured = self._measured, []
+        return pa.Table.from_batches(made) if made else None
+
+    def _write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self._now.replays.write(batch.select(_REPLAYS.names))
+            self._now.metrics.write(batch.select(_METRICS.names))
+            self._measured.append(batch.select(list(SLIM)))
+
+    def group(self, figures: Row) -> None:
+        """What is known of a group, in columns of `group_report`."""
+        self._groups.append(figures)
+        if len(self._groups) >= _GROUPS:
+            self._add_groups()
+
+    def _add_groups(self) -> None:
+        if self._groups:
+            groups = reported(self._groups, self._cluster, self._end, self._salt)
+            self._groups = []
+            self._kinds.add(groups)
+            self._stopped.add(groups)
+            self._report.write(groups.select(_REPORT.names))
+            self._findings.write(found_in(groups))
+
+    @property
+    def _now(self) -> _Revised:
+        return self._open if self.provisional else self._final
+
+
+class _Revised:
+    """Files of `REVISED`: final rows, or those that may still change."""
+
+    def __init__(self, folder: str, kind: str, salt: str | None) -> None:
+        self.steps = DayRows(folder, f"{kind}-steps", _STEPS, salt=salt)
+        self.lag = ByDay(folder, f"{kind}-lag", LAG_COLUMNS, ("at",), ("committed",), salt=salt)
+        self.replays = DayRows(folder, f"{kind}-replays", _REPLAYS, salt=salt)
+        self.metrics = DayRows(folder, f"{kind}-metrics", _METRICS, salt=salt)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        whole = (self.steps.manifest, self.lag.manifest, self.replays.manifest, self.metrics.manifest)
+        return dict(zip(REVISED, whole, strict=True))
+
+
+def _in_log_order(records: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The records group by group, each group's by log partition and offset; some megabytes at a time."""
+    if not len(records):
+        return
+    encoded = records["key"].combine_chunks().dictionary_encode()
+    groups = [*(group_of(key) for key in encoded.dictionary.to_pylist()), b""]
+    number = {group: at for at, group in enumerate(sorted(set(groups)))}
+    group = np.array([number[one] for one in groups], np.int64)[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    place = [records[name].fill_null(-1).to_numpy() for name in ("offset", "partition")]
+    order = np.lexsort((*place, group))
+    size = pc.add(*(pc.binary_length(records[name]).fill_null(0) for name in ("key", "value"))).to_numpy()
+    ends = np.cumsum(size[order].astype(np.int64) + 1)
+    start = 0
+    while start < len(order):
+        before = int(ends[start - 1]) if start else 0
+        end = max(start + 1, int(np.searchsorted(ends, before + _AT_ONCE, "right")))
+        yield from records.take(pa.array(order[start:end])).combine_chunks().to_batches()
+        start = end

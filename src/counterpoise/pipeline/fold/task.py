@@ -1,0 +1,211 @@
+"""One fold task: the blocks of some buckets, one after the other, to rows of tables and to the buckets' states."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
+from counterpoise.pipeline.fold.ends_file import EndsFile
+from counterpoise.pipeline.fold.mapped_ends import mapped_lives
+from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, totals
+from counterpoise.pipeline.fold.table_rows import TableRows
+from counterpoise.pipeline.folds.replay_memo import Plans
+from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
+from counterpoise.pipeline.scan.read import RAW_SCHEMA
+from counterpoise.pipeline.schemas import STEP_STATES
+from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, STATE, Block, read_stream
+from counterpoise.pipeline.source.choice import Reset
+from counterpoise.pipeline.tables.one_file import OneFile
+
+__all__ = ["STATES", "ClusterFold", "fold"]
+
+_ALLOCATIONS = 100_000
+_CHUNK = 12 << 20
+"""So many bytes of a bucket's blocks are folded at once, about, uncompressed."""
+STATES = pa.schema([("bucket", pa.int32()), ("state", pa.binary())])
+_STEP_STATES = arrow_schema(STEP_STATES)
+
+
+@dataclass(frozen=True)
+class ClusterFold:
+    """What a fold task needs to know of a cluster.
+
+    Attributes
+    ----------
+    cluster, folder : str
+        Whose, and where files of tables go.
+    first_bucket, buckets : int
+    strategies : tuple of str
+    ends : str
+        Where its samples of log ends are put away (`EndsFile`).
+    chunk_starts : frozenset of int
+        The times of blocks before which a chunk may end (`offset_spans.chunk_starts`).
+    names : mapping
+        Topic id -> name.
+    now_ids, reset, settled
+        As `FoldSpec`.
+    end : int
+        When its last record was, in microseconds.
+    keep : str, optional
+        The folder for states: the next update goes on from them. None: nobody does, so all rows are final.
+    salt : str, optional
+        Names in tables are hashed with it.
+    """
+
+    cluster: str
+    folder: str
+    first_bucket: int
+    buckets: int
+    strategies: tuple[str, ...]
+    ends: str
+    chunk_starts: frozenset[int] = frozenset()
+    names: Mapping[str, str] = field(default_factory=dict)
+    now_ids: Mapping[str, str] | None = None
+    reset: Reset | None = None
+    settled: int = NEVER
+    end: int = 0
+    keep: str | None = None
+    salt: str | None = None
+
+
+def fold(blocks: Iterable[Block], clusters: Sequence[ClusterFold]) -> Iterator[str]:
+    """Fold sorted blocks; yields a manifest (JSON) for each cluster that has any."""
+    gc.set_threshold(_ALLOCATIONS)
+    plans = Plans()
+    for cluster, mine in groupby(blocks, key=lambda block: _cluster_of(block, clusters)):
+        with _Task(cluster, plans) as task:
+            for number, of_bucket in groupby(mine, key=lambda block: block.bucket):
+                task.fold(number - cluster.first_bucket, of_bucket)
+        yield json.dumps(task.manifest)
+
+
+def _cluster_of(block: Block, clusters: Sequence[ClusterFold]) -> ClusterFold:
+    return next(one for one in clusters if one.first_bucket <= block.bucket < one.first_bucket + one.buckets)
+
+
+class _Task:
+    """Buckets of one cluster."""
+
+    def __init__(self, of: ClusterFold, plans: Plans) -> None:
+        ends = EndsFile.load(Path(of.ends))
+        self._of, self._plans = of, plans
+        self._spec = FoldSpec(of.strategies, mapped_lives(ends), ends.instants, of.names, of.now_ids, of.reset, of.settled)
+        self._rows = TableRows(of.cluster, of.folder, of.end, of.salt)
+        self._kinds: Counter[tuple[str, str, int]] = Counter()
+        self._strategies: list[StrategyFigures] = []
+        self._unnamed: set[str] = set()
+        self._files = ExitStack()
+        folder = of.keep or of.folder
+        self._states, self._steps = OneFile(folder, "states", STATES), OneFile(folder, "steps", _STEP_STATES)
+
+    def __enter__(self) -> _Task:
+        for one in (self._rows, self._states, self._steps):
+            self._files.enter_context(one)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._files.__exit__(*error)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """Complete when this is closed."""
+        steps = [[kind, cause or None, n, n * missed] for (kind, cause, missed), n in sorted(self._kinds.items())]
+        kept = {"states": self._states.file, "steps": self._steps.file}
+        return {**self._rows.manifest, **totals(self._strategies), "steps": steps, "kept": kept, "unnamed": sorted(self._unnamed)}
+
+    def fold(self, number: int, blocks: Iterable[Block]) -> None:
+        """One bucket."""
+        waiting = _Chunks(blocks, self._of.chunk_starts)
+        bucket, rows = Bucket(self._spec, self._plans, waiting.state), self._rows
+        rows.provisional = False
+        for chunk in waiting:
+            if waiting.ended and self._of.keep is None:
+                self._finish(bucket, chunk.with_rows(rows))
+                return
+            bucket.advance(chunk.with_rows(rows), rows)
+            pa.default_memory_pool().release_unused()
+        if self._of.keep is not None:
+            self._keep(number, bucket)
+            rows.provisional = True
+        self._finish(bucket, Chunk.empty())
+
+    def _finish(self, bucket: Bucket, chunk: Chunk) -> None:
+        for figures in bucket.finish(chunk, self._rows):
+            self._rows.group(figures)
+        for group in bucket.groups.values():
+            self._kinds.update(group.kinds)
+            self._unnamed.update(group.unnamed)
+        self._strategies += bucket.strategies()
+
+    def _keep(self, number: int, bucket: Bucket) -> None:
+        self._states.write(pa.table([pa.array([number], pa.int32()), pa.array([bucket.state()], pa.binary())], schema=STATES))
+        steps = [
+            {"cluster": self._of.cluster, "group_id": name, "state": group.step_state(), "unnamed": group.unnamed}
+            for name, group in sorted(bucket.groups.items())
+        ]
+        self._steps.write(pa.Table.from_pylist(steps, _STEP_STATES))
+
+
+@dataclass(frozen=True)
+class _RawChunk:
+    """A chunk with its records as they were."""
+
+    records: pa.Table
+    commits: pa.Table
+    until: int
+
+    def with_rows(self, rows: TableRows) -> Chunk:
+        """The same with its records decoded as they are asked for."""
+        return Chunk(rows.decoded(self.records), self.commits, self.until)
+
+
+class _Chunks:
+    """The blocks of one bucket as chunks of some megabytes.
+
+    Attributes
+    ----------
+    state : bytes, optional
+        What an earlier update left.
+    ended : bool
+        The chunk that was given last is the last one.
+    """
+
+    def __init__(self, blocks: Iterable[Block], starts: frozenset[int]) -> None:
+        self._blocks, self._starts = iter(blocks), starts
+        self.ended = False
+        first = next(self._blocks, None)
+        self.state = first.payload if first is not None and first.kind == STATE else None
+        self._next = next(self._blocks, None) if self.state is not None else first
+
+    def __iter__(self) -> Iterator[_RawChunk]:
+        parts: dict[int, list[pa.Table]] = {RECORDS: [], COMMITS: []}
+        size, at = 0, -NEVER
+        while (block := self._next) is not None:
+            if size > _CHUNK and block.first_time > at and block.first_time in self._starts:
+                yield _chunk(parts, block.first_time)
+                parts, size = {RECORDS: [], COMMITS: []}, 0
+            table = read_stream(block.payload)
+            parts[block.kind].append(table)
+            size, at = size + table.nbytes, block.first_time
+            del table, block
+            self._next = next(self._blocks, None)
+        self.ended = True
+        if size:
+            yield _chunk(parts, NEVER)
+
+
+def _chunk(parts: Mapping[int, list[pa.Table]], until: int) -> _RawChunk:
+    records = pa.concat_tables([RAW_SCHEMA.empty_table(), *parts[RECORDS]])
+    commits = pa.concat_tables([AGGREGATE_COLUMNS.empty_table(), *parts[COMMITS]])
+    return _RawChunk(records, commits, until)

@@ -1,0 +1,237 @@
+"""Commits aggregated: one row for all commits of a partition between which nobody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from counterpoise.model.problem import Int32, Int64
+from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
+from counterpoise.solver.decode import ascending
+
+__all__ = [
+    "AGGREGATE_COLUMNS",
+    "NEVER",
+    "Aggregates",
+    "HeldAggregates",
+    "aggregate_table",
+    "aggregated",
+    "aggregates_of",
+    "joined",
+]
+
+NEVER = np.iinfo(np.int64).max
+"""The first time of no commit; the last one is its negative."""
+_HELD = 100_000
+"""So many rows a task holds before it aggregates them, and half of them before it gives them to the shuffle."""
+Bool = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """Columns of equal length, a row per partition of a group and cell; a commit by itself is such a row too.
+
+    Attributes
+    ----------
+    key : int32
+        Which partition of which group.
+    ts, offset, committed, deleted, topic_id
+        Of the newest commit, the one with the highest log offset: `committed` -1 where it deletes, `topic_id` a code, -1 = none.
+    max_ts : int64
+        The latest time, in microseconds as all times here.
+    live, dead : int64
+        How many commits, how many deletions.
+    live_ts, live_offset, live_until : int64
+        The first time, the lowest log offset and the last time of commits that do not delete.
+    """
+
+    key: Int32
+    ts: Int64
+    offset: Int64
+    committed: Int64
+    deleted: Bool
+    topic_id: Int32
+    max_ts: Int64
+    live: Int64
+    dead: Int64
+    live_ts: Int64
+    live_offset: Int64
+    live_until: Int64
+
+    @classmethod
+    def of_commits(cls, key: Int32, time: Int64, offset: Int64, committed: Int64, deleted: Bool, topic_id: Int32) -> Aggregates:
+        """Each commit as an aggregate of one; `committed` is -1 where it deletes."""
+        live = (~deleted).astype(np.int64)
+        some = bool(deleted.any())
+        return cls(
+            key=key,
+            ts=time,
+            offset=offset,
+            committed=committed,
+            deleted=deleted,
+            topic_id=topic_id,
+            max_ts=time,
+            live=live,
+            dead=1 - live,
+            live_ts=np.where(deleted, NEVER, time) if some else time,
+            live_offset=np.where(deleted, NEVER, offset) if some else offset,
+            live_until=np.where(deleted, -NEVER, time) if some else time,
+        )
+
+    def take(self, rows: Any) -> Aggregates:
+        """Some of the rows."""
+        return Aggregates(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+
+_FIELDS = tuple(field.name for field in fields(Aggregates))
+_NUMBERS = ("ts", "offset", "committed", "max_ts", "live", "dead", "live_ts", "live_offset", "live_until")
+AGGREGATE_COLUMNS = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("topic_id", pa.string()),
+        ("deleted", pa.bool_()),
+        *((name, pa.int64()) for name in _NUMBERS),
+    ]
+)
+
+
+def joined(parts: Iterable[Aggregates]) -> Aggregates:
+    """All rows of all parts."""
+    several = list(parts)
+    return Aggregates(*(np.concatenate([getattr(part, field.name) for part in several]) for field in fields(Aggregates)))
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Rows of sums in an order in which those that agree in key and cell come one after the other.
+
+    Attributes
+    ----------
+    order : int64
+    starts : int64
+        Where in it each run of such rows begins.
+    newest : int64
+        The row of each run that has the highest log offset.
+    """
+
+    order: Int64
+    starts: Int64
+    newest: Int64
+
+    @classmethod
+    def of(cls, key: Int32, cell: Int64, offset: Int64) -> Alike:
+        """One sort of a number per row; offsets that do not rise as they come cost another one."""
+        low = int(cell.min())
+        both = key.astype(np.int64) * (int(cell.max()) - low + 1) + (cell - low)
+        order = ascending(both)
+        sorted_both = both[order]
+        starts = np.flatnonzero(np.concatenate(([True], sorted_both[1:] != sorted_both[:-1])))
+        later = offset[order]
+        falls = later[1:] < later[:-1]
+        falls[starts[1:] - 1] = False
+        if falls.any():
+            order = np.lexsort((offset, both))
+        return cls(order, starts, order[np.concatenate((starts[1:], [len(order)])) - 1])
+
+    def summed(self, name: str, column: npt.NDArray[Any]) -> Any:
+        """A column of `Aggregates` with a row for each run."""
+        over = _OVER.get(name)
+        if over is None or len(self.starts) == len(self.order):
+            return column[self.newest]
+        return over.reduceat(column[self.order], self.starts)
+
+
+_OVER = {
+    "max_ts": np.maximum,
+    "live": np.add,
+    "dead": np.add,
+    "live_ts": np.minimum,
+    "live_offset": np.minimum,
+    "live_until": np.maximum,
+}
+"""How several rows become one; the other columns are those of the newest."""
+
+
+def aggregated(rows: Aggregates, cell: Int64) -> tuple[Aggregates, Int64]:
+    """Rows that agree in `key` and `cell` as one, in the order of both; and the cell of each."""
+    if not len(rows):
+        return rows, cell
+    alike = Alike.of(rows.key, cell, rows.offset)
+    return Aggregates(*(alike.summed(field.name, getattr(rows, field.name)) for field in fields(Aggregates))), cell[alike.newest]
+
+
+def aggregate_table(rows: Aggregates, keys: KeyDictionary, groups: pa.Array, topics: pa.Array, ids: pa.Array) -> pa.Table:
+    """Rows with names in the place of codes: `AGGREGATE_COLUMNS`; the last of `ids` is null."""
+    columns = [
+        groups.take(pa.array(keys.group[rows.key])),
+        topics.take(pa.array(keys.topic[rows.key])),
+        pa.array(keys.columns.partition[rows.key]),
+        ids.take(pa.array(np.where(rows.topic_id < 0, len(ids) - 1, rows.topic_id))),
+        pa.array(rows.deleted),
+        *(pa.array(getattr(rows, name)) for name in _NUMBERS),
+    ]
+    return pa.Table.from_arrays(columns, schema=AGGREGATE_COLUMNS)
+
+
+def aggregates_of(table: pa.Table, key: Int32, topic_id: Int32) -> Aggregates:
+    """Rows of `AGGREGATE_COLUMNS`, with codes for their keys and ids."""
+    numbers = {name: table[name].to_numpy() for name in _NUMBERS}
+    return Aggregates(key=key, topic_id=topic_id, deleted=table["deleted"].to_numpy(zero_copy_only=False), **numbers)
+
+
+class HeldAggregates:
+    """Rows and their cells in arrays that are there from the beginning, so that they do not fragment the heap."""
+
+    def __init__(self) -> None:
+        kinds: dict[str, type] = {"key": np.int32, "topic_id": np.int32, "deleted": np.bool_}
+        self._columns: dict[str, npt.NDArray[Any]] = {
+            name: np.zeros(2 * _HELD, kinds.get(name, np.int64)) for name in (*_FIELDS, "cell")
+        }
+        self._rows = 0
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to `take` them, although they were aggregated."""
+        if self._rows > _HELD:
+            self._aggregate()
+        return self._rows > _HELD // 2
+
+    def add(self, rows: Aggregates, cell: Int64) -> None:
+        """More rows; those that agree in key and cell become one."""
+        if not len(rows):
+            return
+        rows, cell = aggregated(rows, cell)
+        first, self._rows = self._rows, self._rows + len(rows)
+        if self._rows > len(self._columns["cell"]):
+            room = {name: np.zeros(self._rows + _HELD, one.dtype) for name, one in self._columns.items()}
+            for name, one in self._columns.items():
+                room[name][:first] = one[:first]
+            self._columns = room
+        for name in _FIELDS:
+            self._columns[name][first : self._rows] = getattr(rows, name)
+        self._columns["cell"][first : self._rows] = cell
+
+    def take(self) -> Aggregates:
+        """All rows, until more are added; they are held no more."""
+        self._aggregate()
+        rows, self._rows = self._rows, 0
+        return Aggregates(*(self._columns[name][:rows] for name in _FIELDS))
+
+    def _aggregate(self) -> None:
+        alike = Alike.of(*(self._columns[name][: self._rows] for name in ("key", "cell", "offset")))
+        for name, column in self._columns.items():
+            column[: len(alike.newest)] = alike.summed(name, column[: self._rows])
+        self._rows = len(alike.newest)

@@ -1,0 +1,118 @@
+"""Keys of commits as a task meets them: each is decoded once, in however many batches it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from counterpoise.model.problem import Int32
+from counterpoise.pipeline.records.commits import binary_column, strings
+from counterpoise.pipeline.scan.read import are_commits
+from counterpoise.wire.offsets_topic import Fault
+from counterpoise.wire.offsets_topic.batch_keys import KeyColumns, decode_keys
+from counterpoise.wire.offsets_topic.keys import RecordType
+
+__all__ = ["KeyDictionary"]
+
+_MOST = 200_000
+"""Keys that are known at most (some 60 bytes each): memory does not grow with the capture."""
+
+
+class KeyDictionary:
+    """Codes of keys, and columns by code.
+
+    Parameters
+    ----------
+    fitting : callable, optional
+        Of names of groups, which are chosen; default: all.
+
+    Attributes
+    ----------
+    columns : KeyColumns
+        Of the keys so far, without their names.
+    commit : bool[K]
+        Whether a key is that of a commit, sound or not.
+    group, topic : int32[K]
+        Codes into `groups` and `topics`, -1 where the key is no sound commit key.
+    chosen : bool[K]
+        Whether the key is a sound one of a chosen group.
+    groups, topics : dict of name to code
+    """
+
+    def __init__(self, fitting: Callable[[Iterable[str]], list[bool]] | None = None) -> None:
+        self._fitting = fitting
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all keys: codes begin anew."""
+        self._raw = pa.array([], pa.binary())
+        self.columns = decode_keys(binary_column(pa.array([], pa.binary())))
+        self.commit = np.zeros(0, np.bool_)
+        self.group, self.topic = np.zeros(0, np.int32), np.zeros(0, np.int32)
+        self.chosen = np.zeros(0, np.bool_)
+        self._fits: list[bool] = []
+        self.groups: dict[str, int] = {}
+        self.topics: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.commit)
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to `clear` it."""
+        return len(self) > _MOST
+
+    def codes(self, keys: pa.Array) -> Int32:
+        """The code of each row's key, -1 for a null; keys as bytes, or as a dictionary of them."""
+        if not pa.types.is_dictionary(keys.type):
+            return self._codes_of(keys)
+        at = keys.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        used = np.flatnonzero(np.bincount(at + 1, minlength=len(keys.dictionary) + 1)[1:])
+        raw = keys.dictionary.take(pa.array(used)).cast(pa.binary())
+        code = np.full(len(keys.dictionary) + 1, -1, np.int32)  # the last one is for nulls
+        code[used] = self._codes_of(raw)
+        found: Int32 = code[at]
+        return found
+
+    def _codes_of(self, raw: pa.Array) -> Int32:
+        """Of keys as bytes: behind all known ones in one dictionary, made in Arrow, they have their codes, new ones the next."""
+        if not len(raw):
+            return np.zeros(0, np.int32)
+        encoded = pa.chunked_array([self._raw, raw], pa.binary()).dictionary_encode().chunks[-1]  # an empty one is left out
+        if len(encoded.dictionary) > len(self):
+            self._raw = encoded.dictionary
+            self._learn(self._raw.slice(len(self)))
+        found: Int32 = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return found
+
+    def _learn(self, raw: pa.Array) -> None:
+        """New keys, in the order of their codes."""
+        column = binary_column(raw)
+        new = decode_keys(column)
+        sound = (new.fault == Fault.NONE) & (new.record_type >= 0) & (new.record_type <= RecordType.OFFSET_COMMIT)
+        group = _codes(strings(column.data, new.group_start, new.group_length), sound, self.groups)
+        topic = _codes(strings(column.data, new.topic_start, new.topic_length), sound, self.topics)
+        fresh = list(self.groups)[len(self._fits) :]
+        self._fits += [True] * len(fresh) if self._fitting is None else self._fitting(fresh)
+        of = {name: _joined(getattr(self.columns, name), getattr(new, name)) for name in ("record_type", "fault", "partition")}
+        gone = np.broadcast_to(np.int64(0), len(self) + len(raw))  # names lie in the bytes of this batch alone
+        self.columns = KeyColumns(**of, group_start=gone, group_length=gone, topic_start=gone, topic_length=gone)
+        self.commit = _joined(self.commit, are_commits(raw))
+        self.group, self.topic = _joined(self.group, group), _joined(self.topic, topic)
+        self.chosen = _joined(self.chosen, np.array([*self._fits, False], np.bool_)[group])
+
+
+def _joined(before: npt.NDArray[Any], new: npt.NDArray[Any]) -> Any:
+    return np.concatenate((before, new))
+
+
+def _codes(names: pa.StringArray, sound: npt.NDArray[np.bool_], known: dict[str, int]) -> Int32:
+    encoded = names.filter(pa.array(sound)).dictionary_encode()
+    of_name = np.array([known.setdefault(name, len(known)) for name in encoded.dictionary.to_pylist()], np.int32)
+    code = np.full(len(sound), -1, np.int32)
+    code[sound] = of_name[encoded.indices.to_numpy()] if len(of_name) else -1
+    return code

@@ -1,0 +1,127 @@
+"""Whether a record is there twice, or out of order: spans of offsets tell, and offsets are only read if they overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from counterpoise.errors import CaptureError
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.records.place import POLLED
+
+__all__ = ["Cut", "OffsetSpans", "chunk_starts", "overlapping", "refuse_duplicates"]
+
+
+@dataclass
+class OffsetSpans:
+    """The offsets that a task has seen since its last cut.
+
+    Attributes
+    ----------
+    seen : dict
+        Log partition -> first and last offset; while these rise from record to record.
+    mixed : set of int
+        Log partitions of which they do not.
+    """
+
+    seen: dict[int, tuple[int, int]] = field(default_factory=dict)
+    mixed: set[int] = field(default_factory=set)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """The next records; those without a place, or that were made from polls, count for nothing. O(n)."""
+        partition, offset = _placed(batch)
+        if not len(partition):
+            return
+        few = partition.min() >= 0 and partition.max() <= np.iinfo(np.int16).max
+        # Numbers of two bytes are sorted without a comparison.
+        order = np.argsort(partition.astype(np.int16) if few else partition, kind="stable")
+        partition, offset = partition[order], offset[order]
+        new = partition[1:] != partition[:-1]
+        falls = ~new & (offset[1:] <= offset[:-1])
+        starts = np.flatnonzero(np.append(True, new)[: len(partition)])
+        ends = np.append(starts[1:], len(partition)) - 1
+        self.mixed.update(partition[1:][falls].tolist())
+        for one, first, last in zip(partition[starts].tolist(), offset[starts].tolist(), offset[ends].tolist(), strict=True):
+            before = self.seen.get(one, (first, first - 1))
+            if first <= before[1]:
+                self.mixed.add(one)
+            self.seen[one] = before[0], last
+
+    @property
+    def listed(self) -> list[list[int]]:
+        """Log partition, first and last offset; an empty span if they do not rise."""
+        return [[one, *((0, -1) if one in self.mixed else span)] for one, span in sorted(self.seen.items())]
+
+
+def _placed(batch: pa.RecordBatch) -> tuple[Any, Int64]:
+    placed = pa.table(batch.select(["partition", "offset"])).drop_null()
+    partition, offset = (column.to_numpy() for column in placed.columns)
+    read = partition != POLLED
+    return (partition, offset) if read.all() else (partition[read], offset[read])
+
+
+Cut = tuple[int, Sequence[Sequence[int]]]
+"""The earliest time of the records of a cut, and its spans: log partition, first and last offset."""
+
+
+def overlapping(cuts: Iterable[Cut]) -> list[int]:
+    """Log partitions of which records may be there twice, or whose cuts do not lie one behind the other in the log."""
+    of: dict[int, list[tuple[int, int]]] = {}
+    for _, spans in cuts:
+        for partition, first, last in spans:
+            of.setdefault(partition, []).append((first, last))
+    found = []
+    for partition, listed in sorted(of.items()):
+        listed.sort()
+        if any(last < first for first, last in listed) or any(one[1] >= other[0] for one, other in pairwise(listed)):
+            found.append(partition)
+    return found
+
+
+def chunk_starts(cuts: Iterable[Cut]) -> list[int]:
+    """The times of cuts at which a chunk may begin, ascending: in every log partition earlier cuts lie before later ones."""
+    ordered = sorted(cuts, key=lambda cut: cut[0])
+    least: list[dict[int, int]] = [{}]
+    for _, spans in reversed(ordered):
+        after = dict(least[-1])
+        for partition, first, _ in spans:
+            after[partition] = min(first, after.get(partition, first))
+        least.append(after)
+    found, last = [], dict[int, int]()
+    for at, (time, spans) in enumerate(ordered):
+        after = least[len(ordered) - at]
+        if at and time > ordered[at - 1][0] and all(end < after.get(partition, end + 1) for partition, end in last.items()):
+            found.append(time)
+        for partition, _, end in spans:
+            last[partition] = max(end, last.get(partition, end))
+    return found
+
+
+def refuse_duplicates(records: Iterable[tuple[str, pa.RecordBatch]], partition: int) -> None:
+    """Raise an error if a log partition has an offset more than once.
+
+    Parameters
+    ----------
+    records : iterable
+        Columns ``partition, offset`` of all records of a cluster, and where each batch of them is from, in words.
+    partition : int
+
+    Raises
+    ------
+    CaptureError
+    """
+    found = []
+    for where, batch in records:
+        of_row, offset = _placed(batch)
+        found.append((where, offset[of_row == partition]))
+    offsets = np.sort(np.concatenate([one for _, one in found]))
+    again = offsets[1:][offsets[1:] == offsets[:-1]]
+    if len(again):
+        where = " and ".join(sorted({file for file, one in found if (one == again[0]).any()}))
+        words = f"{len(again):,} records of log partition {partition} are there more than once, the first at offset {again[0]}"
+        raise CaptureError(f"{where}: {words}; drop the repeats, or give overlapping recordings one by one")

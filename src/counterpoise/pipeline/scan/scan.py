@@ -1,0 +1,361 @@
+"""One scan task: raw records to rows of `offset_commits` and `decode_errors`, and to blocks by bucket of groups.
+
+Commits leave the task as aggregates: one row for all commits of a partition between which nobody will look, because neither a
+sample of log ends nor another record of their group lies between them. All other records leave it as they are.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from counterpoise.model.problem import Int32, Int64
+from counterpoise.pipeline.records.commits import CODED_COLUMNS, coded_commits
+from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, HeldAggregates, aggregate_table
+from counterpoise.pipeline.scan.group_filter import GroupFilter
+from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
+from counterpoise.pipeline.scan.offset_spans import OffsetSpans
+from counterpoise.pipeline.scan.read import RAW_SCHEMA, plain, rows_from
+from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, Block, bucket_of, manifest_block, to_stream
+from counterpoise.pipeline.tables.by_day import ByDay
+from counterpoise.pipeline.tables.error_rows import ErrorRows
+from counterpoise.wire.offsets_topic.batch import CommitBatch
+
+__all__ = ["ScanSpec", "group_of", "scan"]
+
+_ALLOCATIONS = 100_000
+"""So many new objects at least before cycles are looked for: rows are many and make none."""
+_DIFFERENT = 4_000_000
+_RISING = ("log_offset", "log_ts", "committed_offset", "commit_ts")
+_SPANNED = ("log_partition", "log_offset", "log_ts")
+_RECORD_BYTES = 3 << 20
+"""So many bytes of records that are no commits a task holds before its next cut."""
+_SINGLE = 1 << 42
+"""Aggregates from here on hold one commit each."""
+
+
+@dataclass(frozen=True)
+class ScanSpec:
+    """What a scan task needs to know of its cluster.
+
+    Attributes
+    ----------
+    cluster, folder : str
+        Whose records they are, and where files of tables go.
+    first_bucket, buckets : int
+        Of the cluster's groups.
+    instants : tuple of int
+        When log ends were sampled, in microseconds, ascending: no aggregate reaches across one.
+    settled : int
+        Later commits are not aggregated: a sample that is recorded later may lie between them.
+    aborted : frozenset of (int, int)
+        Log partition and offset of records that never took effect; they are in the table and in no aggregate.
+    groups : GroupFilter
+        All records are counted; those of other groups are in no table.
+    begin : mapping
+        As `InputSplit.begin`.
+    salt : str, optional
+        Names in tables are hashed with it.
+    """
+
+    cluster: str
+    folder: str
+    first_bucket: int
+    buckets: int
+    instants: tuple[int, ...] = ()
+    settled: int = NEVER
+    aborted: frozenset[tuple[int, int]] = frozenset()
+    groups: GroupFilter = field(default_factory=GroupFilter)
+    begin: Mapping[int, int] = field(default_factory=dict)
+    salt: str | None = None
+
+
+def scan(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[list[Block]]:
+    """Blocks of the records in some batches; the task's manifest comes last.
+
+    The manifest holds counts, files by table and day, names of topic ids, by cut its earliest time and its spans of offsets. By
+    log partition it holds the last record (offset and time) and the last one before those that count (`was`), and whether there
+    are any of these (`old`).
+    """
+    gc.set_threshold(_ALLOCATIONS)
+    with _Scan(spec) as task:
+        for batch in batches:
+            yield from task.add(batch)
+            del batch
+        yield task.cut()
+    yield [manifest_block(task.manifest)]
+
+
+class _Scan:
+    """A scan task under way."""
+
+    def __init__(self, spec: ScanSpec) -> None:
+        self._spec = spec
+        self._keys = KeyDictionary(None if spec.groups.everyone else spec.groups.fitting)
+        self._days = ByDay(spec.folder, "commits", CODED_COLUMNS, _RISING, spanned=_SPANNED, salt=spec.salt)
+        self._errors = ErrorRows(spec.folder, spec.salt)
+        self._held = HeldAggregates()
+        self._ids: dict[str, int] = {}
+        self._records: list[pa.RecordBatch] = []
+        self._record_bytes = 0
+        self._seen_of_group = np.zeros(0, np.int64)
+        self._spans, self._first = OffsetSpans(), NEVER
+        self._rows = self._bytes = 0
+        self._counts = dict.fromkeys(("errors", "tombstones", "decoded", "transactional"), 0)
+        self._kinds: dict[int | None, list[Any]] = {}
+        self._times: tuple[int, int] | None = None
+        self._last: dict[int, tuple[int, int]] = {}
+        self._was: dict[int, tuple[int, int]] = {}
+        self._old = False
+        self._names: set[tuple[str, str]] = set()
+        self._cuts: list[list[Any]] = []
+        self._instants = np.array(spec.instants, np.int64)
+        self._aborted_offsets = np.array(sorted({offset for _, offset in spec.aborted}), np.int64)
+
+    def __enter__(self) -> _Scan:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._days.__exit__(*error)
+        self._errors.__exit__(*error)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """Complete when all cuts are made and the files are closed."""
+        return {
+            "cluster": self._spec.cluster,
+            **self._counts,
+            "times": self._times,
+            "last": [[partition, *last] for partition, last in self._last.items()],
+            "was": [[partition, *was] for partition, was in self._was.items()],
+            "old": self._old,
+            "kinds": list(self._kinds.values()),
+            "names": sorted(self._names),
+            "cuts": self._cuts,
+            "bytes": self._bytes,
+            "tables": {"offset_commits": self._days.manifest, "decode_errors": self._errors.manifest},
+        }
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[list[Block]]:
+        """Decode a batch; yields the blocks of a cut if enough is held."""
+        if batch.num_rows:
+            batch = self._see(batch)
+        if not batch.num_rows:
+            return
+        keys = self._keys
+        codes = keys.codes(batch.column("key"))
+        good, decoded = coded_commits(batch, keys.columns, codes, lambda found: _names(keys, found.key))
+        time = good.column("log_ts").cast(pa.int64()).to_numpy()
+        damaged = np.append(keys.commit, False)[codes[decoded.rest]]
+        others, lost = decoded.rest[~damaged], decoded.rest[damaged]
+        before = self._records_before(batch, others, decoded)
+        self._add_records(batch, others)
+        self._count(decoded, time, self._add_errors(batch, lost), len(lost))
+        chosen = np.flatnonzero(keys.chosen[decoded.key])
+        if len(chosen) < good.num_rows:
+            good, time, before = good.take(pa.array(chosen)), time[chosen], before[chosen]
+        if good.num_rows:
+            self._days.write(good, time)
+            self._aggregate(good, decoded, chosen, time, before)
+        del good, decoded, batch
+        if self._record_bytes > _RECORD_BYTES or self._keys.full or self._held.full:
+            yield self.cut()
+
+    def _see(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that count; notes the last record of each log partition, and the record before the first one that counts."""
+        begin = self._spec.begin
+        table = pa.table(batch.select(["partition", "offset", "timestamp"])).drop_null()
+        partition, offset = table["partition"].to_numpy(), table["offset"].to_numpy()
+        if len(partition):
+            low, wide = int(partition.min()), int(partition.max() - partition.min()) + 1
+            if wide <= _DIFFERENT:
+                time = table["timestamp"].cast(pa.int64()).to_numpy()
+                ends = np.full(wide, -1)
+                np.maximum.at(ends, partition - low, offset)
+                asked = np.array([begin.get(low + at, 0) - 1 for at in range(wide)] if begin else [], np.int64)
+                for known, wanted in ((self._last, ends), (self._was, asked)):
+                    rows = np.flatnonzero(offset == wanted[partition - low]) if len(wanted) else ()
+                    for row in rows:
+                        one = int(partition[row])
+                        if known.get(one, (-1, 0))[0] <= offset[row]:
+                            known[one] = int(offset[row]), int(time[row])
+        rows = rows_from(batch, begin)
+        self._old |= rows.num_rows < batch.num_rows
+        self._spans.add(rows)
+        first = pc.min(rows.column("timestamp")).cast(pa.int64()).as_py()
+        self._first = self._first if first is None else min(first, self._first)
+        return rows
+
+    def _records_before(self, batch: pa.RecordBatch, others: Int64, decoded: CommitBatch) -> Int64:
+        """For each commit how many other records of its group this task has seen before it."""
+        groups, group = self._keys.groups, self._keys.group[decoded.key]
+        seen = np.concatenate((self._seen_of_group, np.zeros(len(groups) - len(self._seen_of_group), np.int64)))
+        self._seen_of_group = seen
+        found: Int64 = seen[group]
+        if len(others):
+            encoded = batch.column("key").take(pa.array(others)).cast(pa.binary()).dictionary_encode()
+            names = [group_of(key).decode(errors="replace") for key in encoded.dictionary.to_pylist()]
+            code = np.array([*(groups.get(name, -1) for name in names), -1], np.int64)
+            of = code[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+            mine = of >= 0
+            places = np.sort(of[mine] * batch.num_rows + others[mine])
+            at = group * np.int64(batch.num_rows)
+            found = found + np.searchsorted(places, at + decoded.row) - np.searchsorted(places, at)
+            np.add.at(seen, of[mine], 1)
+        return found
+
+    def _add_records(self, batch: pa.RecordBatch, others: Int64) -> None:
+        """Keep the records that are no commits for the next cut."""
+        if not len(others):
+            return
+        rows = plain(batch.take(pa.array(others)))
+        self._count_kinds(rows)
+        chosen = self._spec.groups
+        if not chosen.everyone:
+            groups = (group_of(key).decode(errors="replace") for key in rows.column("key").to_pylist())
+            fits = pa.array(chosen.fitting(groups), pa.bool_())
+            self._errors.add(rows.filter(pc.invert(fits)).to_pylist())
+            rows = rows.filter(fits)
+        self._records.append(rows)
+        self._record_bytes += rows.nbytes
+
+    def _count_kinds(self, rows: pa.RecordBatch) -> None:
+        """Records by type (null: the key is too short): number, deletions, first and last time."""
+        keys, stamps = rows.column("key").to_pylist(), rows.column("timestamp").cast(pa.int64())
+        types = [None if key is None or len(key) < 2 else int.from_bytes(key[:2], "big", signed=True) for key in keys]
+        gone = rows.column("value").is_null().cast(pa.int64())
+        table = pa.table([pa.array(types, pa.int32()), gone, stamps], ["t", "gone", "ts"])
+        figures = [("gone", "count"), ("gone", "sum"), ("ts", "min"), ("ts", "max")]
+        for row in table.group_by("t", use_threads=False).aggregate(figures).to_pylist():
+            known = self._kinds.setdefault(row["t"], [row["t"], 0, 0, None, None])
+            known[1] += row["gone_count"]
+            known[2] += row["gone_sum"]
+            known[3] = min((one for one in (known[3], row["ts_min"]) if one is not None), default=None)
+            known[4] = max((one for one in (known[4], row["ts_max"]) if one is not None), default=None)
+
+    def _add_errors(self, batch: pa.RecordBatch, lost: Int64) -> Int64:
+        """Keep commits that cannot be decoded as errors; returns their times."""
+        if not len(lost):
+            return np.zeros(0, np.int64)
+        rows = plain(batch.take(pa.array(lost)))
+        self._errors.add(rows.to_pylist())
+        return np.asarray(rows.column("timestamp").drop_null().cast(pa.int64()))
+
+    def _count(self, decoded: CommitBatch, time: Int64, lost_times: Int64, lost: int) -> None:
+        counts = self._counts
+        counts["errors"] += lost
+        counts["tombstones"] += int(np.count_nonzero(decoded.deleted))
+        counts["decoded"] += len(decoded.row)
+        counts["transactional"] += int(np.count_nonzero((decoded.version >= 4) & ~decoded.has_topic_id))
+        for times in (time, lost_times):
+            if len(times):
+                low, high = int(times.min()), int(times.max())
+                known = self._times or (low, high)
+                self._times = min(low, known[0]), max(high, known[1])
+
+    def _aggregate(self, good: pa.RecordBatch, decoded: CommitBatch, chosen: Int64, time: Int64, before: Int64) -> None:
+        key, offset = decoded.key[chosen], good.column("log_offset").to_numpy()
+        ids = good.column("topic_id")
+        listed = ids.dictionary.to_pylist()
+        id_of = ids.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        self._name(self._keys.topic[key], id_of, listed)
+        topic_id = np.array([*(self._ids.setdefault(one, len(self._ids)) for one in listed), -1], np.int32)[id_of]
+        cell = np.searchsorted(self._instants, time) + before
+        late = np.flatnonzero(time > self._spec.settled)
+        cell[late] = _SINGLE + self._rows + late
+        self._rows += len(time)
+        rows = Aggregates.of_commits(key, time, offset, decoded.offset[chosen], decoded.deleted[chosen], topic_id)
+        if len(self._aborted_offsets):
+            keep = np.flatnonzero(self._took_effect(good.column("log_partition").to_numpy(), offset))
+            rows, cell = rows.take(keep), cell[keep]
+        self._held.add(rows, cell)
+
+    def _took_effect(self, partition: npt.NDArray[np.int32], offset: Int64) -> npt.NDArray[np.bool_]:
+        near = np.minimum(np.searchsorted(self._aborted_offsets, offset), len(self._aborted_offsets) - 1)
+        keep: npt.NDArray[np.bool_] = self._aborted_offsets[near] != offset
+        for row in np.flatnonzero(~keep).tolist():
+            keep[row] = (int(partition[row]), int(offset[row])) not in self._spec.aborted
+        return keep
+
+    def _name(self, topic: Int32, id_of: Any, ids: list[str]) -> None:
+        """Keep which topic an id belongs to."""
+        if ids:
+            topics = list(self._keys.topics)
+            pairs = _different((id_of.astype(np.int64) + 1) * len(topics) + topic, (len(ids) + 1) * len(topics))
+            self._names |= {(ids[at // len(topics) - 1], topics[at % len(topics)]) for at in pairs if at >= len(topics)}
+
+    def cut(self) -> list[Block]:
+        """All that is held as blocks: those of one cut hold all records of their groups between two offsets."""
+        first, blocks = self._first, list(self._record_blocks())
+        if len(self._held):
+            blocks += self._commit_blocks()
+        if self._spans.seen:
+            self._cuts.append([first, self._spans.listed])
+        self._bytes += sum(len(one.payload) for one in blocks)
+        self._spans, self._first = OffsetSpans(), NEVER
+        if self._keys.full:
+            self._keys.clear()
+            self._seen_of_group = np.zeros(0, np.int64)
+        return blocks
+
+    def _record_blocks(self) -> Iterator[Block]:
+        if not self._records:
+            return
+        rows = pa.Table.from_batches(self._records, RAW_SCHEMA).combine_chunks()
+        self._records, self._record_bytes = [], 0
+        encoded = rows["key"].combine_chunks().dictionary_encode()
+        of_key = [bucket_of(group_of(key), self._spec.buckets) for key in encoded.dictionary.to_pylist()]
+        of_null = bucket_of(b"", self._spec.buckets)
+        bucket = np.array([*of_key, of_null], np.int64)[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+        for number in sorted(set(bucket.tolist())):
+            yield self._block(number, RECORDS, rows.take(pa.array(np.flatnonzero(bucket == number))), "zstd")
+
+    def _commit_blocks(self) -> Iterator[Block]:
+        keys, rows = self._keys, self._held.take()
+        groups = list(keys.groups)
+        of_group = np.array([bucket_of(name.encode(), self._spec.buckets) for name in groups], np.int64)
+        bucket = of_group[keys.group[rows.key]]
+        order = np.argsort(bucket, kind="stable")
+        bucket = bucket[order]
+        names = [pa.array(one, pa.string()) for one in (groups, list(keys.topics), [*self._ids, None])]
+        table = aggregate_table(rows.take(order), keys, *names)
+        starts = np.flatnonzero(np.append(True, bucket[1:] != bucket[:-1])).tolist()
+        for start, end in zip(starts, [*starts[1:], len(bucket)], strict=True):
+            yield self._block(int(bucket[start]), COMMITS, table.slice(start, end - start), "lz4")
+        self._ids = {}
+
+    def _block(self, bucket: int, kind: int, rows: pa.Table, compression: str) -> Block:
+        return Block(self._spec.first_bucket + bucket, self._first, kind, to_stream(rows, compression))
+
+
+def group_of(key: bytes | None) -> bytes:
+    """The name of a key's group: all keys start with their type and that name. Of a damaged key whatever stands there."""
+    return b"" if key is None else key[4 : 4 + int.from_bytes(key[2:4], "big")]
+
+
+def _names(keys: KeyDictionary, key: Int32) -> list[pa.Array]:
+    """``group_id, topic, partition`` of some keys; names as a dictionary of those that occur."""
+    columns = []
+    for code, names in ((keys.group[key], keys.groups), (keys.topic[key], keys.topics)):
+        used = np.flatnonzero(np.bincount(code, minlength=len(names)))
+        place = np.zeros(len(names), np.int32)
+        place[used] = np.arange(len(used), dtype=np.int32)
+        listed = pa.array(list(names), pa.string()).take(pa.array(used))
+        columns.append(pa.DictionaryArray.from_arrays(pa.array(place[code]), listed))
+    return [*columns, pa.array(keys.columns.partition[key])]
+
+
+def _different(codes: Int64, end: int) -> list[int]:
+    """Which numbers below `end` are among the codes."""
+    if end <= _DIFFERENT:
+        table = np.zeros(end, np.bool_)
+        table[codes] = True
+        codes = np.flatnonzero(table)
+    return sorted(set(codes.tolist()))

@@ -1,0 +1,81 @@
+"""Input splits: row groups of a capture's Parquet files, planned from footers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from counterpoise.pipeline.source.capture import CaptureFiles
+from counterpoise.pipeline.source.parquet_rows import statistics_of
+from counterpoise.pipeline.storage.files import parquet_footers
+
+__all__ = ["InputSplit", "plan_splits"]
+
+_LEAST_ROWS, _MOST_ROWS = 200_000, 1_250_000
+_MOST_PARTITIONS = 10_000
+
+
+@dataclass(frozen=True)
+class InputSplit:
+    """Row groups of one cluster's files, in the order of the files: what one scan task reads.
+
+    Attributes
+    ----------
+    cluster : str
+    groups : tuple of (file, row groups)
+    begin : dict
+        Log partition -> the first offset that counts; records of a log partition that is not in it all count. If there are any,
+        records without a place in the log do not count: the update before this one has counted them.
+    """
+
+    cluster: str
+    groups: tuple[tuple[str, tuple[int, ...]], ...]
+    begin: Mapping[int, int]
+
+
+def plan_splits(
+    captures: Mapping[str, CaptureFiles], at_least: int, begins: Mapping[str, Mapping[int, int]]
+) -> tuple[list[InputSplit], int]:
+    """Splits of 1.25 million rows at most, smaller ones at the end so that all cores end together; and the rows of all.
+
+    Row groups that lie before `begins` by their statistics are left out.
+    """
+    sizes = {
+        name: [
+            (file, at, about.row_group(at).num_rows)
+            for file, about in _footers(one)
+            for at in range(about.num_row_groups)
+            if not _is_before(about, at, begins.get(name, {}))
+        ]
+        for name, one in captures.items()
+    }
+    whole = left = sum(rows for listed in sizes.values() for _, _, rows in listed)
+    splits = []
+    for name, listed in sizes.items():
+        while listed:
+            most = min(_MOST_ROWS, max(_LEAST_ROWS, -(-left // max(at_least, 1))))
+            some = max(1, sum(rows <= most * 1.2 for rows in accumulate(rows for *_, rows in listed)))
+            part: dict[str, list[int]] = {}
+            for file, at, rows in listed[:some]:
+                part.setdefault(file, []).append(at)
+                left -= rows
+            del listed[:some]
+            groups = tuple((file, tuple(numbers)) for file, numbers in part.items())
+            splits.append(InputSplit(name, groups, begins.get(name, {})))
+    return splits, whole
+
+
+def _footers(capture: CaptureFiles) -> Iterator[tuple[str, Any]]:
+    yield from zip(capture.records, parquet_footers(capture.records), strict=True)
+
+
+def _is_before(about: Any, at: int, begin: Mapping[int, int]) -> bool:
+    """Whether statistics rule out that a row group has records that count."""
+    group = about.row_group(at)
+    partition, offset = statistics_of(group, "partition"), statistics_of(group, "offset")
+    if not begin or partition is None or offset is None:
+        return False
+    possible = range(partition.min, partition.max + 1)
+    return len(possible) <= _MOST_PARTITIONS and all(offset.max < begin.get(one, 0) for one in possible)

@@ -1,0 +1,103 @@
+"""The rows of the shuffle: what one task knows of one bucket of groups, as an Arrow IPC stream; and where a group belongs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import pyarrow as pa
+
+__all__ = [
+    "BLOCKS",
+    "COMMITS",
+    "MANIFEST",
+    "RECORDS",
+    "STATE",
+    "Block",
+    "block_batch",
+    "blocks_in",
+    "bucket_count",
+    "bucket_of",
+    "manifest_block",
+    "read_stream",
+    "to_stream",
+]
+
+BLOCKS = "bucket int, first_time long, kind int, payload binary"
+"""Sorted by the first three columns, a bucket's blocks are in log order: state first, then cut by cut."""
+_SCHEMA = pa.schema([("bucket", pa.int32()), ("first_time", pa.int64()), ("kind", pa.int32()), ("payload", pa.binary())])
+STATE, RECORDS, COMMITS = range(3)
+MANIFEST = -1
+"""The bucket of a task's manifest."""
+_RECORDS_A_BUCKET = 1 << 17
+_LEAST, _MOST = 8, 256
+
+
+@dataclass(frozen=True)
+class Block:
+    """One row.
+
+    Attributes
+    ----------
+    bucket : int
+        Over all clusters: the bucket of the cluster's first group plus that of this one.
+    first_time : int
+        The earliest time of the records of the scan's cut that the block is from, in microseconds: no record of a later cut is
+        earlier. A state has the lowest number.
+    kind : int
+    payload : bytes
+    """
+
+    bucket: int
+    first_time: int
+    kind: int
+    payload: bytes
+
+
+def bucket_of(group: bytes, buckets: int) -> int:
+    """The bucket of a group, by the CRC-32 of its name."""
+    return crc32(group) % buckets
+
+
+def bucket_count(records: int | None) -> int:
+    """How many buckets: about 130,000 records each, because fifty small ones cost what a large one does; a power of two."""
+    if records is None:
+        return _MOST
+    return max(_LEAST, min(_MOST, 1 << (records // _RECORDS_A_BUCKET).bit_length()))
+
+
+def to_stream(rows: pa.Table | pa.RecordBatch, compression: str) -> bytes:
+    """Rows as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as out:
+        out.write(rows)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def read_stream(payload: bytes) -> pa.Table:
+    """The inverse of `to_stream`."""
+    with pa.ipc.open_stream(payload, options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
+        return reader.read_all()
+
+
+def manifest_block(manifest: Mapping[str, Any]) -> Block:
+    """What a task counted and which files it wrote; files that no manifest names count for nothing."""
+    return Block(MANIFEST, 0, 0, json.dumps(manifest).encode())
+
+
+def block_batch(blocks: Iterable[Block]) -> pa.RecordBatch:
+    """Blocks as a batch for Spark."""
+    listed = list(blocks)
+    columns = [pa.array([getattr(one, field.name) for one in listed], field.type) for field in _SCHEMA]
+    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+
+def blocks_in(batches: Iterable[pa.RecordBatch]) -> Iterable[Block]:
+    """The inverse of `block_batch`."""
+    for batch in batches:
+        for bucket, first_time, kind, payload in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield Block(bucket, first_time, kind, payload)

@@ -1,0 +1,1 @@
+"""Files of tables as tasks write them."""

@@ -1,0 +1,88 @@
+"""Rows of a table as a task makes them, one by one or in batches, to files by day: in row groups of some megabytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.tables.by_day import ByDay
+
+__all__ = ["DayRows"]
+
+_HELD = 2 << 20
+_ROWS, _BYTES = 256, 1 << 20
+
+
+class DayRows:
+    """Rows of one table; files come by day of `time`.
+
+    Parameters
+    ----------
+    folder, kind : str
+    schema : pyarrow.Schema
+    time : str or int
+        The column by which a row has its day; or the time of all rows, in microseconds.
+    salt : str, optional
+        As for `ByDay`.
+    """
+
+    def __init__(self, folder: str, kind: str, schema: pa.Schema, time: str | int = "log_ts", *, salt: str | None = None) -> None:
+        self._days = ByDay(folder, kind, schema, salt=salt)
+        self._schema, self._time = schema, time
+        self._rows: list[Mapping[str, Any]] = []
+        self._weight = 0
+        self._parts: list[pa.RecordBatch] = []
+        self._held = 0
+
+    def __enter__(self) -> DayRows:
+        return self
+
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        if kind is None:
+            self.settle()
+            self._flush()
+        self._days.__exit__()
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The files by day, and how many rows they have; complete when the writer is closed."""
+        return self._days.manifest
+
+    def add(self, row: Mapping[str, Any], size: int) -> pa.RecordBatch | None:
+        """One row, of about so many bytes; what is no column is left out. The batch that it completed, if it did."""
+        self._rows.append(row)
+        self._weight += size
+        return self.settle() if len(self._rows) >= _ROWS or self._weight > _BYTES else None
+
+    def settle(self) -> pa.RecordBatch | None:
+        """The batch of all rows that were added and are in none yet."""
+        if not self._rows:
+            return None
+        batch = pa.RecordBatch.from_pylist(self._rows, schema=self._schema)
+        self._rows, self._weight = [], 0
+        self.write(batch)
+        return batch
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """A batch of rows."""
+        self._parts.append(batch)
+        self._held += batch.nbytes
+        if self._held > _HELD:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._parts:
+            whole = pa.Table.from_batches(self._parts, self._schema).combine_chunks()
+            self._parts, self._held = [], 0
+            for batch in whole.to_batches():
+                self._days.write(batch, self._times(batch))
+
+    def _times(self, batch: pa.RecordBatch) -> Int64:
+        if isinstance(self._time, int):
+            return np.full(batch.num_rows, self._time)
+        found: Int64 = batch.column(self._time).cast(pa.int64()).to_numpy()
+        return found

@@ -1,0 +1,58 @@
+"""However the log is cut into chunks, and whether states are put away between them or not: the tables are the golden ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.pipeline.source.capture import CaptureFiles
+from tests.pipeline.conftest import SHOP
+from tests.pipeline.golden import differences, frozen, summed_up
+from tests.pipeline.in_process import audited_in_process
+
+RECORDED = Path(__file__).parents[2] / "data" / "recorded"
+RECORDS, ENDS = "consumer_offsets.parquet", "log_offsets.parquet"
+
+
+@pytest.fixture(scope="module")
+def shop_by_time(tmp_path_factory: pytest.TempPathFactory) -> CaptureFiles:
+    """The shop's records in the order in which they were appended, as a running capture has them."""
+    folder = tmp_path_factory.mktemp("by-time")
+    records = pq.read_table(SHOP / RECORDS).sort_by([("timestamp", "ascending"), ("offset", "ascending")])
+    pq.write_table(records, folder / RECORDS)
+    others = [str(SHOP / name) for name in (ENDS, "topics.json", "aborted_offsets.json")]
+    return CaptureFiles((str(folder / RECORDS),), (others[0],), *others[1:])
+
+
+@pytest.mark.parametrize(
+    ("rows", "chunk", "saved", "chunks"),
+    [(1 << 17, None, False, 0), (700, 1 << 16, False, 20), (900, 0, True, 100)],
+    ids=["at once", "some cuts together", "every cut, put away"],
+)
+def test_any_cut_of_the_log_gives_the_same_tables(
+    shop_by_time: CaptureFiles,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: int,
+    chunk: int | None,
+    saved: bool,
+    chunks: int,
+) -> None:
+    folded = audited_in_process(shop_by_time, tmp_path, monkeypatch, rows=rows, chunk=chunk, saved=saved)
+    assert differences(summed_up(tmp_path), frozen("shop")) == []
+    assert folded >= chunks
+
+
+@pytest.mark.parametrize("name", ["kip848", "kicked"])
+def test_recorded_groups_of_brokers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A cut after every few records."""
+    folder = RECORDED / name
+    records = pq.read_table(folder / RECORDS).sort_by([("timestamp", "ascending"), ("offset", "ascending")])
+    pq.write_table(records, tmp_path / RECORDS)
+    files = CaptureFiles((str(tmp_path / RECORDS),), (str(folder / ENDS),), str(folder / "topics.json"))
+    audited_in_process(files, tmp_path / "whole", monkeypatch)
+    folded = audited_in_process(files, tmp_path / "cut", monkeypatch, rows=5, chunk=0, saved=True)
+    assert differences(summed_up(tmp_path / "cut"), summed_up(tmp_path / "whole")) == []
+    assert folded > 50

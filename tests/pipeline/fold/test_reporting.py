@@ -1,0 +1,119 @@
+"""Rows of `group_report` from sums: what an hour of recordings cannot show (`test_golden` holds all else)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from counterpoise.pipeline.fold.group_figures import CommitFigures, commit_figures, lag_figures
+from counterpoise.pipeline.fold.reporting import GroupKinds, found_in, reported
+from counterpoise.pipeline.records.place import micros
+from tests.pipeline.fold.test_lag_lookup import Row, lag_rows, partitions
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def part(**known: Any) -> dict[str, Any]:
+    return {"group_id": "g", **known}
+
+
+@pytest.mark.parametrize(
+    ("hours", "first", "rate"),
+    [
+        (6, {"first_ts": START}, 12.0),
+        (6, {"first_ts": START + timedelta(hours=4), "first_commit": START + timedelta(hours=3)}, 24.0),
+        (0.99, {"first_ts": START}, None),
+        (6, {}, None),
+    ],
+    ids=["from its first step", "from its first commit", "less than an hour says nothing", "no time known"],
+)
+def test_rebalances_a_day_count_from_the_first_sign_of_the_group(hours: float, first: dict[str, Any], rate: float | None) -> None:
+    until = micros(START + timedelta(hours=hours))
+    (row,) = reported([part(rebalances=3, **first)], "c", until).to_pylist()
+    assert row["rebalances_per_day"] == rate
+
+
+def test_a_group_that_only_commits_is_simple_and_deleted_when_its_last_commit_was() -> None:
+    rows = reported([part(commits_gone=gone) for gone in (None, False, True)], "c", 0).to_pylist()
+    assert [(row["group_type"], row["state"]) for row in rows] == [
+        ("simple", "commits_only"),
+        ("simple", "commits_only"),
+        ("simple", "deleted"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("commits", "kind"),
+    [(3, ("simple", "commits_only", None)), (0, ("classic", "deleted", False)), (None, ("classic", "deleted", False))],
+)
+def test_of_a_group_of_which_only_the_tombstone_was_seen_commits_tell_that_it_had_no_members(
+    commits: int | None, kind: tuple[Any, ...]
+) -> None:
+    seen = {"first_ts": START, "state": "deleted", "complete": False}
+    (row,) = reported([part(commits=commits, **seen)], "c", 0).to_pylist()
+    assert (row["group_type"], row["state"], row["complete"]) == kind
+
+
+def test_the_partitions_with_most_of_an_owners_lag_are_named_also_when_they_come_a_few_at_a_time() -> None:
+    """Of each the newest row counts, in whatever order they come."""
+    lags = [("a", 0, 5), ("a", 1, 50), ("a", 9, 7), ("b", 0, 900)]
+    lags += [("b", at, lag) for at, lag in enumerate((7, 0, 7, 3, 4, 8), 1)]
+    mine: list[Row] = [("g", topic, at, 20, lag) for topic, at, lag in lags]
+    rows = [*mine, ("g", "b", 9, 20, 960), ("g", "b", 3000, 20, 5000), ("g", "b", 0, 10, 1_000_000)]
+    owner = np.array([*(0 for _ in mine), 1, -1, 1])
+    for seed in range(5):
+        order, parts = np.random.default_rng(seed).permutation(len(rows)), partitions(rows)
+        parts.names.members = {"m-1": 0, "m-2": 1}
+        found = replace(lag_rows(parts, rows), owner=owner)
+        for some in (order[:4], order[4:]):
+            parts.remember_lag(found, some)
+        ((group, figures, committed),) = lag_figures(parts)
+        assert (group, figures["lag_owner"], figures["lag_now"], committed) == ("g", "m-1", 6951, 12)
+        named = [(one["topic"], one["partition"], one["lag"]) for one in figures["lag_partitions"]]
+        assert named == [("b", 0, 900), ("a", 1, 50), ("b", 6, 8), ("a", 9, 7), ("b", 1, 7)]
+
+
+def test_commits_counted_in_parts_are_counted_as_a_whole_and_the_last_one_is_that_of_the_highest_log_offset() -> None:
+    chance, names = random.Random(4), ("live", "dead", "live_ts", "live_until", "max_ts")
+    rows: list[dict[str, Any]] = [
+        {**{name: chance.randrange(50) for name in names}, "group_id": f"g{offset % 8}", "deleted": chance.random() < 0.5}
+        | {"offset": offset}
+        for offset in chance.sample(range(1_000), 400)
+    ]
+    whole, parts = dict[str, CommitFigures](), dict[str, CommitFigures]()
+    commit_figures(whole, pa.Table.from_pylist(rows))
+    for first in range(0, 400, 40):
+        commit_figures(parts, pa.Table.from_pylist(rows[first : first + 40]))
+    assert parts == whole
+    assert len(whole) == 8
+    for group, (live, dead, first, last, _, offset, deleted) in whole.items():
+        mine = [row for row in rows if row["group_id"] == group]
+        newest = max(mine, key=lambda row: row["offset"])
+        assert (live, dead) == tuple(sum(row[name] for row in mine) for name in ("live", "dead"))
+        assert (first, last) == (min(row["live_ts"] for row in mine), max(row["live_until"] for row in mine))
+        assert (offset, deleted) == (newest["offset"], newest["deleted"])
+
+
+def test_a_better_strategy_is_suggested_and_found_and_groups_are_counted_by_kind() -> None:
+    run = {"spread_peak": 0, "topic_spread_peak": 0, "balanced": 3, "generations": 3, "lag_peak": None, "makespan_ratio": None}
+    runs = [
+        {"strategy": name, "mode": mode, "moved": revoked, "revoked": revoked, **run}
+        for name, mode, revoked in (("observed", "replay", 30), ("cooperative-sticky", "closed_loop", 2))
+    ]
+    figures = {"strategies": runs, "judged_generations": 4, "matched": 3, "ties": 1, "worse": 0, "replay_fidelity": 0.75}
+    known = {"protocol": "range", "state": "stable", "leader_libraries": [], "distinct_members": 4}
+    report = reported([part(group_type="classic", **known, **figures)], "c", 0)
+    (row,) = report.to_pylist()
+    assert (row["suggested_strategy"], row["cluster"]) == ("cooperative-sticky", "c")
+    assert row["fidelity_note"].startswith("3 of 4 generations reproduced; 1 differ by ties")
+    assert "better_strategy" in found_in(report)["kind"].to_pylist()
+    kinds = GroupKinds()
+    kinds.add(report)
+    kinds.add(report)
+    assert kinds.listed == [["classic", "range", "stable", 2, 8, 8, 6, 2]]

@@ -1,0 +1,117 @@
+"""An audit without Spark: the scan and fold tasks of a local capture, one after the other in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from counterpoise.pipeline.engine import place_files
+from counterpoise.pipeline.fold import task
+from counterpoise.pipeline.fold.bucket import Bucket, Chunk, Rows
+from counterpoise.pipeline.fold.samples import samples_of
+from counterpoise.pipeline.fold.task import ClusterFold, fold
+from counterpoise.pipeline.folds.replay_fold import comparable
+from counterpoise.pipeline.scan import scan as scanning
+from counterpoise.pipeline.scan.offset_spans import chunk_starts
+from counterpoise.pipeline.scan.read import raw_batches
+from counterpoise.pipeline.scan.scan import ScanSpec, scan
+from counterpoise.pipeline.scan.splits import InputSplit, plan_splits
+from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.shuffle.blocks import MANIFEST, Block
+from counterpoise.pipeline.source.capture import Capture, CaptureFiles
+from counterpoise.pipeline.source.staging import source_files
+from counterpoise.pipeline.stored.store import Folder
+
+BUCKETS = 8
+
+
+def audited_in_process(
+    files: CaptureFiles,
+    out: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    rows: int = 1 << 17,
+    chunk: int | None = None,
+    saved: bool = False,
+) -> int:
+    """Write the tables of an audit into ``out/tables``; returns how many chunks were folded.
+
+    Parameters
+    ----------
+    files : CaptureFiles
+    out : Path
+    monkeypatch : MonkeyPatch
+    rows : int
+        A scan task cuts after so many records.
+    chunk : int, optional
+        So many bytes of blocks are a chunk.
+    saved : bool
+        Between two chunks a bucket's state is put away and read back.
+    """
+    if chunk is not None:
+        monkeypatch.setattr(task, "_CHUNK", chunk)
+    monkeypatch.setattr(scanning, "_Scan", _Cutting)
+    counted = [0]
+    monkeypatch.setattr(task, "Bucket", _bucket(counted, saved=saved))
+    work = out / "work"
+    work.mkdir(parents=True)
+    (source,) = source_files({"default": Capture(files=files)}, work).values()
+    ends = samples_of(files, work)
+    splits, _ = plan_splits({"default": files}, 2, {})
+    spec = ScanSpec("default", str(work), 0, BUCKETS, tuple(ends.instants.tolist()), aborted=source.aborted or frozenset())
+    blocks = [block for split in splits for cut in scan(_small(split, rows), spec) for block in cut]
+    scanned = [json.loads(block.payload) for block in blocks if block.bucket == MANIFEST]
+    ends.save(work / "ends.json")
+    of = ClusterFold(
+        *("default", str(work), 0, BUCKETS, comparable(), str(work / "ends.json")),
+        chunk_starts=frozenset(chunk_starts((time, spans) for one in scanned for time, spans in one["cuts"])),
+        names={one: topic for about in scanned for one, topic in about["names"]}
+        | {one: topic for topic, one in (source.topic_ids or {}).items()},
+        now_ids=source.topic_ids,
+        end=max(at for about in scanned for _, _, at in about["last"]),
+    )
+    sorted_ = sorted((one for one in blocks if one.bucket != MANIFEST), key=_order)
+    folded = [json.loads(manifest) for manifest in fold(iter(sorted_), [of])]
+    for name in TABLES:
+        (out / "tables" / name).mkdir(parents=True)
+    made = [(name, "default", table) for one in (*scanned, *folded) for name, table in one["tables"].items()]
+    made += [(name, "default", table) for one in folded for name, table in one["open"].items()]
+    place_files(made, Folder(out / "tables"))
+    return counted[0]
+
+
+def _order(block: Block) -> tuple[int, int, int]:
+    return block.bucket, block.first_time, block.kind
+
+
+def _small(split: InputSplit, rows: int) -> Iterator[pa.RecordBatch]:
+    for batch in raw_batches(split):
+        for at in range(0, batch.num_rows, rows):
+            yield batch.slice(at, rows)
+
+
+class _Cutting(scanning._Scan):
+    """Cuts after every batch."""
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[list[Block]]:
+        yield from super().add(batch)
+        yield self.cut()
+
+
+def _bucket(counted: list[int], *, saved: bool) -> type[Bucket]:
+    class Counting(Bucket):
+        """Counts its chunks; its state is put away after each of them."""
+
+        def advance(self, chunk: Chunk, rows: Rows) -> None:
+            super().advance(chunk, rows)
+            counted[0] += 1
+            if saved:
+                state: Any = self.state()
+                self.__init__(self._spec, self._plans, state)  # type: ignore[misc]
+
+    return Counting
