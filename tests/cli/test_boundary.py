@@ -43,22 +43,36 @@ def ended(*words: str | bytes, stdin: bytes = b"", shell: str = "", **env: str) 
     ("words", "stdin"),
     [
         (["plan", "-"], b"\xff\xfe{"),
-        (["plan", "-"], b"\x00\x01\x02\x80"),
         (["lead"], b"\xff\xfe{\n"),
-        (["lead"], b'{"strategy": "\\ud800"}'),
         (["plan", "-"], b'{"topics": {"t\xed\xa0\x80": 1}, "members": []}'),
-        (["plan", "-"], b'{"topics": {"t": {"partitions": 3, "racks": [[]]}}, "members": [{"id": "a", "topics": 5}]}'),
-        (["plan", "-"], b'{"topics": {"t": 1, "t": "x"}, "members": [], "members": 3}'),
-        (["plan", "-", b"--option", b"x\xff=1"], b"{}"),
         (["lag", "--bootstrap-server", "a:1", "--group", b"g\xff"], b""),
-        (["lag", "--bootstrap-server", "a:1", "--group", "g", "--capacity", "x=" + "9" * 5_000], b""),
-        (["lag", "--bootstrap-server", "a:1", "--group", "g", "--command-config", "/"], b""),
     ],
-)  # fmt: skip
-def test_input_that_is_no_text_or_of_no_sense_is_exit_code_2(words: list[str | bytes], stdin: bytes) -> None:
+)
+def test_what_is_not_utf_8_is_exit_code_2_in_any_locale(words: list[str | bytes], stdin: bytes) -> None:
     done = ended(*words, stdin=stdin)
     assert (done.returncode, b"Traceback" in done.stderr) == (2, False)
     assert done.stderr.splitlines()[-1].startswith((b"counterpoise: ", b"Error: "))
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        (["plan", "-"], b"\x00\x01\x02\x80"),
+        (["lead"], b'{"strategy": "\\ud800"}'),
+        (["plan", "-"], b'{"topics": {"t": {"partitions": 3, "racks": [[]]}}, "members": [{"id": "a", "topics": 5}]}'),
+        (["plan", "-"], b'{"topics": {"t": 1, "t": "x"}, "members": [], "members": 3}'),
+        (["plan", "-", "--option", "x\udcff=1"], b"{}"),
+        (["lag", "--bootstrap-server", "a:1", "--group", "g", "--capacity", "x=" + "9" * 5_000], b""),
+        (["lag", "--bootstrap-server", "a:1", "--group", "g", "--command-config", "/"], b""),
+        (["export", "9" * 5_000], b""),
+        (["audit", "nowhere", "--out", "out", "--from", "0001-01-01T00:00:00+14:00"], b""),
+        (["synthesize", "--out", "out", "--seconds", "1e30"], b""),
+    ],
+)  # fmt: skip
+def test_input_of_no_sense_is_exit_code_2(words: list[str], stdin: bytes) -> None:
+    done = run(*words, stdin=stdin)
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1].startswith(("counterpoise: ", "Error: "))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -37,6 +38,17 @@ _COMMANDS = {
 """Name -> one line of help; the module is `counterpoise.cli.<name>_command`, the command its attribute `command`."""
 
 
+_WRONG_PLACE = {
+    errno.ENOENT,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EEXIST,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+}
+"""What the system says of a path that should have been another; of anything else (a full disk) nobody can say it beforehand."""
 _PACKAGE = Path(__file__).parent.parent
 
 
@@ -83,11 +95,12 @@ class _LazyGroup(click.Group):
             _drop_the_rest()
             sys.exit(128 + signal.SIGPIPE)
         except OSError as error:
-            # A full disk, a folder that may not be written to: what was being written is not whole, whatever the exit code said.
             where = f"{error.filename}: " if error.filename else ""
-            say(f"counterpoise: {where}{error.strerror or error}; what was being written is not whole", err=True)
+            wrong = error.errno in _WRONG_PLACE
+            advice = "name another place" if wrong else "what was being written is not whole"
+            say(f"counterpoise: {where}{error.strerror or error}; {advice}", err=True)
             _drop_the_rest()
-            sys.exit(3)
+            sys.exit(2 if wrong else 3)
         except Exception as error:  # noqa: BLE001  # whatever it is: exit code 1 means findings
             self._unexpected(ctx, error)
 

@@ -8,18 +8,24 @@ from pathlib import Path
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from counterpoise.cli.inputs import need
-from counterpoise.cli.render import console
+from counterpoise.cli.inputs import FiniteRange, need
+from counterpoise.cli.render import console, say
 
 __all__ = ["command"]
 
 
 @click.command("synthesize")
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="A new folder.")
-@click.option("--records", default=1_000_000, show_default=True, help="About so many; nearly all of them commits.")
+@click.option(
+    "--records",
+    default=1_000_000,
+    type=click.IntRange(1, 10**10),
+    show_default=True,
+    help="About so many; nearly all of them commits.",
+)
 @click.option("--groups", type=int, help="How many groups. Default: one per 10,000 records.")
 @click.option("--rebalances", type=int, help="Planted, exactly so many in all. Default: ten per group.")
-@click.option("--seconds", default=3600.0, show_default=True, help="How long the recording is.")
+@click.option("--seconds", default=3600.0, type=FiniteRange(300, 10**9), show_default=True, help="How long the recording is.")
 @click.option("--sample-every", default=300.0, show_default=True, help="Seconds between samples of log ends.")
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
 @click.option("--json", "as_json", is_flag=True, help="What was written as one JSON object.")
@@ -58,4 +64,4 @@ def command(
     if as_json:
         click.echo(json.dumps(figures | {"out": str(out)}))
     else:
-        click.echo(f"{', '.join(f'{figure:,} {name}' for name, figure in figures.items())} in {out}")
+        say(f"{', '.join(f'{figure:,} {name}' for name, figure in figures.items())} in {out}")
