@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from counterpoise.pipeline.audit import AuditResult, audit
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.source.capture import Capture
+from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.pipeline.stored.tables import dataset, folder_of
 
 if TYPE_CHECKING:
@@ -72,3 +75,15 @@ def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Au
     finally:
         for name, before in frugal.items():
             spark.conf.set(name, str(before))
+
+
+def data_frames(spark: SparkSession, folder: Path) -> Capture:
+    """A capture as DataFrames; commits that never took effect are known by files alone."""
+    tables = [spark.read.parquet(str(folder / name)) for name in ("consumer_offsets.parquet", "log_offsets.parquet")]
+    topics = json.loads((folder / "topics.json").read_text(encoding="utf-8"))
+    listed = [(name, one["partitions"], one.get("topic_id")) for name, one in topics.items()]
+    frame = spark.createDataFrame(listed, "topic string, partitions int, topic_id string")
+    file = folder / "aborted_offsets.json"
+    pairs = [tuple(pair) for pair in json.loads(file.read_text(encoding="utf-8"))] if file.exists() else []
+    aborted = spark.createDataFrame(pairs, "log_partition int, log_offset bigint") if pairs else None
+    return Capture(tables[0], tables[1], frame, aborted, read_capture(folder).notes)

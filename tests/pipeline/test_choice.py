@@ -25,13 +25,12 @@ from counterpoise.pipeline.schemas import METRICS
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.anonymous import anonymous, fingerprint
 from counterpoise.pipeline.source.choice import Choice, instant
-from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.report.render import write_report
 from counterpoise.report.terminal import print_findings
 from counterpoise.wire.offsets_topic.keys import RecordType, RegexKey, encode_key
 from counterpoise.wire.offsets_topic.records import encode_value
 from counterpoise.wire.offsets_topic.values import ConsumerGroupRegularExpressionValue
-from tests.pipeline.conftest import Audited, rows_of
+from tests.pipeline.conftest import Audited, data_frames, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +47,7 @@ def both(spark: SparkSession, shop: Path, tmp_path_factory: pytest.TempPathFacto
     """The capture as two clusters, only groups that use one topic, only four minutes, with a policy for no commit, hashed."""
     choice = Choice(groups=("*",), topics=("order*",), since=SINCE, until=UNTIL, reset="earliest")
     out = tmp_path_factory.mktemp("both")
-    whole = read_capture(spark, shop).frames()
+    whole = data_frames(spark, shop)
     assert whole.records is not None
     some = replace(whole, records=whole.records.where("partition in (0, 1, 3)").coalesce(1))
     return Audited(audit(spark, {"east": some, "west": some}, out, strategies=TWO, choice=choice, salt="pepper"))

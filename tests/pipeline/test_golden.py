@@ -22,11 +22,10 @@ import pytest
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.audit import AuditResult, Source, audit
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.pipeline.storage.files import join
 from counterpoise.pipeline.synthetic.capture import synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
-from tests.pipeline.conftest import Audited
+from tests.pipeline.conftest import Audited, data_frames
 from tests.pipeline.golden import differences, frozen, summed_up
 from tests.s3_server import upload
 
@@ -152,7 +151,7 @@ def test_an_object_store_and_files_of_other_types_give_the_same_tables(
 def test_a_record_that_is_twice_in_a_data_frame_is_refused_wherever_it_stands(
     spark: SparkSession, captures: dict[str, Path], tmp_path: Path
 ) -> None:
-    whole = read_capture(spark, captures[CLUSTERS[2]]).frames()
+    whole = data_frames(spark, captures[CLUSTERS[2]])
     assert whole.records is not None
     offset = whole.records.agg({"offset": "max"}).collect()[0][0]
     twice = replace(whole, records=whole.records.unionByName(whole.records.where(f"offset = {offset}")))

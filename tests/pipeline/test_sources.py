@@ -14,6 +14,7 @@ import pytest
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.capture.notes import capture_notes
+from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.records.commits import commit_batch
 from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def rejected(spark: SparkSession, path: Path) -> str:
+def rejected(path: Path) -> str:
     with pytest.raises(CaptureError) as caught:
-        read_capture(spark, path)
+        read_capture(path)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -88,25 +89,25 @@ def test_damaged_pages_behind_a_sound_footer(spark: SparkSession, tmp_path: Path
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_column_is_named(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
+def test_a_missing_column_is_named(tmp_path: Path, shop: Path) -> None:
     table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5).drop_columns(["offset", "value"])
     pq.write_table(table, tmp_path / "consumer_offsets.parquet")
-    assert "columns value, offset missing" in rejected(spark, tmp_path)
+    assert "columns value, offset missing" in rejected(tmp_path)
 
 
-def test_a_column_of_the_wrong_type_is_named(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
+def test_a_column_of_the_wrong_type_is_named(tmp_path: Path, shop: Path) -> None:
     table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5)
     table = table.set_column(table.schema.get_field_index("key"), "key", pa.array(["x"] * 5))
     pq.write_table(table, tmp_path / "consumer_offsets.parquet")
-    assert "column key is string; binary is wanted" in rejected(spark, tmp_path)
+    assert "column key is string; binary is wanted" in rejected(tmp_path)
 
 
-def test_damaged_companions_are_named(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
+def test_damaged_companions_are_named(tmp_path: Path, shop: Path) -> None:
     shutil.copy(shop / "consumer_offsets.parquet", tmp_path)
     (tmp_path / "topics.json").write_text('{"orders": ')
-    assert "topics.json: not JSON" in rejected(spark, tmp_path)
+    assert "topics.json: not JSON" in rejected(tmp_path)
     (tmp_path / "topics.json").write_text("[]")
-    assert "topics.json: a JSON object is wanted" in rejected(spark, tmp_path)
+    assert "topics.json: a JSON object is wanted" in rejected(tmp_path)
 
 
 def capture_with(folder: Path, shop: Path, name: str, text: str) -> Path:
@@ -181,12 +182,12 @@ def test_log_ends_without_a_column_are_told(tmp_path: Path, shop: Path) -> None:
         check_source(tmp_path)
 
 
-def test_log_ends_with_nulls_are_left_out_and_counted(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
-    capture = read_capture(spark, log_ends(tmp_path, shop, "log_end", pa.array([1, None, 3, None, 5], pa.int64())))
+def test_log_ends_with_nulls_are_left_out_and_counted(tmp_path: Path, shop: Path) -> None:
+    capture = read_capture(log_ends(tmp_path, shop, "log_end", pa.array([1, None, 3, None, 5], pa.int64())))
     assert any(note.startswith("log_offsets.parquet: 2 rows without a value") for note in capture.notes)
-    ends = capture.frames().log_ends
-    assert ends is not None
-    assert sorted(row["log_end"] for row in ends.collect()) == [1, 3, 5]
+    assert capture.files is not None
+    ends = NewSamples(capture.files.ends)
+    assert sorted(end for table in ends.tables() for end in table["log_end"].to_pylist()) == [1, 3, 5]
 
 
 def test_the_schema_of_records_is_told_before_spark_starts(tmp_path: Path, shop: Path) -> None:
@@ -203,9 +204,9 @@ def test_a_column_in_the_path_is_no_missing_one(tmp_path: Path, shop: Path) -> N
     check_source(tmp_path)
 
 
-def test_what_is_missing_is_noted(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
+def test_what_is_missing_is_noted(tmp_path: Path, shop: Path) -> None:
     shutil.copy(shop / "consumer_offsets.parquet", tmp_path)
-    assert len(read_capture(spark, tmp_path).notes) == 3
+    assert len(read_capture(tmp_path).notes) == 3
 
 
 def test_damaged_records_are_counted_and_cost_only_themselves(shop: Path) -> None:
@@ -234,14 +235,14 @@ def test_damaged_records_are_counted_and_cost_only_themselves(shop: Path) -> Non
     assert len(list(generation_rows(records))) == 2
 
 
-def test_a_running_capture_may_merge_its_files_while_they_are_read(spark: SparkSession, shop: Path, tmp_path: Path) -> None:
+def test_a_running_capture_may_merge_its_files_while_they_are_read(shop: Path, tmp_path: Path) -> None:
     for name in ("consumer_offsets.parquet", "log_offsets.parquet"):
         table = pq.read_table(shop / name).slice(0, 50)
         for number in ("1", "2"):
             (tmp_path / f"{name}-{number}").mkdir()
             pq.write_table(table, tmp_path / f"{name}-{number}" / f"{number}.parquet")
         (tmp_path / name).symlink_to(f"{name}-1")
-    capture = read_capture(spark, tmp_path)
+    capture = read_capture(tmp_path)
     for name in ("consumer_offsets.parquet", "log_offsets.parquet"):
         (tmp_path / name).unlink()
         (tmp_path / name).symlink_to(f"{name}-2")

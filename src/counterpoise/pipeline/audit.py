@@ -149,7 +149,7 @@ def audit(
     check_kept(out)
     if into is not None:
         check_target(spark, into)
-    captures = {name: _capture(spark, one) for name, one in sources.items()}
+    captures = {name: _capture(one) for name, one in sources.items()}
     where = ", ".join(str(one) if isinstance(one, str | Path) else "records" for one in sources.values())
     with reading(where):
         summary = Run(spark, captures, Path(out), choice or Choice(), salt, into, progress).run(where, strategies)
@@ -216,12 +216,12 @@ def check_writable(out: str | Path) -> None:
         raise OptionError(f"{out}: nothing can be written there ({error.strerror}); give another --out") from None
 
 
-def _capture(spark: SparkSession, source: str | Path | DataFrame | Capture) -> Capture:
+def _capture(source: str | Path | DataFrame | Capture) -> Capture:
     if isinstance(source, Capture):
         return source
     if isinstance(source, DataFrame):
         return Capture(check_columns(source, "records"), notes=(ONLY_RECORDS,))
-    return read_capture(spark, source)
+    return read_capture(source)
 
 
 def _finding(row: Mapping[str, Any]) -> Finding:

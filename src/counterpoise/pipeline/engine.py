@@ -34,9 +34,9 @@ from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.scan.group_filter import GroupFilter, groups_of_topics
 from counterpoise.pipeline.scan.offset_spans import Cut, chunk_starts, overlapping, refuse_duplicates
-from counterpoise.pipeline.scan.read import RAW, raw_batches
+from counterpoise.pipeline.scan.read import RAW, newest_of_keys, raw_batches
 from counterpoise.pipeline.scan.scan import ScanSpec, scan
-from counterpoise.pipeline.scan.splits import InputSplit, plan_splits
+from counterpoise.pipeline.scan.splits import InputSplit, before, plan_splits
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, STATE, Block, block_batch, blocks_in, bucket_count
 from counterpoise.pipeline.source.choice import Choice
@@ -180,9 +180,31 @@ class Engine:
                 count = max(self._tasks, len(splits))
                 records = records.repartitionByRange(count, "partition", "offset").sortWithinPartitions("partition", "offset")
             parts.append(records.mapInArrow(partial(_scan_rows, specs[name]), BLOCKS))
+        since = self._choice.window[0]
+        if since is not None:
+            first = [name for name, one in self.clusters.items() if not one.begin]
+            parts += [
+                self._older(name, since).mapInArrow(partial(_scan_rows, _older_spec(specs[name])), BLOCKS) for name in first
+            ]
         if not parts:
             parts.append(self._spark.createDataFrame([], BLOCKS))
         return reduce(DataFrame.unionAll, parts)
+
+    def _older(self, name: str, since: int) -> DataFrame:
+        """Of what is older than the window the newest record of each key, sorted: as compaction would have left it.
+
+        A group that does nothing in the window is still known, with its members.
+        """
+        given, aborted = self.clusters[name].source.records, self.clusters[name].source.aborted or frozenset()
+        if given is not None:
+            rows = given.mapInArrow(partial(_newest_of_rows, since, aborted), _RAW_ROWS)
+        else:
+            splits = before([one for one in self._splits if one.cluster == name], since)
+            rows = self._range(len(splits)).mapInArrow(partial(_newest_of_splits, since, aborted, splits), _RAW_ROWS)
+        newest = fn.max_by(fn.struct("value", "offset", "timestamp"), "offset").alias("newest")
+        kept = rows.groupBy("partition", "key").agg(newest).where("newest.value is not null")
+        kept = kept.select("key", "newest.value", "partition", "newest.offset", "newest.timestamp")
+        return kept.repartitionByRange(self._tasks, "partition", "offset").sortWithinPartitions("partition", "offset")
 
     def _rows_of(self, name: str) -> DataFrame:
         """The raw records of a cluster as a DataFrame."""
@@ -206,7 +228,7 @@ class Engine:
             raise CaptureError(f"cluster {name}: {words}, {place}")
 
     def _range(self, count: int) -> DataFrame:
-        return self._spark.range(0, count, 1, count)
+        return self._spark.range(0, count, 1, max(count, 1))
 
     def _scan_specs(self) -> dict[str, ScanSpec]:
         filters, specs, first = self._filters(), {}, 0
@@ -223,6 +245,7 @@ class Engine:
                 aborted=frozenset() if aborted is None else aborted,
                 groups=filters[name],
                 begin=one.begin,
+                window=self._choice.window,
                 salt=self._salt,
             )
             first += buckets
@@ -418,6 +441,24 @@ def _scan_splits(
 def _scan_rows(spec: ScanSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     _heap()
     yield from _scanned_blocks((_as_raw(batch) for batch in batches), spec)
+
+
+def _older_spec(spec: ScanSpec) -> ScanSpec:
+    """The same for records that are older than the window."""
+    return replace(spec, window=(None, None))
+
+
+def _newest_of_rows(
+    since: int, aborted: frozenset[tuple[int, int]], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    yield from newest_of_keys((_as_raw(batch) for batch in batches), since, aborted)
+
+
+def _newest_of_splits(
+    since: int, aborted: frozenset[tuple[int, int]], splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+    yield from newest_of_keys((rows for number in numbers for rows in raw_batches(splits[number])), since, aborted)
 
 
 def _read_splits(splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

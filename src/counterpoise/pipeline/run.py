@@ -18,7 +18,7 @@ from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.anonymous import fingerprint
 from counterpoise.pipeline.source.capture import Capture
-from counterpoise.pipeline.source.choice import Choice, within
+from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.staging import source_files
 from counterpoise.pipeline.stored import catalog, store
 from counterpoise.pipeline.stored.catalog import Catalog
@@ -70,7 +70,7 @@ class Run:
         progress: Progress | None,
     ) -> None:
         self._spark, self._out, self._choice = spark, out, choice
-        self._captures = {name: within(capture, choice) for name, capture in captures.items()}
+        self._captures = dict(captures)
         self._made = Folder(out / "tables" / STAGED)
         self._scratch = self._made.path / ".work" if salt is None else out.absolute().parent / f".{out.name}-work"
         self._salt, self._into, self._progress = salt, into, progress
@@ -84,7 +84,10 @@ class Run:
         try:
             self._begin("records")
             sources = source_files(self._captures, self._scratch)
-            clusters = {name: ClusterInput(one, samples_of(one.files, self._scratch)) for name, one in sources.items()}
+            clusters = {
+                name: ClusterInput(one, samples_of(one.files, self._scratch, self._choice.window))
+                for name, one in sources.items()
+            }
             engine = Engine(self._spark, clusters, self._scratch, self._choice, self._salt)
             about = self._stages(engine, comparable(strategies))
             self._store()

@@ -37,7 +37,7 @@ from tests.pipeline.capture.test_segments import varint
 from tests.pipeline.capture.traffic import commit, open_transaction, transact
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 DATA = Path(__file__).parents[2] / "data" / "dump"
 NEW = DATA / "decoder-4.3.1.txt"
@@ -108,13 +108,12 @@ def test_words_of_old_tools_give_commits_and_assignments(tmp_path: Path) -> None
     assert any(line.startswith("8 generations are printed without subscriptions") for line in note)
 
 
-@pytest.mark.spark
-def test_the_audit_reads_the_text(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_audit_reads_the_text(tmp_path: Path) -> None:
     """Detected by content, whatever its name; what it lacks is among the notes."""
     renamed = tmp_path / "no-suffix"
     renamed.write_bytes(NEW.read_bytes())
     check_source(renamed)
-    capture = read_capture(spark, renamed)
+    capture = read_capture(renamed)
     assert capture.files is not None
     assert pq.read_table(list(capture.files.records)).num_rows == count_records(renamed) == 31
     assert any("taken from the text of kafka-dump-log" in note for note in capture.notes)

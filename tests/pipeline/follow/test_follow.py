@@ -26,7 +26,7 @@ from tests.pipeline.follow.growing import Growing
 from tests.pipeline.incremental.pieces import comparable_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 FAILED = """[STREAM_FAILED] An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
   File "clientserver.py", line 621, in _call_proxy
@@ -104,11 +104,11 @@ def test_lag_in_a_scrape_is_that_of_the_newest_sample(followed: Followed) -> Non
         assert told == {owner: lag for owner, lag in by_member.items() if owner is not None and lag}, group
 
 
-def test_a_capture_that_merges_its_files_while_it_is_read_is_read_to_the_end(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_capture_that_merges_its_files_while_it_is_read_is_read_to_the_end(tmp_path: Path) -> None:
     growing = Growing(tmp_path / "capture")
     for at in range(16):
         growing.grow((at + 1) / 40)
-    capture = read_capture(spark, growing.folder)
+    capture = read_capture(growing.folder)
     growing.merge()
     assert capture.files is not None
     assert [pq.read_table(list(files)).num_rows > 0 for files in (capture.files.records, capture.files.ends)] == [True, True]

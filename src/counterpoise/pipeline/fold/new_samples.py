@@ -39,10 +39,12 @@ class NewSamples:
     files : sequence of str
     after : int, optional
         In microseconds, as all times here; None: all samples are new.
+    until : int, optional
+        Samples from then on are left out.
     """
 
-    def __init__(self, files: Sequence[str], after: int | None = None) -> None:
-        self._files, self._after = files, after
+    def __init__(self, files: Sequence[str], after: int | None = None, until: int | None = None) -> None:
+        self._files, self._after, self._until = files, after, until
         self._groups: list[tuple[str, list[int]]] = []
         self.oldest = self._look()
         found: dict[tuple[str, int], int] = {}
@@ -64,6 +66,8 @@ class NewSamples:
                 table = pa.table([*(batch.column(name) for name in _COLUMNS[:4]), stamps], [*_COLUMNS[:4], "us"]).drop_null()
                 if self._after is not None:
                     table = table.filter(pc.greater(table["us"], self._after))
+                if self._until is not None:
+                    table = table.filter(pc.less(table["us"], self._until))
                 if len(table):
                     yield table.combine_chunks()
 

@@ -6,18 +6,27 @@ from pathlib import Path
 
 from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
 from counterpoise.pipeline.fold.new_samples import NewSamples
+from counterpoise.pipeline.scan.read import Window
 from counterpoise.pipeline.source.capture import CaptureFiles
 
 __all__ = ["samples_of"]
 
 
-def samples_of(files: CaptureFiles, folder: Path, before: EndsFile | None = None, after: int | None = None) -> EndsFile:
+def samples_of(
+    files: CaptureFiles,
+    folder: Path,
+    window: Window = (None, None),
+    before: EndsFile | None = None,
+    after: int | None = None,
+) -> EndsFile:
     """All samples of a capture, in a file of that folder.
 
     Parameters
     ----------
     files : CaptureFiles
     folder : Path
+    window : pair
+        Samples of other times are left out.
     before : EndsFile, optional
         What an earlier update left: it stays where it is, and grows.
     after : int, optional
@@ -27,4 +36,6 @@ def samples_of(files: CaptureFiles, folder: Path, before: EndsFile | None = None
         return EndsFile.empty()
     if before is None or not before.logs:
         before, after = EndsFile.empty(), None
-    return with_samples(before, NewSamples(files.ends, after), str(folder.absolute()))
+    since, until = window
+    first = [at for at in (after, None if since is None else since - 1) if at is not None]
+    return with_samples(before, NewSamples(files.ends, max(first, default=None), until), str(folder.absolute()))

@@ -131,7 +131,7 @@ def update(
     with journal.open() if held is None else nullcontext(), reading(where):
         journal.recover()
         saved = load(journal.root / "state.json")
-        captures = {name: read_capture(spark, source) for name, source in sources.items()}
+        captures = {name: read_capture(source) for name, source in sources.items()}
         if progress is not None:
             progress("records", 0, len(_STAGES))
         now = {name: _seen(captures[name], identities[name]) for name in sources}
@@ -212,7 +212,7 @@ class _Update:
     def _input(self, name: str, source: SourceFiles) -> ClusterInput:
         was, root = self._was[name], self._journal.root
         before = None if was.ends is None else EndsFile.load(root / "ends" / was.ends, root / "ends")
-        ends = samples_of(source.files, self._journal.staged / "records", before, was.settled)
+        ends = samples_of(source.files, self._journal.staged / "records", self._choice.window, before, was.settled)
         new = changed_files(source.files, was.files, self._now[name].files)
         return ClusterInput(
             replace(source, files=new),

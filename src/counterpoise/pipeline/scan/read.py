@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from counterpoise.pipeline.scan.splits import InputSplit
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows
 from counterpoise.pipeline.storage.files import parquet_footers
 
-__all__ = ["RAW", "RAW_SCHEMA", "are_commits", "plain", "raw_batches", "rows_from"]
+__all__ = ["RAW", "RAW_SCHEMA", "Window", "are_commits", "newest_of_keys", "plain", "raw_batches", "rows_from"]
 
 RAW = ("key", "value", *PLACE)
 RAW_SCHEMA = pa.schema(list(RAW_TYPES.items()))
@@ -57,8 +57,19 @@ def _at_once(group: Any) -> int:
     return max(1, -(-rows // batches))
 
 
-def rows_from(batch: pa.RecordBatch, begin: Mapping[int, int]) -> pa.RecordBatch:
-    """The rows of a batch that count (see `InputSplit.begin`)."""
+Window = tuple[int | None, int | None]
+"""From a time to before another one, in microseconds; None: no limit."""
+
+
+def rows_from(batch: pa.RecordBatch, begin: Mapping[int, int], window: Window = (None, None)) -> pa.RecordBatch:
+    """The rows of a batch that count (see `InputSplit.begin`) and lie in a window of time."""
+    since, until = window
+    if since is not None or until is not None:
+        time = batch.column("timestamp").cast(pa.int64())
+        inside = time.is_valid()
+        inside = inside if since is None else pc.and_(inside, pc.fill_null(pc.greater_equal(time, since), False))
+        inside = inside if until is None else pc.and_(inside, pc.fill_null(pc.less(time, until), False))
+        batch = batch if pc.all(inside).as_py() else batch.filter(inside)
     if not begin:
         return batch
     partition, offset = batch.column("partition"), batch.column("offset")
@@ -87,3 +98,28 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A raw batch without dictionaries."""
     columns = [batch.column(field.name).cast(field.type) for field in RAW_SCHEMA]
     return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)
+
+
+def newest_of_keys(
+    batches: Iterable[pa.RecordBatch], before: int, aborted: frozenset[tuple[int, int]]
+) -> Iterator[pa.RecordBatch]:
+    """The newest record of each log partition and key before a time, as compaction keeps it; some of a batch's may be older ones.
+
+    Parameters
+    ----------
+    batches : iterable of RecordBatch
+    before : int
+        In microseconds.
+    aborted : frozenset
+        Records that never took effect: they are no key's newest.
+    """
+    for batch in batches:
+        rows = plain(rows_from(batch, {}, (None, before)))
+        if aborted:
+            places = zip(rows.column("partition").to_pylist(), rows.column("offset").to_pylist(), strict=True)
+            rows = rows.filter(pa.array([place not in aborted for place in places], pa.bool_()))
+        table = pa.table([rows.column("partition"), rows.column("key"), pa.array(np.arange(rows.num_rows))], ["p", "k", "row"])
+        order = pc.sort_indices(rows, [("offset", "ascending")])
+        last = table.take(order).group_by(["p", "k"], use_threads=False).aggregate([("row", "last")])["row_last"]
+        if len(last):
+            yield rows.take(last.combine_chunks())

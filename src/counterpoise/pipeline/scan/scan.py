@@ -22,7 +22,7 @@ from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, HeldAggreg
 from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.scan.offset_spans import OffsetSpans
-from counterpoise.pipeline.scan.read import RAW_SCHEMA, plain, rows_from
+from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, plain, rows_from
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, Block, bucket_of, manifest_block, to_stream
 from counterpoise.pipeline.tables.by_day import ByDay
 from counterpoise.pipeline.tables.error_rows import ErrorRows
@@ -61,6 +61,8 @@ class ScanSpec:
         All records are counted; those of other groups are in no table.
     begin : mapping
         As `InputSplit.begin`.
+    window : pair
+        Records of other times do not count.
     salt : str, optional
         Names in tables are hashed with it.
     """
@@ -74,6 +76,7 @@ class ScanSpec:
     aborted: frozenset[tuple[int, int]] = frozenset()
     groups: GroupFilter = field(default_factory=GroupFilter)
     begin: Mapping[int, int] = field(default_factory=dict)
+    window: Window = (None, None)
     salt: str | None = None
 
 
@@ -186,7 +189,7 @@ class _Scan:
                         one = int(partition[row])
                         if known.get(one, (-1, 0))[0] <= offset[row]:
                             known[one] = int(offset[row]), int(time[row])
-        rows = rows_from(batch, begin)
+        rows = rows_from(batch, begin, self._spec.window)
         self._old |= rows.num_rows < batch.num_rows
         self._spans.add(rows)
         first = pc.min(rows.column("timestamp")).cast(pa.int64()).as_py()

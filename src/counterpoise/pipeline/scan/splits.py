@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC
 from itertools import accumulate
 from typing import Any
 
+from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.parquet_rows import statistics_of
 from counterpoise.pipeline.storage.files import parquet_footers
 
-__all__ = ["InputSplit", "plan_splits"]
+__all__ = ["InputSplit", "before", "plan_splits"]
 
 _LEAST_ROWS, _MOST_ROWS = 200_000, 1_250_000
 _MOST_PARTITIONS = 10_000
@@ -65,6 +67,24 @@ def plan_splits(
             groups = tuple((file, tuple(numbers)) for file, numbers in part.items())
             splits.append(InputSplit(name, groups, begins.get(name, {})))
     return splits, whole
+
+
+def before(splits: Iterable[InputSplit], time: int) -> list[InputSplit]:
+    """Splits with the row groups that may hold records before a time, by their statistics."""
+    found = []
+    for split in splits:
+        files, kept = [file for file, _ in split.groups], []
+        for (file, groups), about in zip(split.groups, parquet_footers(files), strict=True):
+            some = tuple(at for at in groups if _starts_before(about.row_group(at), time))
+            kept += [(file, some)] if some else []
+        if kept:
+            found.append(replace(split, groups=tuple(kept)))
+    return found
+
+
+def _starts_before(group: Any, time: int) -> bool:
+    stamps = statistics_of(group, "timestamp")
+    return stamps is None or micros(stamps.min if stamps.min.tzinfo else stamps.min.replace(tzinfo=UTC)) < time
 
 
 def _footers(capture: CaptureFiles) -> Iterator[tuple[str, Any]]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
-from pyspark.sql import functions as fn
-
 from counterpoise.errors import OptionError
-from counterpoise.pipeline.source.capture import Capture
+from counterpoise.pipeline.records.place import micros
 
-__all__ = ["Choice", "Reset", "instant", "within"]
+__all__ = ["Choice", "Reset", "instant"]
 
 Reset: TypeAlias = Literal["earliest", "latest"]
 
@@ -52,34 +50,11 @@ class Choice:
         if self.reset not in (None, "earliest", "latest"):
             raise OptionError(f"--reset {self.reset}: earliest or latest is wanted")
 
-
-def within(capture: Capture, choice: Choice) -> Capture:
-    """The capture cut to the window, as if it had been recorded then.
-
-    Notes
-    -----
-    Of what is older than `since` the newest record of each key stays, as compaction would have left it: a group that did
-    nothing in the window is still known, with its members. One aggregation over the keys of the older records.
-    """
-    if choice.since is None and choice.until is None:
-        return capture
-    capture = capture.frames()
-    time, records, ends = fn.col("timestamp"), capture.records, capture.log_ends
-    assert records is not None
-    if choice.until is not None:
-        records = records.where(time < fn.lit(choice.until))
-        ends = None if ends is None else ends.where(fn.col("sampled_at") < fn.lit(choice.until))
-    if choice.since is not None:
-        before = records.where(time < fn.lit(choice.since))
-        if capture.aborted is not None:
-            gone = capture.aborted.select(fn.col("log_partition").alias("partition"), fn.col("log_offset").alias("offset"))
-            before = before.join(fn.broadcast(gone), ["partition", "offset"], "left_anti")
-        newest = fn.max_by(fn.struct("value", "offset", "timestamp"), "offset").alias("newest")
-        kept = before.groupBy("partition", "key").agg(newest).where("newest.value is not null")
-        kept = kept.select("key", "newest.value", "partition", "newest.offset", "newest.timestamp")
-        records = records.where(time >= fn.lit(choice.since)).unionByName(kept)
-        ends = None if ends is None else ends.where(fn.col("sampled_at") >= fn.lit(choice.since))
-    return replace(capture, records=records, log_ends=ends)
+    @property
+    def window(self) -> tuple[int | None, int | None]:
+        """`since` and `until` in microseconds."""
+        since, until = (None if at is None else micros(at) for at in (self.since, self.until))
+        return since, until
 
 
 def instant(text: str, what: str) -> datetime:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import IntegerType, LongType, TimestampType
 
@@ -34,7 +34,7 @@ ONLY_RECORDS = "only records were given: lag is unknown, and commits of aborted 
 """The note on an audit that has no companions of the records."""
 
 
-def read_capture(spark: SparkSession, source: str | Path) -> Capture:
+def read_capture(source: str | Path) -> Capture:
     """Find the files of a capture folder, a Parquet file or folder that holds only records, or the text of ``kafka-dump-log``.
 
     Raises
@@ -49,7 +49,7 @@ def read_capture(spark: SparkSession, source: str | Path) -> Capture:
     among them). Paths are made absolute, because a server (Spark Connect) works in another folder.
     """
     files, folder = checked_files(source)
-    return Capture(notes=tuple(_notes(files, folder)), files=files, spark=spark)
+    return Capture(notes=tuple(_notes(files, folder)), files=files)
 
 
 def _notes(files: CaptureFiles, folder: str | None) -> Iterator[str]:
