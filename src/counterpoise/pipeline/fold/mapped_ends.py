@@ -1,4 +1,4 @@
-"""The samples in an `EndsFile` as `Lives`: nothing is read before it is asked for, and what was read the system may forget."""
+"""The samples in an `EndsFile` as `LogEnds`: nothing is read before it is asked for, and what was read the system may forget."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from counterpoise.model.problem import Int64
 from counterpoise.pipeline.fold.ends_file import END, START, TIME, EndsFile
 from counterpoise.pipeline.fold.log_ends import LogEnds
 
-__all__ = ["lives_in", "mapped_lives"]
+__all__ = ["log_ends_in", "mapped_lives"]
 
 
-def lives_in(place: str) -> LogEnds:
+def log_ends_in(place: str) -> LogEnds:
     """The samples of an `EndsFile` that was put away."""
     return mapped_lives(EndsFile.load(Path(place)))
 

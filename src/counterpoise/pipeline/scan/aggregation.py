@@ -205,8 +205,9 @@ class HeldAggregates:
     @property
     def full(self) -> bool:
         """Whether it is time to `take` them, although they were aggregated."""
-        if self._rows > _HELD:
-            self._aggregate()
+        if self._rows <= _HELD:
+            return False
+        self._aggregate()
         return self._rows > _HELD // 2
 
     def add(self, rows: Aggregates, cell: Int64) -> None:

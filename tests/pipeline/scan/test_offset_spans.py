@@ -1,0 +1,99 @@
+"""A record that is in a capture twice is refused by name; cuts that lie one behind the other in the log may begin a chunk."""
+
+from __future__ import annotations
+
+import random
+from itertools import count
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.scan.offset_spans import Cut, OffsetSpans, chunk_starts, overlapping, refuse_duplicates
+from counterpoise.pipeline.scan.read import RAW_SCHEMA
+
+Places = list[tuple[int | None, int | None]]
+RISING: Places = [(number, offset) for offset in range(40) for number in (0, 7, 40_000, -1)] + [(None, 3), (None, 3), (2, None)]
+
+
+def batches(places: Places) -> list[pa.RecordBatch]:
+    return pa.Table.from_pylist([{"partition": one, "offset": other} for one, other in places], RAW_SCHEMA).to_batches(30)
+
+
+def listed(places: Places) -> list[list[int]]:
+    spans = OffsetSpans()
+    for batch in batches(places):
+        spans.add(batch)
+    return spans.listed
+
+
+def refuse(*parts: Places) -> list[int]:
+    """Which log partitions are suspected; raises if one has an offset twice."""
+    suspected = overlapping((at, listed(part)) for at, part in enumerate(parts))
+    for partition in suspected:
+        refuse_duplicates(((f"{at}.parquet", batch) for at, part in enumerate(parts) for batch in batches(part)), partition)
+    return suspected
+
+
+def test_what_rises_from_cut_to_cut_is_not_read_again() -> None:
+    """Records without a place, and those made from polls, stand nowhere."""
+    polled: Places = [(-1, 5), (-1, 5)]
+    assert refuse(RISING[:80], RISING[80:], [*polled, (0, 41)], polled) == []
+    assert refuse(RISING[80:], RISING[:80]) == []
+    assert listed([*polled, (None, 1), (3, 7), (2, 4), (3, 9)]) == [[2, 4, 4], [3, 7, 9]]
+
+
+def test_another_order_is_no_fault() -> None:
+    mixed = [RISING[at] for at in np.random.default_rng(1).permutation(len(RISING))]
+    assert refuse(mixed[:50], mixed[50:]) == [0, 7, 40_000]
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (([(0, 1), (3, 5), (3, 5)],), "0.parquet: 1 records of log partition 3 are there more than once, the first at offset 5"),
+        ((RISING, [(7, 39), (7, 40)]), "0.parquet and .*1.parquet: 1 records of log partition 7 .* offset 39"),
+        (([(1, 9), (1, 8)], [(1, 7), (1, 8)], [(1, 9)]), "0.parquet and .*1.parquet: 2 records of log partition 1 .* offset 8"),
+        (
+            ([(1, 4), (1, 20)], [(1, 3), (1, 30)], [(1, 20)]),
+            "0.parquet and .*2.parquet: 1 records .* offset 20",
+        ),
+    ],
+    ids=["side by side", "files that overlap", "falling", "a span within another"],
+)
+def test_what_is_there_twice_is_named(parts: tuple[Places, ...], words: str) -> None:
+    with pytest.raises(CaptureError, match=words):
+        refuse(*parts)
+
+
+def cuts_of(chance: random.Random) -> list[Cut]:
+    """Cuts of three log partitions, mostly one behind the other; some overlap, are empty, come early or share a time."""
+    following = [count(chance.randrange(5), chance.randint(1, 4)) for _ in range(3)]
+    found: list[Cut] = []
+    for at in range(chance.randint(0, 8)):
+        spans = []
+        for partition in chance.sample(range(3), chance.randint(0, 3)):
+            first = max(0, next(following[partition]) - 2 * (chance.random() < 0.2))
+            last = first - 1 if chance.random() < 0.05 else first + chance.randrange(2)
+            spans.append([partition, first, last])
+        found.append((max(0, at - 2 * (chance.random() < 0.2)), spans))
+    chance.shuffle(found)
+    return found
+
+
+def separates(time: int, cuts: list[Cut]) -> bool:
+    """Whether each record of a cut before that time lies before each one of a later cut in their log partition."""
+    early, late = ([span for at, spans in cuts if (at < time) is before for span in spans] for before in (True, False))
+    return all(one[2] < other[1] for one in early for other in late if one[0] == other[0])
+
+
+def test_a_chunk_starts_exactly_where_all_earlier_cuts_lie_before_all_later_ones() -> None:
+    sizes = set()
+    for seed in range(3_000):
+        cuts = cuts_of(random.Random(seed))
+        times = sorted({time for time, _ in cuts})
+        found = chunk_starts(cuts)
+        assert found == [time for time in times[1:] if separates(time, cuts)], seed
+        sizes.add((len(found), len(found) < len(times) - 1))
+    assert {(0, True), (3, False), (3, True)} <= sizes
