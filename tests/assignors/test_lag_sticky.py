@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cProfile import Profile
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -16,9 +17,6 @@ from counterpoise.assignors import assignor
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.solver.lag import search
-from counterpoise.solver.lag.repair import repair
-from counterpoise.solver.lag.state import PlanState
 from tests.strategies import problem_of, problems, random_problem, subscribers_of
 
 sticky = assignor("sticky")
@@ -372,21 +370,24 @@ def test_tiny_groups_are_within_the_tolerance_of_the_best_balanced_plan_or_nearl
     assert far <= 15
 
 
-def test_the_work_of_a_plan_is_bounded_by_the_size_of_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lags dealt anew at random, half of the members above their limits: candidates looked at, counted in all repairs."""
-    looked = []
-
-    def counted(state: PlanState) -> bool:
-        before = state.effort.left
-        met = repair(state)
-        looked.append(before - state.effort.left)
-        return met
-
-    monkeypatch.setattr(search, "repair", counted)
-    rng = np.random.default_rng(61)
-    problem = group("random", 50, 20, 100, rng, lag=rng.lognormal(8, 1, 1000).astype(np.int64))
-    owner = lag_sticky(problem)
-    looked.clear()
-    lag_sticky(problem.replace(previous_owner=owner, lag=rng.permutation(np.asarray(problem.lag))))
-    assert 0 < max(looked) <= 1.2 * (20_000 + 4 * 1000)
-    assert len(looked) <= 30
+@pytest.mark.parametrize(
+    ("subscriptions", "n_topics", "n_members", "options"),
+    [
+        ("random", 1000, 1000, {}),
+        ("random", 20, 500, {}),
+        ("equal", 20, 500, {"tolerance": 0.02}),
+        ("four sets", 10, 1000, {"tolerance": 0.02}),
+        ("random", 1000, 1000, {"tolerance": 0.02, "counts": 3}),
+    ],
+)
+def test_the_work_of_a_plan_of_5000_partitions_is_bounded_however_lags_changed(
+    subscriptions: str, n_topics: int, n_members: int, options: dict[str, Any]
+) -> None:
+    """Lags dealt anew at random, up to half of the members above their limits: calls of functions, counted."""
+    rng = np.random.default_rng(3)
+    problem = group(subscriptions, n_topics, 5000 // n_topics, n_members, rng, lag=rng.lognormal(8, 0.5, 5000).astype(np.int64))
+    owner = lag_sticky(problem, **options)
+    later = problem.replace(previous_owner=owner, lag=rng.permutation(np.asarray(problem.lag)))
+    profile = Profile()
+    profile.runcall(lag_sticky, later, **options)
+    assert 10_000 < sum(entry.callcount for entry in profile.getstats()) <= 400_000

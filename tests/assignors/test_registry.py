@@ -56,11 +56,11 @@ def test_an_unknown_option_is_answered_with_the_list():
 
 
 def test_a_value_that_does_not_fit_is_answered_with_those_that_do():
-    with pytest.raises(OptionError, match=r"'never' does not fit; one of 'after', 'before', 'ignore' is wanted"):
+    with pytest.raises(OptionError, match=r"'never' does not fit; expected one of 'after', 'before', 'ignore'"):
         assignor("sticky", racks="never")
-    with pytest.raises(OptionError, match=r"'tolerance': -1 does not fit; 0 or more, below 1000, is wanted"):
+    with pytest.raises(OptionError, match=r"'tolerance': -1 does not fit; expected 0 or more, below 1000"):
         assignor("lag-sticky", tolerance=-1)
-    with pytest.raises(OptionError, match=r"'counts': 'free' does not fit; 'balanced' or a whole number"):
+    with pytest.raises(OptionError, match=r"'counts': 'free' does not fit; expected 'balanced' or a whole number"):
         assignor("lag-sticky", counts="free")
 
 

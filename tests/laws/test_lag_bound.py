@@ -150,9 +150,9 @@ def test_each_part_of_the_floor_decides_once(counts: list[int], subscribers: lis
 @pytest.mark.parametrize(
     ("owner", "message"),
     [
-        ([0, 0], "owner: an array of integers is wanted, not list"),
-        (np.zeros(1, np.int32), r"owner: integers of shape \(2,\) are wanted"),
-        (np.zeros(2), r"owner: integers of shape \(2,\) are wanted, got float64"),
+        ([0, 0], "owner: expected an array of integers, not list"),
+        (np.zeros(1, np.int32), r"owner: expected integers of shape \(2,\)"),
+        (np.zeros(2), r"owner: expected integers of shape \(2,\), got float64"),
     ],
 )
 def test_what_is_no_integer_per_partition_is_refused_and_not_measured(owner: Any, message: str) -> None:

@@ -74,6 +74,16 @@ def test_so_it_does_under_every_option_of_lag_sticky(options: dict[str, object],
     assert withhold(after_round(problem, handed), end).tolist() == end.tolist()
 
 
+@pytest.mark.parametrize("most", [0, 1, 3])
+@given(problem=problems(capacities=True, lags=True))
+def test_a_cap_on_moves_leaves_the_second_round_nothing_to_do(most: int, problem: Problem) -> None:
+    """With balanced counts. If nothing is withheld there is no second round: the next plan may make as many moves again."""
+    assign = assignor("lag-sticky", max_moves=most)
+    target = assign(problem)
+    if withhold(problem, target).tolist() != target.tolist():
+        assert two_rounds(assign, problem) == []
+
+
 def test_a_member_that_joins_200_groups_by_lag_ends_with_the_target_of_the_first_round() -> None:
     """Twelve partitions and fewer, in balance before; the first group is the one that took three rounds."""
     rng = np.random.default_rng(22)

@@ -113,11 +113,11 @@ def test_only_the_laws_asked_for_are_checked() -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        ([], "plan: a mapping by name is wanted"),
-        ({"a": [0]}, "a: a mapping by name is wanted"),
-        ({"a": {"t": "01"}}, "a.t: a list of partition indices is wanted"),
-        ({"a": {"t": [0.5]}}, "a.t: a list of partition indices is wanted"),
-        ({"a": {"t": [[0], [1, 2]]}}, "a.t: a list of partition indices is wanted"),
+        ([], "plan: expected a mapping by name"),
+        ({"a": [0]}, "a: expected a mapping by name"),
+        ({"a": {"t": "01"}}, "a.t: expected a list of partition indices"),
+        ({"a": {"t": [0.5]}}, "a.t: expected a list of partition indices"),
+        ({"a": {"t": [[0], [1, 2]]}}, "a.t: expected a list of partition indices"),
     ],
 )
 def test_a_plan_of_another_form_is_one_clear_error(plan: object, message: str) -> None:
@@ -166,11 +166,11 @@ def test_what_a_cooperative_round_hands_out_is_no_whole_plan() -> None:
 
 
 def test_one_name_is_no_list_of_laws() -> None:
-    with pytest.raises(OptionError, match="laws: a list of names is wanted, not 'valid'"):
+    with pytest.raises(OptionError, match="laws: expected a list of names, not 'valid'"):
         verify(PAIR, assign(PAIR, "sticky"), "valid")
 
 
 def test_one_name_is_no_list_of_strategies() -> None:
     for compared in (lambda: compare(PAIR, "sticky"), lambda: simulate("scale-out", "sticky")):
-        with pytest.raises(OptionError, match="strategies: a list of names is wanted, not 'sticky'"):
+        with pytest.raises(OptionError, match="strategies: expected a list of names, not 'sticky'"):
             compared()

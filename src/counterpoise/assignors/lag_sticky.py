@@ -9,8 +9,6 @@ from types import MappingProxyType
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
 from counterpoise.errors import OptionError
 from counterpoise.model.problem import Int32, Problem
-from counterpoise.solver.engine import solve
-from counterpoise.solver.lag.search import LagSearch
 
 __all__ = ["LAG_STICKY", "balance_lag"]
 
@@ -48,13 +46,17 @@ def balance_lag(
 
     Notes
     -----
-    Guarantee: valid and complete; counts as said; a cooperative rebalance ends with its second round. The largest lag is within
-    its limit, ``(1 + tolerance)`` times the bound, rounded up to records, if the search meets it. It is a heuristic; the bound is
-    proven, and `counterpoise.laws.lag_bound.lag_report` states bound, gap and moves of the plan. If the plan from scratch misses
-    the limit, the limit is that plan's largest lag and the tolerance. Once the limit is met, planning again moves nothing.
-    Without `Problem.lag`, or with balanced counts and no lag, the plan is that of `sticky`. Cost: O((P + S) log P), a fixed
-    number of balanced plans, and a number of candidates that is linear in P; no clock.
+    Guarantee: valid and complete; counts as said; a cooperative rebalance ends with its second round (with `max_moves` if counts
+    are balanced: in a band that round may lift a member to its least count). The largest lag is within its limit,
+    ``(1 + tolerance)`` times the bound, rounded up to records, if the search meets it. It is a heuristic; the bound is proven,
+    and `counterpoise.laws.lag_bound.lag_report` states bound, gap and moves of the plan. If the plan from scratch misses the
+    limit, the limit is that plan's largest lag and the tolerance. Once the limit is met, planning again moves nothing.
+    Without `Problem.lag`, or with balanced counts and no lag, the plan is that of `sticky`. Cost: O((P + S) log P), at most
+    14 balanced plans, and a number of steps that depends on P and M alone; if it is used up, the plan is that from scratch.
     """
+    from counterpoise.solver.engine import solve
+    from counterpoise.solver.lag.search import LagSearch
+
     share = _checked(tolerance=tolerance, min_lag_gain=min_lag_gain, max_moves=max_moves, counts=counts)
     lag = problem.lag
     if lag is None or not problem.n_members or (counts == "balanced" and not lag.any()):
@@ -97,14 +99,14 @@ def _misfit(option: str, value: object, wanted: str) -> OptionError:
     return OptionError(f"strategy 'lag-sticky', option {option!r}: {value!r} does not fit; {wanted}")
 
 
-_WHOLE = "a whole number, 0 or more, is wanted"
+_WHOLE = "expected a whole number, 0 or more"
 _OPTIONS = MappingProxyType(
     {
         "tolerance": Option(
             "share by which a member's lag may exceed the bound before moves are made",
             0.1,
             fits=_is_share,
-            wanted="0 or more, below 1000, is wanted (0.1 means 10 %)",
+            wanted="expected 0 or more, below 1000 (0.1 means 10 %)",
         ),
         "min_lag_gain": Option(
             "records by which it may exceed the bound before moves are made", 0, fits=_is_count, wanted=_WHOLE
@@ -119,7 +121,7 @@ _OPTIONS = MappingProxyType(
             "'balanced', or how far a member's count may lie from the balanced one",
             "balanced",
             fits=_is_band,
-            wanted=f"'balanced' or {_WHOLE}",
+            wanted="expected 'balanced' or a whole number, 0 or more",
         ),
     }
 )

@@ -40,7 +40,7 @@ def chosen(laws: Iterable[str] | None) -> frozenset[str]:
         A name that is no law.
     """
     if isinstance(laws, str):
-        raise OptionError(f"laws: a list of names is wanted, not {laws!r}")
+        raise OptionError(f"laws: expected a list of names, not {laws!r}")
     wanted = frozenset(DEFAULT_LAWS if laws is None else laws)
     unknown = sorted(wanted - LAWS.keys())
     if unknown:

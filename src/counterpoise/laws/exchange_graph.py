@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["Arcs", "Classes", "ExchangeGraph", "classes", "exchange_graph", "ranges"]
+__all__ = ["Arcs", "Classes", "ExchangeGraph", "classes", "equal_slices", "exchange_graph", "ranges"]
 
 _DENSE_CELLS = 50_000_000
 """Largest members x topic classes table of bytes that is worth its memory (50 MB); beyond it pairs are sorted."""
@@ -102,14 +102,14 @@ def classes(problem: Problem) -> Classes:
     if len(problem.subscriber) == n_members * n_topics and n_members and n_topics:
         zero = np.zeros(1, np.int64)
         return Classes(np.zeros(n_topics, np.int32), 1, np.zeros(n_members, np.int32), 1, Arcs.of(zero, zero))
-    of_topic, first = _equal_slices(problem.subscriber, problem.subscriber_start)
+    of_topic, first = equal_slices(problem.subscriber, problem.subscriber_start)
     lengths = np.diff(problem.subscriber_start)[first]
     class_of_pair = np.repeat(np.arange(len(first), dtype=np.int64), lengths)
     member_of_pair = problem.subscriber[ranges(problem.subscriber_start[first], lengths)].astype(np.int64)
     order = np.argsort(member_of_pair, kind="stable")
     start = np.searchsorted(member_of_pair[order], np.arange(n_members + 1))
     subscribed = class_of_pair[order].astype(np.int32)
-    of_member, model = _equal_slices(subscribed, start)
+    of_member, model = equal_slices(subscribed, start)
     counts = np.diff(start)[model]
     head = np.repeat(np.arange(len(model), dtype=np.int64), counts)
     tail = subscribed[ranges(start[model], counts)].astype(np.int64)
@@ -163,7 +163,7 @@ def _marked(cells: int, low: Int64, high: Int64 | None) -> tuple[Int64, npt.NDAr
     return key, np.isin(key, distinct_high).astype(np.int64) + 1
 
 
-def _equal_slices(values: Int32, start: npt.NDArray[np.int64]) -> tuple[Int32, npt.NDArray[np.int64]]:
+def equal_slices(values: Int32, start: npt.NDArray[np.int64]) -> tuple[Int32, npt.NDArray[np.int64]]:
     """Number the distinct slices of `values` in order of appearance: (number of each slice, first slice of each number)."""
     numbers: dict[bytes, int] = {}
     data = np.ascontiguousarray(values, np.int32).tobytes()

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.balance import alike, prices
+from counterpoise.laws.exchange_graph import equal_slices, ranges
 from counterpoise.laws.owners import check_owners
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem, a_problem
 
@@ -23,7 +24,7 @@ _FEW = 100
 _FILLED = 8
 """So many of the heaviest partitions are looked at together with what fills up their owners."""
 
-__all__ = ["LagReport", "alike_bound", "lag_floor", "lag_report", "who_may_own"]
+__all__ = ["LagReport", "lag_floor", "lag_report", "who_may_own"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def lag_report(
         raise ProblemError("lag: without it there is nothing to report; set Problem.lag")
     check_owners(problem, owner)
     if counts not in (None, "balanced") and (isinstance(counts, bool | str) or counts < 0):
-        raise OptionError(f"counts: {counts!r} does not fit; 'balanced', a whole number, 0 or more, or None is wanted")
+        raise OptionError(f"counts: {counts!r} does not fit; expected 'balanced', a whole number, 0 or more, or None")
     if not problem.n_members:
         return LagReport(Fraction(0), Fraction(0), -1, 0.0, "nothing", (), 0, counts)
     view = who_may_own(problem, problem.lag, owner if counts == "balanced" else None)
@@ -142,7 +143,7 @@ def lag_floor(problem: Problem, owner: Int32 | None = None) -> Fraction:
     if problem.lag is None or not problem.n_members:
         return Fraction(0)
     if alike(problem):
-        return Fraction(alike_bound(problem.lag, problem.n_members), int(problem.capacity[0]))
+        return Fraction(_alike_bound(problem.lag, problem.n_members), int(problem.capacity[0]))
     view, capacity = _view(problem, problem.lag), problem.capacity
     nobody = np.full(problem.n_partitions, UNOWNED, np.int32)
     load = _sums(nobody if owner is None else owner, problem.lag, problem.n_members)
@@ -158,7 +159,7 @@ def _in_records(bound: Fraction, capacity: Int64) -> Fraction:
     return Fraction(-(-bound.numerator * step // bound.denominator), step) if even else bound
 
 
-def alike_bound(lag: Int64, n_members: int) -> int:
+def _alike_bound(lag: Int64, n_members: int) -> int:
     """The bound of `lag_report` for any plan where all members subscribe to everything at capacity 1, rounded up to records.
 
     The even share; the heaviest partition; and of the k*M + 1 heaviest, the k + 1 lightest, which somebody owns at least.
@@ -185,20 +186,15 @@ def who_may_own(problem: Problem, lag: Int64, balanced: Int32 | None) -> _View:
 
 def _view(problem: Problem, lag: Int64) -> _View:
     """Topic classes by equal subscriber lists."""
-    start = problem.subscriber_start
-    number: dict[bytes, int] = {}
-    kind_of_topic = np.full(problem.n_topics, -1, np.int64)
-    rows: list[Int32] = []
-    for topic in np.flatnonzero((np.diff(start) > 0) & (np.diff(problem.topic_start) > 0)).tolist():
-        codes = problem.subscriber[start[topic] : start[topic + 1]]
-        at = number.setdefault(codes.tobytes(), len(rows))
-        if at == len(rows):
-            rows.append(codes)
-        kind_of_topic[topic] = at
-    may = np.zeros((len(rows), problem.n_members), np.bool_)
-    for row, codes in enumerate(rows):
-        may[row, codes] = True
-    return _View(kind_of_topic, np.repeat(kind_of_topic, np.diff(problem.topic_start)), may, lag)
+    of_topic, first = equal_slices(problem.subscriber, problem.subscriber_start)
+    size, degree = np.diff(problem.topic_start), np.diff(problem.subscriber_start)
+    alive, kind_of_topic = (degree > 0) & (size > 0), np.full(problem.n_topics, -1, np.int64)
+    used, kind_of_topic[alive] = np.unique(of_topic[alive], return_inverse=True)
+    model = first[used]
+    may = np.zeros((len(used), problem.n_members), np.bool_)
+    member = problem.subscriber[ranges(problem.subscriber_start[model], degree[model])]
+    may[np.repeat(np.arange(len(used)), degree[model]), member] = True
+    return _View(kind_of_topic, np.repeat(kind_of_topic, size), may, lag)
 
 
 def _within_cycles(view: _View, owner: Int32, capacity: Int64) -> _View:
@@ -238,8 +234,8 @@ def _densest(view: _View, capacity: Int64, load: Int64, topics: Iterable[int] | 
     lag = _sums(view.kind, view.lag, n_kinds)
     best, chosen = Fraction(0), np.zeros(n_kinds, np.bool_)
     sets = [np.ones(n_kinds, np.bool_)]
-    members = np.unique(view.may, axis=0)[:1000]
-    sets += [~(view.may & ~inside).any(axis=1) for inside in members]
+    packed = np.packbits(view.may, axis=1)
+    sets += [~(packed & ~inside).any(axis=1) for inside in np.unique(packed, axis=0)[:1000]]
     ratio = load // capacity
     lowest = np.where(view.may, ratio, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
     sets += [lowest >= value for value in np.unique(lowest)[-1000:]]

@@ -71,9 +71,9 @@ def check_shape(problem: Problem, owner: Int32) -> None:
     """
     a_problem(problem)
     if not isinstance(owner, np.ndarray):
-        raise ProblemError(f"owner: an array of integers is wanted, not {type(owner).__name__}{_where(owner)}")
+        raise ProblemError(f"owner: expected an array of integers, not {type(owner).__name__}{_where(owner)}")
     if owner.shape != (problem.n_partitions,) or owner.dtype.kind not in "iu":
-        raise ProblemError(f"owner: integers of shape ({problem.n_partitions},) are wanted, got {owner.dtype} {owner.shape}")
+        raise ProblemError(f"owner: expected integers of shape ({problem.n_partitions},), got {owner.dtype} {owner.shape}")
 
 
 def _where(owner: object) -> str:

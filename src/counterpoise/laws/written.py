@@ -108,13 +108,13 @@ def _missing(group: Group, assignment: Mapping[str, Mapping[str, Sequence[int]]]
 def _listed(listed: object, path: str) -> list[int]:
     """Anything that is a flat sequence of whole numbers, as a list of int."""
     if isinstance(listed, str | bytes) or not hasattr(listed, "__iter__"):
-        raise SnapshotError(f"{path}: a list of partition indices is wanted")
+        raise SnapshotError(f"{path}: expected a list of partition indices")
     try:
         indices = np.asarray(list(listed))
     except (ValueError, OverflowError):
         indices = np.zeros((), np.float64)
     if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
-        raise SnapshotError(f"{path}: a list of partition indices is wanted")
+        raise SnapshotError(f"{path}: expected a list of partition indices")
     converted: list[int] = indices.tolist()
     return converted
 
@@ -136,7 +136,7 @@ def _faults(group: Group, strangers: list[str], missing: list[str], twice: Int64
 
 def _items(value: object, path: str) -> list[tuple[str, Any]]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise SnapshotError(f"{path}: a mapping by name is wanted; a plan is {{member: {{topic: [partitions]}}}}")
+        raise SnapshotError(f"{path}: expected a mapping by name; a plan is {{member: {{topic: [partitions]}}}}")
     return list(value.items())
 
 

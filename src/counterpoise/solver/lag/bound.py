@@ -55,7 +55,8 @@ def lower_bound(group: LagGroup, counts: Int64 | None) -> Fraction:
     strongest = np.where(may, capacity, 0).max(axis=1).tolist()
     heaviest = np.zeros(len(may), np.int64)
     np.maximum.at(heaviest, topic_class[order], lag[order])
-    bound = max(bound, *(Fraction(*pair) for pair in zip(heaviest.tolist(), strongest, strict=True)))
+    alone = dict(sorted(zip(strongest, heaviest.tolist(), strict=True)))  # the heaviest for each capacity
+    bound = max(bound, *(Fraction(weight, most) for most, weight in alone.items()))
     if counts is not None and int(capacity.min()) == int(capacity.max()):
         return max(bound, Fraction(_completed(lag, order[::-1], topic_class, may, heaviest, counts), int(capacity[0])))
     return bound
@@ -65,14 +66,14 @@ def _densest(lag: Int64, topic_class: Int64, may: Bools, capacity: Int64) -> tup
     """The densest of the sets looked at, and which topic classes it holds."""
     of_class = np.zeros(len(may), np.int64)
     np.add.at(of_class, topic_class, lag)
-    everything = np.ones(len(may), np.bool_)
-    best, dense = Fraction(int(of_class.sum()), int(capacity[may.any(axis=0)].sum())), everything
+    best, dense = Fraction(int(of_class.sum()), int(capacity[may.any(axis=0)].sum())), np.ones(len(may), np.bool_)
     if len(may) > 1 and len(may) * may.size <= _CELLS:
-        within = (~may).astype(np.float32) @ may.T.astype(np.float32) == 0  # [c, d]: all subscribers of d subscribe to c
-        for one in np.unique(within, axis=0):
-            found = Fraction(int(of_class[one].sum()), int(capacity[may[one].any(axis=0)].sum()))
+        subscribers = np.packbits(may, axis=1)
+        for mine, strength in zip(subscribers, np.where(may, capacity, 0).sum(axis=1).tolist(), strict=True):
+            within = ~(subscribers & ~mine).any(axis=1)
+            found = Fraction(int(of_class[within].sum()), strength)
             if found > best:
-                best, dense = found, one
+                best, dense = found, within
     return best, dense
 
 

@@ -6,10 +6,10 @@ from collections import defaultdict
 from itertools import accumulate
 
 from counterpoise.model.problem import UNOWNED
-from counterpoise.solver.lag.placement import Slots
+from counterpoise.solver.lag.placement import Room, Slots
 from counterpoise.solver.lag.state import PlanState
 
-__all__ = ["balanced_slots", "band_slots", "fill_up"]
+__all__ = ["balanced_room", "balanced_slots", "band_room", "fill_up"]
 
 
 def balanced_slots(state: PlanState, target: list[int]) -> list[Slots]:
@@ -23,41 +23,61 @@ def balanced_slots(state: PlanState, target: list[int]) -> list[Slots]:
         Owners in a balanced plan that keeps as many claims as any. Only its numbers per topic class and member count, as
         partitions of one class may change places: of those that a member may keep, it releases such that take off its excess.
     """
-    group, slots = state.group, [defaultdict[int, int](int) for _ in state.group.subscribers]
-    claims: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for partition in reversed(group.heaviest_first):
-        number, member = group.topic_class[partition], state.owner[partition]
-        slots[number][target[partition]] += 1
-        if member != UNOWNED:
-            slots[number][member] -= 1
-            claims[number, member].append(partition)
-    for (number, member), mine in claims.items():
-        if slots[number][member] < 0:
-            _release(state, member, mine, -slots[number][member])
-            slots[number][member] = 0
-    return [dict(table) for table in slots]
+    group, owner = state.group, state.owner
+    surplus: dict[tuple[int, int], int] = defaultdict(int)
+    for number, before, after in zip(group.topic_class, owner, target, strict=True):
+        if before != after:
+            surplus[number, before] += 1
+            surplus[number, after] -= 1
+    claims: dict[tuple[int, int], list[int]] = {cell: [] for cell, number in surplus.items() if number > 0 and cell[1] != UNOWNED}
+    if claims:
+        for partition in group.lightest_first:
+            cell = group.topic_class[partition], owner[partition]
+            if cell in claims:
+                claims[cell].append(partition)
+    for cell, mine in claims.items():
+        _release(state, cell[1], mine, surplus[cell])
+    slots: list[Slots] = [{} for _ in group.takes]
+    for (number, member), more in surplus.items():
+        if more < 0:
+            slots[number][member] = -more
+    return slots
 
 
 def _release(state: PlanState, member: int, mine: list[int], number: int) -> None:
     """Release so many of `mine` (lightest first): neighbours in lag, the lightest that take off the excess and their share."""
     lag = state.group.lag
-    wanted = max(-state.slack(member), state.load[member] * number // state.count[member])
+    share = max(-state.slack(member), state.load[member] * number // state.count[member])
     total = [0, *accumulate(lag[partition] for partition in mine)]
     last = len(mine) - number
-    at = next((at for at in range(last) if total[at + number] - total[at] >= wanted), last)
+    at = next((at for at in range(last) if total[at + number] - total[at] >= share), last)
     for partition in mine[at : at + number]:
         state.release(partition)
 
 
-def band_slots(state: PlanState) -> list[Slots]:
-    """Release what members hold above `most`, and return how many partitions each member may then take, of any topic class."""
+def balanced_room(state: PlanState, target: list[int]) -> Room:
+    """How many partitions each member takes so that counts are as balanced as in the target: the ceilings by whom they may be."""
+    end = PlanState(state.group, target, [0] * len(state.load), [0] * len(state.load), state.limit, state.effort)
+    for member in target:
+        if member != UNOWNED:
+            end.count[member] += 1
+    least = [after - before for before, after in zip(state.count, end.count, strict=True)]
+    ceilings = dict.fromkeys(map(end.next_price, range(len(least))), 0)
+    for member, more in enumerate(least):
+        if more > 0 and end.last_price(member) in ceilings:
+            least[member] -= 1
+            ceilings[end.last_price(member)] += 1
+    return Room(least, ceilings)
+
+
+def band_room(state: PlanState) -> Room:
+    """Release what members hold above `most`, and return how many partitions each member may then take."""
     assert state.most is not None
     for member, most in enumerate(state.most):
         if state.count[member] > most:
-            held = [p for p in reversed(state.group.heaviest_first) if state.owner[p] == member]
+            held = [p for p in state.group.lightest_first if state.owner[p] == member]
             _release(state, member, held, state.count[member] - most)
-    table = {member: most - state.count[member] for member, most in enumerate(state.most)}
-    return [table] * len(state.group.subscribers)
+    return Room([most - count for count, most in zip(state.count, state.most, strict=True)], {})
 
 
 def fill_up(state: PlanState) -> bool:
@@ -68,8 +88,11 @@ def fill_up(state: PlanState) -> bool:
     short = [member for member, least in enumerate(allowed) if state.count[member] < least]
     if short:
         state.index()
+    givers = sorted(range(len(state.count)), key=lambda one: (allowed[one] - state.count[one], one))
     for member in short:
-        for giver in sorted(range(len(state.count)), key=lambda one: (allowed[one] - state.count[one], one)):
+        for giver in givers:
+            if state.count[member] >= allowed[member]:
+                break
             for _, partition in list(state.holding[giver]):
                 if state.count[member] >= allowed[member] or not state.may_transfer(giver, member):
                     break

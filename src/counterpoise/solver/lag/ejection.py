@@ -18,8 +18,6 @@ _CANDIDATES = 24
 """The members most over their limits that may come next."""
 _FOLLOWERS = 2
 """Partitions of a member tried as its next link; more than one only if subscriptions differ."""
-_STARTS = 3
-"""Topic classes whose lightest partition may start a cyclic exchange."""
 _DEPTH, _HANDS, _HEADS, _PATHS = 5, 32, 4, 16
 """Ejection chains: longest, members tried as links, partitions of the start tried at either end, paths kept per step."""
 
@@ -53,7 +51,7 @@ class _Candidate(NamedTuple):
 def cyclic_exchange(state: PlanState, start: int, over: list[int], *, transfer: bool) -> tuple[Chain, list[int]]:
     """The best chain that ends in the slack of `start`: it passes through members over their limits and relieves each of them.
 
-    `start` gives a light partition to the first of them, which gives a heavier one to the second, and so on back to `start`.
+    `start` gives its lightest partition to the first of them, which gives a heavier one to the second, and so on back to `start`.
     k members are relieved in k + 1 moves. With `transfer` the first takes nothing, which counts must allow: k moves.
 
     Returns
@@ -70,32 +68,19 @@ def cyclic_exchange(state: PlanState, start: int, over: list[int], *, transfer: 
     width = max(1, min(_WIDTH, _KEPT // len(over)))
     best: _Path | None = None
     filled = 0
-    for root in _roots(state, start, transfer=transfer, several=width > 1):
-        candidates = _candidates(state, start, over[:_CANDIDATES], root.level, slack, transfer=transfer)
-        beam = [root] if candidates else []
-        while beam and state.effort.left > 0:
-            state.effort.left -= len(beam) * len(candidates)
-            longer = _extend(state, beam, candidates, root.level + slack)
-            for path in longer:
-                relief = path.level - root.level - path.wasted
-                if relief > filled and takes[topic_class[path.partition]][start]:
-                    best, filled = path, relief
-            beam = sorted(longer, key=itemgetter(0))[:width]
-        if best and best.relieved.bit_count() == min(len(over), _CANDIDATES):
-            break
+    lag, partition = (0, -1) if transfer else state.holding[start][0]
+    root = _Path(0, lag, partition, 0, -1, None)
+    candidates = _candidates(state, start, over[:_CANDIDATES], root.level, slack, transfer=transfer)
+    beam = [root] if candidates else []
+    while beam and state.effort.left > 0:
+        state.effort.left -= len(beam) * len(candidates)
+        longer = _extend(state, beam, candidates, root.level + slack)
+        for path in longer:
+            relief = path.level - root.level - path.wasted
+            if relief > filled and takes[topic_class[path.partition]][start]:
+                best, filled = path, relief
+        beam = sorted(longer, key=itemgetter(0))[:width]
     return _links(state, best, start) if best else ([], [])
-
-
-def _roots(state: PlanState, start: int, *, transfer: bool, several: bool) -> list[_Path]:
-    """Nothing for a transfer; else the lightest partitions of `start`, one of each of a few topic classes."""
-    if transfer:
-        return [_Path(0, 0, -1, 0, -1, None)]
-    lightest: dict[int, _Path] = {}
-    for lag, partition in state.holding[start]:
-        lightest.setdefault(state.group.topic_class[partition], _Path(0, lag, partition, 0, -1, None))
-        if len(lightest) == (_STARTS if several else 1):
-            break
-    return list(lightest.values())
 
 
 def _candidates(state: PlanState, start: int, over: list[int], base: int, slack: int, *, transfer: bool) -> list[_Candidate]:
@@ -164,8 +149,6 @@ def ejection_chain(state: PlanState, start: int, *, depth: int = _DEPTH) -> Chai
     excess, held = -state.slack(start), state.holding[start]
     enough = held[bisect_left(held, (excess,)) :]
     heads = enough if len(enough) <= 2 * _HEADS else enough[:_HEADS] + enough[-_HEADS:]
-    hands = [m for m in range(len(state.load)) if m != start and state.slack(m) >= 0]
-    hands = sorted((m for m in hands if state.holding[m] or state.may_transfer(start, m)), key=lambda m: -state.slack(m))
     # lag of the last partition, the partitions so far, the members that take them
     paths: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = [(lag, (partition,), ()) for lag, partition in heads]
     for _ in range(depth):
@@ -173,8 +156,9 @@ def ejection_chain(state: PlanState, start: int, *, depth: int = _DEPTH) -> Chai
         found: list[tuple[int, Chain]] = []
         for lag, links, takers in paths:
             able = state.group.takes[state.group.topic_class[links[-1]]]
-            for member in islice((m for m in hands if able[m] and m not in takers), _HANDS):
-                state.effort.left -= 1
+            some = (m for excess, m in state.by_slack if able[m] and excess <= 0 and m not in takers)
+            for member in islice(some, _HANDS):
+                state.effort.left -= 2
                 slack, mine = state.slack(member), state.holding[member]
                 path = (*takers, member)
                 if lag <= slack and state.may_transfer(start, member):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import islice
+from itertools import islice, takewhile
 
 from counterpoise.solver.lag.ejection import Chain, cyclic_exchange, ejection_chain
 from counterpoise.solver.lag.state import PlanState
@@ -37,14 +37,14 @@ def repair(state: PlanState) -> bool:
 
 
 def _worst_first(state: PlanState) -> list[int]:
-    return sorted(state.over(), key=state.slack)
+    return [member for _, member in takewhile(lambda entry: entry[0] > 0, reversed(state.by_slack))]
 
 
 def _relieve_heavy(state: PlanState) -> None:
     """Members that no single partition within the slack of any other can relieve: by an ejection chain."""
     for member in _worst_first(state):
         held, excess = state.holding[member], -state.slack(member)
-        widest = max(map(state.slack, state.with_slack([member])[:1]), default=0)
+        widest = max(map(state.slack, islice(state.with_slack([member]), 1)), default=0)
         fitting = bisect_right(held, (widest, len(state.owner)))
         if (not fitting or held[fitting - 1][0] < excess) and state.effort.left > 0:
             _pass_on(state, ejection_chain(state, member))
@@ -57,7 +57,7 @@ def _pass_on(state: PlanState, chain: Chain) -> bool:
 def _relieve_together(state: PlanState, *, transfer: bool, least: int) -> None:
     """Cyclic exchanges that each relieve `least` members or all that are left, into the widest slack first."""
     over, misses = _worst_first(state), 0
-    for start in state.with_slack(over):
+    for start in list(state.with_slack(over)):
         if not over or misses == _MISSES or state.effort.left <= 0:
             break
         if not transfer and not state.holding[start]:
@@ -75,10 +75,9 @@ def _relieve_each(state: PlanState) -> None:
     stuck: set[int] = set()
     chained: set[int] = set()  # a chain was looked for already
     for _ in range(_STEPS * len(state.load)):
-        over = [member for member in _worst_first(state) if member not in stuck]
-        if not over or state.effort.left <= 0:
+        worst = next((member for member in _worst_first(state) if member not in stuck), None)
+        if worst is None or state.effort.left <= 0:
             break
-        worst = over[0]
         gain, chain = _exchange(state, worst)
         excess = -state.slack(worst)
         if gain < excess:

@@ -8,10 +8,10 @@ and it is returned whenever it keeps all of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import islice
 
 import numpy as np
 
@@ -19,17 +19,20 @@ from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.solver.engine import solve
 from counterpoise.solver.lag.bound import lower_bound
-from counterpoise.solver.lag.counts import balanced_slots, band_slots, fill_up
-from counterpoise.solver.lag.placement import Slots, place_longest_first
+from counterpoise.solver.lag.counts import balanced_room, balanced_slots, band_room, fill_up
+from counterpoise.solver.lag.placement import place_by_class, place_by_count
 from counterpoise.solver.lag.repair import repair
 from counterpoise.solver.lag.state import Effort, LagGroup, PlanState, lag_group
 
-_EFFORT, _EFFORT_PER_PARTITION = 20_000, 4
-"""Candidates that each repair may look at."""
+_STEPS, _FIXED, _MORE, _LARGE = 80_000, 5, 20, 6_000
+"""The steps of a plan: so many in all, of which the passes over each partition and member take some; beyond a size more for each.
+
+A step is what the search takes to look at one candidate, rather less than a microsecond.
+"""
 _HALVINGS = 5
 """If the plan from scratch misses its limit, so many limits between it and the largest lag are tried."""
-_PARTNERS = (0, 0, 0, 0, 0, 0, 1, 3, 7, 15)
-"""The attempts at a plan: how many members with slack are dealt their partitions anew with each member above its limit."""
+_ATTEMPTS = 10
+"""Attempts at a plan that its second round leaves as it is."""
 
 __all__ = ["LagSearch"]
 
@@ -85,8 +88,10 @@ class LagSearch:
         return solve(self.problem, history="ignore", racks="ignore")
 
     @cached_property
-    def _effort(self) -> int:
-        return _EFFORT + _EFFORT_PER_PARTITION * self.problem.n_partitions
+    def _share(self) -> int:
+        """An eighth of the steps: one for each second round, two for the plan from scratch, four for the one from the claims."""
+        size = self.problem.n_partitions + self.problem.n_members
+        return (_STEPS - _FIXED * min(size, _LARGE) + _MORE * max(size - _LARGE, 0)) // 8
 
     @cached_property
     def bound(self) -> Fraction:
@@ -108,22 +113,34 @@ class LagSearch:
     @cached_property
     def scratch(self) -> PlanState:
         """The best plan found without a look at claims."""
-        limit, order, subscribers = self._limits(self.bound), self.group.heaviest_first, self.group.subscribers
-        nobody, found = [UNOWNED] * len(self.group.lag), list[PlanState]()
-        for start in ("heaviest first", "fewest subscribers first", "as balanced"):
-            if start == "fewest subscribers first":
-                order = sorted(order, key=lambda partition: len(subscribers[self.group.topic_class[partition]]))
-            found.append(
-                self._state(self._target(nobody), limit) if start == "as balanced" else self._placed(nobody, order, limit)
-            )
-            if repair(found[-1]):
-                return found[-1]
+        found, effort = list[PlanState](), Effort(2 * self._share)
+        for state in self._starts():
+            if not state.over():
+                return state
+            found.append(state)
+            effort.left -= self.problem.n_partitions
+        for state in sorted(found, key=lambda one: len(one.over())):
+            state.effort = effort
+            if repair(state):
+                return state
         return self._lowered(min(found, key=_largest))
+
+    def _starts(self) -> Iterator[PlanState]:
+        """Plans to repair: heaviest partitions first, those with the fewest subscribers first, and one by counts only."""
+        nobody, limit = [UNOWNED] * len(self.group.lag), self._limits(self.bound)
+        yield self._placed(nobody, self.group.heaviest_first, limit)
+        degree = [row.count(1) for row in self.group.takes]
+        if len(set(degree)) > 1:
+            order = sorted(self.group.heaviest_first, key=lambda partition: degree[self.group.topic_class[partition]])
+            yield self._placed(nobody, order, limit)
+        yield self._state(self._target(nobody), limit)
 
     def _lowered(self, state: PlanState) -> PlanState:
         """Binary search for the smallest limit that the repair meets, between the one that it missed and the largest lag."""
         low, best = self.bound * (1 + self.tolerance), state
         for _ in range(_HALVINGS):
+            if state.effort.left <= 0:
+                break
             middle = (low + _largest(best)) / 2
             trial = best.copy()
             trial.limit = [int(middle * c) for c in self.group.capacity]
@@ -138,19 +155,34 @@ class LagSearch:
     def _placed(self, claims: list[int], order: list[int], limit: list[int]) -> PlanState:
         """Claims that counts let stay, and the rest placed in this order."""
         state = self._state(claims, limit)
-        slots = band_slots(state) if self.band else balanced_slots(state, self._target(claims))
-        waiting = [partition for partition in order if state.owner[partition] == UNOWNED]
-        place_longest_first(state, waiting, slots, idle_by_count=self.band > 0)
-        return state if not self.band or fill_up(state) else self._state(self._target(claims), limit)
+        if self.band:
+            room, waiting, trial = band_room(state), state.waiting(order), state.copy()
+            if not place_by_count(trial, waiting, room.copy(0)):
+                trial = state
+                place_by_class(state, waiting, [dict(enumerate(room.least))] * len(self.group.takes))
+            return trial if fill_up(trial) else self._state(self._target(claims), limit)
+        target = self._target(claims)
+        slots, waiting, found = balanced_slots(state, target), state.waiting(order), list[PlanState]()
+        room, rising = balanced_room(state, target), sorted(self.group.lag[partition] for partition in waiting)
+        reserves = [rising[0], 0, rising[len(rising) // 4], rising[len(rising) // 2]] if rising else [0]
+        for reserve in dict.fromkeys(reserves if 4 * len(waiting) < len(order) else reserves[:1]):
+            trial = state.copy()
+            if not place_by_count(trial, waiting, room.copy(reserve)):
+                place_by_class(state, waiting, slots)
+                return state
+            found.append(trial)
+            if not trial.over():
+                break
+        return min(found, key=lambda one: len(one.over()))
 
     def _state(self, owner: list[int], limit: list[int]) -> PlanState:
-        n = self.problem.n_members
-        state = PlanState(self.group, [UNOWNED] * len(owner), [0] * n, [0] * n, limit, Effort(self._effort))
+        n, code = self.problem.n_members, np.array(owner, np.int64) + 1
+        load = np.zeros(n + 1, np.int64)
+        np.add.at(load, code, self.lag)
+        count = np.bincount(code, minlength=n + 1)
+        state = PlanState(self.group, owner[:], load[1:].tolist(), count[1:].tolist(), limit, Effort(self._share))
         if self.band:
             state.least, state.most = self._allowed
-        for partition, member in enumerate(owner):
-            if member != UNOWNED:
-                state.place(partition, member)
         return state
 
     @cached_property
@@ -172,52 +204,36 @@ class LagSearch:
     def _filled(self, claims: list[int]) -> PlanState:
         """The plan that moves claims only for counts; what is not claimed is placed and repaired around them."""
         state = self._placed(claims, self.group.heaviest_first, self.limit)
-        if state.over():
+        waited = any(owner != claim for claim, owner in zip(claims, state.owner, strict=True))
+        if waited and state.over():
             state.fixed = {p for p, (claim, owner) in enumerate(zip(claims, state.owner, strict=True)) if claim == owner}
             repair(state)
             state.fixed = set()
         return state
 
-    def _dealt_anew(self, state: PlanState, partners: int) -> PlanState:
-        """All partitions of members above their limits, and of so many members with slack for each of them, placed again."""
-        members = _neighbourhood(state, partners)
-        if 2 * len(members) > len(state.load):
-            return state
-        near = state.copy()
-        near.effort = Effort(self._effort)
-        slots: list[Slots] = [{} for _ in self.group.subscribers]
-        waiting = [partition for partition in self.group.heaviest_first if state.owner[partition] in members]
-        for partition in waiting:
-            table, member = slots[self.group.topic_class[partition]], state.owner[partition]
-            table[member] = table.get(member, 0) + 1
-            near.release(partition)
-        place_longest_first(near, waiting, slots)
-        return near
-
     def _settled(self, state: PlanState) -> list[int] | None:
         """Owners within the limit from which the second round ends within it and revokes nothing that the first one gave.
 
-        Mostly they are what that round ends with. Claims that it would move are moved at once, as if round followed round. Where
-        single moves do not do, members above their limits and more and more others are dealt their partitions anew.
+        Mostly they are what that round ends with. Claims that it would move are moved at once, as if round followed round.
         """
         settled: list[int] | None = None
-        for partners in _PARTNERS:
-            state.effort = Effort(self._effort)
-            if not repair(state):
-                state = self._dealt_anew(state, partners) if partners else state
-                if not partners or not repair(state):
-                    continue
+        effort = Effort(4 * self._share)
+        for _ in range(_ATTEMPTS):
+            state.effort = effort
+            if effort.left <= 0 or not repair(state):
+                break
             handed = withhold(self.problem, np.array(state.owner, np.int32)).tolist()
             if handed == state.owner:
                 return state.owner
             if self._keeps(handed):
                 return self.scratch.owner
             second = self._filled(handed)
+            effort.left -= self._share - second.effort.left + self.problem.n_partitions
             if not second.over():
                 if withhold(self.problem, np.array(second.owner, np.int32)).tolist() == handed:
                     return second.owner
                 settled = settled or state.owner
-            state = self._dealt_anew(second, partners) if partners and second.over() else second
+            state = second
         return settled
 
     def _capped(self, state: PlanState, most: int) -> list[int]:
@@ -230,17 +246,7 @@ class LagSearch:
         return state.owner
 
 
-def _neighbourhood(state: PlanState, partners: int) -> set[int]:
-    """Members above their limits, and for each so many of those with most slack that may take some of what it holds."""
-    members = set(state.over())
-    by_slack = sorted((m for m in range(len(state.load)) if state.slack(m) > 0), key=lambda m: -state.slack(m))
-    for member in sorted(members, key=state.slack):
-        classes = {state.group.topic_class[partition] for partition, owner in enumerate(state.owner) if owner == member}
-        able = (m for m in by_slack if m not in members and any(state.group.takes[one][m] for one in classes))
-        members.update(list(islice(able, partners)))
-    return members
-
-
 def _largest(state: PlanState) -> Fraction:
     """The largest lag per capacity."""
-    return max(Fraction(lag, capacity) for lag, capacity in zip(state.load, state.group.capacity, strict=True))
+    largest = dict(sorted(zip(state.group.capacity, state.load, strict=True)))  # for each capacity
+    return max(Fraction(lag, capacity) for capacity, lag in largest.items())

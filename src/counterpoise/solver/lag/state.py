@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from math import lcm
 from typing import TypeAlias
 
 import numpy as np
@@ -30,24 +30,27 @@ class LagGroup:
         Records behind, per partition.
     heaviest_first : list of int
         The partitions that somebody may own, by falling lag, ties by partition.
+    lightest_first : list of int
+        The same by rising lag, ties by partition.
     topic_class : list of int
         Per partition; topics with equal subscribers form a class. -1: nobody subscribes.
-    subscribers : list of list of int
-        Members per topic class, ascending.
     takes : list of bytes
         Per topic class: 1 for each member that subscribes.
     capacity : list of int
         Per member.
+    weight : list of int
+        Per member: the least common multiple of the capacities over its own.
     claim : list of int
         Who may keep each partition, UNOWNED for nobody.
     """
 
     lag: list[int]
     heaviest_first: list[int]
+    lightest_first: list[int]
     topic_class: list[int]
-    subscribers: list[list[int]]
     takes: list[bytes]
     capacity: list[int]
+    weight: list[int]
     claim: list[int]
 
     def may_take(self, partition: int, member: int) -> int:
@@ -58,17 +61,19 @@ class LagGroup:
 def lag_group(problem: Problem, lag: Int64) -> LagGroup:
     """Read a problem; O(P log P + S)."""
     classes = classify(problem)
-    start = classes.edge_start.tolist()
     rows = np.zeros((classes.n_topic_classes, problem.n_members), np.bool_)
     rows[classes.edge_topic_class(), classes.edge_member] = True
-    order = np.argsort(-lag, kind="stable")
+    owned = np.flatnonzero(classes.topic_class >= 0)
+    capacity = problem.capacity.tolist()
+    multiple = lcm(*set(capacity))
     return LagGroup(
         lag=lag.tolist(),
-        heaviest_first=order[classes.topic_class[order] >= 0].tolist(),
+        heaviest_first=owned[np.argsort(-lag[owned], kind="stable")].tolist(),
+        lightest_first=owned[np.argsort(lag[owned], kind="stable")].tolist(),
         topic_class=classes.topic_class.tolist(),
-        subscribers=[classes.edge_member[a:b].tolist() for a, b in pairwise(start)],
         takes=[row.tobytes() for row in rows],
-        capacity=problem.capacity.tolist(),
+        capacity=capacity,
+        weight=[multiple // one for one in capacity],
         claim=claims_of(problem, classes).owner.tolist(),
     )
 
@@ -102,6 +107,8 @@ class PlanState:
         Partitions that must stay with their owners.
     holding : list of Holding
         Per member, without fixed partitions; made by `index`, then kept up to date.
+    by_slack : list of (int, int)
+        Excess (negative: slack) and member, those with most slack first; likewise.
     """
 
     group: LagGroup
@@ -115,6 +122,7 @@ class PlanState:
     moves_left: int | None = None
     fixed: set[int] = field(default_factory=set)
     holding: list[Holding] = field(default_factory=list)
+    by_slack: list[tuple[int, int]] = field(default_factory=list)
 
     def copy(self) -> PlanState:
         """An independent state; limits and counts allowed are shared."""
@@ -125,28 +133,37 @@ class PlanState:
         """How much lag the member can take until it is at its limit; negative: its excess."""
         return self.limit[member] - self.load[member]
 
+    def waiting(self, order: list[int]) -> list[int]:
+        """Those of these partitions that wait to be placed."""
+        return [partition for partition in order if self.owner[partition] == UNOWNED]
+
     def over(self) -> list[int]:
         """Members above their limits, ascending."""
         return [member for member, load in enumerate(self.load) if load > self.limit[member]]
 
-    def with_slack(self, givers: list[int]) -> list[int]:
+    def with_slack(self, givers: list[int]) -> Iterator[int]:
         """Members with slack that may take something of what these hold, those with most slack first, ties by member."""
         takes, topic_class = self.group.takes, self.group.topic_class
-        members = [member for member, load in enumerate(self.load) if load < self.limit[member]]
-        if len(takes) > 1:
-            classes = {topic_class[partition] for giver in givers for _, partition in self.holding[giver]}
-            members = [member for member in members if any(takes[number][member] for number in classes)]
-        return sorted(members, key=lambda member: self.load[member] - self.limit[member])
+        rows = [takes[number] for number in {topic_class[partition] for giver in givers for _, partition in self.holding[giver]}]
+        for excess, member in self.by_slack:
+            if excess >= 0:
+                break
+            self.effort.left -= 1
+            if any(row[member] for row in rows):
+                yield member
 
     def index(self) -> None:
-        """List what each member holds; O(P)."""
+        """List what each member holds; O(P + M log M)."""
         self.holding = [[] for _ in self.load]
-        lag, owner = self.group.lag, self.owner
-        for partition in reversed(self.group.heaviest_first):
-            if owner[partition] != UNOWNED and partition not in self.fixed:
-                self.holding[owner[partition]].append((lag[partition], partition))
-        for held in self.holding:
-            held.sort()
+        lag, owner, fixed = self.group.lag, self.owner, self.fixed
+        for partition in self.group.lightest_first:
+            member = owner[partition]
+            if member != UNOWNED and partition not in fixed:
+                self.holding[member].append((lag[partition], partition))
+        self.by_slack = sorted(
+            (load - most, member) for member, (load, most) in enumerate(zip(self.load, self.limit, strict=True))
+        )
+        self.effort.left -= len(owner) // 2
 
     def may_transfer(self, giver: int, taker: int) -> bool:
         """Whether counts allow one partition to pass without another in return.
@@ -154,10 +171,18 @@ class PlanState:
         Balanced counts minimise the sum of count**2 / capacity. It stays the same if the giver's last partition costs as much
         as the taker's next one: at equal capacities, if the giver has one partition more.
         """
-        count, capacity = self.count, self.group.capacity
+        count = self.count
         if self.least is None or self.most is None:
-            return (2 * count[giver] - 1) * capacity[taker] == (2 * count[taker] + 1) * capacity[giver]
+            return self.last_price(giver) == self.next_price(taker)
         return count[giver] > self.least[giver] and count[taker] < self.most[taker]
+
+    def last_price(self, member: int) -> int:
+        """What the member's last partition adds to the sum of count**2 / capacity, in units of one over the LCM of capacities."""
+        return (2 * self.count[member] - 1) * self.group.weight[member]
+
+    def next_price(self, member: int) -> int:
+        """What another partition would add."""
+        return (2 * self.count[member] + 1) * self.group.weight[member]
 
     def place(self, partition: int, member: int) -> None:
         """Give a waiting partition to a member."""
@@ -180,6 +205,9 @@ class PlanState:
             if moves > self.moves_left:
                 return False
             self.moves_left -= moves
+        touched = {taker for _, taker in chain} | {self.owner[partition] for partition, _ in chain}
+        for member in touched:
+            del self.by_slack[bisect_left(self.by_slack, (-self.slack(member), member))]
         for partition, taker in chain:
             entry, giver = (self.group.lag[partition], partition), self.owner[partition]
             held = self.holding[giver]
@@ -187,4 +215,6 @@ class PlanState:
             self.release(partition)
             self.place(partition, taker)
             insort(self.holding[taker], entry)
+        for member in touched:
+            insort(self.by_slack, (-self.slack(member), member))
         return True
