@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer
 
-from counterpoise.clients import host_assignor
+from counterpoise.clients import leader_side
 from counterpoise.clients.aiokafka import LagStickyAssignor, StickyAssignor
 from counterpoise.clients.leader_side import lead_group
 from counterpoise.wire.consumer_protocol import decode_assignment
@@ -61,7 +61,7 @@ def test_the_event_loop_goes_round_while_a_plan_is_made(monkeypatch: pytest.Monk
         gate.wait(60)
         return lead_group(*given)
 
-    monkeypatch.setattr(host_assignor, "lead_group", slow)
+    monkeypatch.setattr(leader_side, "lead_group", slow)
     hooks: list[threading.Thread] = []
     assignor = StickyAssignor(on_lead=lambda _: hooks.append(threading.current_thread()))
     given, ticks = led_while_ticking(*ready(assignor, Answer({"t": 2})), gate)
@@ -94,7 +94,7 @@ def test_partitions_that_come_while_a_plan_is_made_are_in_it(monkeypatch: pytest
         plans.append(lead_group(*given))
         return plans[-1]
 
-    monkeypatch.setattr(host_assignor, "lead_group", grows)
+    monkeypatch.setattr(leader_side, "lead_group", grows)
     gate = threading.Event()
     given, _ = led_while_ticking(*ready(StickyAssignor(), answer), gate)
     assert decode_assignment(given["m0"]).partitions == (("t", (0, 1, 2)),)
@@ -105,7 +105,7 @@ def test_an_error_of_a_plan_reaches_the_host(monkeypatch: pytest.MonkeyPatch) ->
     def fails(*_: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(host_assignor, "lead_group", fails)
+    monkeypatch.setattr(leader_side, "lead_group", fails)
     member, response = ready(StickyAssignor(), Answer({"t": 2}))
     with pytest.raises(ZeroDivisionError):
         led_while_ticking(member, response, threading.Event())
@@ -143,7 +143,7 @@ def test_a_plan_longer_than_the_session_expels_nobody(broker: Broker, monkeypatc
     async def run() -> None:
         one = await started("one")
         await until(4, one)
-        monkeypatch.setattr(host_assignor, "lead_group", slow)
+        monkeypatch.setattr(leader_side, "lead_group", slow)
         coordinator = one._coordinator
         beat = coordinator._do_heartbeat
 

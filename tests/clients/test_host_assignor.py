@@ -80,7 +80,7 @@ def test_an_assignment_says_its_generation_and_how_many_partitions_wait(generati
 
 @pytest.mark.parametrize("weight", [0, -1, 2**31, 1.5, True, "2"])
 def test_a_weight_that_is_none_is_refused(weight: Any) -> None:
-    with pytest.raises(OptionError, match="capacity: a whole number from 1 to 2147483647 is wanted"):
+    with pytest.raises(OptionError, match="capacity: expected a whole number from 1 to 2147483647"):
         kafka_python.StickyAssignor(capacity=weight)
 
 
@@ -90,13 +90,13 @@ def test_settings_are_checked_at_once(module: ModuleType) -> None:
         module.StickyAssignor(rocks="after")
     with pytest.raises(OptionError, match="strategy 'lag-sticky', option 'tolerance': -1 does not fit"):
         module.LagStickyAssignor(lag=dict, tolerance=-1)
-    with pytest.raises(OptionError, match="rack: a name is wanted, not 5"):
+    with pytest.raises(OptionError, match="rack: expected a name, not 5"):
         module.StickyAssignor(rack=5)
     with pytest.raises(OptionError, match="on_lead: a plain function of one argument is expected, not 5"):
         module.StickyAssignor(on_lead=5)
     with pytest.raises(OptionError, match="LagAssignor needs a source of lag"):
         module.LagAssignor(lag={"t": [1]})
-    with pytest.raises(OptionError, match="lag_within_s: more than 0 seconds are wanted, not 'x'"):
+    with pytest.raises(OptionError, match="lag_within_s: expected more than 0 seconds, not 'x'"):
         module.LagAssignor(lag=dict, lag_within_s="x")
     with pytest.raises(OptionError, match=r"StickyAssignor was called on the class, but by no consumer: make an instance"):
         module.StickyAssignor.metadata(["t"])

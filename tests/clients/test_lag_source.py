@@ -146,7 +146,7 @@ def test_a_wait_that_fits_into_the_timeouts_is_left_alone(module: ModuleType, ca
 def test_without_a_source_the_error_says_how_to_give_one(module: ModuleType) -> None:
     with pytest.raises(OptionError, match=r"LagAssignor needs a source of lag: LagAssignor\(lag=live_lag"):
         module.LagAssignor()
-    with pytest.raises(OptionError, match="lag_within_s: more than 0 seconds"):
+    with pytest.raises(OptionError, match="lag_within_s: expected more than 0 seconds"):
         module.LagStickyAssignor(lag=lambda _: {}, lag_within_s=0)
 
 
@@ -155,5 +155,5 @@ def test_the_brokers_are_asked_for_the_topics_of_the_group_only(monkeypatch: pyt
         assert (config, group_id) == ({"bootstrap.servers": "b"}, "g")
         return SimpleNamespace(faults=(), group=SimpleNamespace(lag={"t": [3], "old": [9]}))
 
-    monkeypatch.setattr("counterpoise.clients.lag_source.read_live_group", live)
+    monkeypatch.setattr("counterpoise.clients.live_group.read_live_group", live)
     assert live_lag({"bootstrap.servers": "b"}, "g")({"t": 1}) == {"t": [3]}

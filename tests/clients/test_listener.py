@@ -283,7 +283,7 @@ def test_on_aiokafka_a_revocation_waits_for_the_commit_under_way() -> None:
 
 
 def test_a_consumer_of_no_known_client_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"consumer: a kafka\.KafkaConsumer or an aiokafka\.AIOKafkaConsumer is wanted"):
+    with pytest.raises(OptionError, match=r"consumer: expected a kafka\.KafkaConsumer or an aiokafka\.AIOKafkaConsumer"):
         rebalance_listener(object())
 
 

@@ -205,7 +205,7 @@ def test_weights_that_fit_nobody_are_refused() -> None:
         weighted(c=2)
     assert read_weights(["a=2", "x=y=3"]) == {"a": 2, "x=y": 3}
     for word in ("a", "a=", "=2", "a=0", "a=-1", "a=2.5", "a=x"):
-        with pytest.raises(OptionError, match="CLIENT=N is wanted"):
+        with pytest.raises(OptionError, match="expected CLIENT=N"):
             read_weights([word])
 
 
@@ -220,5 +220,5 @@ def test_the_command_takes_weights_and_shows_them(monkeypatch: pytest.MonkeyPatc
     refused = CliRunner().invoke(app, [*words, "--capacity", "b"])
     assert (refused.exit_code, refused.stderr) == (
         2,
-        "counterpoise: --capacity b: CLIENT=N is wanted, N a whole number from 1\n",
+        "counterpoise: --capacity b: expected CLIENT=N, N a whole number from 1\n",
     )

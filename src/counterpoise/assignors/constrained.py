@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Strategy
 from counterpoise.model.problem import Int32, Problem
-from counterpoise.solver.engine import solve
-from counterpoise.solver.equal import assign_equal, common_subscribers
 
 __all__ = ["CONSTRAINED", "constrained"]
 
@@ -17,6 +15,9 @@ def constrained(problem: Problem) -> Int32:
     the most claims (ties by id); a member keeps its first claims in partition order; free partitions in the order t0p0, t1p0,
     t2p0, t0p1, .. go in turns, by id, to members that are short. Other groups get what `sticky` gives them. Racks are ignored.
     """
+    from counterpoise.solver.engine import solve
+    from counterpoise.solver.equal import assign_equal, common_subscribers
+
     members = common_subscribers(problem)
     return solve(problem, racks="ignore") if members is None else assign_equal(problem, members, by_index=True)
 

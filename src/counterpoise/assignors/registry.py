@@ -107,7 +107,7 @@ def check_options(name: str, options: Mapping[str, object]) -> dict[str, object]
             listed = ", ".join(found.options) or "none"
             raise OptionError(f"strategy {name!r} has no option {option!r}; it has: {listed}")
         if (known.choices and value not in known.choices) or (known.fits is not None and not known.fits(value)):
-            wanted = known.wanted or f"one of {', '.join(map(repr, known.choices))} is wanted"
+            wanted = known.wanted or f"expected one of {', '.join(map(repr, known.choices))}"
             raise OptionError(f"strategy {name!r}, option {option!r}: {value!r} does not fit; {wanted}")
     return plain
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
 from counterpoise.model.problem import Int32, Problem
-from counterpoise.solver.engine import Evenness, RackOrder, solve
+
+if TYPE_CHECKING:
+    from counterpoise.solver.engine import Evenness, RackOrder
 
 __all__ = ["COOPERATIVE_STICKY", "OPTIONS", "STICKY", "sticky"]
 
@@ -28,6 +31,8 @@ OPTIONS = MappingProxyType(
 
 def sticky(problem: Problem, *, racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
     """Target owners, int32[P]: see `counterpoise.solver.engine.solve` for the guarantee."""
+    from counterpoise.solver.engine import solve
+
     return solve(problem, racks=racks, evenness=evenness)
 
 

@@ -8,16 +8,14 @@ What aiokafka does not hand to assignors is read from its calling coordinator (s
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from counterpoise.clients import constructors
 from counterpoise.clients.aiokafka_leader import lead_beside_loop
 from counterpoise.clients.calling_host import Needed, calling_object, calling_variable, check_host
 from counterpoise.clients.host_assignor import HostAssignor, PerConsumer
-from counterpoise.clients.leader_side import GroupToLead
 from counterpoise.clients.weights import generation_handed_out
 from counterpoise.errors import MissingExtraError
-from counterpoise.snapshot.join import JoinMember
 from counterpoise.wire.consumer_protocol import TopicPartitions
 
 try:
@@ -26,6 +24,10 @@ try:
     from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 except ImportError as error:
     raise MissingExtraError("these assignors need aiokafka: pip install 'counterpoise[aiokafka]'") from error
+
+if TYPE_CHECKING:
+    from counterpoise.clients.leader_side import GroupToLead
+    from counterpoise.snapshot.join import JoinMember
 
 __all__ = [
     "ConstrainedCooperativeStickyAssignor",
@@ -84,6 +86,8 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
     def _joined(self, members: Any) -> list[JoinMember]:
         # (id, metadata), or (id, instance id, metadata) from version 5 of the response on.
         raw = calling_variable("_perform_assignment", "response").members
+        from counterpoise.snapshot.join import JoinMember
+
         joined = [JoinMember(each[0], bytes(each[-1]), each[1] if len(each) == 3 else None) for each in raw]
         if {each.id for each in joined} != set(members):
             raise ValueError("other members in the response than in the call")

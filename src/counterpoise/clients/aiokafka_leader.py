@@ -8,10 +8,12 @@ public hook for it: `lead_beside_loop` therefore wraps one method of one consume
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
-from counterpoise.clients.leader_side import GroupToLead, topics_known
-from counterpoise.planning.lead import Lead
+if TYPE_CHECKING:
+    from counterpoise.clients.leader_side import GroupToLead
+    from counterpoise.planning.lead import Lead
 
 __all__ = ["BesideLoop", "lead_beside_loop"]
 
@@ -50,6 +52,8 @@ class _Leader:
         assignor = self.assignors.get(response.group_protocol)
         if assignor is None:
             return await self._host_perform(response)
+        # The first time the leader's half is loaded, which takes some tenths of a second: not in the event loop.
+        topics_known = (await asyncio.to_thread(import_module, "counterpoise.clients.leader_side")).topics_known
         while True:
             given = await self._collect(assignor, response)
             lead = await self._plan(assignor, given)

@@ -13,18 +13,20 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from types import MethodType, NoneType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
 from counterpoise.assignors.registry import assignor
-from counterpoise.clients.leader_side import GroupToLead, group_to_lead, lead_group
 from counterpoise.clients.member_side import MemberSide, pairs
 from counterpoise.clients.rebalance_report import OnLead, OnRebalance, Rebalance, Reports
 from counterpoise.clients.weights import with_weight, withheld_of
 from counterpoise.errors import HostError, OptionError
-from counterpoise.planning.lead import Lead
-from counterpoise.snapshot.join import JoinMember
 from counterpoise.wire.consumer_protocol import TopicPartitions
+
+if TYPE_CHECKING:  # only a leader loads these
+    from counterpoise.clients.leader_side import GroupToLead
+    from counterpoise.planning.lead import Lead
+    from counterpoise.snapshot.join import JoinMember
 
 __all__ = ["HostAssignor", "PerConsumer"]
 
@@ -90,7 +92,7 @@ class HostAssignor:
         assignor(self.name, **options)
         with_weight(None, capacity)
         if not isinstance(rack, str | NoneType):
-            raise OptionError(f"rack: a name is wanted, not {rack!r}")
+            raise OptionError(f"rack: expected a name, not {rack!r}")
         self._member = MemberSide(self.name, self.host, rack or None, capacity)
         self._options = options
         self._reports = Reports(on_lead, on_rebalance)
@@ -140,6 +142,8 @@ class HostAssignor:
 
     def plan(self, given: GroupToLead) -> Lead:
         """Plan a group, and log it; asks nothing of the host, so it may run in another thread than the host's."""
+        from counterpoise.clients.leader_side import lead_group
+
         lead = lead_group(given, self._options, self._lag)
         self._reports.log_lead(lead)
         return lead
@@ -151,6 +155,8 @@ class HostAssignor:
 
     def _to_lead(self, cluster: Any, members: Any) -> GroupToLead:
         """What the host knows of the group. HostError: it lacks something; a plan without it could be wrong."""
+        from counterpoise.clients.leader_side import group_to_lead
+
         try:
             joined, generation = self._joined(members), self._group_generation()
         except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -7,7 +7,7 @@ What differs between the versions is read from the calling coordinator (see `cal
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from counterpoise.clients import constructors
 from counterpoise.clients.calling_host import Needed, calling_object, calling_variable, check_host
@@ -16,7 +16,6 @@ from counterpoise.clients.kafka_python_joining import mend_joining
 from counterpoise.clients.member_side import by_topic
 from counterpoise.clients.weights import generation_handed_out
 from counterpoise.errors import HostError, MissingExtraError
-from counterpoise.snapshot.join import JoinMember
 from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 
 try:
@@ -29,6 +28,9 @@ try:
     from kafka.coordinator.consumer import ConsumerCoordinator
 except ImportError as error:
     raise MissingExtraError("these assignors need kafka-python: pip install 'counterpoise[kafka-python]'") from error
+
+if TYPE_CHECKING:
+    from counterpoise.snapshot.join import JoinMember
 
 __all__ = [
     "ConstrainedCooperativeStickyAssignor",
@@ -99,6 +101,8 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
 
     def _joined(self, members: Any) -> list[JoinMember]:
         if not isinstance(members, dict):
+            from counterpoise.snapshot.join import JoinMember
+
             return [JoinMember(each.member_id, _encoded(each.metadata), each.group_instance_id) for each in members]
         joined = [_from_raw(each) for each in calling_variable("_perform_assignment", "members")]
         if {each.id for each in joined} != set(members):
@@ -130,6 +134,8 @@ def _encoded(metadata: Any) -> bytes:
 
 def _from_raw(member: Any) -> JoinMember:
     """A member as kafka-python 2 got it: (id, metadata) in 2.2, (id, instance id, metadata) in 2.3."""
+    from counterpoise.snapshot.join import JoinMember
+
     return JoinMember(member[0], bytes(member[-1]), member[1] if len(member) == 3 else None)
 
 

@@ -14,10 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from counterpoise.clients.host_assignor import HostAssignor
-from counterpoise.clients.live_group import read_live_group
 from counterpoise.errors import OptionError, SnapshotError
-from counterpoise.snapshot.checks import check_lag, check_parts
-from counterpoise.snapshot.group import Topic
 
 _MOST = 2**53
 _PART = 2
@@ -47,6 +44,8 @@ def live_lag(config: Mapping[str, Any], group_id: str, *, reset: str = "latest",
     """
 
     def read(topics: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
+        from counterpoise.clients.live_group import read_live_group
+
         found = read_live_group(config, group_id, reset=reset, timeout=timeout)
         for fault in found.faults:
             log.warning("lag of group %s: %s", group_id, fault)
@@ -67,7 +66,7 @@ class LagReader:
     def __init__(self, source: LagSource, within_s: float) -> None:
         given: object = within_s  # whatever a configuration holds
         if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
-            raise OptionError(f"lag_within_s: more than 0 seconds are wanted, not {within_s!r}")
+            raise OptionError(f"lag_within_s: expected more than 0 seconds, not {within_s!r}")
         self._source = source
         self._within_s = within_s
         self._last: Mapping[str, Sequence[int]] | None = None
@@ -113,6 +112,9 @@ class LagReader:
 
 def _checked(answer: Any, topics: Mapping[str, int]) -> dict[str, list[int]]:
     """What a source answered about these topics, as plain numbers; SnapshotError where it is no lag of theirs."""
+    from counterpoise.snapshot.checks import check_lag, check_parts
+    from counterpoise.snapshot.group import Topic
+
     check_parts({}, (), answer)
     known = {topic: lags for topic, lags in answer.items() if topic in topics}
     check_lag(known, {topic: Topic(count) for topic, count in topics.items()})

@@ -56,4 +56,4 @@ def rebalance_listener(
         from counterpoise.clients.aiokafka_listener import AioKafkaListener
 
         return AioKafkaListener(consumer, on_lost, on_gained, start)
-    raise OptionError(f"consumer: a kafka.KafkaConsumer or an aiokafka.AIOKafkaConsumer is wanted, not {type(consumer)!r}")
+    raise OptionError(f"consumer: expected a kafka.KafkaConsumer or an aiokafka.AIOKafkaConsumer, not {type(consumer)!r}")

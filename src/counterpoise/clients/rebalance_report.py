@@ -10,10 +10,12 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from counterpoise.errors import OptionError
-from counterpoise.planning.lead import Lead
+
+if TYPE_CHECKING:
+    from counterpoise.planning.lead import Lead
 
 __all__ = ["OnLead", "OnRebalance", "Rebalance", "Reports"]
 
@@ -52,7 +54,7 @@ class Rebalance:
     milliseconds: float
 
 
-OnLead: TypeAlias = Callable[[Lead], object]
+OnLead: TypeAlias = Callable[["Lead"], object]
 OnRebalance: TypeAlias = Callable[[Rebalance], object]
 
 

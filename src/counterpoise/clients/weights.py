@@ -54,7 +54,7 @@ def with_weight(user_data: bytes | None, weight: int) -> bytes | None:
         The weight is no int from 1 to 2**31 - 1.
     """
     if type(weight) is not int or not 1 <= weight < 1 << 31:
-        raise OptionError(f"capacity: a whole number from 1 to 2147483647 is wanted, not {weight!r}")
+        raise OptionError(f"capacity: expected a whole number from 1 to 2147483647, not {weight!r}")
     return user_data if weight == 1 else (user_data or b"") + _WEIGHT + struct.pack(">i", weight)
 
 
