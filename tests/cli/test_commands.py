@@ -191,7 +191,7 @@ WRONG = [
     ("an unknown option", ["plan", "-", "--option", "x=1"], "strategy 'sticky' has no option 'x'"),
     ("an option of ours", ["plan", "-", "--option", "protocol=eager"], "strategy 'sticky' has no option 'protocol'"),
     ("an option nested too deep", ["plan", "-", "--option", f"racks={'[' * 100_000}"], "option 'racks'"),
-    ("an option without a value", ["plan", "-", "--option", "x"], "--option x: NAME=VALUE is wanted"),
+    ("an option without a value", ["plan", "-", "--option", "x"], "--option x: expected NAME=VALUE"),
     ("an unknown strategy to compare with", ["plan", "-", "--compare", "sticky,nope"], "strategy 'nope' is unknown"),
     ("an unknown topic", ["explain", "-", "t9", "0"], "t9"),
     ("a partition beyond the topic", ["explain", "-", "t1", "15"], "15"),

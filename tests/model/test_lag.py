@@ -40,7 +40,7 @@ def test_offsets_that_are_no_range_are_refused() -> None:
         partition_lag([0, 0], [0, 7], [6, 6])
     with pytest.raises(ProblemError, match="equal lengths"):
         partition_lag([0], [0, 7], [6, 6])
-    with pytest.raises(ProblemError, match="begin: one integer per partition"):
+    with pytest.raises(ProblemError, match="begin: expected one integer per partition"):
         partition_lag([0], [0.5], [6])
     with pytest.raises(ProblemError, match="names: 1 for 2 partitions"):
         partition_lag([0, 0], [0, 0], [6, 6], names=["t-0"])

@@ -89,12 +89,12 @@ def test_unreadable_user_data_is_no_history_and_never_fatal() -> None:
         ([{"id": "a", "metadata": "zz"}], "member 'a', metadata: not hex"),
         ([JoinMember("a", b""), JoinMember("a", b"")], "member 'a' is there twice"),
         ([{"id": "a"}], r"members\[0\]: metadata is missing"),
-        ({"a": None}, "member 'a', metadata: bytes or hex text is wanted, not NoneType"),
-        ({"a": 50}, "member 'a', metadata: bytes or hex text is wanted, not int"),
-        ([{"id": 5, "metadata": b""}], r"members\[0\]: id 5, instance_id None: text is wanted"),
-        ([JoinMember("a", b"", 5)], r"members\[0\]: id 'a', instance_id 5: text is wanted"),  # type: ignore[arg-type]
+        ({"a": None}, "member 'a', metadata: expected bytes or hex text, not NoneType"),
+        ({"a": 50}, "member 'a', metadata: expected bytes or hex text, not int"),
+        ([{"id": 5, "metadata": b""}], r"members\[0\]: id 5, instance_id None: expected text"),
+        ([JoinMember("a", b"", 5)], r"members\[0\]: id 'a', instance_id 5: expected text"),  # type: ignore[arg-type]
         ([b""], r"members\[0\]: expected an object with id, metadata, not"),
-        (None, "members: a list of members is wanted, not None"),
+        (None, "members: expected a list of members, not None"),
     ],
     ids=["not hex", "an id twice", "no metadata", "nothing", "a number", "no text", "no instance", "bytes alone", "nobody"],
 )
@@ -104,7 +104,7 @@ def test_wrong_members_are_named(members: Any, message: str) -> None:
 
 
 def test_topics_are_wanted_by_name() -> None:
-    with pytest.raises(SnapshotError, match=r"topics: \{name: partition count\} is wanted, not \['t'\]"):
+    with pytest.raises(SnapshotError, match=r"topics: expected \{name: partition count\}, not \['t'\]"):
         lead("sticky", ["t"], {})  # type: ignore[arg-type]
 
 

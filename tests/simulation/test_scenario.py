@@ -20,19 +20,19 @@ GOOD: dict[str, Any] = {"name": "s", "topics": {"t": 4}, "members": [{"name": "m
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"topic": {}}, "scenario: unknown field topic; there are: name, topics"),
-    ({"topics": {"t": -1}}, "topics.t: -1; at least 0 is wanted"),
+    ({"topics": {"t": -1}}, "topics.t: -1; expected at least 0"),
     ({"topics": {"t": "x"}}, "topics[...]: Expected int, got str"),
     ({"duration": -1}, "duration: -1.0 is negative"),
     ({"timing": {"session": 1}}, "timing: unknown field session"),
     ({"timing": {"revoke": -1}}, "timing.revoke: -1.0 is negative"),
-    ({"timing": {"session_timeout": 0}}, "timing.session_timeout: 0; a time above 0 is wanted"),
+    ({"timing": {"session_timeout": 0}}, "timing.session_timeout: 0; expected a time above 0"),
     ({"members": [{"name": "m", "topics": ["t"], "cuont": 1}]}, "members[0]: unknown field cuont"),
-    ({"members": [{"name": "m", "topics": ["t"], "count": 0}]}, "members[0].count: 0; at least 1 is wanted"),
+    ({"members": [{"name": "m", "topics": ["t"], "count": 0}]}, "members[0].count: 0; expected at least 1"),
     (
         {"members": [{"name": "m", "topics": ["t"], "count": 10**9}]},
-        "members[0].count: 1000000000; at least 1 is wanted, at most",
+        "members[0].count: 1000000000; expected at least 1, at most",
     ),
-    ({"members": [{"name": "m", "topics": ["t"], "capacity": 2**31}]}, "members[0].capacity: 2147483648; at least 1 is wanted"),
+    ({"members": [{"name": "m", "topics": ["t"], "capacity": 2**31}]}, "members[0].capacity: 2147483648; expected at least 1"),
     ({"members": [{"name": "m", "topics": ["t"], "join_at": 1e300}]}, "members[0].join_at: 1e+300; at most"),
     ({"topics": {"t": 10**12}}, "topics: 1000000000000 partitions in all; at most 10000000 can be simulated"),
     ({"duration": 1e300}, "duration: 1e+300; at most 316224000 seconds can be simulated"),
@@ -57,9 +57,9 @@ WRONG_EVENTS: list[tuple[dict[str, Any], str]] = [
     ({"do": "grow", "topic": "u", "partitions": 3}, "topic: 'u' is no topic of the scenario"),
     ({"do": "grow", "topic": "t", "partitions": 4}, "partitions: t has 4 then; a topic only grows"),
     ({"do": "create", "topic": "t", "partitions": 4}, "partitions: t has 4 then; delete it first"),
-    ({"do": "create", "partitions": 4}, "topic: a name is wanted"),
+    ({"do": "create", "partitions": 4}, "topic: expected a name"),
     ({"do": "subscribe", "members": "m", "topics": ["u"]}, "topics: u is no topic"),
-    ({"do": "reconfigure", "members": "m"}, "strategies: at least one is wanted"),
+    ({"do": "reconfigure", "members": "m"}, "strategies: expected at least one"),
 ]
 
 

@@ -37,7 +37,7 @@ REFUSED = [
     ("a negative index", {**T1, "members": [{"id": "a", "owned": {"t1": [-1]}}]}, "members[0].owned.t1[0]: -1 is no"),
     ("a repeated id", {**T1, "members": [{"id": "a"}, {"id": "a"}]}, "members[1].id: 'a' is also members[0]"),
     ("a word for a number", {**T1, "members": [{"id": "a", "owned": {"t1": [1], "t2": ["x"]}}]}, "members[0].owned.t2[0]: "),
-    ("a word for a count", {"topics": {"t1": 1, "t9": "x"}, "members": []}, "topics.t9: a partition count is wanted, not 'x'"),
+    ("a word for a count", {"topics": {"t1": 1, "t9": "x"}, "members": []}, "topics.t9: expected a partition count, not 'x'"),
     (
         "a field nobody knows",
         {**T1, "members": [{"id": "a", "typo": 1}]},
@@ -45,7 +45,7 @@ REFUSED = [
     ),
     ("a list for a group", [], "snapshot: expected an object with topics, members, not []"),
     ("a member that is no object", {**T1, "members": [3]}, "members[0]: expected an object with id, not 3"),
-    ("nothing for claims", {**T1, "members": [{"id": "a", "owned": None}]}, "members[0].owned: {topic: [partitions]} is wanted"),
+    ("nothing for claims", {**T1, "members": [{"id": "a", "owned": None}]}, "members[0].owned: expected {topic: [partitions]}"),
     (
         "an index beyond Kafka's",
         {**T1, "members": [{"id": "a", "owned": {"t2": [2**31]}}]},
@@ -77,13 +77,13 @@ WRONG: Any = {"a": 2.5}, {"a": "3"}, 1.5, None
 ANY: Any = Group
 A: Any = Member
 BUILT_WRONG = [
-    ("a fraction for a count", lambda: Group(WRONG[0], []), "topics.a: a partition count is wanted, not 2.5"),
-    ("text for a count", lambda: Group(WRONG[1], []), "topics.a: a partition count is wanted, not '3'"),
-    ("yes for a count", lambda: Group({"a": True}, []), "topics.a: a partition count is wanted, not True"),
+    ("a fraction for a count", lambda: Group(WRONG[0], []), "topics.a: expected a partition count, not 2.5"),
+    ("text for a count", lambda: Group(WRONG[1], []), "topics.a: expected a partition count, not '3'"),
+    ("yes for a count", lambda: Group({"a": True}, []), "topics.a: expected a partition count, not True"),
     ("a fraction for an index", lambda: owned([0.9]), "members.x.owned.a[0]: 0.9 is no partition index"),
     ("text for an index", lambda: owned(["0"]), "members.x.owned.a[0]: '0' is no partition index"),
     ("lists in a list", lambda: owned([[0], 1]), "members.x.owned.a[0]: [0] is no partition index"),
-    ("one name for a list", lambda: Group({}, [Member("x", "ab")]), "members[0].topics: a list of topic names"),
+    ("one name for a list", lambda: Group({}, [Member("x", "ab")]), "members[0].topics: expected a list of topic names"),
     ("a fraction for a weight", lambda: Group({}, [Member("x", capacity=WRONG[2])]), "members[0].capacity: 1.5"),
     ("a fraction for a lag", lambda: Group({"a": 1}, [], {"a": [WRONG[2]]}), "lag.a[0]: 1.5 is no lag"),
     ("nothing for text", lambda: Group.from_json(WRONG[3]), "not JSON: "),
@@ -92,24 +92,24 @@ BUILT_WRONG = [
     ("half of one in a line", lambda: list(read_groups('{"\udc00":1}\n{}')), "not JSON: 'utf-8' codec can't encode"),
     ("lists in lists in lists", lambda: Group.from_json("[" * 100_000), "not JSON: maximum recursion depth"),
     ("more of them", lambda: list(read_groups('{"topics":{"t":' + "[" * 100_000 + "\n{}")), "not JSON: maximum recursion depth"),
-    ("pairs for topics", lambda: ANY([("t", 1)], []), "topics: {name: partition count} is wanted, not [('t', 1)]"),
-    ("nobody for members", lambda: ANY({}, None), "members: a list of members is wanted, not None"),
-    ("members by name", lambda: ANY({}, {"x": A("x")}), "members: a list of members is wanted, not {'x': "),
-    ("JSON for a member", lambda: ANY({}, [{"id": "x"}]), "members[0]: a Member is wanted, not {'id': 'x'}"),
-    ("a number for a group", lambda: ANY({}, [], None, 5), "group: a name is wanted, not 5"),
-    ("nothing for a list", lambda: Group({}, [A("x", None)]), "members[0].topics: a list of topic names is wanted, not None"),
-    ("names that come once", lambda: Group({}, [A("x", iter("ab"))]), "members[0].topics: a list of topic names is wanted"),
-    ("a number for indices", lambda: owned(A(1).id), "members[0].owned.a: a list of partition indices is wanted, not 1"),
-    ("indices that come once", lambda: owned(iter([0])), "members[0].owned.a: a list of partition indices is wanted"),
+    ("pairs for topics", lambda: ANY([("t", 1)], []), "topics: expected {name: partition count}, not [('t', 1)]"),
+    ("nobody for members", lambda: ANY({}, None), "members: expected a list of members, not None"),
+    ("members by name", lambda: ANY({}, {"x": A("x")}), "members: expected a list of members, not {'x': "),
+    ("JSON for a member", lambda: ANY({}, [{"id": "x"}]), "members[0]: expected a Member, not {'id': 'x'}"),
+    ("a number for a group", lambda: ANY({}, [], None, 5), "group: expected a name, not 5"),
+    ("nothing for a list", lambda: Group({}, [A("x", None)]), "members[0].topics: expected a list of topic names, not None"),
+    ("names that come once", lambda: Group({}, [A("x", iter("ab"))]), "members[0].topics: expected a list of topic names"),
+    ("a number for indices", lambda: owned(A(1).id), "members[0].owned.a: expected a list of partition indices, not 1"),
+    ("indices that come once", lambda: owned(iter([0])), "members[0].owned.a: expected a list of partition indices"),
     ("a number for an instance", lambda: Group({}, [A("x", instance_id=3)]), "members[0].instance_id: 3 is no text"),
     ("a number for a rack", lambda: Group({}, [A("x", rack=3)]), "members[0].rack: 3 is no text"),
-    ("a number for racks", lambda: ANY({"a": Topic(1, A(5).id)}, []), "topics.a.racks: a list of racks per partition"),
-    ("one rack for a list", lambda: ANY({"a": Topic(1, ["abc"])}, []), "topics.a.racks[0]: a list of rack names is wanted"),
-    ("a number in a list", lambda: ANY({"a": Topic(1, [[A(5).id]])}, []), "topics.a.racks[0]: a list of rack names is wanted"),
-    ("a list for lags", lambda: ANY({"a": 1}, [], [1]), "lag: {topic: [records behind]} is wanted, not [1]"),
-    ("a number for lags", lambda: ANY({"a": 1}, [], {"a": 1}), "lag.a: a list of records behind, one per partition"),
-    ("an array of no dimension", lambda: ANY({}, np.array(3)), "members: a list of members is wanted, not array(3)"),
-    ("another one", lambda: owned(np.array(3)), "members[0].owned.a: a list of partition indices is wanted"),
+    ("a number for racks", lambda: ANY({"a": Topic(1, A(5).id)}, []), "topics.a.racks: expected a list of racks per partition"),
+    ("one rack for a list", lambda: ANY({"a": Topic(1, ["abc"])}, []), "topics.a.racks[0]: expected a list of rack names"),
+    ("a number in a list", lambda: ANY({"a": Topic(1, [[A(5).id]])}, []), "topics.a.racks[0]: expected a list of rack names"),
+    ("a list for lags", lambda: ANY({"a": 1}, [], [1]), "lag: expected {topic: [records behind]}, not [1]"),
+    ("a number for lags", lambda: ANY({"a": 1}, [], {"a": 1}), "lag.a: expected a list of records behind, one per partition"),
+    ("an array of no dimension", lambda: ANY({}, np.array(3)), "members: expected a list of members, not array(3)"),
+    ("another one", lambda: owned(np.array(3)), "members[0].owned.a: expected a list of partition indices"),
     ("half a character in a name", lambda: ANY({"\ud800": 1}, []), "topics: '\\ud800' holds half a surrogate pair"),
     ("one in an id", lambda: ANY({}, [A("\udc00")]), "members[0].id: '\\udc00' holds half"),
     ("one in a subscription", lambda: ANY({}, [A("x", ["t", "\udc00"])]), "members[0].topics: 't\\udc00' holds half"),
@@ -117,7 +117,7 @@ BUILT_WRONG = [
     ("one in a rack", lambda: ANY({"a": Topic(1, [["\udc00"]])}, []), "topics.a.racks: '\\udc00' holds half"),
     ("one in a rack of ours", lambda: ANY({}, [A("x", rack="\udc00")]), "members[0].rack: '\\udc00' holds half"),
     ("one in a group", lambda: ANY({}, [], None, "\udc00"), "group: '\\udc00' holds half"),
-    ("lags without order", lambda: ANY({"a": 1}, [], {"a": {1}}), "lag.a: a list of records behind, one per partition"),
+    ("lags without order", lambda: ANY({"a": 1}, [], {"a": {1}}), "lag.a: expected a list of records behind, one per partition"),
 ]
 
 
@@ -136,7 +136,7 @@ def test_nothing_is_rounded_or_converted(build: Callable[[], object], message: s
     "call", [assign, lambda g, _: verify(g, {}), lambda g, s: compare(g, [s]), lambda g, _: explain(g, {}, "t", 0)]
 )
 def test_text_is_no_group(call: Callable[[Any, str], object]) -> None:
-    with pytest.raises(SnapshotError, match=r"^group: a Group is wanted, not str; Group\.from_json reads"):
+    with pytest.raises(SnapshotError, match=r"^group: expected a Group, not str; Group\.from_json reads"):
         call(EXAMPLE, "sticky")
 
 

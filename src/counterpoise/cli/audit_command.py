@@ -103,7 +103,7 @@ def command(
     check_together(following, given)
     strategies = None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
     if strategies == ():
-        raise OptionError("--strategies: a name is wanted, or several (comma separated); leave it out for all")
+        raise OptionError("--strategies: expected a name, or several (comma separated); leave it out for all")
     if following:
         source, cluster = _only_one(sources, clusters)
         reached = (bootstrap, config, metrics_port)

@@ -52,7 +52,7 @@ class FiniteRange(click.FloatRange):
         """The number; `click.BadParameter` for what is none."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value} has no end; a number is wanted.", param, ctx)
+            self.fail(f"{value} has no end; expected a number.", param, ctx)
         return number
 
 
@@ -135,7 +135,7 @@ def read_plans(path: str, groups: int) -> list[WrittenPlan | dict[str, dict[str,
     if groups == 1:
         lines = [(0, text)]
     elif len(lines) != groups:
-        raise SnapshotError(f"{path}: {len(lines)} lines of plans for {groups} groups; one for each is wanted, in the same order")
+        raise SnapshotError(f"{path}: {len(lines)} lines of plans for {groups} groups; expected one for each, in the same order")
     plans = []
     for number, line in lines:
         try:
@@ -169,7 +169,7 @@ def read_options(pairs: Sequence[str], strategy: str) -> dict[str, object]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise OptionError(f"--option {pair}: NAME=VALUE is wanted")
+            raise OptionError(f"--option {pair}: expected NAME=VALUE")
         try:
             options[name.replace("-", "_")] = json.loads(value)
         except (ValueError, RecursionError):

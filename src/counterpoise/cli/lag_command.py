@@ -112,7 +112,7 @@ def read_weights(words: Sequence[str]) -> dict[str, int]:
     for word in words:
         name, equals, value = word.rpartition("=")
         if not equals or not name or not value.isdecimal() or not 1 <= int(value[:20]) <= MOST_CAPACITY:
-            raise OptionError(f"--capacity {word}: CLIENT=N is expected, N a whole number from 1 to {MOST_CAPACITY}")
+            raise OptionError(f"--capacity {word}: expected CLIENT=N, N a whole number from 1 to {MOST_CAPACITY}")
         weights[name] = int(value)
     return weights
 

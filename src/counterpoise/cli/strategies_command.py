@@ -43,5 +43,5 @@ def _values(option: Option) -> dict[str, Any]:
 
 
 def _cells(option: Option) -> tuple[str, str, str]:
-    values = ", ".join(map(str, option.choices)) or option.wanted.removesuffix(" is wanted")
+    values = ", ".join(map(str, option.choices)) or option.wanted.removeprefix("expected ")
     return str(option.default), values, option.meaning

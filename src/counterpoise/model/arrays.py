@@ -26,7 +26,7 @@ def _array(name: str, values: object) -> npt.NDArray[Any]:
     try:
         return np.asarray(values)
     except ValueError:  # lists of different lengths
-        raise ProblemError(f"{name}: a flat list of integers is wanted") from None
+        raise ProblemError(f"{name}: expected a flat list of integers") from None
 
 
 def locked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -47,9 +47,9 @@ def read_only(name: str, values: object, dtype: type, length: int) -> npt.NDArra
         return locked(values.copy()) if values.flags.writeable or values.base is not None else values
     given = _array(name, values)
     if given.ndim != 1 or len(given) != length:
-        raise ProblemError(f"{name}: length {length} is wanted, got shape {given.shape}")
+        raise ProblemError(f"{name}: expected length {length}, got shape {given.shape}")
     if given.dtype.kind not in "iu" and given.size:
-        raise ProblemError(f"{name}: integers are wanted, not {given.dtype}")
+        raise ProblemError(f"{name}: expected integers, not {given.dtype}")
     if given.size and given.dtype != dtype and not np.can_cast(given.dtype, dtype):
         limits = np.iinfo(dtype)
         if not limits.min <= int(given.min()) <= int(given.max()) <= limits.max:
@@ -84,7 +84,7 @@ def starts(name: str, values: object) -> npt.NDArray[Any]:
     """
     given = _array(name, values)
     if given.ndim != 1 or not len(given):
-        raise ProblemError(f"{name}: at least the leading 0 is wanted, in a list")
+        raise ProblemError(f"{name}: expected at least the leading 0, in a list")
     array = read_only(name, given, np.int64, len(given))
     listed = array.tolist() if len(array) <= FEW else []
     if array[0] != 0 or (listed != sorted(listed) if listed else bool((array[1:] < array[:-1]).any())):
@@ -100,4 +100,4 @@ def check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
     ProblemError
     """
     if len(array) != length:
-        raise ProblemError(f"{name}: length {length} is wanted, got {len(array)}")
+        raise ProblemError(f"{name}: expected length {length}, got {len(array)}")

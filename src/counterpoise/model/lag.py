@@ -93,11 +93,11 @@ def partition_lag(
     ) else _offsets("committed", committed)  # fmt: skip
     first, last = _offsets("begin", begin), _offsets("end", end)
     if not isinstance(reset, str):
-        raise OptionError(f"reset: {reset!r} is no policy; 'latest', 'earliest' or 'none' is wanted, or another one of Kafka's")
+        raise OptionError(f"reset: {reset!r} is no policy; expected 'latest', 'earliest' or 'none', or another one of Kafka's")
     if names is not None and len(names) != len(done):
         raise ProblemError(f"names: {len(names)} for {len(done)} partitions")
     if not len(done) == len(first) == len(last):
-        raise ProblemError(f"committed, begin, end: equal lengths are wanted, got {len(done)}, {len(first)}, {len(last)}")
+        raise ProblemError(f"committed, begin, end: expected equal lengths, got {len(done)}, {len(first)}, {len(last)}")
     wrong = np.flatnonzero((first < 0) | (last < first))
     if len(wrong):
         at = int(wrong[0])
@@ -121,7 +121,7 @@ def partition_lag(
 def _offsets(name: str, values: object) -> Int64:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise ProblemError(f"{name}: one integer per partition is wanted")
+        raise ProblemError(f"{name}: expected one integer per partition")
     if array.size and array.dtype.kind == "u" and int(array.max()) >= 2**63:
         raise ProblemError(f"{name}: {array.max()} is no offset; these end at 2**63 - 1")
     return array.astype(np.int64)

@@ -127,7 +127,7 @@ class Problem:
         static_rank: npt.ArrayLike | Sequence[int] | None = None,
     ) -> None:
         if isinstance(n_members, bool) or not isinstance(n_members, int | np.integer):
-            raise ProblemError(f"n_members: a whole number is wanted, not {n_members!r}")
+            raise ProblemError(f"n_members: expected a whole number, not {n_members!r}")
         if not 0 <= n_members <= _MOST_MEMBERS:
             what = "is negative" if n_members < 0 else f"are more than the {_MOST_MEMBERS} that can be told apart"
             raise ProblemError(f"n_members: {n_members} {what}")
@@ -155,7 +155,7 @@ class Problem:
         rank = locked(np.arange(n, dtype=np.int32)) if static_rank is None else read_only("static_rank", static_rank, np.int32, n)
         put(self, "static_rank", rank)
         if static_rank is not None and not np.array_equal(np.sort(rank), np.arange(n)):
-            raise ProblemError("static_rank: each of 0..n_members-1 once is wanted")
+            raise ProblemError("static_rank: expected each of 0..n_members-1 once")
 
     def _settle(self, claims: Int32, held: Int32) -> None:
         """The one place where claims are cleaned: everything above this class may take them as they are."""

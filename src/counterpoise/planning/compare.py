@@ -36,7 +36,7 @@ def compare(group: Group, strategies: Sequence[str] | None = None) -> dict[str, 
     `min_moves` is the number of moves of the `sticky` plan: the fewest any plan of optimal balance needs.
     """
     if isinstance(strategies, str):
-        raise OptionError(f"strategies: a list of names is wanted, not {strategies!r}")
+        raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
     problem = a_group(group).problem()
     if strategies is None:
         strategies = [name for name in registered() if group.lag is not None or not name.startswith("lag")]

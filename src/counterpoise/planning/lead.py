@@ -123,7 +123,7 @@ def _member(at: int, given: JoinMember | Mapping[str, Any]) -> JoinMember:
     )
     member, instance = fields["id"], fields.get("instance_id")
     if not isinstance(member, str) or not isinstance(instance, str | NoneType):
-        raise SnapshotError(f"members[{at}]: id {member!r}, instance_id {instance!r}: text is wanted (for the latter, or None)")
+        raise SnapshotError(f"members[{at}]: id {member!r}, instance_id {instance!r}: expected text (for the latter, or None)")
     return JoinMember(member, _bytes(member, fields["metadata"]), instance)
 
 
@@ -134,5 +134,5 @@ def _bytes(member: str, metadata: object) -> bytes:
         except ValueError:
             raise SnapshotError(f"member {member!r}, metadata: not hex") from None
     if not isinstance(metadata, bytes | bytearray | memoryview):
-        raise SnapshotError(f"member {member!r}, metadata: bytes or hex text is wanted, not {type(metadata).__name__}")
+        raise SnapshotError(f"member {member!r}, metadata: expected bytes or hex text, not {type(metadata).__name__}")
     return bytes(metadata)

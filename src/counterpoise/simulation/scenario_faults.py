@@ -44,7 +44,7 @@ def faults(
     counts: Mapping[str, int], members: Sequence[MemberGroup], events: Sequence[Event], duration: float, timing: Timing
 ) -> Iterator[str]:
     """Every fault of a scenario of these parts, lazily."""
-    yield from (f"topics.{name}: {count}; at least 0 is wanted" for name, count in counts.items() if count < 0)
+    yield from (f"topics.{name}: {count}; expected at least 0" for name, count in counts.items() if count < 0)
     if (total := sum(counts.values())) > _MOST_PARTITIONS:
         yield f"topics: {total} partitions in all; at most {_MOST_PARTITIONS} can be simulated"
     yield from _time_faults("duration", duration)
@@ -52,7 +52,7 @@ def faults(
         value = getattr(timing, entry.name)
         yield from _time_faults(f"timing.{entry.name}", value)
         if not value and entry.name in _ABOVE_ZERO:
-            yield f"timing.{entry.name}: 0; a time above 0 is wanted"
+            yield f"timing.{entry.name}: 0; expected a time above 0"
     for at, event in enumerate(events):
         for field, most in (("count", _MOST_MEMBERS), ("partitions", _MOST_PARTITIONS)):
             if getattr(event, field) > most:
@@ -88,7 +88,7 @@ def _member_faults(group: MemberGroup, topics: set[str]) -> Iterator[str]:
     for field, most in (("count", _MOST_MEMBERS), ("capacity", MOST_CAPACITY)):
         value = getattr(group, field)
         if not 1 <= value <= most:
-            yield f"{field}: {value}; at least 1 is wanted, at most {most}"
+            yield f"{field}: {value}; expected at least 1, at most {most}"
     yield from _time_faults("join_at", max(group.join_at, 0.0))  # below 0: an event lets it join
     yield from _time_faults("every", group.every)
     try:
@@ -130,9 +130,9 @@ def _event_faults(event: Event, groups: set[str], duration: float, topics: set[s
     if event.do in {"grow", "delete"} and event.topic not in topics:
         yield f"topic: {event.topic!r} is no topic of the scenario"
     if event.do == "create" and not event.topic:
-        yield "topic: a name is wanted"
+        yield "topic: expected a name"
     if event.do == "reconfigure" and not event.strategies:
-        yield "strategies: at least one is wanted"
+        yield "strategies: expected at least one"
     yield from _strategy_faults(event.strategies)
     yield from _unknown_topics(event.topics, topics)
 

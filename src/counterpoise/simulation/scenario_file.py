@@ -69,7 +69,7 @@ def ready_scenarios() -> tuple[str, ...]:
 def _known_fields(value: Any) -> Any:
     """msgspec ignores unknown fields of dataclasses; a misspelt field must not pass."""
     if not isinstance(value, Mapping):
-        raise ScenarioError("scenario: an object with name, topics and members is wanted")
+        raise ScenarioError("scenario: expected an object with name, topics and members")
     places: list[tuple[str, Any, Any]] = [("scenario", value, Scenario), ("timing", value.get("timing", {}), Timing)]
     for field, kind in (("members", MemberGroup), ("events", Event)):
         listed = value.get(field, [])

@@ -48,7 +48,7 @@ def simulate(
     Pure and exact: whole milliseconds, no randomness; the same scenario gives the same outcome.
     """
     if isinstance(strategies, str):
-        raise OptionError(f"strategies: a list of names is wanted, not {strategies!r}")
+        raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
     known = load(scenario) if isinstance(scenario, str) else scenario
     return {name: _outcome(known, name, judge) for name in strategies}
 

@@ -41,13 +41,13 @@ def check_parts(topics: object, members: object, lag: object = None, name: objec
     SnapshotError
     """
     if not isinstance(topics, Mapping):
-        raise SnapshotError(f"topics: {{name: partition count}} is wanted, not {shown(topics)}")
+        raise SnapshotError(f"topics: expected {{name: partition count}}, not {shown(topics)}")
     if not isinstance(members, Iterable) or isinstance(members, str | bytes | Mapping) or _is_number(members):
-        raise SnapshotError(f"members: a list of members is wanted, not {shown(members)}")
+        raise SnapshotError(f"members: expected a list of members, not {shown(members)}")
     if lag is not None and not isinstance(lag, Mapping):
-        raise SnapshotError(f"lag: {{topic: [records behind]}} is wanted, not {shown(lag)}")
+        raise SnapshotError(f"lag: expected {{topic: [records behind]}}, not {shown(lag)}")
     if not isinstance(name, str | NoneType):
-        raise SnapshotError(f"group: a name is wanted, not {shown(name)}")
+        raise SnapshotError(f"group: expected a name, not {shown(name)}")
     _check_text("group", name or "")
 
 
@@ -78,7 +78,7 @@ def check_topics(topics: Mapping[str, Topic]) -> None:
             raise SnapshotError(f"topics: {name!r} is no topic name")
         _check_text("topics", name)
         if not _is_integer(known.partitions):
-            raise SnapshotError(f"topics.{name}: a partition count is wanted, not {known.partitions!r}")
+            raise SnapshotError(f"topics.{name}: expected a partition count, not {known.partitions!r}")
         if known.partitions < 0:
             raise SnapshotError(f"topics.{name}: {known.partitions} partitions; a count is at least 0")
         total += int(known.partitions)
@@ -118,7 +118,7 @@ def check_members(members: Sequence[object]) -> None:
     seen: dict[str, int] = {}
     for at, member in enumerate(members):
         if not isinstance(member, Member):
-            raise SnapshotError(f"members[{at}]: a Member is wanted, not {shown(member)}")
+            raise SnapshotError(f"members[{at}]: expected a Member, not {shown(member)}")
         if not isinstance(member.id, str):
             raise SnapshotError(f"members[{at}].id: {member.id!r} is no text")
         _check_text(f"members[{at}].id", member.id)
@@ -126,12 +126,12 @@ def check_members(members: Sequence[object]) -> None:
             raise SnapshotError(f"members[{at}].id: {member.id!r} is also members[{seen[member.id]}]; ids are unique")
         seen[member.id] = at
         if not _is_list(member.topics) or not all(isinstance(topic, str) for topic in member.topics):
-            raise SnapshotError(f"members[{at}].topics: a list of topic names is wanted, not {shown(member.topics)}")
+            raise SnapshotError(f"members[{at}].topics: expected a list of topic names, not {shown(member.topics)}")
         _check_text(f"members[{at}].topics", *member.topics)
         if not _is_integer(member.generation) or not -1 <= member.generation < _INT32:
             raise SnapshotError(f"members[{at}].generation: {member.generation!r} is no generation (-1, 0, 1, ...)")
         if not _is_integer(member.capacity) or not 1 <= member.capacity <= MOST_CAPACITY:
-            raise SnapshotError(f"members[{at}].capacity: {member.capacity!r}; 1 to {MOST_CAPACITY} is wanted")
+            raise SnapshotError(f"members[{at}].capacity: {member.capacity!r}; expected 1 to {MOST_CAPACITY}")
         _check_names(f"members[{at}]", member)
         _check_owned(f"members[{at}].owned", member.owned)
 
@@ -168,7 +168,7 @@ def check_lag(lag: Mapping[str, Sequence[int]], topics: Mapping[str, Topic]) -> 
         if topic not in topics:
             raise SnapshotError(f"lag.{topic}: topic does not exist; topics are {_some(topics)}")
         if not _is_list(lags) or isinstance(lags, Set):
-            raise SnapshotError(f"lag.{topic}: a list of records behind, one per partition, is wanted, not {shown(lags)}")
+            raise SnapshotError(f"lag.{topic}: expected a list of records behind, one per partition, not {shown(lags)}")
         if len(lags) != topics[topic].partitions:
             raise SnapshotError(f"lag.{topic}: {len(lags)} numbers, {topic} has {topics[topic].partitions} partitions")
         values = indices_of(lags, f"lag.{topic}", "lag")
@@ -206,27 +206,27 @@ def _check_names(path: str, member: Member) -> None:
 
 def _check_owned(path: str, owned: object) -> None:
     if not isinstance(owned, Mapping):
-        raise SnapshotError(f"{path}: {{topic: [partitions]}} is wanted, not {shown(owned)}")
+        raise SnapshotError(f"{path}: expected {{topic: [partitions]}}, not {shown(owned)}")
     for topic, indices in owned.items():
         if not isinstance(topic, str):
             raise SnapshotError(f"{path}: {shown(topic)} is no topic name")
         _check_text(path, topic)
         if not _is_list(indices):
-            raise SnapshotError(f"{path}.{topic}: a list of partition indices is wanted, not {shown(indices)}")
+            raise SnapshotError(f"{path}.{topic}: expected a list of partition indices, not {shown(indices)}")
 
 
 def _check_racks(path: str, racks: Sequence[Sequence[str | None]], partitions: int) -> None:
     if not _is_list(racks):
-        raise SnapshotError(f"{path}: a list of racks per partition is wanted, not {shown(racks)}")
+        raise SnapshotError(f"{path}: expected a list of racks per partition, not {shown(racks)}")
     if len(racks) != partitions:
         raise SnapshotError(f"{path}: {len(racks)} lists for {partitions} partitions")
     for at, listed in enumerate(racks):
         if not _is_list(listed):
-            raise SnapshotError(f"{path}[{at}]: a list of rack names is wanted, not {shown(listed)}")
+            raise SnapshotError(f"{path}[{at}]: expected a list of rack names, not {shown(listed)}")
     if not set(map(type, chain.from_iterable(racks))) <= {str, NoneType}:
         for at, listed in enumerate(racks):
             if not all(isinstance(rack, str | NoneType) for rack in listed):
-                raise SnapshotError(f"{path}[{at}]: a list of rack names is wanted, not {shown(listed)}")
+                raise SnapshotError(f"{path}[{at}]: expected a list of rack names, not {shown(listed)}")
     _check_text(path, *{rack for rack in chain.from_iterable(racks) if rack})
 
 

@@ -207,7 +207,7 @@ def a_group(given: object) -> Group:
     """
     if isinstance(given, Group):
         return given
-    raise SnapshotError(f"group: a Group is wanted, not {type(given).__name__}; Group.from_json reads the text of a snapshot")
+    raise SnapshotError(f"group: expected a Group, not {type(given).__name__}; Group.from_json reads the text of a snapshot")
 
 
 @dataclass(frozen=True)
