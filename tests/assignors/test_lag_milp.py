@@ -31,7 +31,7 @@ def least_largest_lag(problem: Problem, *, balanced: bool) -> Fraction:
     size = x.size + z.size + 1
     rows, low, high = [], [], []
 
-    def constrain(entries: dict[int, float], least: float, most: float) -> None:
+    def constrain(entries: dict[int, int], least: float, most: float) -> None:
         row = np.zeros(size)
         row[list(entries)] = list(entries.values())
         rows.append(row)

@@ -220,5 +220,5 @@ def test_the_command_takes_weights_and_shows_them(monkeypatch: pytest.MonkeyPatc
     refused = CliRunner().invoke(app, [*words, "--capacity", "b"])
     assert (refused.exit_code, refused.stderr) == (
         2,
-        "counterpoise: --capacity b: expected CLIENT=N, N a whole number from 1\n",
+        "counterpoise: --capacity b: expected CLIENT=N, N a whole number from 1 to 2147483647\n",
     )
