@@ -112,8 +112,8 @@ def joined(parts: Iterable[Aggregates]) -> Aggregates:
 
 
 @dataclass(frozen=True)
-class Alike:
-    """Rows of sums in an order in which those that agree in key and cell come one after the other.
+class _Alike:
+    """Rows of aggregates in an order in which those that agree in key and cell come one after the other.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Alike:
     newest: Int64
 
     @classmethod
-    def of(cls, key: Int32, cell: Int64, offset: Int64) -> Alike:
+    def of(cls, key: Int32, cell: Int64, offset: Int64) -> _Alike:
         """One sort of a number per row; offsets that do not rise as they come cost another one."""
         low = int(cell.min())
         both = key.astype(np.int64) * (int(cell.max()) - low + 1) + (cell - low)
@@ -166,7 +166,7 @@ def aggregated(rows: Aggregates, cell: Int64) -> tuple[Aggregates, Int64]:
     """Rows that agree in `key` and `cell` as one, in the order of both; and the cell of each."""
     if not len(rows):
         return rows, cell
-    alike = Alike.of(rows.key, cell, rows.offset)
+    alike = _Alike.of(rows.key, cell, rows.offset)
     return Aggregates(*(alike.summed(field.name, getattr(rows, field.name)) for field in fields(Aggregates))), cell[alike.newest]
 
 
@@ -232,7 +232,7 @@ class HeldAggregates:
         return Aggregates(*(self._columns[name][:rows] for name in _FIELDS))
 
     def _aggregate(self) -> None:
-        alike = Alike.of(*(self._columns[name][: self._rows] for name in ("key", "cell", "offset")))
+        alike = _Alike.of(*(self._columns[name][: self._rows] for name in ("key", "cell", "offset")))
         for name, column in self._columns.items():
             column[: len(alike.newest)] = alike.summed(name, column[: self._rows])
         self._rows = len(alike.newest)
