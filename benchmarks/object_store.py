@@ -1,6 +1,6 @@
 """What an S3-compatible server on the loopback (moto) costs: a capture read and written, beside the same on the local disk.
 
-    python -m benchmarks.object_store [--records 2000000] [--rounds 3] [--folder DIR]
+    python -m benchmarks.object_store [--records 2000000] [--rounds 3] [--audits 1] [--folder DIR]
 
 One process reads all records with the reader of the audit's tasks and writes them again with the writer of its tables, in turns
 on the disk and on the server; then requests without content. Processor time is told apart: of the process, and of the server. The
@@ -11,21 +11,25 @@ store.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
 import pyarrow.fs as pafs
 
-from benchmarks.audit_scale import ROOT, made
-from counterpoise.pipeline.source.layout import checked_files
+from benchmarks.audit_scale import ROOT, SETTINGS, made
+from benchmarks.process_watch import Watch
+from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.session import local_session
+from counterpoise.pipeline.source.layout import checked_files, count_records
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows
 from counterpoise.pipeline.storage.files import delete, join, list_files, parquet_writer, upload, write_bytes
 
@@ -101,13 +105,57 @@ def requests(root: str) -> int:
     return len(listed)
 
 
+def audited(source: str, out: str) -> dict[str, float]:
+    """A whole audit in this process: wall seconds, and processor seconds of the JVM and of all Python processes."""
+    watch = Watch()
+    spark, _ = local_session(SETTINGS, records=count_records(source))
+    before = time.perf_counter(), watch.cpu()
+    audit(spark, source, out)
+    wall, cpu = time.perf_counter() - before[0], watch.cpu()
+    found = {"wall": wall, "processor": sum(cpu[kind] - before[1][kind] for kind in cpu)}
+    spark.stop()
+    watch.stop()
+    return found
+
+
+def audits(local: str, folder: Path, pid: int, rounds: int) -> None:
+    """Audits from and to the disk and the server, each in a process of its own, in turns."""
+    sides = {
+        "audit, disk to disk": (local, str(folder / "audited")),
+        "audit, server to disk": ("s3://bench/capture", str(folder / "audited")),
+        "audit, server to server": ("s3://bench/capture", "s3://bench/audited"),
+    }
+    found: dict[str, list[tuple[float, ...]]] = {name: [] for name in sides}
+    for number in range(rounds):
+        for name, (source, out) in sides.items():
+            place, before = f"{out}-{number}", cpu_of(pid)
+            words = [sys.executable, "-m", "benchmarks.object_store", "--audit", source, place]
+            told = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
+            one = json.loads(told.splitlines()[-1])
+            found[name].append((one["wall"], one["processor"], cpu_of(pid) - before))
+            shutil.rmtree(place, ignore_errors=True)
+    show(found)
+
+
+def show(found: Mapping[str, Sequence[tuple[float, ...]]]) -> None:
+    """Lines of a table in Markdown: medians."""
+    for name, rounds in found.items():
+        wall, mine, servers = (median(one[at] for one in rounds) for at in range(3))
+        print(f"| {name} | {wall:.2f} | {mine:.2f} | {servers:.2f} |", flush=True)
+
+
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=ROOT / "out" / "scale")
+    parser.add_argument("--audits", type=int, default=0, help="So many audits of each kind, too.")
+    parser.add_argument("--audit", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.audit is not None:
+        print(json.dumps(audited(*given.audit)))
+        return
     given.folder.mkdir(parents=True, exist_ok=True)
     local = made(given.records, given.folder)
     with server() as pid:
@@ -124,12 +172,11 @@ def main() -> None:
             f"{REQUESTS} files put and deleted, one listing, disk": lambda: requests(str(out)),
             f"{REQUESTS} files put and deleted, one listing, server": lambda: requests("s3://bench"),
         }
+        print(f"| {given.records:,} records | wall s | processor s | of the server |\n|---|---|---|---|")
         rounds = [{name: timed(act, pid) for name, act in acts.items()} for _ in range(given.rounds)]
-    shutil.rmtree(out)
-    print(f"| {given.records:,} records | wall s | processor s | of the server |\n|---|---|---|---|")
-    for name in acts:
-        wall, mine, servers = (median(one[name][at] for one in rounds) for at in range(3))
-        print(f"| {name} | {wall:.2f} | {mine:.2f} | {servers:.2f} |")
+        show({name: [one[name] for one in rounds] for name in acts})
+        shutil.rmtree(out)
+        audits(str(local), given.folder, pid, given.audits)
 
 
 if __name__ == "__main__":

@@ -47,14 +47,14 @@ def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> N
 @pytest.mark.parametrize("known", [True, False])
 def test_what_there_was_to_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
     def found(*_: Any, **__: Any) -> AuditResult:
-        return AuditResult(tmp_path, {"to": "2026-11-21T08:00:00.000Z"}, (), nothing_new=known)
+        return AuditResult(str(tmp_path), {"to": "2026-11-21T08:00:00.000Z"}, (), nothing_new=known)
 
     if known:
         (tmp_path / ".since").mkdir()
         for file in (".since/state.json", "summary.json", "report.html"):
             (tmp_path / file).write_text("")
     monkeypatch.setattr(update, "run_update", found)
-    monkeypatch.setattr("counterpoise.report.render.write_report", lambda out: out / "page.html")
+    monkeypatch.setattr("counterpoise.report.render.write_report", lambda out: f"{out}/page.html")
     result = CliRunner().invoke(app, ["audit", str(SHOP), "--since", "last", "--out", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     nothing = "nothing new since the last audit, of records up to 2026-11-21T08:00:00.000Z: nothing is written\n"

@@ -16,7 +16,7 @@ from counterpoise.pipeline.audit import AuditResult, audit
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.sources import read_capture
-from counterpoise.pipeline.stored.tables import dataset, folder_of
+from counterpoise.pipeline.stored.tables import dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,9 +44,9 @@ class Audited:
         return rows_of(self.result.out, name, *columns)
 
 
-def rows_of(out: Path, name: str, *columns: str) -> list[dict[str, Any]]:
+def rows_of(out: Path | str, name: str, *columns: str) -> list[dict[str, Any]]:
     """The rows of a stored table; without names of columns, those of its schema."""
-    found = dataset(folder_of(out, name))
+    found = dataset(f"{out}/tables/{name}")
     rows: list[dict[str, Any]] = found.to_table(columns=list(columns or TABLES[name].names)).to_pylist() if found.files else []
     return rows
 

@@ -29,12 +29,12 @@ TEXTS = ("suggested_strategy", "suggestion", "migration_note", "fidelity_note")
 Golden = dict[str, dict[str, dict[str, Any]]]
 
 
-def summed_up(out: Path) -> Golden:
+def summed_up(out: Path | str) -> Golden:
     """The golden form of the tables in an audit's output folder."""
     return {name: _table(out, name) for name in TABLES if name != "findings"}
 
 
-def _table(out: Path, name: str) -> dict[str, dict[str, Any]]:
+def _table(out: Path | str, name: str) -> dict[str, dict[str, Any]]:
     columns = [column for column in (*TABLES[name].names, "date") if column not in TEXTS]
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows_of(out, name, *columns):

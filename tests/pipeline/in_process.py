@@ -25,7 +25,7 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.shuffle.blocks import MANIFEST, Block
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
 from counterpoise.pipeline.source.staging import source_files
-from counterpoise.pipeline.stored.store import Folder
+from counterpoise.pipeline.stored.transaction import NewFiles
 
 BUCKETS = 8
 
@@ -63,12 +63,13 @@ def audited_in_process(
     (source,) = source_files({"default": Capture(files=files)}, work).values()
     ends = samples_of(files, work)
     splits, _ = plan_splits({"default": files}, 2, {})
-    spec = ScanSpec("default", str(work), 0, BUCKETS, tuple(ends.instants.tolist()), aborted=source.aborted or frozenset())
+    names = NewFiles(str(work), 1)
+    spec = ScanSpec("default", names, 0, BUCKETS, tuple(ends.instants.tolist()), aborted=source.aborted or frozenset())
     blocks = [block for split in splits for cut in scan(_small(split, rows), spec) for block in cut]
     scanned = [json.loads(block.payload) for block in blocks if block.bucket == MANIFEST]
     ends.save(work / "ends.json")
     of = ClusterFold(
-        *("default", str(work), 0, BUCKETS, comparable(), str(work / "ends.json")),
+        *("default", names, 0, BUCKETS, comparable(), str(work / "ends.json")),
         chunk_starts=frozenset(chunk_starts((time, spans) for one in scanned for time, spans in one["cuts"])),
         names={one: topic for about in scanned for one, topic in about["names"]}
         | {one: topic for topic, one in (source.topic_ids or {}).items()},
@@ -81,7 +82,7 @@ def audited_in_process(
         (out / "tables" / name).mkdir(parents=True)
     made = [(name, "default", table) for one in (*scanned, *folded) for name, table in one["tables"].items()]
     made += [(name, "default", table) for one in folded for name, table in one["open"].items()]
-    place_files(made, Folder(out / "tables"))
+    place_files(made, out / "tables")
     return counted[0]
 
 

@@ -22,9 +22,11 @@ import pytest
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.audit import AuditResult, Source, audit
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.storage.files import join
+from counterpoise.pipeline.storage.files import join, list_files, read_bytes
+from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.pipeline.synthetic.capture import synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
+from counterpoise.report import write_report
 from tests.pipeline.conftest import Audited, data_frames
 from tests.pipeline.golden import differences, frozen, summed_up
 from tests.s3_server import upload
@@ -139,13 +141,22 @@ def as_others_write_it(capture: Path, out: Path) -> Path:
     return out
 
 
-def test_an_object_store_and_files_of_other_types_give_the_same_tables(
+def test_from_and_to_an_object_store_and_of_files_of_other_types_the_tables_are_the_same(
     spark: SparkSession, captures: dict[str, Path], s3: str, tmp_path: Path
 ) -> None:
     odd = as_others_write_it(captures[CLUSTERS[2]], tmp_path / "odd")
     sources: dict[str, Source] = {CLUSTERS[1]: upload(captures[CLUSTERS[1]], join(s3, "history")), CLUSTERS[2]: odd}
-    made = audit(spark, sources, tmp_path / "out", strategies=STRATEGIES, choice=Choice(reset="earliest"))
-    assert differences(summed_up(made.out), frozen("reset")) == []
+    out = join(s3, "audits", "both")
+    made = audit(spark, sources, out, strategies=STRATEGIES, choice=Choice(reset="earliest"))
+    assert made.place == out
+    assert differences(summed_up(out), frozen("reset")) == []
+    assert json.loads(read_bytes(join(out, "summary.json"))) == json.loads(json.dumps(made.summary))
+    assert {name.split("/")[4] for name in list_files(join(s3, "audits"))} == {"both"}
+    assert {name.split("/")[5] for name in list_files(out)} == {"tables", "summary.json", ".transaction"}
+    page = read_bytes(write_report(out)).decode()
+    assert all(cluster in page for cluster in CLUSTERS[1:])
+    with TableTransaction(out).open(), pytest.raises(CaptureError, match="another audit is writing there"):
+        audit(spark, sources, out, strategies=STRATEGIES, choice=Choice(reset="earliest"))
 
 
 def test_a_record_that_is_twice_in_a_data_frame_is_refused_wherever_it_stands(

@@ -26,7 +26,7 @@ __all__ = ["command"]
 
 @click.command("audit")
 @click.argument("sources", metavar="[SOURCE]...", nargs=-1, type=click.Path())
-@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder for tables and report.")
+@click.option("--out", required=True, help="Folder for tables and report, or a place like s3://bucket/folder.")
 @click.option(
     "--cluster",
     "clusters",
@@ -62,7 +62,7 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
 def command(
     sources: tuple[str, ...],
-    out: Path,
+    out: str,
     clusters: tuple[str, ...],
     groups: tuple[str, ...],
     topics: tuple[str, ...],
@@ -107,12 +107,15 @@ def command(
     if following:
         source, cluster = _only_one(sources, clusters)
         reached = (bootstrap, config, metrics_port)
-        follow(Wanted(source, out, cluster, strategies, groups, *reached, trigger or 1.0, report_every or 300.0))
+        where = _on_disk("--follow", out)
+        follow(Wanted(source, where, cluster, strategies, groups, *reached, trigger or 1.0, report_every or 300.0))
         sys.exit(0)
     if not sources:
         raise OptionError("no SOURCE; give the folder of a capture, or --follow with --bootstrap-server")
     alone = {name: given[name] for name in ("--topic", "--from", "--to", "--anonymize", "--into")}
     _check_going_on(going_on, alone)
+    if going_on is not None:
+        _on_disk("--since last", out)
     from counterpoise.pipeline.audit import run_audit
     from counterpoise.pipeline.source.choice import Choice
     from counterpoise.pipeline.stored.catalog import Catalog
@@ -147,20 +150,30 @@ def command(
             until_then = result.summary["to"] or "any record"
             err.print(f"nothing new since the last audit, of records up to {until_then}: nothing is written", highlight=False)
         bar.update(shown, description="writing the report")
-        report = out / "report.html" if _reported(result) else write_report(result.out)
+        report = f"{result.place}/report.html" if _reported(result) else write_report(result.place)
     if as_json:
         click.echo(json.dumps(result.summary))
     else:
         out_console = console()
         print_findings(result.summary, result.findings, out_console)
-        out_console.print(f"\nreport   {report}\ntables   {result.out / 'tables'}", markup=False)
+        out_console.print(f"\nreport   {report}\ntables   {result.place}/tables", markup=False)
     sys.exit(1 if result.findings else 0)
 
 
 def _reported(result: AuditResult) -> bool:
     """Whether the page is that of a result that was there before."""
+    if not result.nothing_new:
+        return False
     page, summary = result.out / "report.html", result.out / "summary.json"
-    return result.nothing_new and page.exists() and page.stat().st_mtime_ns >= summary.stat().st_mtime_ns
+    return page.exists() and page.stat().st_mtime_ns >= summary.stat().st_mtime_ns
+
+
+def _on_disk(option: str, out: str) -> Path:
+    from counterpoise.pipeline.storage.files import is_local
+
+    if not is_local(out):
+        raise OptionError(f"{option}: its state is kept on a disk; give a local --out, or leave {option} out")
+    return Path(out)
 
 
 def _check_going_on(going_on: str | None, others: Mapping[str, object]) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from counterpoise.errors import CaptureError, OptionError
+from counterpoise.errors import CaptureError, OptionError, StorageError
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.run import Progress, Run
@@ -22,9 +22,9 @@ from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.layout import check_source, count_records
 from counterpoise.pipeline.source.sources import ONLY_RECORDS, check_columns, read_capture, reading
-from counterpoise.pipeline.stored import store
+from counterpoise.pipeline.storage.files import delete, exists, is_local, join, write_bytes
 from counterpoise.pipeline.stored.catalog import Catalog, check_lasting, check_target
-from counterpoise.pipeline.stored.store import Folder
+from counterpoise.pipeline.stored.manifest import summary_of
 
 __all__ = ["AuditResult", "Source", "audit", "check_kept", "check_out", "check_writable", "result_of", "run_audit"]
 
@@ -37,8 +37,8 @@ class AuditResult:
 
     Attributes
     ----------
-    out : Path
-        Folder with ``tables/`` and ``summary.json``.
+    place : str
+        Folder with ``tables/`` and ``summary.json``, a path or a URI.
     summary : dict
         As in summary.json.
     findings : tuple of Finding
@@ -47,10 +47,17 @@ class AuditResult:
         ``--since last`` found nothing that the last audit had not seen: this is its result.
     """
 
-    out: Path
+    place: str
     summary: dict[str, Any]
     findings: tuple[Finding, ...]
     nothing_new: bool = False
+
+    @property
+    def out(self) -> Path:
+        """`place` as a local path."""
+        if not is_local(self.place):
+            raise OptionError(f"{self.place}: not a local folder; read `place`")
+        return Path(self.place)
 
 
 def run_audit(
@@ -152,15 +159,13 @@ def audit(
     captures = {name: _capture(one) for name, one in sources.items()}
     where = ", ".join(str(one) if isinstance(one, str | Path) else "records" for one in sources.values())
     with reading(where):
-        summary = Run(spark, captures, Path(out), choice or Choice(), salt, into, progress).run(where, strategies)
-    return result_of(Path(out), summary)
+        summary = Run(spark, captures, str(out), choice or Choice(), salt, into, progress).run(where, strategies)
+    return result_of(out, summary)
 
 
-def result_of(out: Path, summary: dict[str, Any]) -> AuditResult:
-    """The result of an audit by its summary; where a table has no row, its folder gets a file that tells its columns."""
-    dated = {cluster: day for cluster, day in summary["days"].items() if day is not None}
-    store.leave_columns(Folder(out / "tables"), *next(iter((dated or summary["days"]).items())))
-    return AuditResult(out, summary, tuple(map(_finding, summary["findings"]["top"])))
+def result_of(out: str | Path, summary: dict[str, Any]) -> AuditResult:
+    """The result of an audit by its summary."""
+    return AuditResult(str(out), summary, tuple(map(_finding, summary["findings"]["top"])))
 
 
 def check_kept(out: str | Path) -> None:
@@ -170,7 +175,7 @@ def check_kept(out: str | Path) -> None:
     ------
     OptionError
     """
-    if (Path(out) / ".since" / "state.json").exists():
+    if exists(join(str(out), ".since", "state.json")):
         raise OptionError(f"{out}: its tables are kept up by --since last; give that too, or another --out")
 
 
@@ -184,15 +189,17 @@ def check_out(out: str | Path, salt: str | None) -> None:
     OptionError
         Names there are plain and are to be hashed now, or the other way round, or with another salt.
     """
-    file = Path(out) / "summary.json"
-    if not file.is_file():
+    found = summary_of(str(out))
+    if found is None:
         return
     try:
-        before = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        before = json.loads(found)
+    except ValueError:
         before = None
     if not isinstance(before, dict) or before.get("format") != 2:
-        raise CaptureError(f"{file}: not the summary of an audit of this version; give another --out, or delete {Path(out)}")
+        raise CaptureError(
+            f"{out}/summary.json: not the summary of an audit of this version; give another --out, or delete {out}"
+        )
     if before.get("hashed") != (None if salt is None else fingerprint(salt)):
         hashed = (
             "hashed (give --anonymize and their --salt)" if salt is None else "hashed with another salt (give theirs with --salt)"
@@ -209,11 +216,12 @@ def check_writable(out: str | Path) -> None:
     OptionError
         It cannot be made, or nothing can be made in it.
     """
+    probe = join(str(out), ".transaction", f"probe-{uuid4().hex}")
     try:
-        Path(out).mkdir(parents=True, exist_ok=True)
-        TemporaryFile(dir=out).close()
-    except OSError as error:
-        raise OptionError(f"{out}: nothing can be written there ({error.strerror}); give another --out") from None
+        write_bytes(probe, b"")
+        delete(probe)
+    except StorageError as error:
+        raise OptionError(f"{out}: nothing can be written there ({error.reason}); give another --out") from None
 
 
 def _capture(source: str | Path | DataFrame | Capture) -> Capture:

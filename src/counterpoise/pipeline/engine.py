@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -41,8 +40,9 @@ from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, STATE, Block, block_batch, blocks_in, bucket_count
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.staging import SourceFiles
-from counterpoise.pipeline.stored.store import Folder
+from counterpoise.pipeline.storage.files import parquet_file
 from counterpoise.pipeline.stored.tables import day_folder
+from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.summary import Counted, Found, Kinds, added_kinds
 
 __all__ = ["ClusterInput", "Engine", "place_files"]
@@ -100,31 +100,35 @@ class Engine:
     spark : SparkSession
     clusters : mapping
         Cluster name -> its input.
-    folder : Path
-        For files of tasks; whoever made the engine deletes it.
+    work : str
+        A folder for what tasks need, a path or a URI; whoever made the engine deletes it.
+    files : NewFiles
+        Names for what tasks write.
     choice : Choice
         Patterns of groups and topics, and the reset policy.
     salt : str, optional
         Names in tables are hashed with it.
-    keep : Path, optional
-        The folder for the states that the next update goes on from; None: there is none.
+    keep : bool
+        Whether the next update goes on from states.
     """
 
     def __init__(
         self,
         spark: SparkSession,
         clusters: Mapping[str, ClusterInput],
-        folder: Path,
+        work: str,
+        files: NewFiles,
         choice: Choice,
         salt: str | None = None,
-        keep: Path | None = None,
+        *,
+        keep: bool = False,
     ) -> None:
-        self._spark, self._folder, self._choice, self._salt = spark, folder.absolute(), choice, salt
-        self._keep = None if keep is None else str(keep.absolute())
+        self._spark, self._work, self._files, self._choice, self._salt = spark, work, files, choice, salt
+        self._keep = keep
         self._tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
         begins = {name: one.begin for name, one in clusters.items()}
-        files = {name: one.source.files for name, one in clusters.items()}
-        self._splits, records = plan_splits(files, self._tasks, begins)
+        captures = {name: one.source.files for name, one in clusters.items()}
+        self._splits, records = plan_splits(captures, self._tasks, begins)
         self.clusters = {name: _with_buckets(one, records) for name, one in clusters.items()}
         self.scanned: list[Manifest] = []
         self.folded: list[Manifest] = []
@@ -237,7 +241,7 @@ class Engine:
             aborted = one.source.aborted
             specs[name] = ScanSpec(
                 cluster=name,
-                folder=str(self._folder),
+                files=self._files,
                 first_bucket=first,
                 buckets=buckets,
                 instants=tuple(one.ends.instants.tolist()),
@@ -310,18 +314,15 @@ class Engine:
 
     def _cluster_folds(self, strategies: Sequence[str], ends: Mapping[str, int], settled: Mapping[str, int]) -> list[ClusterFold]:
         found, first, names = [], 0, self.names()
-        for at, (name, one) in enumerate(self.clusters.items()):
-            place = self._folder / f"ends-{at}.json"
-            place.parent.mkdir(parents=True, exist_ok=True)
-            one.ends.save(place)
+        for name, one in self.clusters.items():
             found.append(
                 ClusterFold(
                     cluster=name,
-                    folder=str(self._folder),
+                    files=self._files,
                     first_bucket=first,
                     buckets=one.buckets or 0,
                     strategies=tuple(strategies),
-                    ends=str(place),
+                    ends=one.ends.share(self._work),
                     chunk_starts=frozenset(chunk_starts(self._cuts(name))),
                     names=names,
                     now_ids=one.source.topic_ids,
@@ -381,7 +382,7 @@ class Engine:
         """Write `findings`, after `fold`."""
         files = [one["findings"] for one in self.folded if one["findings"] is not None]
         if files:
-            self.ranked = rank_findings(files, str(self._folder), ends)
+            self.ranked = rank_findings(files, self._files, ends)
 
     def tables(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         """Table, cluster, and manifest of its files, of rows that are final."""
@@ -398,16 +399,13 @@ class Engine:
                 yield table, one["cluster"], manifest
 
 
-def place_files(manifests: Iterable[tuple[str, str, Mapping[str, Any]]], target: Folder) -> dict[str, int]:
-    """Move files of manifests to where they belong below a folder; rows by table."""
-    rows: dict[str, int] = {}
+def place_files(manifests: Iterable[tuple[str, str, Mapping[str, Any]]], target: Path) -> None:
+    """Move files of manifests to where they belong below a folder."""
     for table, cluster, manifest in manifests:
-        rows[table] = rows.get(table, 0) + manifest["rows"]
         for day, file in manifest["days"].items():
-            goal = target.path / table / day_folder(cluster, day)
+            goal = target / table / day_folder(cluster, day)
             goal.mkdir(parents=True, exist_ok=True)
             Path(file).rename(goal / Path(file).name)
-    return rows
 
 
 def _with_buckets(one: ClusterInput, records: int) -> ClusterInput:
@@ -494,7 +492,7 @@ def _read_states(files: Sequence[tuple[str, int]], batches: Iterable[pa.RecordBa
     for batch in batches:
         for number in batch.column(0).to_pylist():
             file, first_bucket = files[number]
-            for rows in pq.ParquetFile(file).iter_batches(4):
+            for rows in parquet_file(file).iter_batches(4):
                 pairs = zip(rows.column("bucket").to_pylist(), rows.column("state").to_pylist(), strict=True)
                 yield block_batch(Block(first_bucket + bucket, -NEVER, STATE, state) for bucket, state in pairs)
 

@@ -272,14 +272,14 @@ def open_audit(out: str | Path) -> Audit:
         import pyarrow as pa  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("the report needs pyarrow and jinja2: pip install 'counterpoise[report]'") from error
-    from counterpoise.pipeline.storage.files import absolute, join, read_if_exists
-    from counterpoise.pipeline.stored.manifest import load_manifest
+    from counterpoise.pipeline.storage.files import absolute, join
+    from counterpoise.pipeline.stored.manifest import load_manifest, summary_of
 
     place = absolute(out)
     path = join(place, "summary.json")
     manifest = load_manifest(place)
-    found = read_if_exists(path) if manifest is None else manifest.small_files.get("summary.json", "").encode()
-    if not found:
+    found = summary_of(place, manifest)
+    if found is None:
         raise CaptureError(f"{path}: not found; {out} is no audit's output, run `counterpoise audit SOURCE --out {out}` first")
     try:
         summary = json.loads(found)

@@ -11,6 +11,7 @@ from counterpoise.pipeline.findings.rank import rank_findings
 from counterpoise.pipeline.findings.ranking import finding_batches
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT
+from counterpoise.pipeline.stored.transaction import NewFiles
 from tests.pipeline.findings.test_findings import CASES, healthy
 
 ROWS = [
@@ -34,7 +35,7 @@ def test_findings_are_ranked_over_all_clusters_and_groups_without_members_are_on
         (batch,) = finding_batches(part.combine_chunks().to_batches())
         files.append(str(tmp_path / f"found-{at}.parquet"))
         pq.write_table(pa.Table.from_batches([batch], schema=arrow_schema(FINDINGS)), files[-1])
-    ranked = rank_findings(files, str(tmp_path), {"default": 0, "west": 0})
+    ranked = rank_findings(files, NewFiles(str(tmp_path), 1), {"default": 0, "west": 0})
     assert [tuple(row[name] for name in columns) for row in ranked["top"]] == RANKED
     assert [row["rank"] for row in ranked["top"]] == [1, 2, 3]
     assert ranked["kinds"] == [["notice", "dead_groups", 1], ["warning", "dead_groups", 1], ["warning", "slow_leader", 1]]

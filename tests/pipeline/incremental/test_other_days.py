@@ -34,7 +34,7 @@ def test_files_of_an_earlier_day(tmp_path: Path, fresh: bool, left: set[str]) ->
         pq.write_table(pa.table({"group_id": ["g"]}), file)
     with journal.open():
         view = View(journal, fresh=fresh)
-        staged = view.final.path / "group_report" / NEW / "part-1.parquet"
+        staged = view.final / "group_report" / NEW / "part-1.parquet"
         staged.parent.mkdir(parents=True)
         pq.write_table(pa.table({"group_id": ["h", "i"]}), staged)
         rows = view.rows(2)

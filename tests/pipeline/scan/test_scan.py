@@ -19,7 +19,7 @@ from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.scan.scan import ScanSpec, group_of, scan
 from counterpoise.pipeline.shuffle.blocks import COMMITS, MANIFEST, RECORDS, bucket_of, read_stream
-from counterpoise.pipeline.stored.store import Folder
+from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.wire.offsets_topic import decode_record
 
 Row = dict[str, Any]
@@ -42,7 +42,7 @@ def records(shop: Path) -> pa.Table:
 
 def scanned(records: pa.Table, folder: Path, rows: int = 500, **spec: Any) -> tuple[list[list[Any]], dict[str, Any]]:
     """The blocks of each cut, and the manifest."""
-    *cuts, (manifest,) = scan(records.to_batches(rows), ScanSpec("c", str(folder), 0, BUCKETS, **spec))
+    *cuts, (manifest,) = scan(records.to_batches(rows), ScanSpec("c", NewFiles(str(folder), 1), 0, BUCKETS, **spec))
     assert manifest.bucket == MANIFEST
     return cuts, json.loads(manifest.payload)
 
@@ -183,8 +183,9 @@ def test_a_task_that_ran_twice_leaves_its_rows_once(records: pa.Table, tmp_path:
     first, manifest = (scanned(records, tmp_path / "work")[1] for _ in range(2))
     days, others = (one["tables"]["offset_commits"]["days"] for one in (manifest, first))
     (tmp_path / "out").mkdir()
-    rows = place_files([("offset_commits", "c", manifest["tables"]["offset_commits"])], Folder(tmp_path / "out"))
+    made = manifest["tables"]["offset_commits"]
+    place_files([("offset_commits", "c", made)], tmp_path / "out")
     placed = list((tmp_path / "out").rglob("*.parquet"))
     assert {file.name for file in placed} == {Path(file).name for file in days.values()}
-    assert sum(pq.read_metadata(file).num_rows for file in placed) == rows["offset_commits"] == manifest["decoded"]
+    assert sum(pq.read_metadata(file).num_rows for file in placed) == made["rows"] == manifest["decoded"]
     assert all(Path(file).exists() for file in others.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +19,7 @@ from counterpoise.pipeline.storage.files import (
     is_object_store,
     join,
     list_files,
+    local_copy,
     move,
     parquet_file,
     parquet_writer,
@@ -94,6 +96,12 @@ def test_a_rename_replaces_on_a_local_disk(tmp_path: Path) -> None:
     assert (read_bytes(str(tmp_path / "old")), exists(str(tmp_path / "new"))) == (b"new", False)
     move(str(tmp_path / "old"), str(tmp_path / "a" / "b"))
     assert list_files(str(tmp_path)) == [str(tmp_path / "a" / "b")]
+
+
+def test_a_file_can_be_mapped_into_memory_wherever_it_is(root: str) -> None:
+    write_bytes(join(root, "numbers.bin"), np.arange(1000).tobytes())
+    mapped = np.memmap(local_copy(join(root, "numbers.bin")), np.int64, "r")
+    assert mapped.tolist() == list(range(1000))
 
 
 def test_names_of_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

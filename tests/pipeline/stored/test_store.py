@@ -18,7 +18,8 @@ from counterpoise.pipeline.stored import catalog, store
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import KEYS, stored
 from counterpoise.pipeline.stored.store import Folder, Target
-from counterpoise.pipeline.stored.tables import STAGED, days
+from counterpoise.pipeline.stored.tables import NO_DAY, table_files
+from counterpoise.pipeline.stored.transaction import TableTransaction
 from tests.pipeline.conftest import rows_of
 
 if TYPE_CHECKING:
@@ -94,13 +95,12 @@ def test_what_tells_how_things_stand_is_replaced_on_its_day_only(spark: SparkSes
 
 
 def test_what_no_longer_holds_at_the_end_goes_though_nothing_comes_in_its_place(spark: SparkSession, tmp_path: Path) -> None:
-    staged, kept = Folder(tmp_path / "new"), Folder(tmp_path / "tables")
+    kept = Folder(tmp_path / "tables")
     for day in (1, 2):
         found = table(spark, "findings", {"cluster": "east", "rank": 1}).withColumn("date", fn.lit(date(2026, 3, day)))
-        store.put(found, "findings", staged)
-        store.merge(spark, "findings", staged, kept)
-    store.put(table(spark, "findings").withColumn("date", fn.lit(None).cast("date")), "findings", staged)
-    store.merge(spark, "findings", staged, kept, {"cluster=east/date=2026-03-02"})
+        store.write(found, "findings", kept)
+    with (work := TableTransaction(kept.out)).open():
+        work.publish(*store.merge(spark, "findings", {}, work, {"cluster=east/date=2026-03-02"}), {})
     assert [row["date"].day for row in store.read(spark, "findings", kept).collect()] == [1]
 
 
@@ -155,17 +155,16 @@ def test_a_table_without_a_row_is_read_by_any_engine_and_takes_rows_later(
     spark: SparkSession, tmp_path: Path, day: str | None
 ) -> None:
     target = Folder(tmp_path / "tables")
-    store.write(table(spark, "metrics"), "metrics", target)
     store.write(table(spark, "offset_commits", commit(1, 0)), "offset_commits", target)
-    for _ in range(2):
-        store.leave_columns(target, ODD, day)
+    with (work := TableTransaction(target.out)).open():
+        none = [store.empty_file(name, ODD, day or NO_DAY, work.new_files) for name in TABLES if name != "offset_commits"]
+        work.publish(none, (), {})
     for name in TABLES:
         wanted = {field.name: field.dataType for field in stored(name).fields if field.name not in ("cluster", "date")}
-        found = spark.read.parquet(str(target.path / name))
+        found = spark.read.parquet(f"{target.path}/{name}")
         assert {field.name: field.dataType for field in found.schema.fields if field.name in wanted} == wanted, name
         assert {"cluster", "date"} <= set(found.columns), name
         assert found.count() == len(rows_of(tmp_path, name)) == (name == "offset_commits"), name
-    assert [file.name for file in (target.path / "offset_commits").rglob("none.parquet")] == []
     error = {"cluster": ODD, "log_partition": 0, "log_offset": 1, "log_ts": MIDNIGHT, "reason": "r", "key": b"k", "value": b"v"}
     for _ in range(2):
         store.write(table(spark, "decode_errors", error), "decode_errors", target)
@@ -191,14 +190,25 @@ def test_rows_without_a_time_are_kept_once_too(spark: SparkSession, target: Targ
 
 def test_folders_are_read_without_spark_and_nothing_unfinished_is_seen(spark: SparkSession, tmp_path: Path) -> None:
     target = Folder(tmp_path / "tables")
-    store.put(table(spark, "offset_commits", commit(9, 0)), "offset_commits", Folder(target.path / STAGED))
     store.write(table(spark, "offset_commits", commit(1, 0, cluster=ODD)), "offset_commits", target)
-    (row,) = rows_of(tmp_path, "offset_commits")
+    with (work := TableTransaction(target.out)).open():
+        store.empty_file("offset_commits", "east", "2026-03-02", work.new_files)
+        (row,) = rows_of(tmp_path, "offset_commits")
+        assert store.read(spark, "offset_commits", target).count() == 1
     assert (row["cluster"], row["log_offset"], row["log_ts"]) == (ODD, 1, MIDNIGHT)
-    assert len(days(target.path / "offset_commits")) == 1
+    assert len(table_files(f"{target.path}/offset_commits")) == 1
     store.write(table(spark, "metrics"), "metrics", target)
     assert rows_of(tmp_path, "metrics") == []
     assert store.read(spark, "metrics", target).count() == 0
+
+
+def test_a_table_on_an_object_store_is_appended_to_and_read(spark: SparkSession, s3: str) -> None:
+    target = Folder(f"{s3}/out/tables")
+    store.write(table(spark, "offset_commits", commit(1, -2), commit(2, 0)), "offset_commits", target)
+    store.write(table(spark, "offset_commits", commit(2, 0), commit(3, 0, cluster=ODD)), "offset_commits", target)
+    assert [(cluster, offset) for cluster, _, offset in offsets(spark, target)] == [(ODD, 3), ("east", 1), ("east", 2)]
+    with pytest.raises(CaptureError, match="another record of cluster east at partition 0, offset 2"):
+        store.write(table(spark, "offset_commits", commit(2, 0.5)), "offset_commits", target)
 
 
 def test_the_page_of_tables_has_every_column_in_its_order_with_its_type() -> None:
@@ -224,7 +234,7 @@ def test_the_page_of_tables_has_every_column_in_its_order_with_its_type() -> Non
 def test_wrong_targets_get_one_line(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="--into nowhere: no such schema"):
         catalog.check_target(spark, Catalog("nowhere"))
-    with pytest.raises(CaptureError, match="run `counterpoise audit"):
+    with pytest.raises(CaptureError, match="no such table; run the audit again"):
         store.read(spark, "metrics", Folder(tmp_path))
     with pytest.raises(CaptureError, match=r"default\.metrics: no such table"):
         store.read(spark, "metrics", Catalog("default"))

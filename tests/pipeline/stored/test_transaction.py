@@ -16,6 +16,7 @@ import pytest
 
 from counterpoise.errors import CaptureError, InvariantError
 from counterpoise.pipeline.storage.files import (
+    delete,
     exists,
     is_local,
     join,
@@ -161,9 +162,10 @@ def test_two_writers_never_write_at_once(out: str) -> None:
     assert shown(out) == ([1, 3, 4, 5], 2)
 
 
-def test_a_first_run_that_failed_leaves_nothing_that_is_read(out: str) -> None:
+def test_a_first_run_that_was_killed_leaves_nothing_that_is_read(out: str) -> None:
     with (work := TableTransaction(out)).open():
         left = written(work, 1, 2)
+        work._sweep = lambda unnamed: set()  # type: ignore[method-assign]  # noqa: ARG005
     assert all(map(exists, left))
     assert shown(out) == ([], None)
     with TableTransaction(out).open():
@@ -190,6 +192,7 @@ def test_tables_of_an_earlier_version_are_taken_over(tmp_path: Path) -> None:
         assert work.manifest.files == {f"tables/{TABLE}/cluster=a/date=2026-11-20/old.parquet"}
         with pytest.raises(Killed), killed_at(1):
             work.publish([], work.manifest.below("tables", TABLE), {})
+        work._sweep = lambda unnamed: set()  # type: ignore[method-assign]  # noqa: ARG005
     assert (day / "old.parquet").exists()
     with TableTransaction(str(tmp_path)).open():
         assert not (day / "old.parquet").exists()
@@ -205,6 +208,27 @@ def test_a_table_without_a_file_in_the_manifest_is_empty_and_a_damaged_manifest_
     write_bytes(work.manifest.place, b"{")
     with pytest.raises(CaptureError, match=r"manifest-0000000001\.json: not a manifest of an audit; delete"):
         load_manifest(out)
+
+
+def test_a_file_that_was_deleted_by_hand_counts_no_more_from_the_next_transaction_on(out: str) -> None:
+    with (work := TableTransaction(out)).open():
+        first(work)
+    delete(work.manifest.below("tables", TABLE)[0])
+    with (work := TableTransaction(out)).open():
+        work.publish((), (), {})
+    assert len(shown(out)[0]) == 2
+
+
+def test_what_an_audit_that_failed_has_written_goes_with_it(out: str) -> None:
+    work = TableTransaction(out)
+    with pytest.raises(Killed), work.open():
+        failing(work)
+    assert list_files(join(out, "tables")) == []
+
+
+def failing(work: TableTransaction) -> None:
+    written(work, 1)
+    raise Killed
 
 
 def test_on_a_disk_other_engines_see_what_is_published_only(tmp_path: Path) -> None:

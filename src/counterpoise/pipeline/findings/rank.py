@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.findings.ranking import PER_CLUSTER, dead_batches
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.schemas import FINDINGS
+from counterpoise.pipeline.storage.files import parquet_file
+from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.summary import MOST_FINDINGS
 from counterpoise.pipeline.tables.day_rows import DayRows
 
@@ -27,14 +28,15 @@ _ALL = arrow_schema(FINDINGS)
 _ORDER = [("score", "descending"), ("group_id", "ascending"), ("kind", "ascending"), ("cluster", "ascending")]
 
 
-def rank_findings(files: Sequence[str], folder: str, ends: Mapping[str, int]) -> dict[str, Any]:
+def rank_findings(files: Sequence[str], names: NewFiles, ends: Mapping[str, int]) -> dict[str, Any]:
     """Write files of the table, with the ranks that `ranking.findings` gives; tell them by cluster, and the first ones.
 
     Parameters
     ----------
     files : sequence of str
         Rows of `FINDINGS`, rank 0.
-    folder : str
+    names : NewFiles
+        For what is written.
     ends : mapping
         Cluster -> time of its last record, in microseconds: its findings are of that day.
 
@@ -51,7 +53,7 @@ def rank_findings(files: Sequence[str], folder: str, ends: Mapping[str, int]) ->
     top: list[dict[str, Any]] = []
     start = 0
     with ExitStack() as stack:
-        out = {name: stack.enter_context(DayRows(folder, "ranked", _SCHEMA, end)) for name, end in ends.items()}
+        out = {name: stack.enter_context(DayRows(names.of("findings", name), _SCHEMA, end)) for name, end in ends.items()}
         for rows in _tables(files, together):
             mine = pa.array(rank[start : start + len(rows)])
             start += len(rows)
@@ -70,7 +72,7 @@ def rank_findings(files: Sequence[str], folder: str, ends: Mapping[str, int]) ->
 
 def _dead_together(files: Sequence[str]) -> pa.Table:
     """One finding per cluster of its groups without members."""
-    dead = pa.concat_tables(pq.read_table(file, filters=pc.field("kind") == PER_CLUSTER).cast(_ALL) for file in files)
+    dead = pa.concat_tables(_rows(file, pc.field("kind") == PER_CLUSTER) for file in files)
     ordered = dead.sort_by([("cluster", "ascending"), ("score", "descending"), ("group_id", "ascending")])
     return pa.Table.from_batches(dead_batches(ordered.to_batches()), schema=_ALL)
 
@@ -78,8 +80,13 @@ def _dead_together(files: Sequence[str]) -> pa.Table:
 def _tables(files: Sequence[str], together: pa.Table) -> Iterator[pa.Table]:
     """The findings of one file after the other, then those of whole clusters."""
     for file in files:
-        yield pq.read_table(file, filters=pc.field("kind") != PER_CLUSTER).cast(_ALL)
+        yield _rows(file, pc.field("kind") != PER_CLUSTER)
     yield together
+
+
+def _rows(file: str, wanted: pc.Expression) -> pa.Table:
+    with parquet_file(file) as opened:
+        return opened.read().filter(wanted).cast(_ALL)
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

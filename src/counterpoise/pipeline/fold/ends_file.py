@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from counterpoise.errors import CaptureError
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.fold.log_ends import last_at
 from counterpoise.pipeline.fold.new_samples import NewSamples
-from counterpoise.pipeline.tables.one_file import new_file
+from counterpoise.pipeline.storage.files import is_local, join, local_copy, read_bytes, upload, write_bytes
 
 __all__ = ["TIME", "EndsFile", "with_samples"]
 
@@ -88,14 +89,29 @@ class EndsFile:
 
     def save(self, place: Path) -> None:
         """Put this away; the samples stay where they are."""
+        write_bytes(str(place), self._about())
+
+    def _about(self) -> bytes:
         arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
-        place.write_text(json.dumps({"file": self.file, "logs": self.logs, **arrays}), encoding="utf-8")
+        return json.dumps({"file": self.file, "logs": self.logs, **arrays}).encode()
+
+    def share(self, folder: str) -> str:
+        """`save`, for tasks that may run elsewhere: a folder of an object store gets the samples too. Where it is put."""
+        name, shared = f"ends-{uuid4().hex}", self
+        if self.file and not is_local(folder):
+            shared = replace(self, file=join(folder, f"{name}.bin"))
+            with Path(self.file).open("rb") as samples:
+                upload(shared.file, samples)
+        place = join(folder, f"{name}.json")
+        write_bytes(place, shared._about())  # noqa: SLF001
+        return place
 
     @classmethod
-    def load(cls, place: Path, folder: Path | None = None) -> EndsFile:
-        """The inverse of `save`; with a `folder` the samples are there by now."""
-        about = json.loads(place.read_bytes())
+    def load(cls, place: str | Path, folder: Path | None = None) -> EndsFile:
+        """The inverse of `save` and `share`; with a `folder` the samples are there by now."""
+        about = json.loads(read_bytes(str(place)))
         file = about["file"] if folder is None or not about["file"] else str((folder / Path(about["file"]).name).absolute())
+        file = local_copy(file) if file else file
         logs = tuple((topic, partition) for topic, partition in about["logs"])
         return cls(file, logs, *(np.array(about[name], np.int64) for name in _ARRAYS))
 
@@ -245,7 +261,8 @@ def _roomier(now: EndsFile, grown: Int64, folder: str, oldest: int | None) -> En
     count = now.count - gone
     room = (count + grown) + (count + grown) // 4 + 16
     first = np.cumsum(room) - room
-    place = new_file(folder, "ends").with_suffix(".bin")
+    place = Path(folder) / "ends" / f"part-{uuid4().hex}.bin"
+    place.parent.mkdir(parents=True, exist_ok=True)
     _reserve(place, (int(room.sum()) + 1) * _WIDTH * 8)
     into: Any = np.memmap(place, np.int64, "r+").reshape(-1, _WIDTH)
     for some in _parts(count):

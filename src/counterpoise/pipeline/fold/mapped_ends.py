@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ __all__ = ["log_ends_in", "mapped_lives"]
 
 def log_ends_in(place: str) -> LogEnds:
     """The samples of an `EndsFile` that was put away."""
-    return mapped_lives(EndsFile.load(Path(place)))
+    return mapped_lives(EndsFile.load(place))
 
 
 def mapped_lives(ends: EndsFile) -> LogEnds:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.source.parquet_rows import SAMPLE_TYPES, read_rows, statistics_of
+from counterpoise.pipeline.storage.files import parquet_footers
 
 __all__ = ["NewSamples", "newest_sample"]
 
@@ -95,7 +95,7 @@ def newest_sample(files: Sequence[str]) -> int | None:
 
 def _spans(file: str) -> list[tuple[int, int] | None]:
     """The first and the last time in each row group that has rows, where its statistics tell."""
-    about = pq.read_metadata(file)
+    about = parquet_footers([file])[0]
     return [_span(statistics_of(about.row_group(number), "sampled_at")) for number in range(about.num_row_groups)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
 from counterpoise.pipeline.replays import Pending
 from counterpoise.pipeline.scan.scan import group_of
 from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT, METRICS, REBALANCES, REPLAYS
+from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.tables.by_day import ByDay
 from counterpoise.pipeline.tables.day_rows import DayRows
 from counterpoise.pipeline.tables.error_rows import ErrorRows
@@ -54,21 +56,23 @@ class TableRows:
 
     Parameters
     ----------
-    cluster, folder : str
+    cluster : str
+    files : NewFiles
+        Names for what is written.
     end : int
         When the last record of the cluster was, in microseconds.
     salt : str, optional
         Names are hashed with it.
     """
 
-    def __init__(self, cluster: str, folder: str, end: int, salt: str | None = None) -> None:
+    def __init__(self, cluster: str, files: NewFiles, end: int, salt: str | None = None) -> None:
         self._cluster, self._end, self._salt, self.provisional = cluster, end, salt, False
-        self._generations = DayRows(folder, "generations", GENERATION_COLUMNS, salt=salt)
-        self._modern = DayRows(folder, "modern", MODERN_COLUMNS, salt=salt)
-        self._errors = ErrorRows(folder, salt)
-        self._report = DayRows(folder, "report", _REPORT, end)
-        self._findings = OneFile(folder, "findings", arrow_schema(FINDINGS))
-        self._final, self._open = (_Revised(folder, kind, salt) for kind in ("final", "open"))
+        self._generations = DayRows(files.of("group_generations", cluster), GENERATION_COLUMNS, salt=salt)
+        self._modern = DayRows(files.of("modern_group_records", cluster), MODERN_COLUMNS, salt=salt)
+        self._errors = ErrorRows(files.of("decode_errors", cluster), salt)
+        self._report = DayRows(files.of("group_report", cluster), _REPORT, end)
+        self._findings = OneFile(partial(files.state_file, "findings"), arrow_schema(FINDINGS))
+        self._final, self._open = (_Revised(cluster, files, salt) for _ in range(2))
         self._kinds, self._stopped = GroupKinds(), StoppedTimes()
         self._pending, self._measured = Pending(), list[pa.RecordBatch]()
         self._groups: list[Row] = []
@@ -172,11 +176,11 @@ class TableRows:
 class _Revised:
     """Files of `REVISED`: final rows, or those that may still change."""
 
-    def __init__(self, folder: str, kind: str, salt: str | None) -> None:
-        self.steps = DayRows(folder, f"{kind}-steps", _STEPS, salt=salt)
-        self.lag = ByDay(folder, f"{kind}-lag", LAG_COLUMNS, ("at",), ("committed",), salt=salt)
-        self.replays = DayRows(folder, f"{kind}-replays", _REPLAYS, salt=salt)
-        self.metrics = DayRows(folder, f"{kind}-metrics", _METRICS, salt=salt)
+    def __init__(self, cluster: str, files: NewFiles, salt: str | None) -> None:
+        self.steps = DayRows(files.of("rebalances", cluster), _STEPS, salt=salt)
+        self.lag = ByDay(files.of("partition_lag", cluster), LAG_COLUMNS, ("at",), ("committed",), salt=salt)
+        self.replays = DayRows(files.of("replays", cluster), _REPLAYS, salt=salt)
+        self.metrics = DayRows(files.of("metrics", cluster), _METRICS, salt=salt)
 
     @property
     def manifest(self) -> dict[str, Any]:

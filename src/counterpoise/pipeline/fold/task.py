@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.schemas import STEP_STATES
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, STATE, Block, read_stream
 from counterpoise.pipeline.source.choice import Reset
+from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.tables.one_file import OneFile
 
 __all__ = ["STATES", "ClusterFold", "fold"]
@@ -43,8 +44,9 @@ class ClusterFold:
 
     Attributes
     ----------
-    cluster, folder : str
-        Whose, and where files of tables go.
+    cluster : str
+    files : NewFiles
+        Names for what is written.
     first_bucket, buckets : int
     strategies : tuple of str
     ends : str
@@ -57,14 +59,14 @@ class ClusterFold:
         As `FoldSpec`.
     end : int
         When its last record was, in microseconds.
-    keep : str, optional
-        The folder for states: the next update goes on from them. None: nobody does, so all rows are final.
+    keep : bool
+        The next update goes on from the states. Otherwise all rows are final.
     salt : str, optional
         Names in tables are hashed with it.
     """
 
     cluster: str
-    folder: str
+    files: NewFiles
     first_bucket: int
     buckets: int
     strategies: tuple[str, ...]
@@ -75,7 +77,7 @@ class ClusterFold:
     reset: Reset | None = None
     settled: int = NEVER
     end: int = 0
-    keep: str | None = None
+    keep: bool = False
     salt: str | None = None
 
 
@@ -98,16 +100,16 @@ class _Task:
     """Buckets of one cluster."""
 
     def __init__(self, of: ClusterFold, plans: Plans) -> None:
-        ends = EndsFile.load(Path(of.ends))
+        ends = EndsFile.load(of.ends)
         self._of, self._plans = of, plans
         self._spec = FoldSpec(of.strategies, mapped_lives(ends), ends.instants, of.names, of.now_ids, of.reset, of.settled)
-        self._rows = TableRows(of.cluster, of.folder, of.end, of.salt)
+        self._rows = TableRows(of.cluster, of.files, of.end, of.salt)
         self._kinds: Counter[tuple[str, str, int]] = Counter()
         self._strategies: list[StrategyFigures] = []
         self._unnamed: set[str] = set()
         self._files = ExitStack()
-        folder = of.keep or of.folder
-        self._states, self._steps = OneFile(folder, "states", STATES), OneFile(folder, "steps", _STEP_STATES)
+        self._states = OneFile(partial(of.files.state_file, "states"), STATES)
+        self._steps = OneFile(partial(of.files.state_file, "steps"), _STEP_STATES)
 
     def __enter__(self) -> _Task:
         for one in (self._rows, self._states, self._steps):
@@ -130,12 +132,12 @@ class _Task:
         bucket, rows = Bucket(self._spec, self._plans, waiting.state), self._rows
         rows.provisional = False
         for chunk in waiting:
-            if waiting.ended and self._of.keep is None:
+            if waiting.ended and not self._of.keep:
                 self._finish(bucket, chunk.with_rows(rows))
                 return
             bucket.advance(chunk.with_rows(rows), rows)
             pa.default_memory_pool().release_unused()
-        if self._of.keep is not None:
+        if self._of.keep:
             self._keep(number, bucket)
             rows.provisional = True
         self._finish(bucket, Chunk.empty())

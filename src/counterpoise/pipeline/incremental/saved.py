@@ -12,6 +12,7 @@ from typing import Any
 from counterpoise._version import __version__
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.folds.fold_state import FOLD_VERSION
+from counterpoise.pipeline.storage.files import join, read_if_exists
 
 __all__ = ["ClusterState", "Saved", "identity_of", "load"]
 
@@ -141,17 +142,16 @@ def load(file: Path) -> Saved | None:
 
 def identity_of(source: str | Path) -> dict[str, Any]:
     """What stays the same while a capture grows: its topic and start, and which records it says were aborted."""
-    folder = Path(source)
     found: dict[str, Any] = {}
-    about = folder / "capture.json"
-    if about.is_file():
+    about = read_if_exists(join(str(source), "capture.json"))
+    if about is not None:
         try:
-            read = json.loads(about.read_bytes())
+            read = json.loads(about)
             found = {name: read.get(name) for name in ("topic", "topic_id", "started_at", "isolation")}
         except (ValueError, AttributeError):
             found = {"capture.json": "damaged"}
-    aborted = folder / "aborted_offsets.json"
-    found["aborted"] = hashlib.sha256(aborted.read_bytes().strip()).hexdigest()[:16] if aborted.is_file() else None
+    aborted = read_if_exists(join(str(source), "aborted_offsets.json"))
+    found["aborted"] = None if aborted is None else hashlib.sha256(aborted.strip()).hexdigest()[:16]
     return found
 
 

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
@@ -41,8 +42,10 @@ from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.layout import check_source, count_records
 from counterpoise.pipeline.source.sources import read_capture, reading
 from counterpoise.pipeline.source.staging import SourceFiles, source_files
+from counterpoise.pipeline.stored import store
+from counterpoise.pipeline.stored.store import Folder
 from counterpoise.pipeline.stored.tables import folder_of
-from counterpoise.pipeline.tables.one_file import new_file
+from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.totals import sums_of
 
 __all__ = ["check_kept_up", "run_update", "update", "update_session"]
@@ -138,14 +141,21 @@ def update(
         if saved is not None and all(_sees(now[name], was) for name, was in saved.clusters.items()):
             summary = Path(out) / "summary.json"
             if summary.exists():
-                return replace(result_of(Path(out), json.loads(summary.read_bytes())), nothing_new=True)
+                return replace(_result(Path(out), json.loads(summary.read_bytes())), nothing_new=True)
         work = _Update(spark, captures, journal, saved, now, chosen, options, progress)
         try:
             made = work.run(where, handover)
         except _StateTooOldError:
             journal.sweep()
             made = _Update(spark, captures, journal, None, now, chosen, options, progress, saved).run(where, handover)
-    return result_of(Path(out), made)
+    return _result(Path(out), made)
+
+
+def _result(out: Path, summary: dict[str, Any]) -> AuditResult:
+    """Tables without a row get a file from which any engine learns their columns."""
+    dated = {cluster: day for cluster, day in summary["days"].items() if day is not None}
+    store.leave_columns(Folder(out / "tables"), *next(iter((dated or summary["days"]).items())))
+    return result_of(out, summary)
 
 
 class _StateTooOldError(Exception):
@@ -207,7 +217,8 @@ class _Update:
         self._base = journal.staged / "kept"
         work = journal.staged / "records"
         clusters = {name: self._input(name, one) for name, one in source_files(captures, work).items()}
-        self._engine = Engine(spark, clusters, work, choice, keep=self._base)
+        files = NewFiles(str(work.absolute()), self._number)
+        self._engine = Engine(spark, clusters, str(work.absolute()), files, choice, keep=True)
 
     def _input(self, name: str, source: SourceFiles) -> ClusterInput:
         was, root = self._was[name], self._journal.root
@@ -240,7 +251,7 @@ class _Update:
         engine.rank(known)
         self._begin("summary")
         for name in TABLES:
-            (self._view.final.path / name).mkdir(parents=True, exist_ok=True)
+            (self._view.final / name).mkdir(parents=True, exist_ok=True)
         place_files(engine.tables(), self._view.final)
         place_files(engine.open_tables(), self._view.open)
         sums = sums_of(engine.folded)
@@ -314,7 +325,8 @@ class _Update:
         now.ends = None
         if now.settled is None or not ends.file:
             return []
-        place = new_file(str(self._base), "ends").with_suffix(".json")
+        self._base.mkdir(parents=True, exist_ok=True)
+        place = self._base / f"ends-{uuid4().hex}.json"
         ends.up_to(now.settled).save(place)
         now.ends = place.name
         return [(place, folder / place.name), (Path(ends.file), folder / Path(ends.file).name)]

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 from counterpoise.pipeline.fold.table_rows import REVISED
 from counterpoise.pipeline.incremental.journal import Journal, files_in
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.stored.store import Folder
 from counterpoise.pipeline.stored.tables import folder_of
 
 __all__ = ["View"]
@@ -24,7 +23,7 @@ class View:
 
     Attributes
     ----------
-    final, open : Folder
+    final, open : Path
         Staged rows that will not change, and rows of `REVISED` that later records may still change.
 
     Parameters
@@ -36,11 +35,11 @@ class View:
 
     def __init__(self, journal: Journal, *, fresh: bool) -> None:
         self._journal, self._fresh = journal, fresh
-        self.final, self.open = Folder(journal.staged / "final"), Folder(journal.staged / "open")
+        self.final, self.open = journal.staged / "final", journal.staged / "open"
 
     def span(self, name: str, column: str) -> tuple[datetime | None, datetime | None]:
         """The first and the last time in a table as it will be, by the footers of its files."""
-        files = {file for folder in (self.final, self.open) for file in (folder.path / name).rglob("*.parquet")}
+        files = {file for folder in (self.final, self.open) for file in (folder / name).rglob("*.parquet")}
         if not self._fresh:
             files |= set(folder_of(self._journal.out, name).glob("cluster=*/date=*/part-*.parquet"))
         firsts, lasts = [], []
@@ -56,7 +55,7 @@ class View:
         """Staged files and where they go."""
         for kind, folder in (("part", self.final), ("open", self.open)):
             for name in TABLES:
-                for file in sorted((folder.path / name).glob("cluster=*/date=*/*.parquet")):
+                for file in sorted((folder / name).glob("cluster=*/date=*/*.parquet")):
                     place = folder_of(self._journal.out, name) / file.parent.parent.name / file.parent.name
                     yield file, place / f"{kind}-{number:08d}-{file.name}"
 
@@ -70,7 +69,7 @@ class View:
 
     def _replaced_days(self) -> Iterator[Path]:
         """Of days that are reported again: findings that no longer hold go too if no other came in their place."""
-        staged = [day for name in _REPLACED for day in (self.final.path / name).glob("cluster=*/date=*")]
+        staged = [day for name in _REPLACED for day in (self.final / name).glob("cluster=*/date=*")]
         for cluster, day in sorted({(day.parent.name, day.name) for day in staged}):
             for name in _REPLACED:
                 yield from (folder_of(self._journal.out, name) / cluster / day).glob("*.parquet")

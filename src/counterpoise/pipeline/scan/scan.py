@@ -24,6 +24,7 @@ from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.scan.offset_spans import OffsetSpans
 from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, plain, rows_from
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, Block, bucket_of, manifest_block, to_stream
+from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.tables.by_day import ByDay
 from counterpoise.pipeline.tables.error_rows import ErrorRows
 from counterpoise.wire.offsets_topic.batch import CommitBatch
@@ -47,7 +48,9 @@ class ScanSpec:
 
     Attributes
     ----------
-    cluster, folder : str
+    cluster : str
+    files : NewFiles
+        Names for what is written.
         Whose records they are, and where files of tables go.
     first_bucket, buckets : int
         Of the cluster's groups.
@@ -68,7 +71,7 @@ class ScanSpec:
     """
 
     cluster: str
-    folder: str
+    files: NewFiles
     first_bucket: int
     buckets: int
     instants: tuple[int, ...] = ()
@@ -102,8 +105,10 @@ class _Scan:
     def __init__(self, spec: ScanSpec) -> None:
         self._spec = spec
         self._keys = KeyDictionary(None if spec.groups.everyone else spec.groups.fitting)
-        self._days = ByDay(spec.folder, "commits", CODED_COLUMNS, _RISING, spanned=_SPANNED, salt=spec.salt)
-        self._errors = ErrorRows(spec.folder, spec.salt)
+        self._days = ByDay(
+            spec.files.of("offset_commits", spec.cluster), CODED_COLUMNS, _RISING, spanned=_SPANNED, salt=spec.salt
+        )
+        self._errors = ErrorRows(spec.files.of("decode_errors", spec.cluster), spec.salt)
         self._held = HeldAggregates()
         self._ids: dict[str, int] = {}
         self._records: list[pa.RecordBatch] = []

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -38,6 +40,7 @@ __all__ = [
     "join",
     "list_files",
     "list_folder",
+    "local_copy",
     "move",
     "parquet_file",
     "parquet_footers",
@@ -53,6 +56,8 @@ _OBJECT_STORES = ("s3", "gs", "gcs", "abfs", "abfss")
 _AT_ONCE = 16
 """So many footers are asked for at a time."""
 _CHUNK = 1 << 20
+_DETAIL = re.compile(r"Detail: \[errno \d+\] (.+)$", re.MULTILINE)
+_COPIES: list[IO[bytes]] = []
 _SCHEMES = (*_OBJECT_STORES, "s3a", "hdfs", "viewfs")
 _ONE_PUT = {"allow_delayed_open": True} if int(pa.__version__.partition(".")[0]) >= 21 else {}
 """A small file is one request, not the three of an upload in parts, which older versions always make."""
@@ -249,8 +254,11 @@ def read_bytes(uri: str) -> bytes:
 def read_if_exists(uri: str) -> bytes | None:
     """A whole file; None if there is none."""
     store, path = filesystem_of(uri)
-    with storage_errors(uri), suppress(FileNotFoundError), store.open_input_file(path) as opened:
-        return bytes(opened.read())
+    with storage_errors(uri), suppress(FileNotFoundError, NotADirectoryError):
+        if store.type_name == "local":
+            return Path(path).read_bytes()
+        with store.open_input_file(path) as opened:
+            return bytes(opened.read())
     return None
 
 
@@ -280,6 +288,25 @@ def write_bytes(uri: str, content: bytes) -> None:
             with store.open_output_stream(scratch) as out:
                 out.write(content)
         store.move(scratch, path)
+
+
+@lru_cache(maxsize=64)
+def local_copy(uri: str) -> str:
+    """A file on this machine's disk, to be mapped into memory: itself, or a copy that lasts as long as the process.
+
+    Notes
+    -----
+    Made once per process: the file must not change. The copy has no name, so that a worker that is killed leaves nothing.
+    """
+    if is_local(uri):
+        return absolute(uri)
+    store, path = filesystem_of(uri)
+    scratch = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the process
+    _COPIES.append(scratch)
+    with storage_errors(uri), store.open_input_stream(path) as content:
+        shutil.copyfileobj(content, scratch, _CHUNK)
+    scratch.flush()
+    return f"/dev/fd/{scratch.fileno()}"
 
 
 def upload(uri: str, file: BinaryIO) -> None:
@@ -328,7 +355,8 @@ def storage_errors(uri: str) -> Iterator[None]:
     except OSError as error:
         advice = "check the path and its permissions" if is_local(uri) else "check the address, the network and the credentials"
         advice = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else advice
-        raise StorageError(uri, error.strerror or first_line(error), advice) from error
+        quoted = _DETAIL.search(str(error))  # Arrow's own sentence names the path once more
+        raise StorageError(uri, quoted[1] if quoted else error.strerror or first_line(error), advice) from error
 
 
 def first_line(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.storage.files import absolute, join, list_folder, read_if_exists
 
-__all__ = ["FOLDER", "Manifest", "load_manifest", "manifest_numbers"]
+__all__ = ["FOLDER", "Manifest", "load_manifest", "manifest_numbers", "summary_of"]
 
 FOLDER = ".transaction"
 _NAME = re.compile(r"manifest-(\d+)\.json")
@@ -86,6 +86,15 @@ def load_manifest(out: str) -> Manifest | None:
         return Manifest(root, int(about["number"]), files, removed, dict(about["small_files"]))
     except (ValueError, KeyError, TypeError):
         raise CaptureError(f"{place}: not a manifest of an audit; delete {root} and run the audit again") from None
+
+
+def summary_of(out: str, manifest: Manifest | None = None) -> bytes | None:
+    """``summary.json`` of an output folder, as the manifest has it if there is one."""
+    found = manifest or load_manifest(out)
+    if found is None:
+        return read_if_exists(join(absolute(out), "summary.json"))
+    text = found.small_files.get("summary.json")
+    return None if text is None else text.encode()
 
 
 def manifest_numbers(out: str) -> list[int]:

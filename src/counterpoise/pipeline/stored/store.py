@@ -1,47 +1,65 @@
 """Where tables are kept: Parquet folders (a catalog: `catalog`), by cluster and date, appended to, and no row twice.
 
-A row of a record or of a step is never changed once it is written: what an audit finds there already, it leaves. Rows that tell
-how things stand at the end of a recording (`group_report`, `findings`) are replaced where an audit ends on the same day.
+A row of a record or of a step is never changed once it is written: what an audit finds there already, it leaves. Rows of the
+state at the end of a recording (`group_report`, `findings`) are replaced if an audit ends on the same day. Files are read and
+written by Arrow in Spark's tasks, at any URI.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import unquote
 
-import pyarrow.parquet as pq
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from counterpoise.errors import CaptureError
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.session import configured
+from counterpoise.pipeline.storage.files import absolute, is_local, list_files, parquet_file, parquet_writer
 from counterpoise.pipeline.stored import catalog
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, dated, missing, stored
-from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, STAGED, day_folder, days
+from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, day_folder, table_files
+from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
+from counterpoise.pipeline.tables.one_file import OneFile
 
-__all__ = ["Folder", "Target", "check", "leave_columns", "merge", "put", "read", "write"]
+__all__ = [
+    "Folder",
+    "Partitions",
+    "Target",
+    "by_partition",
+    "check",
+    "empty_file",
+    "frame",
+    "leave_columns",
+    "merge",
+    "read",
+    "write",
+]
 
-_DISTINCT = ("log_offset", "log_ts", "committed_offset", "commit_ts")
-"""Another value in nearly every row: to build dictionaries of them took a third of the time to write commits."""
-_FOR_FILES: Mapping[str, str] = {
-    # As every reader knows them (microseconds, UTC), not as Spark's old INT96.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # A file for each of a few days is open at once, so nothing is sorted by day before it is written.
-    "spark.sql.maxConcurrentOutputFileWriters": "8",
-}
+Partitions: TypeAlias = Mapping[str, Sequence[str]]
+"""``cluster=<name>/date=<day>`` -> files."""
+_ROWS = 65_536
 
 
 @dataclass(frozen=True)
 class Folder:
-    """Parquet: ``<path>/<table>/cluster=<name>/date=<day>/``, on a file system that driver and executors share."""
+    """Parquet: ``<path>/<table>/cluster=<name>/date=<day>/``; ``tables`` in an audit's output folder, a local path or a URI."""
 
-    path: Path
+    path: str | Path
+
+    @property
+    def out(self) -> str:
+        """The output folder."""
+        return absolute(self.path).rpartition("/")[0]
 
 
 Target: TypeAlias = Folder | Catalog
@@ -62,16 +80,19 @@ def write(table: DataFrame, name: str, target: Target) -> None:
     CaptureError
         The target holds other records at the same places of the log.
     """
-    spark = table.sparkSession
+    spark, table = table.sparkSession, dated(table, name)
     if isinstance(target, Catalog):
-        table = dated(table, name)
         catalog.check(table, name, target)
         catalog.add(table, name, target)
         return
-    staged = Folder(target.path / STAGED)
-    put(table, name, staged)
-    check(spark, name, staged, target)
-    merge(spark, name, staged, target)
+    work = TableTransaction(target.out)
+    with work.open():
+        new = _written(table, name, work.new_files)
+        check(spark, name, new, work)
+        added, removed = merge(spark, name, new, work)
+        if not added and not work.manifest.below("tables", name):
+            added = [empty_file(name, NO_DAY, NO_DAY, work.new_files)]
+        work.publish(added, removed, {})
 
 
 def read(spark: SparkSession, name: str, target: Target) -> DataFrame:
@@ -84,79 +105,137 @@ def read(spark: SparkSession, name: str, target: Target) -> DataFrame:
     """
     if isinstance(target, Catalog):
         return catalog.read(spark, name, target)
-    schema = stored(name)
-    path = target.path / name
-    if not path.is_dir():
-        raise CaptureError(f"{path}: no table of an audit; run `counterpoise audit` first")
-    return spark.read.schema(schema).parquet(str(path.absolute())).select(*schema.names)
+    place = f"{absolute(target.path)}/{name}"
+    files = table_files(place)
+    if not is_local(place):
+        return frame(spark, name, files)
+    # Spark's own reader leaves out partitions and columns that a query does not need.
+    return spark.read.schema(stored(name)).parquet(place).select(*stored(name).names)
 
 
-def put(table: DataFrame, name: str, folder: Folder) -> None:
-    """Write a table into a folder of one's own; what was there before goes."""
-    with configured(table.sparkSession, _FOR_FILES):
-        writer = dated(table, name).write.mode("overwrite").option("partitionOverwriteMode", "static")
-        writer.options(**{f"parquet.enable.dictionary#{column}": "false" for column in _DISTINCT})
-        writer.partitionBy(*PARTITIONS).parquet(str((folder.path / name).absolute()))
+def by_partition(files: Iterable[str]) -> dict[str, list[str]]:
+    """Files of a table by the names of their two folders."""
+    found: dict[str, list[str]] = {}
+    for file in files:
+        found.setdefault("/".join(file.split("/")[-3:-1]), []).append(file)
+    return found
 
 
-def check(spark: SparkSession, name: str, staged: Folder, target: Folder) -> None:
-    """Whether the records that both folders hold are the same records.
+def check(spark: SparkSession, name: str, new: Partitions, work: TableTransaction) -> None:
+    """Whether records that are there and new ones at the same places of the log are the same records.
 
     Raises
     ------
     CaptureError
     """
-    if name in RECORDS:
-        both = days(staged.path / name) & days(target.path / name)
-        if both:
-            new, old = _of_days(spark, name, staged, both), _of_days(spark, name, target, both)
-            check_same(new, old, name, str(target.path))
+    there = by_partition(work.manifest.below("tables", name))
+    both = new.keys() & there.keys()
+    if name in RECORDS and both:
+        check_same(frame(spark, name, _of(new, both)), frame(spark, name, _of(there, both)), name, work.out)
 
 
-def merge(spark: SparkSession, name: str, staged: Folder, target: Folder, ended: Collection[str] = ()) -> None:
-    """Append to `target` the rows of `staged` that it does not have.
+def merge(
+    spark: SparkSession, name: str, new: Partitions, work: TableTransaction, ended: Collection[str] = ()
+) -> tuple[list[str], list[str]]:
+    """Which files a transaction has to add and to remove, so that the new rows are there and none twice.
 
-    Of a table that tells how things stand at the end, the rows of the days in `ended` go, whether others come or not.
+    Of a table of the state at the end, the rows of the partitions in `ended` go, whether others come or not.
 
     Notes
     -----
-    Days that the target does not have, or that are replaced, are moved there as they are: nothing is read or written again.
+    Files of partitions that are new, or that are replaced, are taken as they are: nothing is read or written again.
     """
-    source, goal = staged.path / name, target.path / name
-    goal.mkdir(parents=True, exist_ok=True)
-    there = days(goal)
-    both = sorted(days(source) & there) if name in KEYS else []
+    there = by_partition(work.manifest.below("tables", name))
+    if name not in KEYS:
+        return _of(new, new), _of(there, there.keys() & {*new, *ended})
+    both = new.keys() & there.keys()
+    added = _of(new, new.keys() - both)
     if both:
-        new, old = _of_days(spark, name, staged, set(both)), _of_days(spark, name, target, set(both))
-        with configured(spark, _FOR_FILES):
-            missing(new, old, name).write.mode("append").partitionBy(*PARTITIONS).parquet(str(goal.absolute()))
-    coming = days(source) - set(both)
-    for day in sorted({*coming, *(() if name in KEYS else ended)}):
-        place = goal / day
-        place.parent.mkdir(exist_ok=True)
-        if place.exists():
-            shutil.rmtree(place)
-        if day in coming:
-            (source / day).rename(place)
+        rest = missing(frame(spark, name, _of(new, both)), frame(spark, name, _of(there, both)), name)
+        written = _written(rest, name, work.new_files)
+        added += _of(written, written)
+    return added, []
+
+
+def _of(files: Partitions, wanted: Collection[str]) -> list[str]:
+    return [file for partition in sorted(wanted) for file in files[partition]]
+
+
+def frame(spark: SparkSession, name: str, files: Sequence[str]) -> DataFrame:
+    """Files of a table as a DataFrame, columns as in `stored`; a task reads one of them."""
+    if not files:
+        return spark.createDataFrame([], stored(name))
+    return spark.range(0, len(files), 1, len(files)).mapInArrow(partial(_read, name, tuple(files)), stored(name))
+
+
+def _read(name: str, files: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    schema = _arrow(name)
+    for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+        cluster, day = (unquote(part.partition("=")[2]) for part in files[number].split("/")[-3:-1])
+        known = {"cluster": cluster, "date": None if day == NO_DAY else date.fromisoformat(day)}
+        with parquet_file(files[number]) as opened:
+            for batch in opened.iter_batches(_ROWS):
+                n = batch.num_rows
+                columns = [
+                    pa.array([known[field.name]] * n, field.type)
+                    if field.name in known
+                    else _cast(batch.column(field.name), field)
+                    for field in schema
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _written(table: DataFrame, name: str, files: NewFiles) -> dict[str, list[str]]:
+    """Rows of a table, with `date`, in new files."""
+    rows = table.select(*stored(name).names).mapInArrow(partial(_write, name, files), "file string").collect()
+    return by_partition(sorted(row["file"] for row in rows))
+
+
+def _write(name: str, files: NewFiles, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    writers: dict[tuple[str, date | None], OneFile] = {}
+    kept = _columns(name)
+    with ExitStack() as stack:
+        for batch in batches:
+            codes = [batch.column(column).dictionary_encode() for column in PARTITIONS]
+            clusters, days = (one.dictionary.to_pylist() for one in codes)
+            cluster, day = (one.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) for one in codes)
+            pair = cluster * (len(days) + 1) + day + 1
+            for code in np.unique(pair).tolist():
+                key = clusters[code // (len(days) + 1)], [None, *days][code % (len(days) + 1)]
+                if key not in writers:
+                    named = partial(files.table_file, name, key[0], NO_DAY if key[1] is None else key[1].isoformat())
+                    writers[key] = stack.enter_context(OneFile(named, kept))
+                some = batch.take(pa.array(np.flatnonzero(pair == code)))
+                columns = [_cast(some.column(field.name), field) for field in kept]
+                writers[key].write(pa.RecordBatch.from_arrays(columns, schema=kept))
+    yield pa.RecordBatch.from_arrays([pa.array([one.file for one in writers.values()], pa.string())], names=["file"])
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    return column if column.type == field.type else column.cast(field.type)
+
+
+def _arrow(name: str) -> pa.Schema:
+    return arrow_schema(TABLES[name]).append(pa.field("date", pa.date32()))
+
+
+def _columns(name: str) -> pa.Schema:
+    """The columns that are in the files."""
+    return arrow_schema(StructType([field for field in TABLES[name].fields if field.name not in PARTITIONS]))
+
+
+def empty_file(name: str, cluster: str, day: str, files: NewFiles) -> str:
+    """A new file without a row, from which any engine learns the columns of a table: without a file they know none."""
+    file = files.table_file(name, cluster, day)
+    with parquet_writer(file, _columns(name)):
+        pass
+    return file
 
 
 def leave_columns(target: Folder, cluster: str, day: str | None) -> None:
-    """A file without a row into each table that has no file, so that any engine finds its columns there.
-
-    Other engines know a table by its files: a folder without one is an error to them. `day` is that of the last record; None,
-    where there was no record at all.
-    """
-    for name, schema in TABLES.items():
-        table = target.path / name
-        if next(table.glob("cluster=*/date=*/*.parquet"), None) is None:
-            place = table / day_folder(cluster, day or NO_DAY)
-            place.mkdir(parents=True, exist_ok=True)
-            columns = StructType([field for field in schema.fields if field.name not in PARTITIONS])
-            pq.write_table(arrow_schema(columns).empty_table(), place / ".none.parquet")
-            (place / ".none.parquet").rename(place / "none.parquet")  # readers overlook the one, and never see half of the other
-
-
-def _of_days(spark: SparkSession, name: str, folder: Folder, wanted: set[str]) -> DataFrame:
-    root = (folder.path / name).absolute()
-    paths = [str(root / day) for day in sorted(wanted)]
-    return spark.read.schema(stored(name)).option("basePath", str(root)).parquet(*paths).select(*stored(name).names)
+    """A file without a row into each table that has no file; `day` is that of the last record."""
+    for name in TABLES:
+        place = f"{absolute(target.path)}/{name}"
+        if not list_files(place, ".parquet"):
+            with parquet_writer(f"{place}/{day_folder(cluster, day or NO_DAY)}/none.parquet", _columns(name)):
+                pass

@@ -12,15 +12,12 @@ if TYPE_CHECKING:
 
     from counterpoise.pipeline.stored.manifest import Manifest
 
-__all__ = ["NO_DAY", "PARTITIONS", "STAGED", "dataset", "day_folder", "days", "folder_of"]
+__all__ = ["NO_DAY", "PARTITIONS", "dataset", "day_folder", "days", "folder_of", "table_files"]
 
 PARTITIONS = ("cluster", "date")
 """Columns that are folders (``cluster=shop/date=2026-11-21/``), in this order."""
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 """The folder of rows without a date, as Spark and Hive call it."""
-STAGED = ".new"
-"""Beside the tables: what an audit that is not finished has made so far; no reader looks into it."""
-
 
 _ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"}
 """What Spark does not take into the name of a folder as it is."""
@@ -41,20 +38,36 @@ def days(table: Path) -> set[str]:
     return {f"{day.parent.name}/{day.name}" for day in table.glob("cluster=*/date=*")}
 
 
-def dataset(table: str | Path, manifest: Manifest | None = None) -> ds.Dataset:
-    """A table as an Arrow dataset, with the columns that are folders.
+def table_files(table: str | Path, manifest: Manifest | None = None) -> list[str]:
+    """The files of a table, as paths or URIs, sorted.
 
     Parameters
     ----------
     table : path or URI
         Its folder, ``OUT/tables/NAME``.
     manifest : Manifest, optional
-        Of the output folder, if it was read before. The files that it names count; where there is none, all do.
+        Of the output folder, if it was read before. The files that it names count; without one, all that are not hidden do.
 
     Raises
     ------
     CaptureError
         There is no such table.
+    """
+    from counterpoise.pipeline.storage.files import absolute, exists, list_files
+    from counterpoise.pipeline.stored.manifest import load_manifest
+
+    place = absolute(table)
+    out, _, name = place.rpartition("/tables/")
+    manifest = manifest or (load_manifest(out) if out else None)
+    if manifest is not None:
+        return manifest.below("tables", name)
+    if not exists(place):
+        raise CaptureError(f"{table}: no such table; run the audit again")
+    return [file for file in list_files(place, ".parquet") if "/." not in file.removeprefix(place)]
+
+
+def dataset(table: str | Path, manifest: Manifest | None = None) -> ds.Dataset:
+    """A table as an Arrow dataset, with the columns that are folders; parameters and errors as for `table_files`.
 
     Notes
     -----
@@ -63,16 +76,10 @@ def dataset(table: str | Path, manifest: Manifest | None = None) -> ds.Dataset:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    from counterpoise.pipeline.storage.files import absolute, exists, filesystem_of
-    from counterpoise.pipeline.stored.manifest import load_manifest
+    from counterpoise.pipeline.storage.files import filesystem_of
 
-    place = absolute(table)
-    out, _, name = place.rpartition("/tables/")
-    manifest = manifest or (load_manifest(out) if out else None)
-    store, root = filesystem_of(place)
-    if manifest is None and not exists(place):
-        raise CaptureError(f"{table}: no such table; run the audit again")
-    files = root if manifest is None else [filesystem_of(file)[1] for file in manifest.below("tables", name)]
+    store, _ = filesystem_of(str(table))
+    files = [filesystem_of(file)[1] for file in table_files(table, manifest)]
     kinds = pa.schema([("cluster", pa.string()), ("date", pa.date32())])
     if not files:
         return ds.FileSystemDataset.from_paths([], schema=kinds, format=ds.ParquetFileFormat(), filesystem=store)

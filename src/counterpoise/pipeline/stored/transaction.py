@@ -10,9 +10,10 @@ renames only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -49,10 +50,20 @@ class NewFiles:
         The output folder, absolute.
     number : int
         Of the transaction.
+    writer : str
+        Eight letters of its own.
+    hidden : bool
+        Readers that know of no manifest must not see them yet.
     """
 
     out: str
     number: int
+    writer: str = "00000000"
+    hidden: bool = False
+
+    def of(self, table: str, cluster: str) -> Callable[[str], str]:
+        """`table_file` for the days of one cluster."""
+        return partial(self.table_file, table, cluster)
 
     def table_file(self, table: str, cluster: str, day: str) -> str:
         """A new file of a table's partition; another attempt at the same task gets another one."""
@@ -63,8 +74,9 @@ class NewFiles:
         return self._in(".state", kind)
 
     def _in(self, *folder: str) -> str:
-        hidden = "" if is_object_store(self.out) else _HIDDEN
-        return join(self.out, *folder, f"{hidden}part-{self.number:010d}-{uuid4().hex}.parquet")
+        return join(
+            self.out, *folder, f"{_HIDDEN if self.hidden else ''}part-{self.number:010d}-{self.writer}{uuid4().hex[8:]}.parquet"
+        )
 
 
 class TableTransaction:
@@ -89,11 +101,12 @@ class TableTransaction:
         place = join(self.out, FOLDER)
         self.lock = WriterLock(place if is_local(self.out) else join(place, "lock"), refused)
         self.manifest = Manifest(self.out)
+        self._writer = uuid4().hex[:8]
 
     @property
     def new_files(self) -> NewFiles:
         """Names for the files of the next `publish`."""
-        return NewFiles(self.out, self.manifest.number + 1)
+        return NewFiles(self.out, self.manifest.number + 1, self._writer, hidden=not is_object_store(self.out))
 
     @contextmanager
     def open(self, patience: float = 0.0) -> Iterator[None]:
@@ -117,8 +130,14 @@ class TableTransaction:
                 write_bytes(found.place, found.to_bytes())
             self.manifest = found
             self._finish()
-            self.sweep()
-            yield
+            there = self._sweep(_OURS)
+            # Who wants a day audited again deletes its folder.
+            self.manifest = replace(found, files=found.files & there)
+            try:
+                yield
+            finally:
+                # Only its own: somebody else may be the writer by now.
+                self._sweep(re.compile(rf"-{self._writer}[0-9a-f]{{24}}\.parquet$"))
 
     def publish(self, added: Iterable[str], removed: Iterable[str], small_files: Mapping[str, bytes]) -> Manifest:
         """Make new files visible and others not, all at once; the new manifest.
@@ -164,12 +183,13 @@ class TableTransaction:
             delete(replace(new, number=number).place)
         return new
 
-    def sweep(self) -> None:
-        """Delete the files of transactions that the manifest does not name, and what it removed."""
-        for uri in (file for root in _ROOTS for file in list_files(join(self.out, root), ".parquet")):
-            name = self._below(uri)
-            if name not in self.manifest.files and (name in self.manifest.removed or _OURS.search(uri)):
+    def _sweep(self, unnamed: re.Pattern[str]) -> set[str]:
+        """Delete files of transactions that the manifest does not name, and what it removed; what was there, below `out`."""
+        there = {self._below(uri): uri for root in _ROOTS for uri in list_files(join(self.out, root), ".parquet")}
+        for name, uri in there.items():
+            if name not in self.manifest.files and (name in self.manifest.removed or unnamed.search(uri)):
                 self._delete(uri)
+        return set(there)
 
     def _finish(self, small_files: Mapping[str, str] | None = None) -> None:
         """Small files as the manifest has them; without any named, those that differ."""

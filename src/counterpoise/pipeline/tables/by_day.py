@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.source.anonymous import anonymous
-from counterpoise.pipeline.tables.one_file import new_file
+from counterpoise.pipeline.storage.files import parquet_writer, storage_errors
 
 __all__ = ["ByDay"]
 
@@ -23,8 +23,8 @@ class ByDay:
 
     Parameters
     ----------
-    folder, kind : str
-        Where, and of what.
+    name : callable
+        Gives the name of a new file of a day.
     schema : pyarrow.Schema
     rising : sequence of str
         Integers and times that rise by a little from row to row: kept as differences, a third of the size, and faster.
@@ -40,15 +40,14 @@ class ByDay:
 
     def __init__(
         self,
-        folder: str,
-        kind: str,
+        name: Callable[[str], str],
         schema: pa.Schema,
         rising: Sequence[str] = (),
         single: Sequence[str] = (),
         spanned: Sequence[str] | None = None,
         salt: str | None = None,
     ) -> None:
-        self._folder, self._kind, self._schema, self._salt = folder, kind, schema, salt
+        self._name, self._schema, self._salt = name, schema, salt
         self._writers: dict[int, pq.ParquetWriter] = {}
         often = [one for field in schema if field.name not in (*rising, *single) for one in _leaves(field.name, field.type)]
         self._options: dict[str, Any] = {"use_dictionary": often, "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED")}
@@ -63,8 +62,9 @@ class ByDay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for writer in self._writers.values():
-            writer.close()
+        for day, writer in self._writers.items():
+            with storage_errors(self.files[_date(day)]):
+                writer.close()
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -81,18 +81,22 @@ class ByDay:
         self.first = low if self.first is None else min(low, self.first)
         self.last = high if self.last is None else max(high, self.last)
         if low // _DAY_US == high // _DAY_US:
-            self._writer(low // _DAY_US).write_batch(rows)
+            self._write(low // _DAY_US, rows)
             return
         day = time // _DAY_US
         for number in sorted(set(day.tolist())):
-            self._writer(number).write_batch(rows.take(pa.array(np.flatnonzero(day == number))))
+            self._write(number, rows.take(pa.array(np.flatnonzero(day == number))))
 
-    def _writer(self, day: int) -> pq.ParquetWriter:
+    def _write(self, day: int, rows: pa.RecordBatch) -> None:
         if day not in self._writers:
-            place = new_file(self._folder, self._kind)
-            self.files[str(np.datetime64(day, "D"))] = str(place)
-            self._writers[day] = pq.ParquetWriter(place, self._schema, compression="snappy", store_schema=False, **self._options)
-        return self._writers[day]
+            place = self.files[_date(day)] = self._name(_date(day))
+            self._writers[day] = parquet_writer(place, self._schema, compression="snappy", store_schema=False, **self._options)
+        with storage_errors(self.files[_date(day)]):
+            self._writers[day].write_batch(rows)
+
+
+def _date(day: int) -> str:
+    return str(np.datetime64(day, "D"))
 
 
 def _leaves(path: str, kind: pa.DataType) -> list[str]:

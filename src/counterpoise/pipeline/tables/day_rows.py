@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,8 @@ class DayRows:
 
     Parameters
     ----------
-    folder, kind : str
+    name : callable
+        As for `ByDay`.
     schema : pyarrow.Schema
     time : str or int
         The column by which a row has its day; or the time of all rows, in microseconds.
@@ -30,8 +31,10 @@ class DayRows:
         As for `ByDay`.
     """
 
-    def __init__(self, folder: str, kind: str, schema: pa.Schema, time: str | int = "log_ts", *, salt: str | None = None) -> None:
-        self._days = ByDay(folder, kind, schema, salt=salt)
+    def __init__(
+        self, name: Callable[[str], str], schema: pa.Schema, time: str | int = "log_ts", *, salt: str | None = None
+    ) -> None:
+        self._days = ByDay(name, schema, salt=salt)
         self._schema, self._time = schema, time
         self._rows: list[Mapping[str, Any]] = []
         self._weight = 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -24,13 +25,14 @@ class ErrorRows:
 
     Parameters
     ----------
-    folder : str
+    name : callable
+        As for `ByDay`.
     salt : str, optional
         With it bytes and reasons, which may hold names, are left out.
     """
 
-    def __init__(self, folder: str, salt: str | None = None) -> None:
-        self._folder, self._salt = folder, salt
+    def __init__(self, name: Callable[[str], str], salt: str | None = None) -> None:
+        self._name, self._salt = name, salt
         self._days: dict[str, OneFile] = {}
         self._held: list[dict[str, Any]] = []
         self._rows = 0
@@ -69,7 +71,7 @@ class ErrorRows:
             at = row["log_ts"]
             days.setdefault(NO_DAY if at is None else at.astimezone(UTC).date().isoformat(), []).append(row)
         for day, rows in days.items():
-            out = self._days.setdefault(day, OneFile(self._folder, "errors", ERROR_COLUMNS))
+            out = self._days.setdefault(day, OneFile(partial(self._name, day), ERROR_COLUMNS))
             out.write(anonymous(pa.RecordBatch.from_pylist(rows, ERROR_COLUMNS), self._salt))
         self._rows += len(self._held)
         self._held = []
