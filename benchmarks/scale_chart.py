@@ -10,7 +10,7 @@ __all__ = ["STAGES", "bars", "scale_chart"]
 
 STAGES = ("scan", "fold", "findings", "other")
 """What is told apart; all other stages together are the last one."""
-COLOURS = ("#3b6fb6", "#2d8659", "#c2702e", "#8e6bbf", "#c5ccd3")
+COLOURS = ("#3b6fb6", "#2d8659", "#c2702e", "#c5ccd3")
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, BAR = 760, 130, 90, 64, 34, 30
 HEAD = 'role="img" aria-labelledby="t d" font-family="Helvetica, Arial, sans-serif"'
 

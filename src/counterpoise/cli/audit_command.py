@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
@@ -112,10 +111,8 @@ def command(
         sys.exit(0)
     if not sources:
         raise OptionError("no SOURCE; give the folder of a capture, or --follow with --bootstrap-server")
-    alone = {name: given[name] for name in ("--topic", "--from", "--to", "--anonymize", "--into")}
-    _check_going_on(going_on, alone)
     if going_on is not None:
-        _on_disk("--since last", out)
+        _check_since(going_on, out, anonymize=anonymize)
     from counterpoise.pipeline.audit import run_audit
     from counterpoise.pipeline.source.choice import Choice
     from counterpoise.pipeline.stored.catalog import Catalog
@@ -145,7 +142,7 @@ def command(
 
             if not check_kept_up(out):
                 err.print(f"{out}: no earlier audit with --since last, so everything is read", markup=False, highlight=False)
-            result = run_update(captures, out, strategies=strategies, choice=choice, progress=step)
+            result = run_update(captures, out, strategies=strategies, choice=choice, into=catalog, progress=step)
         if result.nothing_new:
             until_then = result.summary["to"] or "any record"
             err.print(f"nothing new since the last audit, of records up to {until_then}: nothing is written", highlight=False)
@@ -176,12 +173,12 @@ def _on_disk(option: str, out: str) -> Path:
     return Path(out)
 
 
-def _check_going_on(going_on: str | None, others: Mapping[str, object]) -> None:
-    if going_on not in (None, "last"):
-        raise OptionError(f"--since {going_on}: only last is known; for a time give --from")
-    wrong = [name for name, given in others.items() if given]
-    if going_on is not None and wrong:
-        raise OptionError(f"{wrong[0]} does not go with --since last, which keeps up tables of all there is; leave it out")
+def _check_since(word: str, out: str, *, anonymize: bool) -> None:
+    if word != "last":
+        raise OptionError(f"--since {word}: only last is known; for a time give --from")
+    if anonymize:
+        raise OptionError("--anonymize does not go with --since last, whose state in OUT holds all names; leave one out")
+    _on_disk("--since last", out)
 
 
 def _only_one(sources: tuple[str, ...], clusters: tuple[str, ...]) -> tuple[str | None, str]:

@@ -8,6 +8,8 @@
 
 A whole audit is an update from no state. Tasks write files of tables themselves and return manifests; a file that no manifest
 names (of a task that failed or ran twice) counts for nothing.
+
+Long because the stages share one plan of splits, buckets and manifests.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -28,26 +29,37 @@ from pyspark.sql import functions as fn
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.findings.rank import rank_findings
 from counterpoise.pipeline.fold.ends_file import EndsFile
-from counterpoise.pipeline.fold.task import ClusterFold, fold
+from counterpoise.pipeline.fold.task import ClusterFold
 from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.scan.aggregation import NEVER
-from counterpoise.pipeline.scan.group_filter import GroupFilter, groups_of_topics
+from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.offset_spans import Cut, chunk_starts, overlapping, refuse_duplicates
-from counterpoise.pipeline.scan.read import RAW, newest_of_keys, raw_batches
-from counterpoise.pipeline.scan.scan import ScanSpec, scan
-from counterpoise.pipeline.scan.splits import InputSplit, before, plan_splits
+from counterpoise.pipeline.scan.read import raw_batches
+from counterpoise.pipeline.scan.scan import ScanSpec
+from counterpoise.pipeline.scan.splits import before, plan_splits
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, STATE, Block, block_batch, blocks_in, bucket_count
+from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, bucket_count
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.staging import SourceFiles
-from counterpoise.pipeline.storage.files import parquet_file
 from counterpoise.pipeline.stored.tables import day_folder
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.summary import Counted, Found, Kinds, added_kinds
+from counterpoise.pipeline.tasks import (
+    fold_blocks,
+    groups_in_rows,
+    groups_in_splits,
+    newest_of_rows,
+    newest_of_splits,
+    read_splits,
+    read_states,
+    scan_rows,
+    scan_splits,
+)
 
 __all__ = ["ClusterInput", "Engine", "place_files"]
 
 _RAW_ROWS = "key binary, value binary, partition int, offset long, timestamp timestamp"
+_GROUPS = "group_id string, chosen boolean"
 _SMALL_BATCHES = {"spark.sql.execution.arrow.maxRecordsPerBatch": "32"}
 """Of blocks, which may have some megabytes each."""
 _FOLD_BYTES = 8 << 20
@@ -75,6 +87,8 @@ class ClusterInput:
         Of its groups; None: as many as its records are worth.
     names : mapping
         Topic id -> name, as earlier commits have said.
+    groups : mapping
+        Group -> whether it uses a chosen topic, as earlier records have said.
     """
 
     source: SourceFiles
@@ -84,6 +98,7 @@ class ClusterInput:
     states: tuple[str, ...] = ()
     buckets: int | None = None
     names: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, bool] = field(default_factory=dict)
 
 
 class Engine:
@@ -94,6 +109,8 @@ class Engine:
     scanned, folded : list of dict
         Manifests.
     clusters : dict of ClusterInput
+    groups : dict
+        Cluster name -> `ClusterInput.groups` by now.
 
     Parameters
     ----------
@@ -130,6 +147,7 @@ class Engine:
         captures = {name: one.source.files for name, one in clusters.items()}
         self._splits, records = plan_splits(captures, self._tasks, begins)
         self.clusters = {name: _with_buckets(one, records) for name, one in clusters.items()}
+        self.groups: dict[str, dict[str, bool]] = {}
         self.scanned: list[Manifest] = []
         self.folded: list[Manifest] = []
         self.ranked: Manifest = {"tables": {}, "kinds": [], "top": []}
@@ -172,10 +190,10 @@ class Engine:
         states = [(name, file) for name, one in self.clusters.items() for file in one.states]
         parts = []
         if splits:
-            parts.append(self._range(len(splits)).mapInArrow(partial(_scan_splits, splits, specs), BLOCKS))
+            parts.append(self._range(len(splits)).mapInArrow(partial(scan_splits, splits, specs), BLOCKS))
         if states:
             listed = [(file, specs[name].first_bucket) for name, file in states]
-            parts.append(self._range(len(states)).mapInArrow(partial(_read_states, listed), BLOCKS))
+            parts.append(self._range(len(states)).mapInArrow(partial(read_states, listed), BLOCKS))
         for name, one in self.clusters.items():
             records = self._rows_of(name) if name in sort else one.source.records
             if records is None:
@@ -183,13 +201,13 @@ class Engine:
             if name in sort:
                 count = max(self._tasks, len(splits))
                 records = records.repartitionByRange(count, "partition", "offset").sortWithinPartitions("partition", "offset")
-            parts.append(records.mapInArrow(partial(_scan_rows, specs[name]), BLOCKS))
+            parts.append(records.mapInArrow(partial(scan_rows, specs[name]), BLOCKS))
         since = self._choice.window[0]
         if since is not None:
             first = [name for name, one in self.clusters.items() if not one.begin]
-            parts += [
-                self._older(name, since).mapInArrow(partial(_scan_rows, _older_spec(specs[name])), BLOCKS) for name in first
-            ]
+            for name in first:
+                spec = replace(specs[name], window=(None, None))
+                parts.append(self._older(name, since).mapInArrow(partial(scan_rows, spec), BLOCKS))
         if not parts:
             parts.append(self._spark.createDataFrame([], BLOCKS))
         return reduce(DataFrame.unionAll, parts)
@@ -201,10 +219,10 @@ class Engine:
         """
         given, aborted = self.clusters[name].source.records, self.clusters[name].source.aborted or frozenset()
         if given is not None:
-            rows = given.mapInArrow(partial(_newest_of_rows, since, aborted), _RAW_ROWS)
+            rows = given.mapInArrow(partial(newest_of_rows, since, aborted), _RAW_ROWS)
         else:
             splits = before([one for one in self._splits if one.cluster == name], since)
-            rows = self._range(len(splits)).mapInArrow(partial(_newest_of_splits, since, aborted, splits), _RAW_ROWS)
+            rows = self._range(len(splits)).mapInArrow(partial(newest_of_splits, since, aborted, splits), _RAW_ROWS)
         newest = fn.max_by(fn.struct("value", "offset", "timestamp"), "offset").alias("newest")
         kept = rows.groupBy("partition", "key").agg(newest).where("newest.value is not null")
         kept = kept.select("key", "newest.value", "partition", "newest.offset", "newest.timestamp")
@@ -216,7 +234,7 @@ class Engine:
         if given is not None:
             return given
         splits = [one for one in self._splits if one.cluster == name]
-        return self._range(len(splits)).mapInArrow(partial(_read_splits, splits), _RAW_ROWS)
+        return self._range(len(splits)).mapInArrow(partial(read_splits, splits), _RAW_ROWS)
 
     def _refuse_duplicates(self, name: str, partition: int) -> None:
         splits = [one for one in self._splits if one.cluster == name]
@@ -260,16 +278,21 @@ class Engine:
         patterns, topics = self._choice.groups, self._choice.topics
         if not topics:
             return {name: GroupFilter(patterns) for name in self.clusters}
-        found = {}
         for name, one in self.clusters.items():
             if one.source.records is not None:
-                groups = one.source.records.mapInArrow(partial(_groups_in_rows, topics), "group_id string")
+                groups = one.source.records.mapInArrow(partial(groups_in_rows, topics), _GROUPS)
             else:
                 splits = [split for split in self._splits if split.cluster == name]
-                groups = self._range(len(splits)).mapInArrow(partial(_groups_in_splits, topics, splits), "group_id string")
-            rows = groups.distinct().collect()
-            found[name] = GroupFilter(patterns, frozenset(row["group_id"] for row in rows))
-        return found
+                groups = self._range(len(splits)).mapInArrow(partial(groups_in_splits, topics, splits), _GROUPS)
+            new = {
+                row["group_id"]: row["chosen"]
+                for row in groups.groupBy("group_id").agg(fn.max("chosen").alias("chosen")).collect()
+            }
+            self.groups[name] = {group: new.get(group, False) or one.groups.get(group, False) for group in {**one.groups, **new}}
+        return {
+            name: GroupFilter(patterns, frozenset(group for group, chosen in groups.items() if chosen))
+            for name, groups in self.groups.items()
+        }
 
     # fold
 
@@ -308,7 +331,7 @@ class Engine:
         tasks = min(_MOST_TASKS, max(self._tasks, size // _FOLD_BYTES))
         with configured(self._spark, _SMALL_BATCHES):
             sorted_ = data.repartition(int(tasks), "bucket").sortWithinPartitions("bucket", "first_time", "kind")
-            rows = sorted_.mapInArrow(partial(_fold_blocks, clusters), "manifest string").collect()
+            rows = sorted_.mapInArrow(partial(fold_blocks, clusters), "manifest string").collect()
         self.folded = [json.loads(row["manifest"]) for row in rows]
         self.close()
 
@@ -411,93 +434,3 @@ def place_files(manifests: Iterable[tuple[str, str, Mapping[str, Any]]], target:
 def _with_buckets(one: ClusterInput, records: int) -> ClusterInput:
     known = None if one.source.records is not None else records
     return one if one.buckets is not None else replace(one, buckets=bucket_count(known))
-
-
-# What tasks do.
-
-
-def _heap() -> None:
-    # One heap for Arrow and NumPy: a pool of Arrow's own keeps some 30 MB that nothing else can use.
-    pa.set_memory_pool(pa.system_memory_pool())
-
-
-def _scanned_blocks(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[pa.RecordBatch]:
-    for blocks in scan(batches, spec):
-        if blocks:
-            yield block_batch(blocks)
-
-
-def _scan_splits(
-    splits: Sequence[InputSplit], specs: Mapping[str, ScanSpec], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    _heap()
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield from _scanned_blocks(raw_batches(splits[number]), specs[splits[number].cluster])
-
-
-def _scan_rows(spec: ScanSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    _heap()
-    yield from _scanned_blocks((_as_raw(batch) for batch in batches), spec)
-
-
-def _older_spec(spec: ScanSpec) -> ScanSpec:
-    """The same for records that are older than the window."""
-    return replace(spec, window=(None, None))
-
-
-def _newest_of_rows(
-    since: int, aborted: frozenset[tuple[int, int]], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    yield from newest_of_keys((_as_raw(batch) for batch in batches), since, aborted)
-
-
-def _newest_of_splits(
-    since: int, aborted: frozenset[tuple[int, int]], splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-    yield from newest_of_keys((rows for number in numbers for rows in raw_batches(splits[number])), since, aborted)
-
-
-def _read_splits(splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            for rows in raw_batches(splits[number]):
-                columns = [rows.column(name) for name in RAW]
-                plain = [column.cast(pa.binary()) if pa.types.is_dictionary(column.type) else column for column in columns]
-                yield pa.RecordBatch.from_arrays(plain, names=list(RAW))
-
-
-def _as_raw(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Spark's rows as `raw_batches` gives them."""
-    columns = [batch.column(name) for name in RAW]
-    columns[-1] = columns[-1].cast(pa.int64()).cast(pa.timestamp("us", tz="UTC"))
-    return pa.RecordBatch.from_arrays(columns, names=list(RAW))
-
-
-def _groups_in_rows(topics: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    groups = groups_of_topics((_as_raw(batch) for batch in batches), topics)
-    yield pa.RecordBatch.from_arrays([pa.array(sorted(groups), pa.string())], names=["group_id"])
-
-
-def _groups_in_splits(
-    topics: Sequence[str], splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-    groups = groups_of_topics((rows for number in numbers for rows in raw_batches(splits[number])), topics)
-    yield pa.RecordBatch.from_arrays([pa.array(sorted(groups), pa.string())], names=["group_id"])
-
-
-def _read_states(files: Sequence[tuple[str, int]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            file, first_bucket = files[number]
-            for rows in parquet_file(file).iter_batches(4):
-                pairs = zip(rows.column("bucket").to_pylist(), rows.column("state").to_pylist(), strict=True)
-                yield block_batch(Block(first_bucket + bucket, -NEVER, STATE, state) for bucket, state in pairs)
-
-
-def _fold_blocks(clusters: Sequence[ClusterFold], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    _heap()
-    for manifest in fold(blocks_in(batches), clusters):
-        yield pa.RecordBatch.from_arrays([pa.array([manifest], pa.string())], names=["manifest"])

@@ -24,7 +24,7 @@ from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.staging import source_files
 from counterpoise.pipeline.storage.files import delete, is_local, list_files, parquet_footers
-from counterpoise.pipeline.stored import catalog, store
+from counterpoise.pipeline.stored import store
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import stored
 from counterpoise.pipeline.stored.tables import NO_DAY, day_folder
@@ -144,7 +144,8 @@ class Run:
         for name, new in self._new.items():
             store.check(spark, name, new, work)
         if self._into is not None:
-            self._store_in(self._into)
+            listed = {name: list(chain.from_iterable(new.values())) for name, new in self._new.items()}
+            store.add_to_catalog(spark, listed, self._into)
         added, removed = list[str](), list[str]()
         files: dict[str, list[str]] = {}
         days = {name: None if end is None else end.astimezone(UTC).date().isoformat() for name, end in self._ends.items()}
@@ -159,15 +160,6 @@ class Run:
         text = json.dumps(summary, indent=1, ensure_ascii=False) + "\n"
         work.publish(added, removed, {"summary.json": text.encode()})
         return summary
-
-    def _store_in(self, target: Catalog) -> None:
-        listed = {name: list(chain.from_iterable(new.values())) for name, new in self._new.items()}
-        tables = {name: store.frame(self._spark, name, files) for name, files in listed.items()}
-        for name, table in tables.items():
-            catalog.check(table, name, target)
-        reported = tables["group_report"].select("cluster", "date").distinct().collect()
-        for name, table in tables.items():
-            catalog.add(table, name, target, {(row["cluster"], row["date"]) for row in reported})
 
     def _summary(
         self, source: str, about: Mapping[str, Any], days: Mapping[str, str | None], files: Mapping[str, Sequence[str]]

@@ -46,6 +46,8 @@ class ClusterState:
         What the capture says it misses.
     names : dict
         Topic id -> topic, as commits have said.
+    groups : dict
+        Group -> whether it uses a chosen topic; empty if no topic was chosen.
     unnamed : list of str
         Topic ids in steps that nobody has named.
     buckets : int
@@ -67,6 +69,7 @@ class ClusterState:
     lives: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, bool] = field(default_factory=dict)
     unnamed: list[str] = field(default_factory=list)
     buckets: int | None = None
     states: list[str] = field(default_factory=list)

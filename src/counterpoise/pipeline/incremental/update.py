@@ -43,13 +43,12 @@ from counterpoise.pipeline.source.layout import check_source, count_records
 from counterpoise.pipeline.source.sources import read_capture, reading
 from counterpoise.pipeline.source.staging import SourceFiles, source_files
 from counterpoise.pipeline.stored import store
-from counterpoise.pipeline.stored.store import Folder
+from counterpoise.pipeline.stored.catalog import Catalog, check_lasting, check_target
 from counterpoise.pipeline.stored.tables import folder_of
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.totals import sums_of
 
 __all__ = ["check_kept_up", "run_update", "update", "update_session"]
-
 
 _STAGES = ("records", "scan", "fold", "findings", "summary", "store")
 
@@ -60,6 +59,7 @@ def run_update(
     *,
     strategies: Sequence[str] | None = None,
     choice: Choice | None = None,
+    into: Catalog | None = None,
     progress: Progress | None = None,
 ) -> AuditResult:
     """`update` with a session of our own (or the active one), stopped if it was made here.
@@ -71,11 +71,13 @@ def run_update(
     """
     for one in sources.values():
         check_source(one)
-    _checked(sources, out, strategies, choice or Choice())
+    _checked(sources, out, strategies, choice or Choice(), into)
     check_writable(out)
     spark, made = update_session(sources)
     try:
-        return update(spark, sources, out, strategies=strategies, choice=choice, progress=progress)
+        if made and into is not None:
+            check_lasting(spark, into)
+        return update(spark, sources, out, strategies=strategies, choice=choice, into=into, progress=progress)
     finally:
         if made:
             spark.stop()
@@ -84,8 +86,7 @@ def run_update(
 def update_session(sources: Mapping[str, str | Path], settings: Mapping[str, str] | None = None) -> tuple[SparkSession, bool]:
     """A session for `update`, as `local_session` gives it; with further settings."""
     sizes = [count_records(one) for one in sources.values()]
-    known = [size for size in sizes if size is not None]
-    return local_session(settings, records=sum(known) if len(known) == len(sizes) else None)
+    return local_session(settings, records=None if None in sizes else sum(size for size in sizes if size is not None))
 
 
 def update(
@@ -95,6 +96,7 @@ def update(
     *,
     strategies: Sequence[str] | None = None,
     choice: Choice | None = None,
+    into: Catalog | None = None,
     progress: Progress | None = None,
     held: Journal | None = None,
     handover: HandOver = no_one,
@@ -109,7 +111,9 @@ def update(
     out : path
         Without the state of an earlier `update` in it, all is audited, and what stands there is replaced.
     strategies, choice, progress
-        As for `audit`; of `choice` only the patterns of groups and the reset policy can be kept up.
+        As for `audit`. They must be the same each time.
+    into : Catalog, optional
+        Tables of a Spark catalog that get the rows that are final.
     held : Journal, optional
         Of `out`, where the caller holds it open for more than this audit.
     handover : callable, optional
@@ -127,8 +131,9 @@ def update(
     OptionError
         An option is not the one of the last audit, or cannot be kept up; the tables in `out` are not kept up this way.
     """
-    chosen = choice or Choice()
-    options, identities = _checked(sources, out, strategies, chosen)
+    options, identities = _checked(sources, out, strategies, choice or Choice(), into)
+    if into is not None:
+        check_target(spark, into)
     journal = held or Journal(Path(out))
     where = ", ".join(map(str, sources.values()))
     with journal.open() if held is None else nullcontext(), reading(where):
@@ -138,23 +143,28 @@ def update(
         if progress is not None:
             progress("records", 0, len(_STAGES))
         now = {name: _seen(captures[name], identities[name]) for name in sources}
-        if saved is not None and all(_sees(now[name], was) for name, was in saved.clusters.items()):
+        if saved is not None and all(
+            (now[name].files, now[name].topics, now[name].notes) == (was.files, was.topics, was.notes)
+            for name, was in saved.clusters.items()
+        ):
             summary = Path(out) / "summary.json"
             if summary.exists():
                 return replace(_result(Path(out), json.loads(summary.read_bytes())), nothing_new=True)
-        work = _Update(spark, captures, journal, saved, now, chosen, options, progress)
+        work = _Update(spark, captures, journal, saved, now, choice or Choice(), options, into, progress)
         try:
             made = work.run(where, handover)
         except _StateTooOldError:
             journal.sweep()
-            made = _Update(spark, captures, journal, None, now, chosen, options, progress, saved).run(where, handover)
+            made = _Update(spark, captures, journal, None, now, choice or Choice(), options, into, progress, saved).run(
+                where, handover
+            )
     return _result(Path(out), made)
 
 
 def _result(out: Path, summary: dict[str, Any]) -> AuditResult:
     """Tables without a row get a file from which any engine learns their columns."""
     dated = {cluster: day for cluster, day in summary["days"].items() if day is not None}
-    store.leave_columns(Folder(out / "tables"), *next(iter((dated or summary["days"]).items())))
+    store.leave_columns(store.Folder(out / "tables"), *next(iter((dated or summary["days"]).items())))
     return result_of(out, summary)
 
 
@@ -168,11 +178,6 @@ def _seen(capture: Capture, identity: Mapping[str, Any]) -> ClusterState:
     found = ClusterState(identity=dict(identity), notes=list(capture.notes), files=files_of(capture.files))
     found.topics = topic_ids_of(capture.files)
     return found
-
-
-def _sees(now: ClusterState, was: ClusterState) -> bool:
-    """Whether the capture is as the last update found it."""
-    return all(getattr(now, name) == getattr(was, name) for name in ("files", "topics", "notes"))
 
 
 class _Update:
@@ -192,6 +197,7 @@ class _Update:
     choice : Choice
     options : mapping
         What `Saved.check` will expect again.
+    into : Catalog, optional
     progress : callable, optional
     before : Saved, optional
         What is replaced, if all is read although there is something.
@@ -206,11 +212,13 @@ class _Update:
         now: Mapping[str, ClusterState],
         choice: Choice,
         options: Mapping[str, Any],
+        into: Catalog | None,
         progress: Progress | None,
         before: Saved | None = None,
     ) -> None:
-        self._captures, self._journal, self._saved, self._now = captures, journal, saved, now
-        self._options, self._progress, self._choice = options, progress, choice
+        self._spark, self._into = spark, into
+        self._captures, self._journal, self._saved, self._now, self._choice = captures, journal, saved, now, choice
+        self._options, self._progress = options, progress
         self._number = 1 + max((one.number for one in (saved, before) if one is not None), default=0)
         self._was = {name: ClusterState() if saved is None else saved.clusters[name] for name in captures}
         self._view = View(journal, fresh=saved is None)
@@ -234,6 +242,7 @@ class _Update:
             states=tuple(str(root / f"states-{self._saved.number:08d}" / file) for file in was.states) if self._saved else (),
             buckets=was.buckets,
             names=was.names,
+            groups=was.groups,
         )
 
     def run(self, where: str, handover: HandOver) -> dict[str, Any]:
@@ -261,6 +270,9 @@ class _Update:
         span, rows = self._view.span("partition_lag", "at"), self._view.rows(self._number)
         summary = write_summary(file, where, self._now, self._number, span, rows, about)
         self._begin("store")
+        if self._into is not None:
+            staged = {name: sorted(map(str, (self._view.final / name).rglob("*.parquet"))) for name in TABLES}
+            store.add_to_catalog(self._spark, staged, self._into)
         moves = [*self._view.moves(self._number), *self._left(), (file, self._journal.out / "summary.json")]
         state = self._journal.staged / "state.json"
         state.write_text(Saved(self._number, dict(self._options), dict(self._now), kept).text(), encoding="utf-8")
@@ -285,8 +297,10 @@ class _Update:
             named = any(one in names for one in was.unnamed)
             late = first is not None and was.settled is not None and first <= was.settled
             now.lives = self._engine.clusters[name].ends.lives_of_topics()
+            now.groups = self._engine.groups.get(name, {})
+            chosen = any(now.groups[group] and not before for group, before in was.groups.items())
             # What a capture has dropped cannot be read again: then rows stay as they are.
-            if (named or late or recreated(was, now)) and all(file in now.files for file in was.files):
+            if (named or late or chosen or recreated(was, now)) and all(file in now.files for file in was.files):
                 raise _StateTooOldError
 
     def _reached(self, name: str) -> int | None:
@@ -310,7 +324,7 @@ class _Update:
             mine = [one for one in self._engine.folded if one["cluster"] == name]
             now.unnamed = sorted({topic_id for one in mine for topic_id in one["unnamed"]})
             for kind in ("states", "steps"):
-                files = [Path(one["kept"][kind]) for one in mine if one["kept"][kind] is not None]
+                files = [Path(one["kept"][kind]) for one in mine if one["kept"][kind]]
                 moves += [(file, root / f"{kind}-{self._number:08d}" / file.name) for file in files]
                 if kind == "states":
                     now.states = sorted(file.name for file in files)
@@ -336,9 +350,9 @@ class _Update:
         for name in TABLES:
             folder_of(journal.out, name).mkdir(parents=True, exist_ok=True)  # a table without rows is a folder too
         root = journal.out.absolute()
-        whole = [(_within(one, root, journal.out), to) for one, to in moves]
-        # What samples are added to stays where it is.
-        whole, stay = [pair for pair in whole if pair[0] != pair[1]], {one for one, to in whole if one == to}
+        # Tasks name their files by whole paths.
+        named = [(journal.out / one.relative_to(root) if one.is_relative_to(root) else one, to) for one, to in moves]
+        whole, stay = [pair for pair in named if pair[0] != pair[1]], {one for one, to in named if one == to}
         old = [file for file in left_over(journal.root) if file not in stay]
         with handover({name: one.positions for name, one in self._now.items()}, journal.staged) as live:
             journal.commit([*whole, *live], [*self._view.gone(), *old])
@@ -346,11 +360,6 @@ class _Update:
     def _begin(self, stage: str) -> None:
         if self._progress is not None:
             self._progress(stage, _STAGES.index(stage), len(_STAGES))
-
-
-def _within(file: Path, root: Path, out: Path) -> Path:
-    """A file of a task, named by its whole path, as one that begins as `out` does."""
-    return out / file.relative_to(root) if file.is_relative_to(root) else file
 
 
 def check_kept_up(out: str | Path) -> bool:
@@ -372,12 +381,16 @@ def check_kept_up(out: str | Path) -> bool:
 
 
 def _checked(
-    sources: Mapping[str, str | Path], out: str | Path, strategies: Sequence[str] | None, choice: Choice
+    sources: Mapping[str, str | Path],
+    out: str | Path,
+    strategies: Sequence[str] | None,
+    choice: Choice,
+    into: Catalog | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options and identities to keep, held against those of the last audit: all that can be said before anything is read."""
-    if choice != Choice(choice.groups, reset=choice.reset):
-        raise OptionError("--since last goes on with all there is: leave out --topic, --from and --to")
-    options = {"--cluster": list(sources), "--group": list(choice.groups), "--reset": choice.reset}
+    options: dict[str, Any] = {"--cluster": list(sources), "--group": list(choice.groups), "--topic": list(choice.topics)}
+    options |= {name: None if at is None else at.isoformat() for name, at in (("--from", choice.since), ("--to", choice.until))}
+    options |= {"--reset": choice.reset, "--into": None if into is None else f"{into.schema}.{into.prefix}"}
     options["--strategies"] = list(comparable(strategies))
     check_out(out, None)
     identities = {name: identity_of(source) for name, source in sources.items()}

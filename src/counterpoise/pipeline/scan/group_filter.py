@@ -50,19 +50,23 @@ class GroupFilter:
         return [(fits is None or bool(fits.match(one))) and (names is None or one in names) for one in groups]
 
 
-def groups_of_topics(batches: Iterable[pa.RecordBatch], topics: Sequence[str]) -> set[str]:
-    """The groups that commit for, subscribe to or own a topic that fits one of these patterns, in raw records."""
-    fits, book, found = _fits(topics), KeyDictionary(), set[str]()
+def groups_of_topics(batches: Iterable[pa.RecordBatch], topics: Sequence[str]) -> dict[str, bool]:
+    """Groups in raw records, and whether each commits for, subscribes to or owns a topic that fits one of these patterns."""
+    fits, book, found, seen = _fits(topics), KeyDictionary(), set[str](), set[str]()
     for batch in batches:
         book.codes(batch.column("key"))
         others = np.flatnonzero(~are_commits(batch.column("key")))
         if len(others):
             rows = plain(batch.take(pa.array(others))).to_pylist()
-            found.update(group for group, topic in _topics_of(rows) if fits.match(topic))
+            pairs = list(_topics_of(rows))
+            seen.update(group for group, _ in pairs)
+            found.update(group for group, topic in pairs if fits.match(topic))
         if book.full:
             found |= _committing(book, fits)
+            seen.update(book.groups)
             book.clear()
-    return found | _committing(book, fits)
+    found |= _committing(book, fits)
+    return {group: group in found for group in sorted(seen.union(book.groups, found))}
 
 
 def _committing(book: KeyDictionary, fits: re.Pattern[str]) -> set[str]:

@@ -35,6 +35,7 @@ __all__ = [
     "Folder",
     "Partitions",
     "Target",
+    "add_to_catalog",
     "by_partition",
     "check",
     "empty_file",
@@ -239,3 +240,18 @@ def leave_columns(target: Folder, cluster: str, day: str | None) -> None:
         if not list_files(place, ".parquet"):
             with parquet_writer(f"{place}/{day_folder(cluster, day or NO_DAY)}/none.parquet", _columns(name)):
                 pass
+
+
+def add_to_catalog(spark: SparkSession, files: Mapping[str, Sequence[str]], target: Catalog) -> None:
+    """Add the rows of some files, by table, to the tables of a catalog; none if one of these cannot take them.
+
+    Raises
+    ------
+    CaptureError
+    """
+    tables = {name: frame(spark, name, some) for name, some in files.items()}
+    for name, table in tables.items():
+        catalog.check(table, name, target)
+    reported = tables["group_report"].select("cluster", "date").distinct().collect()
+    for name, table in tables.items():
+        catalog.add(table, name, target, {(row["cluster"], row["date"]) for row in reported})

@@ -1,0 +1,122 @@
+"""What Spark's tasks do: each function turns record batches into record batches, for `mapInArrow`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from counterpoise.pipeline.fold.task import ClusterFold, fold
+from counterpoise.pipeline.scan.aggregation import NEVER
+from counterpoise.pipeline.scan.group_filter import groups_of_topics
+from counterpoise.pipeline.scan.read import RAW, newest_of_keys, raw_batches
+from counterpoise.pipeline.scan.scan import ScanSpec, scan
+from counterpoise.pipeline.scan.splits import InputSplit
+from counterpoise.pipeline.shuffle.blocks import STATE, Block, block_batch, blocks_in
+from counterpoise.pipeline.storage.files import parquet_file
+
+__all__ = [
+    "fold_blocks",
+    "groups_in_rows",
+    "groups_in_splits",
+    "newest_of_rows",
+    "newest_of_splits",
+    "read_splits",
+    "read_states",
+    "scan_rows",
+    "scan_splits",
+]
+
+
+def _heap() -> None:
+    # One heap for Arrow and NumPy: a pool of Arrow's own keeps some 30 MB that nothing else can use.
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+def _scanned_blocks(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[pa.RecordBatch]:
+    for blocks in scan(batches, spec):
+        if blocks:
+            yield block_batch(blocks)
+
+
+def scan_splits(
+    splits: Sequence[InputSplit], specs: Mapping[str, ScanSpec], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Blocks of the splits whose numbers are in the batches."""
+    _heap()
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from _scanned_blocks(raw_batches(splits[number]), specs[splits[number].cluster])
+
+
+def scan_rows(spec: ScanSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Blocks of Spark's rows with the columns of Kafka's source."""
+    _heap()
+    yield from _scanned_blocks((_as_raw(batch) for batch in batches), spec)
+
+
+def newest_of_rows(
+    since: int, aborted: frozenset[tuple[int, int]], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """`newest_of_keys` of Spark's rows."""
+    yield from newest_of_keys((_as_raw(batch) for batch in batches), since, aborted)
+
+
+def newest_of_splits(
+    since: int, aborted: frozenset[tuple[int, int]], splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """`newest_of_keys` of the splits whose numbers are in the batches."""
+    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+    yield from newest_of_keys((rows for number in numbers for rows in raw_batches(splits[number])), since, aborted)
+
+
+def read_splits(splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The raw records of splits as rows for Spark."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            for rows in raw_batches(splits[number]):
+                columns = [rows.column(name) for name in RAW]
+                plain = [column.cast(pa.binary()) if pa.types.is_dictionary(column.type) else column for column in columns]
+                yield pa.RecordBatch.from_arrays(plain, names=list(RAW))
+
+
+def _as_raw(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Spark's rows as `raw_batches` gives them."""
+    columns = [batch.column(name) for name in RAW]
+    columns[-1] = columns[-1].cast(pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    return pa.RecordBatch.from_arrays(columns, names=list(RAW))
+
+
+def groups_in_rows(topics: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """`groups_of_topics` of Spark's rows."""
+    yield _group_batch(groups_of_topics((_as_raw(batch) for batch in batches), topics))
+
+
+def _group_batch(groups: Mapping[str, bool]) -> pa.RecordBatch:
+    columns = [pa.array(list(groups), pa.string()), pa.array(list(groups.values()), pa.bool_())]
+    return pa.RecordBatch.from_arrays(columns, names=["group_id", "chosen"])
+
+
+def groups_in_splits(
+    topics: Sequence[str], splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """`groups_of_topics` of splits."""
+    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+    yield _group_batch(groups_of_topics((rows for number in numbers for rows in raw_batches(splits[number])), topics))
+
+
+def read_states(files: Sequence[tuple[str, int]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """States of buckets as blocks, from files that an earlier update left and their cluster's first bucket."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            file, first_bucket = files[number]
+            for rows in parquet_file(file).iter_batches(4):
+                pairs = zip(rows.column("bucket").to_pylist(), rows.column("state").to_pylist(), strict=True)
+                yield block_batch(Block(first_bucket + bucket, -NEVER, STATE, state) for bucket, state in pairs)
+
+
+def fold_blocks(clusters: Sequence[ClusterFold], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Manifests of folded blocks."""
+    _heap()
+    for manifest in fold(blocks_in(batches), clusters):
+        yield pa.RecordBatch.from_arrays([pa.array([manifest], pa.string())], names=["manifest"])
