@@ -14,6 +14,7 @@ from counterpoise.assignors import assignor
 from counterpoise.errors import OptionError, SnapshotError
 from counterpoise.laws import audit, verify
 from counterpoise.laws.lag_counts import count_band
+from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.promises import promised
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot import Group, Member
@@ -154,6 +155,7 @@ def test_counts_of_60_groups_lie_within_the_band_and_a_member_moved_out_of_it_is
         problem = random_problem(rng, capacities=number % 2 == 0)
         problem = problem.replace(lag=rng.lognormal(5, 2, problem.n_partitions).astype(np.int64))
         owner = assignor("lag-sticky", counts=band)(problem)
+        assert [*valid(problem, owner), *complete(problem, owner)] == [], f"group {number}"
         assert count_band(problem, owner, options={"counts": band}) == [], f"group {number}"
         even = assignor("sticky")(problem)
         assert count_band(problem, even) == []

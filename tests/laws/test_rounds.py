@@ -16,7 +16,7 @@ from counterpoise.laws.sticky_first import sticky_first
 from counterpoise.laws.violation import Violation
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
-from tests.strategies import Rebalance, problem_of, problems, rebalances
+from tests.strategies import Rebalance, problem_of, problems, random_problem, rebalances
 
 OPTIMAL = ["sticky", "cooperative-sticky", "constrained-cooperative-sticky"]
 BALANCED = [*OPTIMAL, "fair", "lag-sticky"]
@@ -72,6 +72,18 @@ def test_so_it_does_under_every_option_of_lag_sticky(options: dict[str, object],
     end = assign(after_round(problem, handed))
     assert end[handed >= 0].tolist() == handed[handed >= 0].tolist()
     assert withhold(after_round(problem, handed), end).tolist() == end.tolist()
+
+
+@pytest.mark.parametrize("band", [1, 3])
+def test_so_it_does_in_300_larger_groups_within_a_band(band: int) -> None:
+    """The second round lifts no member to its least count with what the first one gave to another."""
+    rng, assign = np.random.default_rng(1), assignor("lag-sticky", counts=band)
+    for number in range(300):
+        problem = random_problem(rng, capacities=number % 2 == 0)
+        problem = problem.replace(lag=rng.lognormal(5, 2, problem.n_partitions).astype(np.int64))
+        handed = withhold(problem, assign(problem))
+        end = assign(after_round(problem, handed))
+        assert end[handed >= 0].tolist() == handed[handed >= 0].tolist(), f"group {number}"
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])

@@ -150,7 +150,7 @@ class LagSearch:
 
     def _keeps(self, claims: list[int]) -> bool:
         """Whether the plan from scratch moves none of these claims."""
-        return all(claim in (UNOWNED, owner) for claim, owner in zip(claims, self.scratch.owner, strict=True))
+        return _stays(claims, self.scratch.owner)
 
     def _placed(self, claims: list[int], order: list[int], limit: list[int]) -> PlanState:
         """Claims that counts let stay, and the rest placed in this order."""
@@ -159,8 +159,9 @@ class LagSearch:
             room, waiting, trial = band_room(state), state.waiting(order), state.copy()
             if not place_by_count(trial, waiting, room.copy(0)):
                 trial = state
-                place_by_class(state, waiting, [dict(enumerate(room.least))] * len(self.group.takes))
-            return trial if fill_up(trial) else self._state(self._target(claims), limit)
+            shared = [dict(enumerate(room.least))] * len(self.group.takes)
+            placed = trial is not state or place_by_class(state, waiting, shared)
+            return trial if placed and fill_up(trial) else self._state(self._target(claims), limit)
         target = self._target(claims)
         slots, waiting, found = balanced_slots(state, target), state.waiting(order), list[PlanState]()
         room, rising = balanced_room(state, target), sorted(self.group.lag[partition] for partition in waiting)
@@ -229,7 +230,7 @@ class LagSearch:
                 return self.scratch.owner
             second = self._filled(handed)
             effort.left -= self._share - second.effort.left + self.problem.n_partitions
-            if not second.over():
+            if not second.over() and _stays(handed, second.owner):
                 if withhold(self.problem, np.array(second.owner, np.int32)).tolist() == handed:
                     return second.owner
                 settled = settled or state.owner
@@ -244,6 +245,11 @@ class LagSearch:
             state.moves_left = max(0, most - moved)
             repair(state)
         return state.owner
+
+
+def _stays(claims: list[int], owner: list[int]) -> bool:
+    """Whether every claimed partition is with its claimant."""
+    return all(claim in (UNOWNED, now) for claim, now in zip(claims, owner, strict=True))
 
 
 def _largest(state: PlanState) -> Fraction:
