@@ -1,13 +1,17 @@
-"""`audit --follow`: what goes together, told before anything starts."""
+"""`audit --follow`: what goes together, said before anything starts."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.pipeline.conftest import SHOP
 
 from counterpoise.cli.app import app
+from counterpoise.cli.audit_follow import Wanted
+from counterpoise.pipeline.source.choice import Choice
 
 
 @pytest.mark.parametrize(
@@ -16,7 +20,6 @@ from counterpoise.cli.app import app
         (["a", "--since", "last", "--follow"], "--since and --follow: give one of them"),
         (["a", "--follow", "--topic", "t"], "--topic does not go with --follow"),
         (["a", "--follow", "--from", "2026-01-01"], "--from does not go with --follow"),
-        (["a", "--follow", "--reset", "latest"], "--reset does not go with --follow"),
         (["a", "--follow", "--anonymize"], "--anonymize does not go with --follow"),
         (["a", "--follow", "--into", "s"], "--into does not go with --follow"),
         (["a", "--follow", "--json"], "--json does not go with --follow"),
@@ -24,9 +27,10 @@ from counterpoise.cli.app import app
         (["a", "--metrics-port", "9308"], "--metrics-port goes with --follow"),
         (["a", "--trigger", "2"], "--trigger goes with --follow"),
         (["a", "--report-every", "60"], "--report-every goes with --follow"),
-        (["--follow"], "--follow: give one capture folder that is being written, or --bootstrap-server"),
-        (["a", "--follow", "--bootstrap-server", "h:1"], "--follow: give one capture folder that is being written, or"),
-        (["a", "b", "--follow"], "--follow: several captures or clusters were given; give one"),
+        (["--follow"], "--follow: give capture folders that are being written, or --bootstrap-server; not both, not none"),
+        (["a", "--follow", "--bootstrap-server", "h:1"], "--follow: give capture folders that are being written, or"),
+        (["a", "b", "--follow"], "captures: 2, names of clusters: 0; give --cluster once for each capture, all different"),
+        (["--follow", "--cluster", "a", "--cluster", "b"], "--follow: a process records one cluster; give --cluster once"),
         ([], "no SOURCE; give the folder of a capture, or --follow with --bootstrap-server"),
         (["no-such-folder", "--follow"], "no-such-folder: no such file or folder"),
     ],
@@ -48,11 +52,29 @@ def test_a_session_of_others_is_refused(name: str, tmp_path: Path, monkeypatch: 
 
 def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def find(name: str) -> object:
-        if name == "google.protobuf":
-            raise ModuleNotFoundError(name)
-        return None if name == "prometheus_client" else object()
+        return None if name in ("confluent_kafka", "prometheus_client") else object()
 
     monkeypatch.setattr("counterpoise.cli.inputs.find_spec", find)
-    result = CliRunner().invoke(app, ["audit", "a", "--follow", "--metrics-port", "9308", "--out", str(tmp_path / "out")])
+    options = ["audit", "--follow", "--bootstrap-server", "h:1", "--metrics-port", "9308", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, options)
     assert result.exit_code == 2
-    assert "--follow needs protobuf, prometheus-client: pip install 'counterpoise[follow]'" in result.output
+    assert "--follow needs confluent-kafka, prometheus-client: pip install 'counterpoise[follow]'" in result.output
+
+
+def test_what_is_given_reaches_the_follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Wanted] = []
+    monkeypatch.setattr("counterpoise.cli.audit_command.follow", given.append)
+    options = ["audit", "a", "b", "--follow", "--cluster", "x", "--cluster", "y", "--group", "g*", "--reset", "latest"]
+    options += ["--strategies", "sticky, lag", "--trigger", "5", "--out", str(tmp_path)]
+    assert CliRunner().invoke(app, options).exit_code == 0
+    choice = Choice(("g*",), reset="latest")
+    strategies = ("sticky", "lag")
+    assert given == [Wanted({"x": "a", "y": "b"}, tmp_path, "default", strategies, choice, None, None, None, 5.0, 300.0)]
+
+
+def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text(json.dumps({"format": 2, "hashed": None}))
+    result = CliRunner().invoke(app, ["audit", str(SHOP), "--follow", "--out", str(tmp_path)])
+    assert (result.exit_code, len(result.output.strip().splitlines())) == (2, 1)
+    assert "was made without it, and it cannot go on from there; give another --out" in result.output
+    assert [file.name for file in tmp_path.iterdir()] == ["summary.json"]

@@ -28,17 +28,6 @@ def test_only_noise_is_left_out() -> None:
     assert told.getvalue() == "JAVA_HOME is not set\n\ufffd WARNING: more\nlast"
 
 
-def test_what_a_stream_says_at_its_start_is_left_out_with_the_empty_lines_behind_it() -> None:
-    ours, its = os.pipe()
-    os.write(
-        its, b"a\n\nStarting Streaming TransformWithStateInPandas Python worker.\n\n\nStreaming TransformWithStateIn x\n\nb\n\n"
-    )
-    os.close(its)
-    told = io.StringIO()
-    forward(ours, told)
-    assert told.getvalue() == "a\n\nb\n\n"
-
-
 def test_the_jvm_is_started_with_its_noise_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     told, made = io.StringIO(), []
 

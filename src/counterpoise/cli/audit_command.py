@@ -52,12 +52,12 @@ __all__ = ["command"]
 )
 @click.option("--table-prefix", metavar="TEXT", help="With --into: what the names of those tables start with.")
 @click.option("--since", "going_on", metavar="last", help="last: only what is new since the last such audit into OUT.")
-@click.option("--follow", "following", is_flag=True, help="Go on until stopped: every rebalance in the tables within seconds.")
+@click.option("--follow", "following", is_flag=True, help="Run until stopped: all that is new is in the tables within seconds.")
 @click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="With --follow: record this cluster into OUT/capture.")
 @click.option("--command-config", "config", type=click.Path(path_type=Path), help="With it: properties, as Kafka's tools take.")
 @click.option("--metrics-port", type=click.IntRange(1, 65535), help="With --follow: OpenMetrics at this port, for Prometheus.")
 @click.option("--trigger", type=FiniteRange(0.1), help="With --follow: seconds between two looks at the capture. Default: 1.")
-@click.option("--report-every", type=FiniteRange(1), help="With --follow: seconds between two audits. Default: 300.")
+@click.option("--report-every", type=FiniteRange(1), help="With --follow: seconds between two reports. Default: 300.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
 def command(
     sources: tuple[str, ...],
@@ -97,17 +97,21 @@ def command(
     """
     need("audit", "spark,report", "pyspark", "pyarrow", "jinja2")
     given: dict[str, object] = {"--since": going_on, "--topic": topics, "--from": since, "--to": until, "--anonymize": anonymize}
-    given |= {"--reset": reset, "--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
+    given |= {"--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
     given |= {"--metrics-port": metrics_port, "--trigger": trigger, "--report-every": report_every}
     check_together(following, given)
     strategies = None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
     if strategies == ():
         raise OptionError("--strategies: expected a name, or several (comma separated); leave it out for all")
     if following:
-        source, cluster = _only_one(sources, clusters)
+        from counterpoise.pipeline.source.choice import Choice
+
+        captures = _by_cluster(sources, clusters) if sources else {}
+        recorded = "default" if sources else _only_one(clusters)
         reached = (bootstrap, config, metrics_port)
+        choice = Choice(groups, reset=reset)
         where = _on_disk("--follow", out)
-        follow(Wanted(source, where, cluster, strategies, groups, *reached, trigger or 1.0, report_every or 300.0))
+        follow(Wanted(captures, where, recorded, strategies, choice, *reached, trigger or 1.0, report_every or 300.0))
         sys.exit(0)
     if not sources:
         raise OptionError("no SOURCE; give the folder of a capture, or --follow with --bootstrap-server")
@@ -181,10 +185,10 @@ def _check_since(word: str, out: str, *, anonymize: bool) -> None:
     _on_disk("--since last", out)
 
 
-def _only_one(sources: tuple[str, ...], clusters: tuple[str, ...]) -> tuple[str | None, str]:
-    if max(len(sources), len(clusters)) > 1:
-        raise OptionError("--follow: several captures or clusters were given; give one, and start a process for each")
-    return next(iter(sources), None), next(iter(clusters), "default")
+def _only_one(clusters: tuple[str, ...]) -> str:
+    if len(clusters) > 1:
+        raise OptionError("--follow: a process records one cluster; give --cluster once, or the captures of several")
+    return next(iter(clusters), "default")
 
 
 def _by_cluster(sources: tuple[str, ...], clusters: tuple[str, ...]) -> dict[str, str]:

@@ -1,13 +1,12 @@
-"""`counterpoise audit --follow`: the audit that goes on until it is told to stop."""
+"""`counterpoise audit --follow`: the audit that runs until it is stopped."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,16 +16,16 @@ from rich.status import Status as Line
 
 from counterpoise.cli.inputs import cluster_settings, need
 from counterpoise.cli.render import console, say
-from counterpoise.errors import CaptureError, MissingExtraError, OptionError
+from counterpoise.errors import CaptureError, OptionError
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.capture.settings import Settings
     from counterpoise.pipeline.follow.follower import Status
+    from counterpoise.pipeline.source.choice import Choice
 
 __all__ = ["Wanted", "check_together", "follow"]
 
-_AUDIT = (sys.executable, "-m", "counterpoise.cli.follow_audit")
-_ALONE = ("--topic", "--from", "--to", "--reset", "--anonymize", "--into", "--json")
+_ALONE = ("--topic", "--from", "--to", "--anonymize", "--into", "--json")
 _FOLLOWING = ("--bootstrap-server", "--command-config", "--metrics-port", "--trigger", "--report-every")
 FLUSH_S, SAMPLE_S = 0.5, 15.0
 """Of the capture that runs beside, in seconds."""
@@ -34,13 +33,30 @@ FLUSH_S, SAMPLE_S = 0.5, 15.0
 
 @dataclass(frozen=True)
 class Wanted:
-    """What `--follow` is given: a capture folder, or a cluster to record; names; a port; and how often what happens."""
+    """What `--follow` is given.
 
-    source: str | None
+    Attributes
+    ----------
+    sources : mapping
+        Cluster name -> capture folder; empty if a cluster is recorded.
+    out : Path
+    recorded : str
+        Name of the cluster that is recorded.
+    strategies, choice
+        As for `update`.
+    bootstrap, config
+        How the cluster that is recorded is reached.
+    port : int, optional
+        For figures.
+    trigger, report_every : float
+        In seconds.
+    """
+
+    sources: Mapping[str, str]
     out: Path
-    cluster: str
+    recorded: str
     strategies: tuple[str, ...] | None
-    groups: tuple[str, ...]
+    choice: Choice
     bootstrap: str | None
     config: Path | None
     port: int | None
@@ -74,48 +90,46 @@ def follow(wanted: Wanted) -> None:
     ------
     CounterpoiseError
     """
-    metrics = () if wanted.port is None else ("prometheus_client",)
-    need("--follow", "follow", "pyspark", "pyarrow", "confluent_kafka", "google.protobuf", *metrics)
+    recorded = () if wanted.sources else ("confluent_kafka",)
+    need("--follow", "follow", *recorded, *(() if wanted.port is None else ("prometheus_client",)))
     settings = _settings(wanted)
-    if (wanted.source is None) == (settings is None):
-        raise OptionError("--follow: give one capture folder that is being written, or --bootstrap-server")
+    if bool(wanted.sources) == (settings is not None):
+        raise OptionError("--follow: give capture folders that are being written, or --bootstrap-server; not both, not none")
     if "SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ:
         raise OptionError("--follow needs a Spark session of its own: start it without SPARK_REMOTE and spark-submit")
-    try:
-        from counterpoise.pipeline.follow.follower import Follow, Pace
-        from counterpoise.pipeline.follow.query import FOLLOW_SETTINGS
-    except ImportError:
-        raise MissingExtraError("--follow needs pyspark 4.2 or newer: pip install 'counterpoise[follow]'") from None
-    from counterpoise.pipeline.follow.apart import Apart
-    from counterpoise.pipeline.follow.audits import Job
+    from counterpoise.pipeline.follow.follower import Follow, Pace
     from counterpoise.pipeline.gateway import without_sigterm
+    from counterpoise.pipeline.incremental.update import check_kept_up
     from counterpoise.pipeline.session import local_session
     from counterpoise.pipeline.source.layout import check_source
+    from counterpoise.report.render import write_report
 
-    folder = wanted.out / "capture" if wanted.source is None else Path(wanted.source)
+    folder = wanted.out / "capture"
+    sources = wanted.sources or {wanted.recorded: str(folder)}
+    check_kept_up(wanted.out)
     with _recorded(settings, folder) as watch, _shown() as show:
-        check_source(folder)
+        for one in sources.values():
+            check_source(one)
         with without_sigterm():
-            spark, made = local_session(FOLLOW_SETTINGS, records=0)
-        job = Job(folder, wanted.out, wanted.cluster, wanted.strategies, wanted.groups)
+            spark, made = local_session(records=0)
         try:
             running = Follow(
                 spark,
-                folder,
+                sources,
                 wanted.out,
-                cluster=wanted.cluster,
                 pace=Pace(wanted.trigger, wanted.report_every),
                 strategies=wanted.strategies,
-                groups=wanted.groups,
+                choice=wanted.choice,
+                page=lambda: write_report(wanted.out),
                 report=show,
-                audits=Apart(job, _AUDIT),
                 watch=watch,
             )
-            with _until_told(running.stop), _served(running.now, wanted.port):
+            with _until_told(running.stop), _served(running.gauges, wanted.port):
                 running.run()
         finally:
             if made:
-                spark.stop()
+                with suppress(Exception):  # A JVM that is gone cannot be stopped; why it went is in the error of `run`.
+                    spark.stop()
 
 
 @contextmanager
@@ -129,13 +143,13 @@ def _until_told(stop: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _served(now: Any, port: int | None) -> Iterator[None]:
+def _served(gauges: Any, port: int | None) -> Iterator[None]:
     if port is None:
         yield
         return
     from counterpoise.pipeline.follow.openmetrics import serve
 
-    end = serve(now, port)
+    end = serve(gauges, port)
     try:
         yield
     finally:
@@ -186,7 +200,7 @@ def _shown() -> Iterator[Callable[[Status], None]]:
 
     def show(status: Status) -> None:
         nonlocal last
-        words = f"{status.doing}: {status.steps:,} steps written, {status.groups:,} groups, {status.audits:,} audits"
+        words = f"{status.doing}: {status.updates:,} updates, {status.groups:,} groups, {status.reports:,} reports"
         if err.is_terminal:
             line.update(escape(words))
         elif status.doing != last:

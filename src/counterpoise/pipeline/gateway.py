@@ -33,11 +33,8 @@ NOISE = (
     b"NOTE: Picked up JDK_JAVA_OPTIONS",
     b"Picked up JAVA_TOOL_OPTIONS",
     b"Picked up _JAVA_OPTIONS",
-    b"Starting Streaming TransformWithState",
-    b"Streaming TransformWithState",
 )
-"""How lines start that every JVM of Spark prints and nobody can act on; no setting of the JVM turns them off. The last two are of
-workers of `transformWithState`, which say so when a stream starts, with an empty line behind each."""
+"""How lines start that every JVM of Spark prints and nobody can act on; no setting of the JVM turns them off."""
 
 
 def quiet_context(settings: Mapping[str, str]) -> None:
@@ -96,9 +93,7 @@ def without_sigterm() -> Iterator[None]:
 def forward(source: int, target: Any) -> None:
     """Copy lines from a file descriptor to a text stream until it ends, but for `NOISE`."""
     with os.fdopen(source, "rb") as lines:
-        noise = False
         for line in lines:
-            noise = line.startswith(NOISE) or (noise and line == b"\n")
-            if target is not None and not noise:
+            if target is not None and not line.startswith(NOISE):
                 target.write(line.decode("utf-8", "replace"))
                 target.flush()

@@ -13,14 +13,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from counterpoise.pipeline.folds.classic_fold import ClassicFold
-from counterpoise.pipeline.folds.fold_state import from_text, to_text
 from counterpoise.pipeline.folds.modern_fold import GROUP_RECORDS, NAMES, ModernFold
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.grouped import by_group
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.pipeline.timelines.ownership import Left, left_by
 
-__all__ = ["StepsFold", "rebalances", "step_rows", "steps_of_group"]
+__all__ = ["StepsFold", "rebalances", "steps_of_group"]
 
 _PLACE = ("log_partition", "log_offset", "log_ts")
 _CLASSIC = ("protocol_type", "protocol", "generation", "leader", "state_ts", "members", "leader_library")
@@ -55,27 +54,6 @@ def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]
     for row in rows:
         yield from fold.feed(row)
     yield from fold.unfinished()
-
-
-def step_rows(group: tuple[str, str], rows: Iterable[Mapping[str, Any]], saved: str | None) -> Iterator[dict[str, Any]]:
-    """Rows of `rebalances`, with `open` if later records may change them: finished steps, unfinished ones, and the state last.
-
-    Parameters
-    ----------
-    group : (cluster, name)
-    rows : iterable of mapping
-        The group's new records, in log order.
-    saved : str, optional
-        The state that this gave last (columns of `schemas.STEP_STATES`).
-    """
-    fold = StepsFold(None if saved is None else from_text(saved))
-    key = {"cluster": group[0], "group_id": group[1]}
-    for row in rows:
-        for step in fold.feed(row):
-            yield {**key, **step, "open": False}
-    for step in fold.unfinished():
-        yield {**key, **step, "open": True}
-    yield {**key, "state": to_text(fold.state), "unnamed": fold.unnamed}
 
 
 class StepsFold:

@@ -31,7 +31,6 @@ __all__ = [
     "REBALANCES",
     "RECORDS",
     "REPLAYS",
-    "STEP_STATES",
     "TABLES",
 ]
 
@@ -325,9 +324,6 @@ FINDINGS = _struct(
     generation=_I,
     at=_T,
 )
-
-STEP_STATES = _struct(cluster=_S, group_id=_S, state=_S, unnamed=ArrayType(_S))
-"""One row per group: where the fold of its steps stands, and topic ids in its steps that nobody has named."""
 
 TABLES: dict[str, StructType] = {
     "offset_commits": OFFSET_COMMITS,

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from counterpoise.pipeline.follow.follower import Follow, Pace
+from counterpoise.pipeline.incremental.saved import load
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.stored.tables import folder_of
 from tests.pipeline.conftest import Audited
 from tests.pipeline.follow.growing import Growing
-from tests.pipeline.incremental.conftest import ONE_PARTITION
 from tests.pipeline.incremental.pieces import comparable_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+ONE_PARTITION = {"spark.sql.shuffle.partitions": "1"}
 WITHIN_S = 300.0
 
 
@@ -33,54 +33,63 @@ class Followed:
     ----------
     whole, out : Path
         The audit in one go; what was followed.
-    live : list of str
-        Rows of `rebalances` while it followed and no audit had gone over them, as `comparable_rows` gives them.
-    streamed : int
-        How many of them lay in live files.
+    rebalances : list of str
+        Rows of that table before the restart, as `comparable_rows` gives them.
     positions : dict
         Where the capture ends.
-    follow : Follow
-        The first run, stopped when it had followed to the end.
+    first, again : Follow
+        The run that followed to the end, and the one after it.
+    pages : list of int
+        How many updates there were when the first run wrote its reports.
     """
 
     whole: Path
     out: Path
-    live: list[str]
-    streamed: int
+    rebalances: list[str]
     positions: dict[str, int]
-    follow: Follow
+    first: Follow
+    again: Follow
+    pages: list[int]
 
 
 @pytest.fixture(scope="session")
 def followed(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Followed:
     """Started on a third of the records, followed in three pieces of which the last comes in many files that are merged,
-    stopped without a further audit, and started again.
+    stopped at the end of the capture, and started again.
     """
     base = tmp_path_factory.mktemp("follow")
-    out = base / "out"
+    out, sources = base / "out", {"default": base / "capture"}
     capture = Growing(base / "capture")
     capture.grow(0.35)
+    pages: list[int] = []
     with configured(spark, ONE_PARTITION):
-        first = Follow(spark, capture.folder, out, pace=Pace(report=1e9))
+        first = Follow(spark, sources, out, pace=Pace(0.2, 1e9), page=lambda: pages.append(first.status.updates))
         with running(first):
             wait(lambda: first.status.doing == "following")
             capture.grow(0.6)
-            wait(lambda: first.status.steps > 0)
+            wait(lambda: first.status.updates > 1)
             for at in range(16):
                 capture.grow(0.6 + 0.3 * at / 15)
             capture.merge()
             end = dict(capture.grow(1.0))
-            wait(lambda: first.reached == end)
-        live = comparable_rows(out, "rebalances")
-        streamed = sum(1 for _ in live_files(out))
-        with running(Follow(spark, capture.folder, out)) as again:
+            wait(lambda: reached(out) == end and first.status.updates == number(out))
+        rebalances = comparable_rows(out, "rebalances")
+        again = Follow(spark, sources, out, pace=Pace(0.2))
+        with running(again):
             wait(lambda: again.status.doing == "following")
-    return Followed(audited.result.out, out, live, streamed, end, first)
+    return Followed(audited.result.out, out, rebalances, end, first, again, pages)
 
 
-def live_files(out: Path) -> list[Path]:
-    """Files with steps that no audit has gone over."""
-    return sorted(folder_of(out, "rebalances").rglob("live-*.parquet"))
+def number(out: Path) -> int:
+    """Of the last update that was stored."""
+    saved = load(out / ".since" / "state.json")
+    return 0 if saved is None else saved.number
+
+
+def reached(out: Path) -> dict[str, int]:
+    """Log partition -> the offset after the last record that the tables have."""
+    saved = load(out / ".since" / "state.json")
+    return {} if saved is None else saved.clusters["default"].positions
 
 
 class running:  # noqa: N801

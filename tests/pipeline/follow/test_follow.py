@@ -1,8 +1,7 @@
-"""`audit --follow`: the stream gives the rows of the batch, the audits behind it all other tables, and figures fit both."""
+"""`audit --follow`: many small updates give the tables of one audit, and figures that fit them."""
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Iterator
 from http.client import HTTPConnection
@@ -13,62 +12,58 @@ import pyarrow.parquet as pq
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from counterpoise.errors import CaptureError, SourceError
 from counterpoise.pipeline.follow import openmetrics
-from counterpoise.pipeline.follow.gauges import Now
-from counterpoise.pipeline.follow.query import cause_of
-from counterpoise.pipeline.follow.seed import begin_with
-from counterpoise.pipeline.incremental.saved import load
+from counterpoise.pipeline.follow.follower import Follow, Pace, cause_of
+from counterpoise.pipeline.follow.gauges import Gauges
+from counterpoise.pipeline.incremental.journal import Journal
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.sources import read_capture
 from tests.pipeline.conftest import SHOP, rows_of
-from tests.pipeline.follow.conftest import Followed, live_files
+from tests.pipeline.follow.conftest import Followed, number, reached
 from tests.pipeline.follow.growing import Growing
 from tests.pipeline.incremental.pieces import comparable_rows
 
 if TYPE_CHECKING:
-    pass
+    from pyspark.sql import SparkSession
 
-FAILED = """[STREAM_FAILED] An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
-  File "clientserver.py", line 621, in _call_proxy
-    return_value = getattr(self.pool[obj_id], method)(*params)
-pyspark.errors.exceptions.captured.PythonException:
-  File "tail.py", line 150, in _put
+FAILED = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+  File "by_day.py", line 150, in _writer
     pq.write_table(table, scratch)
-OSError: [Errno 28] No space left on device: 'live-000001.parquet'
+OSError: [Errno 28] No space left on device: 'part-000001.parquet'
 
 SQLSTATE: XXKST
 """
 Series = dict[tuple[str, ...], float]
 
 
-def test_streamed_rebalances_are_those_of_the_batch(followed: Followed) -> None:
-    assert followed.streamed
-    assert followed.live == comparable_rows(followed.whole, "rebalances")
-
-
 @pytest.mark.parametrize("name", TABLES)
-def test_after_a_restart_all_tables_are_those_of_the_batch(followed: Followed, name: str) -> None:
+def test_all_tables_are_those_of_one_audit(followed: Followed, name: str) -> None:
     assert comparable_rows(followed.out, name) == comparable_rows(followed.whole, name)
 
 
-def test_a_restart_resumes_and_takes_the_live_rows_over(followed: Followed) -> None:
-    saved = load(followed.out / ".since" / "state.json")
-    assert saved is not None
-    assert saved.number == 2
-    assert saved.clusters["default"].positions == followed.positions
-    assert (followed.out / ".since" / "kept-00000002").is_dir()
-    assert live_files(followed.out) == []
+def test_a_restart_adds_nothing_and_has_the_same_figures(followed: Followed) -> None:
+    assert followed.rebalances == comparable_rows(followed.whole, "rebalances")
+    assert (followed.again.status.updates, number(followed.out)) == (0, followed.first.status.updates)
+    assert reached(followed.out) == followed.positions
+    assert followed.again.gauges.groups == followed.first.gauges.groups
+    assert followed.again.gauges.newest == max(row["log_ts"] for row in rows_of(followed.whole, "rebalances"))
 
 
-def test_figures_that_were_followed_are_figures_read_from_the_tables(followed: Followed) -> None:
-    read = Now()
-    aborted = json.loads((SHOP / "aborted_offsets.json").read_bytes())
-    begin_with(read, followed.whole, "default", {(pair[0], pair[1]) for pair in aborted})
-    assert read.groups == followed.follow.now.groups
+def test_figures_are_those_of_one_audit(followed: Followed) -> None:
+    whole = Gauges(followed.whole, ("default",))
+    whole.refresh()
+    assert len(whole.groups) > 8
+    assert whole.groups == followed.first.gauges.groups
+
+
+def test_a_report_comes_with_the_first_update_and_not_before_it_is_due_again(followed: Followed) -> None:
+    assert followed.first.status.updates > 2
+    assert followed.pages == [1]
 
 
 def test_a_scrape_says_what_the_tables_say(followed: Followed) -> None:
-    found = scraped(followed.follow.now)
+    found = scraped(followed.first.gauges)
     report = {row["group_id"]: row for row in rows_of(followed.whole, "group_report")}
     steps = {name: row for name, row in report.items() if row["generations"] is not None and row["state"] != "deleted"}
     assert len(steps) > 8
@@ -79,29 +74,33 @@ def test_a_scrape_says_what_the_tables_say(followed: Followed) -> None:
         ("members", "members_now"),
         ("idle_members", "idle_now"),
     ):
-        assert found[series] == {("default", name): row[column] or 0 for name, row in steps.items()}, series
+        known = {("default", name): row[column] for name, row in steps.items() if row[column] is not None}
+        assert found[series] == known, series
     judged = {name: row["spread_now"] for name, row in steps.items() if row["spread_now"] is not None and row["members_now"]}
     assert judged
     assert {name: found["spread_partitions"]["default", name] for name in judged} == judged
+    empty = [name for name, row in steps.items() if not row["members_now"]]
+    assert empty
+    assert {found["spread_partitions"]["default", name] for name in empty} == {0}
 
 
 def test_lag_in_a_scrape_is_that_of_the_newest_sample(followed: Followed) -> None:
-    """Of groups all of whose partitions were last committed before it: later commits are in the scrape already."""
     rows = rows_of(followed.whole, "partition_lag")
-    ends = pq.read_table(SHOP / "log_offsets.parquet", columns=["sampled_at"])["sampled_at"].to_pylist()
-    newest = max(ends)
-    late = {row["group_id"] for row in rows_of(followed.whole, "offset_commits") if row["log_ts"] > newest}
-    known = [row for row in rows if row["at"] == newest and row["lag"] is not None and row["group_id"] not in late]
+    newest = max(pq.read_table(SHOP / "log_offsets.parquet", columns=["sampled_at"])["sampled_at"].to_pylist())
+    known = [row for row in rows if row["at"] == newest and row["lag"] is not None]
     groups = {row["group_id"] for row in known}
     assert len(groups) > 3
-    found = scraped(followed.follow.now)
+    found = scraped(followed.first.gauges)
+    assert {name for _, name in found["sum_lag"]} == groups
     for group in groups:
         lags = [row for row in known if row["group_id"] == group]
         assert found["sum_lag"]["default", group] == sum(row["lag"] for row in lags), group
         assert found["max_lag"]["default", group] == max(row["lag"] for row in lags), group
-        by_member = {owner: sum(row["lag"] for row in lags if row["owner"] == owner) for owner in {row["owner"] for row in lags}}
-        told = {key[2]: lag for key, lag in found["member_sum_lag"].items() if key[3] == group and lag}
-        assert told == {owner: lag for owner, lag in by_member.items() if owner is not None and lag}, group
+        owners = {row["owner"] for row in lags} - {None}
+        by_member = {owner: sum(row["lag"] for row in lags if row["owner"] == owner) for owner in owners}
+        assert {key[2]: lag for key, lag in found["member_sum_lag"].items() if key[3] == group} == by_member, group
+    named = {client for client, *_ in found["member_sum_lag"]}
+    assert named <= {member["client_id"] for row in rows_of(followed.whole, "rebalances") for member in row["assignment"]}
 
 
 def test_a_capture_that_merges_its_files_while_it_is_read_is_read_to_the_end(tmp_path: Path) -> None:
@@ -115,26 +114,50 @@ def test_a_capture_that_merges_its_files_while_it_is_read_is_read_to_the_end(tmp
 
 
 @pytest.mark.parametrize(
-    ("told", "cause"),
+    ("words", "cause"),
     [
-        (FAILED, "OSError: [Errno 28] No space left on device: 'live-000001.parquet'"),
-        (
-            "[STREAM_FAILED] Query terminated: Job aborted\norg.apache.spark.SparkException: x",
-            "[STREAM_FAILED] Query terminated: Job aborted",
-        ),
+        (FAILED, "OSError: [Errno 28] No space left on device: 'part-000001.parquet'"),
+        ("Job aborted\norg.apache.spark.SparkException: x", "Job aborted"),
         ("\n", "no words"),
     ],
 )
-def test_of_a_stream_that_failed_the_cause_is_said(told: str, cause: str) -> None:
-    assert cause_of(told) == cause
+def test_of_an_update_that_failed_the_cause_is_said(words: str, cause: str) -> None:
+    assert cause_of(words) == cause
 
 
-def scraped(now: Now) -> dict[str, Series]:
+def test_an_update_that_fails_ends_following_with_one_line(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("counterpoise.pipeline.follow.follower.update", fail)
+    follow = Follow(spark, {"default": SHOP}, tmp_path / "out")
+    words = r"shop: an update has failed \(\[Errno 28\] No space left on device\); start again, nothing is lost$"
+    with pytest.raises(SourceError, match=words):
+        follow.run()
+
+
+def test_what_watching_raises_ends_following(spark: SparkSession, tmp_path: Path) -> None:
+    def watch() -> None:
+        raise CaptureError("recording has ended")
+
+    with pytest.raises(CaptureError, match="recording has ended"):
+        Follow(spark, {"default": SHOP}, tmp_path / "out", watch=watch).run()
+
+
+def test_another_one_that_writes_there_is_refused_with_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    with Journal(tmp_path / "out").open(), pytest.raises(CaptureError, match="another audit is writing there") as refused:
+        Follow(spark, {"default": SHOP}, tmp_path / "out", pace=Pace(0.2)).run()
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def scraped(gauges: Gauges) -> dict[str, Series]:
     """Name of a series after the prefix -> labels in order of their names -> value."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    end = openmetrics.serve(now, port, "127.0.0.1")
+    end = openmetrics.serve(gauges, port, "127.0.0.1")
     try:
         link = HTTPConnection("127.0.0.1", port, timeout=60)
         link.request("GET", "/metrics")

@@ -6,57 +6,42 @@ import socket
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.client import HTTPConnection
-from typing import Any
+from pathlib import Path
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.follow import openmetrics
-from counterpoise.pipeline.follow.gauges import Now
+from counterpoise.pipeline.follow.gauges import COUNTS, Gauges, GroupNow, MemberLag
 
 ODD = 'a "b"\\c\nd'
 P = openmetrics.PREFIX
+COUNTED = dict(zip(COUNTS, (2, 4, 1, 3, 0, 5), strict=True))
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
 
-def step(offset: int, members: dict[str, list[int]], *, kind: str = "rebalance", group: str = "g", **more: Any) -> dict[str, Any]:
-    """A row of `rebalances`: member id -> partitions of topic t."""
-    rows = [
-        {"member_id": name, "client_id": f"client of {name}", "assigned": [{"topic": "t", "partitions": held}] if held else []}
-        for name, held in members.items()
-    ]
-    about = {"cluster": "c", "group_id": group, "log_partition": 1, "log_offset": offset, "kind": kind, "protocol_kind": "eager"}
-    about |= {"assignment": rows, "log_ts": datetime(2026, 11, 21, 1, 0, offset, tzinfo=UTC)}
-    idle = sum(not held for held in members.values())
-    return {**about, "n_members": len(members), "n_idle": idle, "n_moved": 2, "missed_generations": 1, **more}
-
-
-def commit(partition: int, offset: int | None, *, group: str = "g", topic_id: str | None = None) -> dict[str, Any]:
-    """The last commit of a partition of topic t; None: its tombstone."""
-    about = {"group_id": group, "topic": "t", "partition": partition, "topic_id": topic_id}
-    return {**about, "committed_offset": offset, "deleted": offset is None}
+def group(name: str, *, counts: dict[str, int] | None = None, members: int = 2) -> GroupNow:
+    """A group with some records behind, of two members by default."""
+    found = tuple(MemberLag(f"m{at}", f"client of m{at}", 10 + at) for at in range(members))
+    return GroupNow("c", name, COUNTED if counts is None else counts, (21, 11), found)
 
 
 @pytest.fixture
-def now() -> Now:
-    """One group: two steps, the first of them told twice; commits of its three partitions and log ends of two."""
-    found = Now()
-    for one in (step(5, {"a": [0, 1], "b": [2]}), step(5, {"a": [0, 1], "b": [2]}), step(9, {"a": [0, 1, 2], "b": [], "d": []})):
-        found.step(one)
-    for place, offset in ((0, 10), (1, 50), (2, 7)):
-        found.commit("c", commit(place, offset))
-    found.sampled("c", [("t", 0, 0, 30), ("t", 1, 0, 45)], {"t": "new"})
+def gauges(tmp_path: Path) -> Gauges:
+    """One group that is read."""
+    found = Gauges(tmp_path, ("c",))
+    found.groups, found.newest = (group("g"),), datetime(2026, 11, 21, 1, 0, 9, tzinfo=UTC)
     return found
 
 
 @pytest.fixture
-def answer(now: Now) -> Iterator[Callable[[str], tuple[int, str, str]]]:
+def answer(gauges: Gauges) -> Iterator[Callable[[str], tuple[int, str, str]]]:
     """What a request for a path gets: status, content type and text."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    end = openmetrics.serve(now, port, "127.0.0.1")
+    end = openmetrics.serve(gauges, port, "127.0.0.1")
 
     def ask(path: str) -> tuple[int, str, str]:
         link = HTTPConnection("127.0.0.1", port, timeout=30)
@@ -83,17 +68,18 @@ def scrape(answer: Callable[[str], tuple[int, str, str]]) -> Callable[[], Sample
 
 
 def test_every_figure_of_a_group(scrape: Callable[[], Samples]) -> None:
-    found, group = scrape(), ("c", "g")
-    assert found[f"{P}_rebalances_total", group] == 2
-    assert found[f"{P}_moved_partitions_total", group] == 4
-    assert found[f"{P}_failed_generations_total", group] == 2
-    assert found[f"{P}_members", group] == 3
-    assert found[f"{P}_idle_members", group] == 2
-    assert found[f"{P}_spread_partitions", group] == 3
-    # Behind by 20 on one, beyond the end on the other (a topic that was made anew), nothing known of the third.
-    assert found[f"{P}_sum_lag", group] == 20
-    assert found[f"{P}_max_lag", group] == 20
-    assert found[f"{P}_member_sum_lag", ("client of a", "c", "a", "g")] == 20
+    found, of_group = scrape(), ("c", "g")
+    assert {name.removeprefix(f"{P}_"): value for (name, labels), value in found.items() if labels == of_group} == {
+        "rebalances_total": 2,
+        "moved_partitions_total": 4,
+        "failed_generations_total": 1,
+        "members": 3,
+        "idle_members": 0,
+        "spread_partitions": 5,
+        "sum_lag": 21,
+        "max_lag": 11,
+    }
+    assert found[f"{P}_member_sum_lag", ("client of m1", "c", "m1", "g")] == 11
     assert found["counterpoise_newest_record_timestamp_seconds", ()] == datetime(2026, 11, 21, 1, 0, 9, tzinfo=UTC).timestamp()
 
 
@@ -117,81 +103,44 @@ def test_the_text_is_openmetrics(answer: Callable[[str], tuple[int, str, str]]) 
     assert answer("/else")[0] == 404
 
 
-def test_odd_names_come_through(now: Now, scrape: Callable[[], Samples]) -> None:
-    now.step(step(1, {ODD: [0]}, group=ODD))
-    now.commit("c", commit(0, 3, group=ODD))
+def test_odd_names_come_through(gauges: Gauges, scrape: Callable[[], Samples]) -> None:
+    gauges.groups = (GroupNow("c", ODD, COUNTED, (3, 3), (MemberLag(ODD, ODD, 3),)),)
     found = scrape()
-    assert found[f"{P}_rebalances_total", ("c", ODD)] == 1
-    assert found[f"{P}_member_sum_lag", (f"client of {ODD}", "c", ODD, ODD)] == 27
+    assert found[f"{P}_rebalances_total", ("c", ODD)] == 2
+    assert found[f"{P}_member_sum_lag", (ODD, "c", ODD, ODD)] == 3
 
 
-def test_commits_to_a_topic_that_is_gone_have_no_lag(now: Now, scrape: Callable[[], Samples]) -> None:
-    now.commit("c", commit(0, 3, group="old", topic_id="old"))
-    now.commit("c", commit(1, 3, group="old", topic_id="new"))
-    assert scrape()[f"{P}_sum_lag", ("c", "old")] == 42
+def test_what_is_not_known_has_no_series(gauges: Gauges, scrape: Callable[[], Samples]) -> None:
+    gauges.groups = (GroupNow("c", "steps only", {"rebalances": 1}), GroupNow("c", "commits only", {}, (0, 0)))
+    gauges.newest = None
+    found = {(name.removeprefix(f"{P}_"), labels) for name, labels in scrape() if "c" in labels}
+    assert found == {
+        ("rebalances_total", ("c", "steps only")),
+        ("sum_lag", ("c", "commits only")),
+        ("max_lag", ("c", "commits only")),
+    }
 
 
-def test_a_member_of_whose_partitions_nothing_is_known_has_no_lag(now: Now, scrape: Callable[[], Samples]) -> None:
-    now.step(step(11, {"a": [0, 1], "b": [2]}))
-    found = {labels[0]: value for (name, labels), value in scrape().items() if name == f"{P}_member_sum_lag"}
-    assert found == {"client of a": 20}
-
-
-def test_a_group_that_goes_takes_its_series_with_it_and_comes_back_with_its_counts(
-    now: Now, scrape: Callable[[], Samples]
-) -> None:
-    now.commit("c", commit(0, 3, group="commits only"))
-    assert (f"{P}_sum_lag", ("c", "commits only")) in scrape()
-    now.step(step(10, {}, kind="deleted"))
-    now.commit("c", commit(0, None, group="commits only"))
-    for place in range(3):
-        now.commit("c", commit(place, None))
+def test_a_group_that_goes_takes_its_series_with_it(gauges: Gauges, scrape: Callable[[], Samples]) -> None:
+    gauges.groups = ()
     assert {labels for _, labels in scrape()} == {("groups",), ("members",), ()}
-    assert list(now.standing()) == []
-    now.step(step(11, {"a": [0]}))
-    assert scrape()[f"{P}_rebalances_total", ("c", "g")] == 3
 
 
 def test_more_groups_than_the_limit_are_counted_not_shown(
-    now: Now, scrape: Callable[[], Samples], monkeypatch: pytest.MonkeyPatch
+    gauges: Gauges, scrape: Callable[[], Samples], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(openmetrics, "MOST_GROUPS", 2)
-    monkeypatch.setattr(openmetrics, "MOST_MEMBERS", 2)
-    for name in ("h", "i", "j"):
-        now.step(step(1, {"m": [0], "n": [1]}, group=name))
-        for place in (0, 1):
-            now.commit("c", commit(place, 0, group=name))
+    monkeypatch.setattr(openmetrics, "MOST_MEMBERS", 3)
+    gauges.groups = tuple(group(name) for name in "ghij")
     found = scrape()
-    shown = {labels[1] for name, labels in found if name == f"{P}_spread_partitions"}
-    assert shown == {"g", "h"}
-    assert sum(name == f"{P}_member_sum_lag" for name, _ in found) == 2
+    assert {labels[1] for name, labels in found if name == f"{P}_spread_partitions"} == {"g", "h"}
+    assert sum(name == f"{P}_member_sum_lag" for name, _ in found) == 3
     assert (found["counterpoise_left_out", ("groups",)], found["counterpoise_left_out", ("members",)]) == (2, 1)
 
 
-def test_partitions_withheld_in_a_first_round_stay_with_their_holder(now: Now) -> None:
-    held = {"protocol_kind": "cooperative"}
-    now.step(step(12, {"a": [0, 1, 2], "b": []}, **held))
-    now.step(step(13, {"a": [0, 1], "b": []}, n_withheld=1, **held))
-    owners = now.groups["c", "g"].owners
-    assert {place[1]: owner[0] for place, owner in owners.items()} == {0: "a", 1: "a", 2: "a"}
-    now.step(step(14, {"a": [0, 1], "b": [2]}, kind="cooperative_followup", **held))
-    owners = now.groups["c", "g"].owners
-    assert {place[1]: owner[0] for place, owner in owners.items()} == {0: "a", 1: "a", 2: "b"}
-    now.step(step(15, {}, kind="emptied", **held))
-    assert now.groups["c", "g"].owners == {}
-
-
-def test_what_a_member_had_that_left_or_that_asks_for_it_no_longer_is_nobodys(now: Now) -> None:
-    for how, told in (("cooperative", {"left": ["a"], "n_withheld": 1}), ("cooperative", {"n_withheld": 0}), ("server", {})):
-        now.stand(step(12, {"a": [2], "b": [0, 1]}, protocol_kind=how))
-        now.stand(step(13, {"b": [0, 1]}, protocol_kind=how, **told))
-        owners = now.groups["c", "g"].owners
-        assert {place[1]: owner[0] for place, owner in owners.items()} == {0: "b", 1: "b"}
-
-
-def test_a_port_that_is_taken_is_said_to_be(now: Now) -> None:
+def test_a_port_that_is_taken_is_said_to_be(gauges: Gauges) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(OptionError, match=r"--metrics-port \d+: .*in use; give another port"):
-            openmetrics.serve(now, taken.getsockname()[1], "127.0.0.1")
+            openmetrics.serve(gauges, taken.getsockname()[1], "127.0.0.1")

@@ -109,10 +109,6 @@ class GroupState:
             }
         )
 
-    def step_state(self) -> str:
-        """Only where the fold of its steps stands."""
-        return to_text(self.steps.fold.state)
-
     def feed(self, rows: Iterable[Row], names: Mapping[str, str]) -> Iterator[Row]:
         """The steps that are finished by these rows of `group_generations` and `modern_group_records`.
 

@@ -20,10 +20,8 @@ from counterpoise.pipeline.fold.mapped_ends import mapped_lives
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, totals
 from counterpoise.pipeline.fold.table_rows import TableRows
 from counterpoise.pipeline.folds.replay_memo import Plans
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
-from counterpoise.pipeline.schemas import STEP_STATES
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, STATE, Block, read_stream
 from counterpoise.pipeline.source.choice import Reset
 from counterpoise.pipeline.stored.transaction import NewFiles
@@ -35,7 +33,6 @@ _ALLOCATIONS = 100_000
 _CHUNK = 12 << 20
 """So many bytes of a bucket's blocks are folded at once, about, uncompressed."""
 STATES = pa.schema([("bucket", pa.int32()), ("state", pa.binary())])
-_STEP_STATES = arrow_schema(STEP_STATES)
 
 
 @dataclass(frozen=True)
@@ -109,10 +106,9 @@ class _Task:
         self._unnamed: set[str] = set()
         self._files = ExitStack()
         self._states = OneFile(partial(of.files.state_file, "states"), STATES)
-        self._steps = OneFile(partial(of.files.state_file, "steps"), _STEP_STATES)
 
     def __enter__(self) -> _Task:
-        for one in (self._rows, self._states, self._steps):
+        for one in (self._rows, self._states):
             self._files.enter_context(one)
         return self
 
@@ -123,8 +119,8 @@ class _Task:
     def manifest(self) -> dict[str, Any]:
         """Complete when this is closed."""
         steps = [[kind, cause or None, n, n * missed] for (kind, cause, missed), n in sorted(self._kinds.items())]
-        kept = {"states": self._states.file, "steps": self._steps.file}
-        return {**self._rows.manifest, **totals(self._strategies), "steps": steps, "kept": kept, "unnamed": sorted(self._unnamed)}
+        about = {"steps": steps, "states": self._states.file, "unnamed": sorted(self._unnamed)}
+        return {**self._rows.manifest, **totals(self._strategies), **about}
 
     def fold(self, number: int, blocks: Iterable[Block]) -> None:
         """One bucket."""
@@ -152,11 +148,6 @@ class _Task:
 
     def _keep(self, number: int, bucket: Bucket) -> None:
         self._states.write(pa.table([pa.array([number], pa.int32()), pa.array([bucket.state()], pa.binary())], schema=STATES))
-        steps = [
-            {"cluster": self._of.cluster, "group_id": name, "state": group.step_state(), "unnamed": group.unnamed}
-            for name, group in sorted(bucket.groups.items())
-        ]
-        self._steps.write(pa.Table.from_pylist(steps, _STEP_STATES))
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,28 @@
-"""Where groups stand now, by the steps and commits that went by: plain numbers, no server and no files."""
+"""Where groups stand now, read from the tables as the last update left them."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from counterpoise.model.lag import partition_lag
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-__all__ = ["End", "GroupNow", "MemberLag", "Now", "Standing"]
+from counterpoise.pipeline.stored.tables import cluster_folder, folder_of
 
-Place: TypeAlias = tuple[str, int]
-"""Topic and partition."""
-End: TypeAlias = tuple[str, int, int, int]
-"""Topic, partition, first offset, end of the log."""
+__all__ = ["COUNTS", "Gauges", "GroupNow", "MemberLag", "newest_lag"]
+
+COUNTS = ("rebalances", "moved", "failed_generations", "members_now", "idle_now", "spread_now")
+"""Columns of `group_report` that are figures of a group."""
+_REPORT = ["group_id", "state", "generations", "last_ts", *COUNTS]
+_LAG = ["group_id", "owner", "lag", "at"]
+_MEMBERS = ["group_id", "assignment.list.element.member_id", "assignment.list.element.client_id"]
+_Member: TypeAlias = tuple[str, str]
+"""Group and member id."""
 
 
 @dataclass(frozen=True)
@@ -27,158 +34,144 @@ class MemberLag:
     lag: int
 
 
-@dataclass
-class _Step:
-    """What figures need of a row of `rebalances`."""
-
-    left: frozenset[str]
-    waits: bool
-    owners: dict[Place, tuple[str, str]]
-
-
-@dataclass
+@dataclass(frozen=True)
 class GroupNow:
     """One group.
 
     Attributes
     ----------
-    rebalances, moves, failed : int
-        Counted over all that was recorded, as `group_report` counts them.
-    members, idle, spread : int
-        As of the last step.
-    alive : bool
-        It has steps, and the last one is no deletion.
-    committed : dict
-        Partition -> last committed offset and the topic's id then.
+    cluster, group : str
+    counts : mapping
+        `COUNTS` that are known; empty for a group that is deleted, or has only commits.
+    lag : (int, int), optional
+        Sum and maximum over the partitions whose lag is known.
+    members : tuple of MemberLag
+        In order of ids.
     """
-
-    rebalances: int = 0
-    moves: int = 0
-    failed: int = 0
-    members: int = 0
-    idle: int = 0
-    spread: int = 0
-    alive: bool = False
-    committed: dict[Place, tuple[int, str | None]] = field(default_factory=dict)
-    last: tuple[int, int] = (-1, -1)
-    steps: tuple[_Step, ...] = ()
-
-    def count(self, row: Mapping[str, Any]) -> None:
-        """Add a step to the counts."""
-        self.rebalances += row["kind"] == "rebalance"
-        self.moves += row.get("n_moved") or 0
-        self.failed += row.get("missed_generations") or 0
-
-    def stand(self, row: Mapping[str, Any]) -> None:
-        """A step has come: who has what from now on."""
-        self.last = (row["log_partition"], row["log_offset"])
-        assignment = row.get("assignment") or ()
-        sizes = [sum(len(entry["partitions"]) for entry in member["assigned"]) for member in assignment]
-        self.members, self.idle = row.get("n_members") or 0, row.get("n_idle") or 0
-        self.spread = max(sizes, default=0) - min(sizes, default=0)
-        self.alive = row["kind"] != "deleted"
-        owners = {
-            (entry["topic"], index): (str(member["member_id"]), str(member["client_id"]))
-            for member in assignment
-            for entry in member["assigned"]
-            for index in entry["partitions"]
-        }
-        waits = row["protocol_kind"] == "cooperative" and bool(row.get("n_withheld"))
-        self.steps = (*self.steps[-1:], _Step(frozenset(row.get("left") or ()), waits, owners))
-
-    @property
-    def owners(self) -> dict[Place, tuple[str, str]]:
-        """Who owns what, as `timeline.ownership` has it: a member that stays holds what a cooperative round withholds."""
-        if not self.steps:
-            return {}
-        last, before = self.steps[-1], self.steps[:-1]
-        held = before[0].owners if before and last.waits else {}
-        return {place: owner for place, owner in held.items() if owner[0] not in last.left} | last.owners
-
-
-@dataclass(frozen=True)
-class Standing:
-    """One group at one moment: its figures, the lag of every partition that is known, and lag per member."""
 
     cluster: str
     group: str
-    figures: GroupNow
-    lags: list[int]
-    members: list[MemberLag]
+    counts: Mapping[str, int]
+    lag: tuple[int, int] | None = None
+    members: tuple[MemberLag, ...] = ()
 
 
-class Now:
-    """All groups; written by the stream, read by whoever asks, each under one lock.
+class Gauges:
+    """The groups of some clusters, as of the last `refresh`; may be read while that runs.
 
-    Notes
-    -----
-    Of a group that is deleted its counts stay, for it may come back; they take some hundred bytes. `group`, and what it gives,
-    are for whoever holds `lock`.
+    Parameters
+    ----------
+    out : Path
+        An audit's output folder.
+    clusters : iterable of str
+
+    Attributes
+    ----------
+    groups : tuple of GroupNow
+        Those that are not gone, in order of clusters and names.
+    newest : datetime, optional
+        Time of the newest group record.
     """
 
-    def __init__(self) -> None:
-        self.groups: dict[tuple[str, str], GroupNow] = {}
-        self.last_record: datetime | None = None
-        self._ends: dict[tuple[str, Place], tuple[int, int]] = {}
-        self._ids: dict[tuple[str, str], str] = {}
-        self.lock = threading.Lock()
+    def __init__(self, out: Path, clusters: tuple[str, ...]) -> None:
+        self._out, self._clusters = out, tuple(sorted(clusters))
+        self._clients: dict[str, dict[_Member, str]] = {name: {} for name in clusters}
+        self.groups: tuple[GroupNow, ...] = ()
+        self.newest: datetime | None = None
 
-    def group(self, cluster: str, name: str) -> GroupNow:
-        """The figures of a group, made where there are none yet."""
-        return self.groups.setdefault((cluster, name), GroupNow())
+    def refresh(self) -> None:
+        """Read the tables again. Costs O(groups, partitions with lag) and new members, whatever the history."""
+        found: list[GroupNow] = []
+        times: list[datetime] = []
+        for cluster in self._clusters:
+            report = self._report(cluster)
+            times += [row["last_ts"] for row in report if row["last_ts"] is not None]
+            found += self._groups(cluster, report)
+        self.groups, self.newest = tuple(found), max(times, default=None)
 
-    def step(self, row: Mapping[str, Any]) -> None:
-        """A row of `rebalances`; the same step again, settled meanwhile, changes nothing."""
-        with self.lock:
-            group = self.group(row["cluster"], row["group_id"])
-            if (row["log_partition"], row["log_offset"]) > group.last:
-                group.count(row)
-                self.stand(row)
+    def _folder(self, table: str, cluster: str) -> Path:
+        return folder_of(self._out, table) / cluster_folder(cluster)
 
-    def stand(self, row: Mapping[str, Any]) -> None:
-        """A step that is counted already; for whoever holds `lock`."""
-        self.group(row["cluster"], row["group_id"]).stand(row)
-        self.last_record = max(filter(None, (self.last_record, row["log_ts"])))
+    def _report(self, cluster: str) -> list[dict[str, Any]]:
+        """The rows of the newest day: each update writes all groups there."""
+        day = next(_days(self._folder("group_report", cluster)), None)
+        files = [] if day is None else sorted(day.glob("*.parquet"))
+        return [row for file in files for row in _read(file, _REPORT).to_pylist()]
 
-    def commit(self, cluster: str, row: Mapping[str, Any]) -> None:
-        """The last commit of a partition, or that it is gone."""
-        with self.lock:
-            place = (row["topic"], row["partition"])
-            if not row["deleted"]:
-                self.group(cluster, row["group_id"]).committed[place] = row["committed_offset"], row["topic_id"]
-            elif (cluster, row["group_id"]) in self.groups:
-                self.groups[cluster, row["group_id"]].committed.pop(place, None)
+    def _groups(self, cluster: str, report: list[dict[str, Any]]) -> Iterator[GroupNow]:
+        lag = newest_lag(self._folder("partition_lag", cluster))
+        sums = lag.group_by("group_id").aggregate([("lag", "sum"), ("lag", "max")]).to_pylist()
+        of_group = {row["group_id"]: (row["lag_sum"], row["lag_max"]) for row in sums}
+        owned = lag.filter(pc.is_valid(lag["owner"])).group_by(["group_id", "owner"]).aggregate([("lag", "sum")]).to_pylist()
+        clients = self._named(cluster, {(row["group_id"], row["owner"]) for row in owned})
+        members: dict[str, list[MemberLag]] = {}
+        for row in sorted(owned, key=lambda row: str(row["owner"])):
+            one = MemberLag(row["owner"], clients[row["group_id"], row["owner"]], row["lag_sum"])
+            members.setdefault(row["group_id"], []).append(one)
+        living = {row["group_id"]: row for row in report if row["generations"] is not None and row["state"] != "deleted"}
+        for name in sorted({*living, *of_group}):
+            counts = _counts(living[name]) if name in living else {}
+            yield GroupNow(cluster, name, counts, of_group.get(name), tuple(members.get(name, ())))
 
-    def sampled(self, cluster: str, ends: Iterable[End], ids: Mapping[str, str]) -> None:
-        """The newest sample of log ends, and the topics' ids; it replaces the one before."""
-        with self.lock:
-            self._ends = {key: end for key, end in self._ends.items() if key[0] != cluster}
-            self._ends |= {(cluster, (topic, index)): (first, end) for topic, index, first, end in ends}
-            self._ids = {key: one for key, one in self._ids.items() if key[0] != cluster}
-            self._ids |= {(cluster, topic): one for topic, one in ids.items()}
+    def _named(self, cluster: str, members: set[_Member]) -> dict[_Member, str]:
+        """The client ids of members: those that are new are looked for in the steps, the newest day first."""
+        known = {one: client for one, client in self._clients[cluster].items() if one in members}
+        for day in _days(self._folder("rebalances", cluster)):
+            missing = members - known.keys()
+            if not missing:
+                break
+            for file in sorted(day.glob("*.parquet")):
+                known |= _clients(file, missing)
+        self._clients[cluster] = {one: known.get(one, "") for one in members}
+        return self._clients[cluster]
 
-    def standing(self) -> Iterator[Standing]:
-        """The groups that are there, in order of names."""
-        with self.lock:
-            living = [(key, group) for key, group in sorted(self.groups.items()) if group.alive or group.committed]
-            found = [Standing(*key, group, *self._lags(key[0], group)) for key, group in living]
-        yield from found
 
-    def _lags(self, cluster: str, group: GroupNow) -> tuple[list[int], list[MemberLag]]:
-        known = {
-            place: offset
-            for place, (offset, topic_id) in group.committed.items()
-            if (cluster, place) in self._ends and self._counts(cluster, place[0], topic_id)
-        }
-        firsts, lasts = ([self._ends[cluster, place][at] for place in known] for at in (0, 1))
-        lags: list[int] = partition_lag(list(known.values()), firsts, lasts).lag.tolist() if known else []
-        owners = group.owners
-        of_member: dict[tuple[str, str], int] = {}  # Of whose partitions nothing is known there is no lag, not one of 0.
-        for place, lag in zip(known, lags, strict=True):
-            if place in owners:
-                of_member[owners[place]] = of_member.get(owners[place], 0) + lag
-        return lags, [MemberLag(*owner, lag) for owner, lag in sorted(of_member.items())]
+def _counts(row: Mapping[str, Any]) -> dict[str, int]:
+    """What is known of `COUNTS`; `spread_now` is that of the last plan, also of a group that is empty by now."""
+    known = {name: row[name] for name in COUNTS if row[name] is not None}
+    return known if known.get("members_now") else {**known, "spread_now": 0}
 
-    def _counts(self, cluster: str, topic: str, topic_id: str | None) -> bool:
-        """Whether a commit is of the topic as it is now, and not of one of that name that was deleted."""
-        return topic_id is None or self._ids.get((cluster, topic), topic_id) == topic_id
+
+def newest_lag(folder: Path) -> pa.Table:
+    """The rows of `partition_lag` at the newest sample of a cluster, with a known lag: ``group_id, owner, lag, at``."""
+    for day in _days(folder):
+        tables = [_read(file, _LAG) for file in _last_files(day)]
+        if rows := [table for table in tables if len(table)]:
+            whole = pa.concat_tables(rows)
+            at_end = pc.equal(whole["at"], pc.max(whole["at"]))
+            return whole.filter(pc.and_(at_end, pc.is_valid(whole["lag"])))
+    return pa.table({"group_id": pa.array([], pa.string()), "owner": pa.array([], pa.string()), "lag": pa.array([], pa.int64())})
+
+
+def _last_files(day: Path) -> list[Path]:
+    """The files of a day that have its last time, by their footers."""
+    ends: dict[Path, datetime] = {}
+    for file in sorted(day.glob("*.parquet")):
+        about = pq.read_metadata(file)
+        at = about.schema.names.index("at")
+        stats = [about.row_group(number).column(at).statistics for number in range(about.num_row_groups)]
+        if stats:
+            ends[file] = max(one.max for one in stats)
+    return [file for file, end in ends.items() if end == max(ends.values())]
+
+
+def _days(folder: Path) -> Iterator[Path]:
+    """The folders of days, the newest first."""
+    yield from sorted(folder.glob("date=[0-9]*"), reverse=True)
+
+
+def _read(file: Path, columns: list[str]) -> pa.Table:
+    with pq.ParquetFile(file) as opened:
+        return opened.read(columns=columns)
+
+
+def _clients(file: Path, members: set[_Member]) -> dict[_Member, str]:
+    steps = _read(file, _MEMBERS)
+    if not len(steps):
+        return {}
+    lists = steps["assignment"].combine_chunks()
+    ids, clients = lists.flatten().flatten()
+    groups = steps["group_id"].take(pc.list_parent_indices(lists))
+    chosen = pc.is_in(ids, pa.array(sorted({member for _, member in members}), pa.string()))
+    rows = zip(*(column.filter(chosen).to_pylist() for column in (groups, ids, clients)), strict=True)
+    return {(group, member): client or "" for group, member, client in rows if (group, member) in members}

@@ -1,4 +1,4 @@
-"""Current figures as OpenMetrics over HTTP, for Prometheus; names and labels after the lag exporters that are in use."""
+"""Current figures as OpenMetrics over HTTP, for Prometheus; names and labels are those of the usual lag exporters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from counterpoise.errors import MissingExtraError, OptionError
-from counterpoise.pipeline.follow.gauges import MemberLag, Now, Standing
+from counterpoise.pipeline.follow.gauges import Gauges, GroupNow
 
 try:
     from prometheus_client import CollectorRegistry
@@ -31,38 +31,38 @@ PREFIX = "kafka_consumergroup_group"
 _GROUP = ["cluster_name", "group"]
 _COUNTERS = {
     "rebalances": ("rebalances", "rebalances", "Rebalances since the recording began."),
-    "moved_partitions": ("partitions", "moves", "Partitions that went from one living member to another."),
-    "failed_generations": ("generations", "failed", "Generations that never got an assignment."),
+    "moved_partitions": ("partitions", "moved", "Partitions that went from one living member to another."),
+    "failed_generations": ("generations", "failed_generations", "Generations that never got an assignment."),
 }
 _GAUGES = {
-    "members": ("members", "members", "Members as of the last generation."),
-    "idle_members": ("members", "idle", "Members without a partition as of the last generation."),
-    "spread_partitions": ("partitions", "spread", "Partitions between the member with most and the one with fewest."),
+    "members": ("members", "members_now", "Members as of the last generation."),
+    "idle_members": ("members", "idle_now", "Members without a partition as of the last generation."),
+    "spread_partitions": ("partitions", "spread_now", "Partitions between the member with most and the one with fewest."),
 }
-"""Name after the prefix: its last word, which is its unit; the figure; what it says."""
+"""Name after the prefix: its last word, which is its unit; the column of `group_report`; what it says."""
 
 
 class Figures(Collector):
-    """What `Now` knows, at the moment it is asked; a group that is gone has no series any more."""
+    """The figures of `Gauges` at the moment of a scrape; a group that is gone has no series."""
 
-    def __init__(self, now: Now) -> None:
-        self._now = now
+    def __init__(self, gauges: Gauges) -> None:
+        self._gauges = gauges
 
     def collect(self) -> Iterator[Metric]:
         """All families, each group's samples in order of names."""
-        standing = list(self._now.standing())
-        shown = standing[:MOST_GROUPS]
+        groups = self._gauges.groups
+        shown = groups[:MOST_GROUPS]
         for families, kind in ((_COUNTERS, CounterMetricFamily), (_GAUGES, GaugeMetricFamily)):
             for name, (unit, figure, words) in families.items():
                 family = kind(f"{PREFIX}_{name}", words, labels=_GROUP, unit=unit)
                 for one in shown:
-                    if one.figures.alive:
-                        family.add_metric([one.cluster, one.group], getattr(one.figures, figure))
+                    if figure in one.counts:
+                        family.add_metric([one.cluster, one.group], one.counts[figure])
                 yield family
         yield from self._lag(shown)
-        yield from self._about(len(standing) - len(shown), sum(len(one.members) for one in shown) - MOST_MEMBERS)
+        yield from self._about(len(groups) - len(shown), sum(len(one.members) for one in shown) - MOST_MEMBERS)
 
-    def _lag(self, shown: Sequence[Standing]) -> Iterator[Metric]:
+    def _lag(self, shown: Sequence[GroupNow]) -> Iterator[Metric]:
         # No unit: it would have to end the name, and these are the names that dashboards know.
         total = GaugeMetricFamily(f"{PREFIX}_sum_lag", "Records behind, all partitions.", labels=_GROUP)
         most = GaugeMetricFamily(f"{PREFIX}_max_lag", "Records behind, the partition that is most.", labels=_GROUP)
@@ -70,12 +70,12 @@ class Figures(Collector):
         each = GaugeMetricFamily(f"{PREFIX}_member_sum_lag", "Records behind, the partitions of one member.", labels=labels)
         left = MOST_MEMBERS
         for one in shown:
-            if one.lags:
-                total.add_metric([one.cluster, one.group], sum(one.lags))
-                most.add_metric([one.cluster, one.group], max(one.lags))
-            told: list[MemberLag] = one.members[:left]
-            left -= len(told)
-            for member in told:
+            if one.lag is not None:
+                total.add_metric([one.cluster, one.group], one.lag[0])
+                most.add_metric([one.cluster, one.group], one.lag[1])
+            named = one.members[:left]
+            left -= len(named)
+            for member in named:
                 each.add_metric([one.cluster, one.group, member.member_id, member.client_id], member.lag)
         yield from (total, most, each)
 
@@ -87,12 +87,12 @@ class Figures(Collector):
         yield left_out
         words = "Time of the newest group record that is in the tables."
         newest = GaugeMetricFamily("counterpoise_newest_record_timestamp_seconds", words, unit="seconds")
-        if self._now.last_record is not None:
-            newest.add_metric([], self._now.last_record.timestamp())
+        if self._gauges.newest is not None:
+            newest.add_metric([], self._gauges.newest.timestamp())
         yield newest
 
 
-def serve(now: Now, port: int, address: str = "0.0.0.0") -> Callable[[], None]:  # noqa: S104
+def serve(gauges: Gauges, port: int, address: str = "0.0.0.0") -> Callable[[], None]:  # noqa: S104
     """Serve ``http://address:port/metrics`` from threads of its own.
 
     Returns
@@ -106,7 +106,7 @@ def serve(now: Now, port: int, address: str = "0.0.0.0") -> Callable[[], None]: 
         The port is taken.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Figures(now))
+    registry.register(Figures(gauges))
     try:
         server = ThreadingHTTPServer((address, port), _handler(registry))
     except OSError as error:

@@ -6,27 +6,14 @@ import fcntl
 import json
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any
 
 from counterpoise.errors import CaptureError
 
-__all__ = ["HandOver", "Journal", "files_in", "left_over", "no_one"]
-
-HandOver: TypeAlias = Callable[[Mapping[str, Mapping[str, int]], Path], AbstractContextManager[Iterable[tuple[Path, Path]]]]
-"""Called when an audit is stored, with its positions and a folder for staged files. Whoever writes live rows beside it waits
-within, and gives the files with rows beyond the positions, and where they belong; the journal takes all other live rows away."""
-
-
-_LEFT = ("steps", "states")
-
-
-def no_one(_positions: Mapping[str, Mapping[str, int]], _staged: Path) -> AbstractContextManager[Iterable[tuple[Path, Path]]]:
-    """Nobody writes live rows."""
-    return nullcontext(())
+__all__ = ["Journal", "files_in", "left_over"]
 
 
 class Journal:
@@ -36,28 +23,17 @@ class Journal:
     ----------
     out : Path
         An audit's output folder.
-
-    Attributes
-    ----------
-    lock : file, optional
-        While it is open: whoever inherits it keeps others out as well.
     """
 
     def __init__(self, out: Path) -> None:
         self.out = out
         self.root = out / ".since"
-        self.lock: IO[str] | None = None
         self.staged = self.root / "staged"
         self._file = self.root / "journal.json"
 
     @contextmanager
-    def open(self, patience: float = 0.0) -> Iterator[None]:
+    def open(self) -> Iterator[None]:
         """Be the only one who writes here; what a crash has left is finished, or swept away if it was not yet decided.
-
-        Parameters
-        ----------
-        patience : float
-            Seconds to wait for another one to end.
 
         Raises
         ------
@@ -70,17 +46,10 @@ class Journal:
         except OSError as error:
             raise CaptureError(f"{self.out}: {error.strerror}; give a folder that can be written") from None
         with lock:
-            until = time.monotonic() + patience
-            while not _locked(lock):
-                if time.monotonic() >= until:
-                    raise CaptureError(f"{self.out}: another audit is writing there; wait for it, or give another --out")
-                time.sleep(0.05)
+            if not _locked(lock):
+                raise CaptureError(f"{self.out}: another audit is writing there; wait for it, or give another --out")
             self.recover()
-            self.lock = lock
-            try:
-                yield
-            finally:
-                self.lock = None
+            yield
 
     def recover(self) -> None:
         """Finish what was decided and not done; forget the rest."""
@@ -141,7 +110,7 @@ def _locked(file: IO[str]) -> bool:
 
 def left_over(root: Path) -> list[Path]:
     """The folders, and files, that an audit has left in ``.since`` for the next one."""
-    return [*(one for kind in _LEFT for one in sorted(root.glob(f"{kind}-*"))), *sorted((root / "ends").glob("*"))]
+    return [*sorted(root.glob("states-*")), *sorted((root / "ends").glob("*"))]
 
 
 def files_in(place: Path) -> list[Path]:

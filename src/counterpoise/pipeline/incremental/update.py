@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from counterpoise.errors import OptionError
@@ -19,7 +18,7 @@ from counterpoise.pipeline.engine import ClusterInput, Engine, place_files
 from counterpoise.pipeline.fold.ends_file import EndsFile
 from counterpoise.pipeline.fold.samples import samples_of
 from counterpoise.pipeline.folds.replay_fold import comparable
-from counterpoise.pipeline.incremental.journal import HandOver, Journal, left_over, no_one
+from counterpoise.pipeline.incremental.journal import Journal, left_over
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, identity_of, load
 from counterpoise.pipeline.incremental.snapshot import (
     changed_files,
@@ -32,10 +31,9 @@ from counterpoise.pipeline.incremental.snapshot import (
 )
 from counterpoise.pipeline.incremental.summing import in_full, write_summary
 from counterpoise.pipeline.incremental.view import View
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.run import Progress
 from counterpoise.pipeline.scan.aggregation import NEVER
-from counterpoise.pipeline.schemas import STEP_STATES, TABLES
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
@@ -99,7 +97,6 @@ def update(
     into: Catalog | None = None,
     progress: Progress | None = None,
     held: Journal | None = None,
-    handover: HandOver = no_one,
 ) -> AuditResult:
     """Bring the tables in `out` up to date with the captures.
 
@@ -116,8 +113,6 @@ def update(
         Tables of a Spark catalog that get the rows that are final.
     held : Journal, optional
         Of `out`, where the caller holds it open for more than this audit.
-    handover : callable, optional
-        See `journal.HandOver`.
 
     Returns
     -------
@@ -152,12 +147,10 @@ def update(
                 return replace(_result(Path(out), json.loads(summary.read_bytes())), nothing_new=True)
         work = _Update(spark, captures, journal, saved, now, choice or Choice(), options, into, progress)
         try:
-            made = work.run(where, handover)
+            made = work.run(where)
         except _StateTooOldError:
             journal.sweep()
-            made = _Update(spark, captures, journal, None, now, choice or Choice(), options, into, progress, saved).run(
-                where, handover
-            )
+            made = _Update(spark, captures, journal, None, now, choice or Choice(), options, into, progress, saved).run(where)
     return _result(Path(out), made)
 
 
@@ -245,7 +238,7 @@ class _Update:
             groups=was.groups,
         )
 
-    def run(self, where: str, handover: HandOver) -> dict[str, Any]:
+    def run(self, where: str) -> dict[str, Any]:
         """Read what is new, and store it; returns the summary."""
         engine = self._engine
         self._begin("scan")
@@ -263,6 +256,7 @@ class _Update:
             (self._view.final / name).mkdir(parents=True, exist_ok=True)
         place_files(engine.tables(), self._view.final)
         place_files(engine.open_tables(), self._view.open)
+        self._view.merge()
         sums = sums_of(engine.folded)
         disagreeing = {name: len(one.ends.odd) for name, one in engine.clusters.items()}
         about, kept = in_full(self._captures, self._saved, engine.counted(), engine.kinds(), sums, engine.found(), disagreeing)
@@ -276,7 +270,7 @@ class _Update:
         moves = [*self._view.moves(self._number), *self._left(), (file, self._journal.out / "summary.json")]
         state = self._journal.staged / "state.json"
         state.write_text(Saved(self._number, dict(self._options), dict(self._now), kept).text(), encoding="utf-8")
-        self._commit([*moves, (state, self._journal.root / "state.json")], handover)
+        self._commit([*moves, (state, self._journal.root / "state.json")])
         return summary
 
     def _check(self) -> None:
@@ -323,15 +317,11 @@ class _Update:
         for name, now in self._now.items():
             mine = [one for one in self._engine.folded if one["cluster"] == name]
             now.unnamed = sorted({topic_id for one in mine for topic_id in one["unnamed"]})
-            for kind in ("states", "steps"):
-                files = [Path(one["kept"][kind]) for one in mine if one["kept"][kind]]
-                moves += [(file, root / f"{kind}-{self._number:08d}" / file.name) for file in files]
-                if kind == "states":
-                    now.states = sorted(file.name for file in files)
+            files = [Path(one["states"]) for one in mine if one["states"] is not None]
+            moves += [(file, root / f"states-{self._number:08d}" / file.name) for file in files]
+            now.states = sorted(file.name for file in files)
             moves += self._left_samples(name, now)
-        nobody = self._journal.staged / "nobody.parquet"  # a stream reads whatever is in the folder, and expects one
-        pq.write_table(arrow_schema(STEP_STATES).empty_table(), nobody)
-        return [*moves, (nobody, root / f"steps-{self._number:08d}" / nobody.name)]
+        return moves
 
     def _left_samples(self, name: str, now: ClusterState) -> list[tuple[Path, Path]]:
         """Samples up to what is settled need not be read again; a later one of the others may still be to come."""
@@ -345,7 +335,7 @@ class _Update:
         now.ends = place.name
         return [(place, folder / place.name), (Path(ends.file), folder / Path(ends.file).name)]
 
-    def _commit(self, moves: list[tuple[Path, Path]], handover: HandOver) -> None:
+    def _commit(self, moves: list[tuple[Path, Path]]) -> None:
         journal = self._journal
         for name in TABLES:
             folder_of(journal.out, name).mkdir(parents=True, exist_ok=True)  # a table without rows is a folder too
@@ -354,8 +344,7 @@ class _Update:
         named = [(journal.out / one.relative_to(root) if one.is_relative_to(root) else one, to) for one, to in moves]
         whole, stay = [pair for pair in named if pair[0] != pair[1]], {one for one, to in named if one == to}
         old = [file for file in left_over(journal.root) if file not in stay]
-        with handover({name: one.positions for name, one in self._now.items()}, journal.staged) as live:
-            journal.commit([*whole, *live], [*self._view.gone(), *old])
+        journal.commit(whole, [*self._view.gone(), *old])
 
     def _begin(self, stage: str) -> None:
         if self._progress is not None:

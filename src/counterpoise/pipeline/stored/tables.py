@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from counterpoise.pipeline.stored.manifest import Manifest
 
-__all__ = ["NO_DAY", "PARTITIONS", "dataset", "day_folder", "days", "folder_of", "table_files"]
+__all__ = ["NO_DAY", "PARTITIONS", "cluster_folder", "dataset", "day_folder", "days", "folder_of", "table_files"]
 
 PARTITIONS = ("cluster", "date")
 """Columns that are folders (``cluster=shop/date=2026-11-21/``), in this order."""
@@ -28,9 +28,14 @@ def folder_of(out: str | Path, name: str) -> Path:
     return Path(out) / "tables" / name
 
 
+def cluster_folder(cluster: str) -> str:
+    """Where the rows of one cluster lie in the folder of a table; written as Spark writes it."""
+    return f"cluster={''.join(f'%{ord(sign):02X}' if sign in _ESCAPED else sign for sign in cluster)}"
+
+
 def day_folder(cluster: str, day: str) -> str:
     """Where the rows of one cluster and day lie in the folder of a table; written as Spark writes it."""
-    return f"cluster={''.join(f'%{ord(sign):02X}' if sign in _ESCAPED else sign for sign in cluster)}/date={day}"
+    return f"{cluster_folder(cluster)}/date={day}"
 
 
 def days(table: Path) -> set[str]:
