@@ -99,6 +99,7 @@ def _reaches(out: Path, ends: dict[int, int]) -> bool:
 
 def _places(out: Path) -> list[tuple[int, int]]:
     """Of the rows of the table; a file may go while it is read, because the next update replaces it."""
-    while True:
+    while (out / "tables" / "rebalances").exists():
         with contextlib.suppress(FileNotFoundError):
             return [(row["log_partition"], row["log_offset"]) for row in rows_of(out, "rebalances")]
+    return []
