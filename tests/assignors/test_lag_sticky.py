@@ -109,6 +109,16 @@ def test_two_hundred_larger_groups_get_valid_owners_balanced_counts_and_fixed_po
         assert again.tolist() == owner.tolist(), f"group {number}"
 
 
+def test_counts_stay_balanced_where_a_member_passes_on_what_it_was_just_given() -> None:
+    """The member that takes it has one partition more, and may have no room for another."""
+    rng = np.random.default_rng(5)
+    for number in range(1000):
+        problem = random_problem(rng, max_partitions=12)
+        problem = problem.replace(lag=rng.lognormal(5, 2, problem.n_partitions).astype(np.int64))
+        if number in (3, 982):
+            assert cost(problem, lag_sticky(problem)) == cost(problem, sticky(problem)), f"group {number}"
+
+
 def test_counts_stay_within_the_band() -> None:
     rng = np.random.default_rng(3)
     problem = group("equal", 4, 50, 10, rng, lag=lags("lognormal", 200, rng))

@@ -120,10 +120,10 @@ def _make_room(
                 if row[member]:
                     partition = placed.pop(place)
                     state.release(partition)
-                    if room.take(state, member) or not room.has(state, member):
-                        order[:] = [entry for entry in order if room.has(state, entry[1])]
+                    room.take(state, member)
                     state.place(partition, member)
                     placed.append(partition)
+                    order[:] = [entry for entry in order if room.has(state, entry[1])]
                     room.least[holder] += 1
                     return holder, looked + at
             looked += len(order)
