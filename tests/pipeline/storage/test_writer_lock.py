@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.storage import writer_lock
-from counterpoise.pipeline.storage.files import delete, exists, join, list_files, write_bytes
+from counterpoise.pipeline.storage.files import delete, exists, file_infos, join, list_files, write_bytes
 from counterpoise.pipeline.storage.writer_lock import WriterLock
 
 REFUSED = "out: another audit is writing there"
@@ -54,13 +55,14 @@ def test_of_two_that_put_their_objects_at_once_neither_is_accepted(s3: str) -> N
 
 
 def test_a_writer_that_died_is_succeeded_and_stops_if_it_lives_after_all(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_lock, "DEAD_S", 1.0)
     dead, heir = WriterLock(join(s3, "lock"), REFUSED), WriterLock(join(s3, "lock"), REFUSED)
     dead.acquire()
     dead._done.set()  # its thread no longer says that it lives
+    monkeypatch.setattr(writer_lock, "DEAD_S", 3600.0)
     with pytest.raises(CaptureError, match=REFUSED):
         heir.acquire()
-    heir.acquire(patience=10.0)
+    monkeypatch.setattr(writer_lock, "DEAD_S", -3600.0)  # as if an hour had passed
+    heir.acquire()
     dead._done.clear()
     with pytest.raises(CaptureError, match="was not heard of for a minute"):
         dead.check()
@@ -72,13 +74,30 @@ def test_a_writer_that_died_is_succeeded_and_stops_if_it_lives_after_all(s3: str
 
 
 def test_a_writer_that_is_busy_is_kept_alive_by_a_thread(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_lock, "DEAD_S", 1.5)
-    monkeypatch.setattr(writer_lock, "_REFRESH_S", 0.2)
+    """The clock of the store advances by the refresh interval with each object that the thread puts, and by nothing else."""
+    interval, late = writer_lock._REFRESH_S, 0.0
     holder, other = WriterLock(join(s3, "lock"), REFUSED), WriterLock(join(s3, "lock"), REFUSED)
-    with holder.held():
-        with pytest.raises(CaptureError, match=REFUSED):
-            other.acquire(patience=4.0)
-        holder.check()
+
+    def infos(folder: str) -> dict[str, SimpleNamespace]:
+        names = {name: info.base_name for name, info in file_infos(folder).items()}
+        put = {name: int(base.rpartition("-")[2]) * interval for name, base in names.items() if holder._name in base}
+        now = max(put.values(), default=0.0) + late
+        return {name: SimpleNamespace(base_name=base, mtime_ns=1e9 * put.get(name, now)) for name, base in names.items()}
+
+    monkeypatch.setattr(writer_lock, "file_infos", infos)
+    monkeypatch.setattr(writer_lock, "_REFRESH_S", 0.01)
+    holder.acquire()
+    until = time.monotonic() + 60.0
+    while holder._number * interval <= 2 * writer_lock.DEAD_S:
+        assert time.monotonic() < until
+        with holder._guard, pytest.raises(CaptureError, match=REFUSED):
+            other.acquire()
+    holder.check()
+    holder._done.set()
+    with holder._guard:
+        late = writer_lock.DEAD_S + 1
+        other.acquire()
+    other.release()
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
