@@ -20,11 +20,7 @@ SHOP = Path(__file__).parents[2] / "examples" / "shop"
     ("options", "words"),
     [
         (["--since", "yesterday"], "--since yesterday: only last is known; for a time give --from"),
-        (["--since", "last", "--topic", "t"], "--topic does not go with --since last"),
-        (["--since", "last", "--from", "2026-01-01"], "--from does not go with --since last"),
-        (["--since", "last", "--to", "2026-01-01"], "--to does not go with --since last"),
         (["--since", "last", "--anonymize"], "--anonymize does not go with --since last"),
-        (["--since", "last", "--into", "s"], "--into does not go with --since last"),
     ],
 )
 def test_options_that_do_not_go_together(options: list[str], words: str, tmp_path: Path) -> None:
