@@ -1,6 +1,9 @@
-"""Schemas of every table the audit reads and writes; names and order are a promise to whoever queries them."""
+"""Schemas of every table the audit reads and writes, in Spark's DDL; names and order are a promise to whoever queries them."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterator
 
 from pyspark.sql.types import (
     ArrayType,
@@ -18,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 __all__ = [
-    "COMMON",
+    "ASSIGNMENT",
     "DECODE_ERRORS",
     "FINDINGS",
     "GROUP_GENERATIONS",
@@ -29,300 +32,146 @@ __all__ = [
     "OFFSET_COMMITS",
     "PARTITION_LAG",
     "REBALANCES",
-    "RECORDS",
     "REPLAYS",
     "TABLES",
 ]
 
-_S, _I, _L, _B, _T, _D = StringType(), IntegerType(), LongType(), BooleanType(), TimestampType(), DoubleType()
-_BIN = BinaryType()
+_SCALARS = {
+    "string": StringType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "double": DoubleType(),
+    "boolean": BooleanType(),
+    "timestamp": TimestampType(),
+    "binary": BinaryType(),
+}
 
 
-def _struct(**fields: DataType) -> StructType:
-    return StructType([StructField(name, kind, True) for name, kind in fields.items()])
+def _table(*columns: str) -> StructType:
+    """Columns in DDL; `StructType.fromDDL` does the same, but needs a running JVM."""
+    return _columns(iter(re.findall(r"\w+|[<>,]", ",".join(columns))), "")
 
 
-def _join(*parts: StructType) -> StructType:
-    return StructType([field for part in parts for field in part.fields])
+def _columns(words: Iterator[str], end: str) -> StructType:
+    fields = []
+    for name in words:
+        kind, after = _type(words)
+        fields.append(StructField(name, kind))
+        if after == end:
+            break
+    return StructType(fields)
 
 
-TOPIC_PARTITIONS = ArrayType(_struct(topic=_S, partitions=ArrayType(_I)))
-ASSIGNMENT = ArrayType(_struct(member_id=_S, client_id=_S, assigned=TOPIC_PARTITIONS))
+def _type(words: Iterator[str]) -> tuple[DataType, str]:
+    """One type, and the word that follows it."""
+    name = next(words)
+    if name in _SCALARS:
+        return _SCALARS[name], next(words, "")
+    assert next(words) == "<", name
+    if name == "struct":
+        return _columns(words, ">"), next(words, "")
+    of = _type(words)[0]
+    return (ArrayType(of) if name == "array" else MapType(of, _type(words)[0])), next(words, "")
 
-RECORDS = _struct(key=_BIN, value=_BIN, topic=_S, partition=_I, offset=_L, timestamp=_T, timestampType=_I)
-"""What Spark's Kafka source gives; the input of `decode`."""
 
-COMMON = _struct(cluster=_S, log_partition=_I, log_offset=_L, log_ts=_T)
+_PARTITIONS = "array<struct<topic string, partitions array<int>>>"
+_ASSIGNMENT = f"assignment array<struct<member_id string, client_id string, assigned {_PARTITIONS}>>"
+_SKEWED = "skewed_topics array<struct<topic string, most int, fewest int, most_client string, fewest_client string>>"
+_RECORD = "cluster string, log_partition int, log_offset bigint, log_ts timestamp"
+_STEP = """cluster string, group_id string, incarnation int, generation int, log_partition int, log_offset bigint,
+    log_ts timestamp"""
 
-OFFSET_COMMITS = _join(
-    COMMON,
-    _struct(
-        group_id=_S,
-        topic=_S,
-        partition=_I,
-        committed_offset=_L,
-        leader_epoch=_I,
-        metadata=_S,
-        commit_ts=_T,
-        expire_ts=_T,
-        topic_id=_S,
-        value_version=_I,
-        deleted=_B,
-    ),
+OFFSET_COMMITS = _table(
+    _RECORD,
+    """group_id string, topic string, partition int, committed_offset bigint, leader_epoch int, metadata string,
+    commit_ts timestamp, expire_ts timestamp, topic_id string, value_version int, deleted boolean""",
 )
 
-MEMBER = _struct(
-    member_id=_S,
-    group_instance_id=_S,
-    client_id=_S,
-    client_host=_S,
-    rebalance_timeout_ms=_I,
-    session_timeout_ms=_I,
-    topics=ArrayType(_S),
-    owned=TOPIC_PARTITIONS,
-    owned_generation=_I,
-    rack_id=_S,
-    subscription_version=_I,
-    user_data=_BIN,
-    assigned=TOPIC_PARTITIONS,
-    assignment_version=_I,
-    library=_S,
+GROUP_GENERATIONS = _table(
+    _RECORD,
+    f"""group_id string, protocol_type string, protocol string, generation int, leader string, state_ts timestamp,
+    value_version int, deleted boolean, members array<struct<
+        member_id string, group_instance_id string, client_id string, client_host string,
+        rebalance_timeout_ms int, session_timeout_ms int, topics array<string>, owned {_PARTITIONS},
+        owned_generation int, rack_id string, subscription_version int, user_data binary,
+        assigned {_PARTITIONS}, assignment_version int, library string>>,
+    leader_library string""",
 )
 
-GROUP_GENERATIONS = _join(
-    COMMON,
-    _struct(
-        group_id=_S,
-        protocol_type=_S,
-        protocol=_S,
-        generation=_I,
-        leader=_S,
-        state_ts=_T,
-        value_version=_I,
-        deleted=_B,
-        members=ArrayType(MEMBER),
-        leader_library=_S,
-    ),
+MODERN_GROUP_RECORDS = _table(
+    _RECORD,
+    """group_id string, record_type int, member_id string, epoch int, payload string, deleted boolean,
+    client_id string, rebalance_timeout_ms int""",
 )
 
-MODERN_GROUP_RECORDS = _join(
-    COMMON,
-    _struct(group_id=_S, record_type=_I, member_id=_S, epoch=_I, payload=_S, deleted=_B, client_id=_S, rebalance_timeout_ms=_I),
+DECODE_ERRORS = _table(_RECORD, "record_type int, value_version int, reason string, key binary, value binary")
+
+REBALANCES = _table(
+    _STEP,
+    f"""group_type string, protocol_type string, protocol string, protocol_kind string, kind string, cause string,
+    joined array<string>, left array<string>, restarted array<string>, missed_generations int,
+    sync_latency_ms bigint, n_members int, n_static int, n_idle int, n_partitions int, n_moved int, n_kept int,
+    leader string, leader_library string, logical_rebalance int, detail string, {_ASSIGNMENT}, complete boolean,
+    settle_ms bigint,
+    subscriptions array<struct<member_id string, group_instance_id string, topics array<string>>>,
+    n_withheld int, recreated array<string>""",
 )
 
-DECODE_ERRORS = _join(COMMON, _struct(record_type=_I, value_version=_I, reason=_S, key=_BIN, value=_BIN))
-
-_GENERATION = _struct(cluster=_S, group_id=_S, incarnation=_I, generation=_I, log_partition=_I, log_offset=_L, log_ts=_T)
-
-REBALANCES = _join(
-    _GENERATION,
-    _struct(
-        group_type=_S,
-        protocol_type=_S,
-        protocol=_S,
-        protocol_kind=_S,
-        kind=_S,
-        cause=_S,
-        joined=ArrayType(_S),
-        left=ArrayType(_S),
-        restarted=ArrayType(_S),
-        missed_generations=_I,
-        sync_latency_ms=_L,
-        n_members=_I,
-        n_static=_I,
-        n_idle=_I,
-        n_partitions=_I,
-        n_moved=_I,
-        n_kept=_I,
-        leader=_S,
-        leader_library=_S,
-        logical_rebalance=_I,
-        detail=_S,
-        assignment=ASSIGNMENT,
-        complete=_B,
-        settle_ms=_L,
-        subscriptions=ArrayType(_struct(member_id=_S, group_instance_id=_S, topics=ArrayType(_S))),
-        n_withheld=_I,
-        recreated=ArrayType(_S),
-    ),
+PARTITION_LAG = _table(
+    """cluster string, group_id string, topic string, partition int, at timestamp, committed bigint,
+    log_start bigint, log_end bigint, lag bigint, owner string, quality string, clamped boolean, time_lag_ms bigint"""
 )
 
-PARTITION_LAG = _struct(
-    cluster=_S,
-    group_id=_S,
-    topic=_S,
-    partition=_I,
-    at=_T,
-    committed=_L,
-    log_start=_L,
-    log_end=_L,
-    lag=_L,
-    owner=_S,
-    quality=_S,
-    clamped=_B,
-    time_lag_ms=_L,
+REPLAYS = _table(_STEP, "strategy string, mode string", _ASSIGNMENT)
+
+METRICS = _table(
+    _STEP,
+    """strategy string, mode string, protocol_kind string, declared boolean, leader_library string,
+    n_members int, n_partitions int, spread int, kip54_score bigint, jain double, max_topic_spread int,
+    moved int, kept int, min_moves int, revoked int, max_member_lag bigint, lag_cv double, makespan_ratio double,
+    lag_unknown int, duplicates int, unassigned int, balanced boolean, sticky boolean, matches_observed boolean,
+    n_skewed_topics int""",
+    _SKEWED,
 )
 
-REPLAY_KEY = _join(_GENERATION, _struct(strategy=_S, mode=_S))
-
-REPLAYS = _join(REPLAY_KEY, _struct(assignment=ASSIGNMENT))
-
-FIGURES = _struct(
-    n_members=_I,
-    n_partitions=_I,
-    spread=_I,
-    kip54_score=_L,
-    jain=_D,
-    max_topic_spread=_I,
-    moved=_I,
-    kept=_I,
-    min_moves=_I,
-    revoked=_I,
-    max_member_lag=_L,
-    lag_cv=_D,
-    makespan_ratio=_D,
-    lag_unknown=_I,
-    duplicates=_I,
-    unassigned=_I,
-    balanced=_B,
-    sticky=_B,
-    matches_observed=_B,
-)
-
-SKEWED_TOPICS = ArrayType(_struct(topic=_S, most=_I, fewest=_I, most_client=_S, fewest_client=_S))
-
-METRICS = _join(
-    REPLAY_KEY,
-    _struct(protocol_kind=_S, declared=_B, leader_library=_S),
-    FIGURES,
-    _struct(n_skewed_topics=_I, skewed_topics=SKEWED_TOPICS),
-)
-
-MEASURED_REPLAYS = _join(METRICS, _struct(assignment=ASSIGNMENT))
+MEASURED_REPLAYS = StructType([*METRICS.fields, REPLAYS["assignment"]])
 """Both at once: what the one pass over the generations gives."""
+ASSIGNMENT = REPLAYS["assignment"].dataType
 
-GROUP_REPORT = _struct(
-    cluster=_S,
-    group_id=_S,
-    group_type=_S,
-    protocol_type=_S,
-    protocol=_S,
-    protocol_kind=_S,
-    libraries=ArrayType(_S),
-    leader_libraries=ArrayType(_S),
-    first_ts=_T,
-    last_ts=_T,
-    state=_S,
-    complete=_B,
-    generations=_I,
-    rebalances=_I,
-    rebalances_per_day=_D,
-    followups=_I,
-    failed_generations=_I,
-    static_replacements=_I,
-    emptied=_I,
-    deletions=_I,
-    causes=MapType(_S, _I),
-    joins=_I,
-    leaves=_I,
-    restarts=_I,
-    storm_rebalances=_I,
-    storm_start=_T,
-    storm_seconds=_D,
-    storm_clients=ArrayType(_S),
-    members_now=_I,
-    members_peak=_I,
-    static_now=_I,
-    distinct_members=_I,
-    idle_now=_I,
-    idle_peak=_I,
-    idle_clients=ArrayType(_S),
-    partitions_now=_I,
-    topics=ArrayType(_S),
-    sync_latency_ms_p50=_D,
-    sync_latency_ms_max=_L,
-    sync_latency_generation=_I,
-    slow_leader=_S,
-    moved=_I,
-    commits=_L,
-    commit_tombstones=_L,
-    commits_without_owner=_L,
-    committed_partitions=_L,
-    first_commit=_T,
-    last_commit=_T,
-    stopped_partition_seconds=_D,
-    longest_stop_seconds=_D,
-    longest_stop_generation=_I,
-    spread_now=_I,
-    spread_peak=_I,
-    topic_spread_now=_I,
-    lag_now=_L,
-    lag_quality=_S,
-    lag_owner=_S,
-    lag_owner_share=_D,
-    judged_generations=_I,
-    replay_fidelity=_D,
-    fidelity_by_library=MapType(_S, _D),
-    fidelity_note=_S,
-    observed_moved=_I,
-    observed_revoked=_I,
-    needless_moves=_I,
-    needless_generation=_I,
-    strategies=ArrayType(
-        _struct(
-            strategy=_S,
-            mode=_S,
-            moved=_L,
-            revoked=_L,
-            spread_peak=_I,
-            topic_spread_peak=_I,
-            balanced=_L,
-            generations=_L,
-            lag_peak=_L,
-            makespan_ratio=_D,
-            stopped_seconds=_D,
-        )
-    ),
-    suggested_strategy=_S,
-    suggestion=_S,
-    migration_note=_S,
-    poll_kicks=_I,
-    poll_kick_clients=ArrayType(_S),
-    poll_kick_generation=_I,
-    poll_interval_ms=_I,
-    polled=_B,
-    generation_now=_I,
-    failed_generation=_I,
-    restart_clients=ArrayType(_S),
-    leave_clients=ArrayType(_S),
-    partitions_without_owner=_I,
-    unowned_commits=ArrayType(_struct(topic=_S, partition=_I, commits=_L)),
-    unowned_generation=_I,
-    sync_latency_ts=_T,
-    failed_ts=_T,
-    longest_stop_ts=_T,
-    needless_ts=_T,
-    poll_kick_ts=_T,
-    lag_partitions=ArrayType(_struct(topic=_S, partition=_I, lag=_L)),
-    busiest_clients=ArrayType(_S),
-    n_skewed_topics=_I,
-    skewed_topics=SKEWED_TOPICS,
+GROUP_REPORT = _table(
+    """cluster string, group_id string, group_type string, protocol_type string, protocol string, protocol_kind string,
+    libraries array<string>, leader_libraries array<string>, first_ts timestamp, last_ts timestamp, state string,
+    complete boolean, generations int, rebalances int, rebalances_per_day double, followups int,
+    failed_generations int, static_replacements int, emptied int, deletions int, causes map<string, int>,
+    joins int, leaves int, restarts int,
+    storm_rebalances int, storm_start timestamp, storm_seconds double, storm_clients array<string>,
+    members_now int, members_peak int, static_now int, distinct_members int,
+    idle_now int, idle_peak int, idle_clients array<string>, partitions_now int, topics array<string>,
+    sync_latency_ms_p50 double, sync_latency_ms_max bigint, sync_latency_generation int, slow_leader string,
+    moved int, commits bigint, commit_tombstones bigint, commits_without_owner bigint, committed_partitions bigint,
+    first_commit timestamp, last_commit timestamp,
+    stopped_partition_seconds double, longest_stop_seconds double, longest_stop_generation int,
+    spread_now int, spread_peak int, topic_spread_now int,
+    lag_now bigint, lag_quality string, lag_owner string, lag_owner_share double,
+    judged_generations int, replay_fidelity double, fidelity_by_library map<string, double>, fidelity_note string,
+    observed_moved int, observed_revoked int, needless_moves int, needless_generation int,
+    strategies array<struct<
+        strategy string, mode string, moved bigint, revoked bigint, spread_peak int, topic_spread_peak int,
+        balanced bigint, generations bigint, lag_peak bigint, makespan_ratio double, stopped_seconds double>>,
+    suggested_strategy string, suggestion string, migration_note string,
+    poll_kicks int, poll_kick_clients array<string>, poll_kick_generation int, poll_interval_ms int, polled boolean,
+    generation_now int, failed_generation int, restart_clients array<string>, leave_clients array<string>,
+    partitions_without_owner int, unowned_commits array<struct<topic string, partition int, commits bigint>>,
+    unowned_generation int, sync_latency_ts timestamp, failed_ts timestamp, longest_stop_ts timestamp,
+    needless_ts timestamp, poll_kick_ts timestamp,
+    lag_partitions array<struct<topic string, partition int, lag bigint>>, busiest_clients array<string>,
+    n_skewed_topics int""",
+    _SKEWED,
 )
 
-FINDINGS = _struct(
-    cluster=_S,
-    rank=_I,
-    severity=_S,
-    kind=_S,
-    group_id=_S,
-    title=_S,
-    evidence=_S,
-    cost=_S,
-    action=_S,
-    score=_D,
-    numbers=MapType(_S, _D),
-    generation=_I,
-    at=_T,
+FINDINGS = _table(
+    """cluster string, rank int, severity string, kind string, group_id string, title string, evidence string,
+    cost string, action string, score double, numbers map<string, double>, generation int, at timestamp"""
 )
 
 TABLES: dict[str, StructType] = {
