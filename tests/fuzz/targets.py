@@ -10,11 +10,11 @@ from counterpoise.assignors.registry import check_options
 from counterpoise.cli.inputs import read_options
 from counterpoise.errors import CounterpoiseError
 from counterpoise.laws import verify
-from counterpoise.pipeline.capture.backup.dump_rows import Read, rows_of
+from counterpoise.pipeline.capture.backup.dump_folder import Read, rows_of
 from counterpoise.pipeline.capture.backup.dump_text import is_dump
 from counterpoise.pipeline.capture.backup.log_batches import LogBatch, records
-from counterpoise.pipeline.capture.backup.row_batches import in_batches
 from counterpoise.pipeline.capture.backup.segments import Found, read_partition
+from counterpoise.pipeline.capture.columns import in_batches
 from counterpoise.pipeline.capture.settings import Settings, read_properties
 from counterpoise.pipeline.export import export_written, read_offsets, read_previous
 from counterpoise.pipeline.source.checks import check_pages

@@ -13,7 +13,7 @@ import pytest
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.capture.notes import capture_notes
+from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.records.commits import commit_batch
 from counterpoise.pipeline.records.generations import generation_rows

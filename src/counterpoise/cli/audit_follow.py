@@ -162,7 +162,8 @@ def _recorded(settings: Settings | None, folder: Path) -> Iterator[Callable[[], 
     if settings is None:
         yield lambda: None
         return
-    from counterpoise.pipeline.capture.recorder import Recorder, Schedule
+    from counterpoise.pipeline.capture.recorder import Recorder
+    from counterpoise.pipeline.capture.recording import Schedule
     from counterpoise.pipeline.gateway import without_sigterm
 
     schedule = Schedule(flush=FLUSH_S, sample=SAMPLE_S)

@@ -21,10 +21,11 @@ from counterpoise.errors import OptionError
 from counterpoise.snapshot.json_text import visible
 
 if TYPE_CHECKING:
-    from counterpoise.pipeline.capture.backup.dump_rows import Read
+    from counterpoise.pipeline.capture.backup.dump_folder import Read
     from counterpoise.pipeline.capture.backup.segments import Found
     from counterpoise.pipeline.capture.poller import Poller
-    from counterpoise.pipeline.capture.recorder import Recorder, Schedule, Status
+    from counterpoise.pipeline.capture.recorder import Recorder
+    from counterpoise.pipeline.capture.recording import Schedule, Status
 
 __all__ = ["command"]
 
@@ -89,7 +90,8 @@ def command(
         found, words = _read_dump(dump, out) if dump is not None else _read_segments(segments or Path(), out)
         _tell_read(found, words, out, as_json)
         return
-    from counterpoise.pipeline.capture.recorder import Recorder, Schedule
+    from counterpoise.pipeline.capture.recorder import Recorder
+    from counterpoise.pipeline.capture.recording import Schedule
 
     settings, schedule = cluster_settings(bootstrap, config), Schedule(flush_every, sample_every, keep_days)
 

@@ -4,7 +4,7 @@
         -> scan.scan         offset_commits, decode_errors; blocks of commit aggregates and raw group records
         -> repartition by bucket, sort within partitions
         -> fold.task         all other tables; the states that the next update goes on from
-        -> findings.rank     findings
+        -> findings.ranking  findings
 
 A whole audit is an update from no state. Tasks write files of tables themselves and return manifests; a file that no manifest
 names (of a task that failed or ran twice) counts for nothing.
@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.findings.rank import rank_findings
+from counterpoise.pipeline.findings.ranking import rank_findings
 from counterpoise.pipeline.fold.ends_file import EndsFile
 from counterpoise.pipeline.fold.task import ClusterFold
 from counterpoise.pipeline.records.place import moment_of

@@ -24,35 +24,10 @@ __all__ = ["Audit", "LagSeries", "open_audit"]
 
 _RHYTHM = ["group_id", "log_ts", "log_offset", "kind"]
 _STEPS = [
-    "group_id",
-    "incarnation",
-    "generation",
-    "log_offset",
-    "log_ts",
-    "group_type",
-    "protocol",
-    "protocol_kind",
-    "kind",
-    "cause",
-    "joined",
-    "left",
-    "restarted",
-    "missed_generations",
-    "sync_latency_ms",
-    "settle_ms",
-    "n_members",
-    "n_static",
-    "n_idle",
-    "n_partitions",
-    "n_moved",
-    "n_kept",
-    "leader",
-    "leader_library",
-    "logical_rebalance",
-    "detail",
-    "complete",
-    "assignment",
-]
+    "group_id", "incarnation", "generation", "log_offset", "log_ts", "group_type", "protocol", "protocol_kind", "kind", "cause",
+    "joined", "left", "restarted", "missed_generations", "sync_latency_ms", "settle_ms", "n_members", "n_static", "n_idle",
+    "n_partitions", "n_moved", "n_kept", "leader", "leader_library", "logical_rebalance", "detail", "complete", "assignment",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

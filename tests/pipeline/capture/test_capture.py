@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, id_text
-from counterpoise.pipeline.capture.notes import capture_notes
+from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.records.commits import commit_batch
 from counterpoise.pipeline.source.layout import checked_files
 from counterpoise.pipeline.storage.files import parquet_file, read_bytes

@@ -23,8 +23,7 @@ from click.testing import CliRunner
 from counterpoise.cli.app import app
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.backup.crc import crc32c
-from counterpoise.pipeline.capture.backup.dump_folder import folder_of, from_dump
-from counterpoise.pipeline.capture.backup.dump_rows import Read
+from counterpoise.pipeline.capture.backup.dump_folder import Read, folder_of, from_dump
 from counterpoise.pipeline.capture.backup.segments import from_segments
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.rebalances import steps_of_group

@@ -13,16 +13,15 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.errors import CaptureError, StorageError
-from counterpoise.pipeline.capture import object_series, poller
+from counterpoise.pipeline.capture import object_series, poller, recording, series
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Ends
-from counterpoise.pipeline.capture.folder import CaptureFolder
+from counterpoise.pipeline.capture.folder import CaptureFolder, capture_notes
 from counterpoise.pipeline.capture.group_poll import Look, SeenGroup, SeenMember
-from counterpoise.pipeline.capture.notes import capture_notes
 from counterpoise.pipeline.capture.object_series import ObjectSeries, visible
 from counterpoise.pipeline.capture.poller import Poller
-from counterpoise.pipeline.capture.recorder import Schedule
+from counterpoise.pipeline.capture.recording import Schedule
 from counterpoise.pipeline.capture.sampler import Sample, sample, sample_batch
-from counterpoise.pipeline.capture.series import MERGE_AT, Series
+from counterpoise.pipeline.capture.series import Series
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.pipeline.source.checks import parquet_files
 from counterpoise.pipeline.source.layout import checked_files, count_records
@@ -30,6 +29,15 @@ from counterpoise.pipeline.storage.files import join, list_files, parquet_file
 from tests.pipeline.capture.test_series import SCHEMA, Killed
 
 IDS = {"t": "AAECAwQFBgcICQoLDA0ODw", OFFSETS_TOPIC: "EBESExQVFhcYGRobHB0eHw"}
+
+
+MERGE_AT = 4
+
+
+@pytest.fixture(autouse=True)
+def _few_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merge takes place sooner than it does for a user: each file is a request to the server."""
+    monkeypatch.setattr(series, "MERGE_AT", MERGE_AT)
 
 
 def opened(s3: str) -> ObjectSeries:
@@ -85,7 +93,7 @@ def grown(s3: str, count: int) -> ObjectSeries:
 def test_killed_at_any_step_nothing_is_lost_and_nothing_is_there_twice(
     s3: str, already: int, act: Callable[[Series], object]
 ) -> None:
-    for step in (0, 1, 2, 9, 40):
+    for step in (0, 1, 2, 3, 40):
         place = join(s3, str(step))
         table = grown(place, already)
         try:
@@ -161,7 +169,7 @@ def test_the_ends_of_the_offsets_topic_are_sampled_beside_the_others() -> None:
 def test_a_capture_is_recorded_to_an_object_store_and_continued(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     out = join(s3, "history")
     looks = [look_at(10, 20), look_at(11, 20), look_at(11, 25)]
-    monkeypatch.setattr(poller, "Cluster", lambda _: FakeCluster())
+    monkeypatch.setattr(recording, "Cluster", lambda _: FakeCluster())
     monkeypatch.setattr(poller, "look", lambda _: looks.pop(0))
     for written in (3, 1, 1):
         assert Poller(Settings({"bootstrap.servers": "nowhere:9092"}), out, 1.0, Schedule()).run(follow=False).records == written

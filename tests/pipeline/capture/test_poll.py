@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer
 
+from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.capture.group_poll import SeenGroup, SeenMember
-from counterpoise.pipeline.capture.notes import capture_notes
 from counterpoise.pipeline.capture.polled_records import Change, PolledHistory
 from counterpoise.pipeline.folds.history import history_of
 from counterpoise.pipeline.rebalances import steps_of_group

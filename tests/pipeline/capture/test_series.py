@@ -19,8 +19,7 @@ import pytest
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.disk_series import DiskSeries
-from counterpoise.pipeline.capture.folder import CaptureFolder
-from counterpoise.pipeline.capture.notes import capture_notes
+from counterpoise.pipeline.capture.folder import CaptureFolder, capture_notes
 from counterpoise.pipeline.capture.series import MERGE_AT, Series
 
 SCHEMA = pa.schema([("n", pa.int64()), ("timestamp", pa.timestamp("us", "UTC"))])

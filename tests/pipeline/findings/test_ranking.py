@@ -7,8 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from counterpoise.pipeline.findings.rank import rank_findings
-from counterpoise.pipeline.findings.ranking import finding_batches
+from counterpoise.pipeline.findings.ranking import finding_batches, rank_findings
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT
 from counterpoise.pipeline.stored.transaction import NewFiles

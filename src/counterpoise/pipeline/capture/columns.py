@@ -1,12 +1,17 @@
-"""What a record of a topic looks like as Arrow, and the topic's name; needs no client library."""
+"""Records of a topic and samples of log ends as Arrow, and the topic's name; needs no client library."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import numpy as np
 import pyarrow as pa
 
-__all__ = ["ARROW", "OFFSETS_TOPIC"]
+__all__ = ["ARROW", "OFFSETS_TOPIC", "SAMPLES", "Row", "in_batches"]
 
 OFFSETS_TOPIC = "__consumer_offsets"
+_UTC = pa.timestamp("us", "UTC")
 ARROW = pa.schema(
     [
         ("key", pa.binary()),
@@ -14,8 +19,26 @@ ARROW = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
+        ("timestamp", _UTC),
         ("timestampType", pa.int32()),
     ]
 )
 """The columns of Spark's Kafka source."""
+SAMPLES = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int32()), ("log_start", pa.int64()), ("log_end", pa.int64()), ("sampled_at", _UTC)]
+)
+"""The columns of ``log_offsets.parquet``."""
+_ROWS = 65_536
+_LATEST_MS = (2**63 - 1) // 1000
+Row = tuple[int, int, int, int, bytes | None, bytes | None]
+"""Partition, offset, time stamp (ms), kind of time, key, value."""
+
+
+def in_batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+    """Records of the offsets topic in batches; a time stamp that microseconds in 64 bits cannot hold becomes the nearest one."""
+    following = iter(rows)
+    while some := list(islice(following, _ROWS)):
+        partition, offset, time, kind, key, value = zip(*some, strict=True)
+        times = np.clip(np.array(time, np.int64), -_LATEST_MS, _LATEST_MS) * 1000
+        columns = (key, value, [OFFSETS_TOPIC] * len(some), partition, offset, times, kind)
+        yield pa.RecordBatch.from_arrays([pa.array(one, to.type) for one, to in zip(columns, ARROW, strict=True)], schema=ARROW)

@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from counterpoise.errors import MissingExtraError
+from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.positions import LATEST, resolve
 from counterpoise.pipeline.capture.source_options import Options, Range, read_options, warn_of_tails
 
@@ -27,17 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RECORDS", "KafkaOffsets"]
 
-RECORDS = StructType(
-    [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("timestampType", IntegerType()),
-    ]
-)
+RECORDS: StructType = from_arrow_schema(ARROW)
 """The columns of Spark's Kafka source."""
 
 

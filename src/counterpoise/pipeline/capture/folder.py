@@ -1,4 +1,4 @@
-"""The folder a capture writes: two growing tables, the metadata beside them, and a lock so that there is one writer."""
+"""The folder a capture writes: two growing tables, a lock so that there is one writer, and what it says about itself."""
 
 from __future__ import annotations
 
@@ -13,26 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.errors import CaptureError, StorageError
-from counterpoise.pipeline.capture.columns import ARROW
+from counterpoise.pipeline.capture.columns import ARROW, SAMPLES
 from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.capture.object_series import ObjectSeries
 from counterpoise.pipeline.capture.series import Series
 from counterpoise.pipeline.storage.files import absolute, first_line, is_local, join, read_if_exists, write_bytes
 from counterpoise.pipeline.storage.writer_lock import WriterLock
 
-__all__ = ["CANNOT_WRITE", "SAMPLES", "CaptureFolder", "why"]
+__all__ = ["CANNOT_WRITE", "CaptureFolder", "capture_notes", "why"]
 
 CANNOT_WRITE = (OSError, StorageError)
 """What a disk or a store raises that is full or away for a moment: a recording that goes on waits for it."""
 
-SAMPLES = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("log_start", pa.int64()),
-        ("log_end", pa.int64()),
-        ("sampled_at", pa.timestamp("us", "UTC")),
-    ]
+_POLLED = (
+    "complete=false: made from polls every {} s instead of the topic: rebalances between two polls are one change or none, "
+    "generations are counted here, not by the broker; members are taken to subscribe to every topic of their group"
 )
 
 
@@ -139,3 +134,44 @@ class CaptureFolder:
         if not isinstance(about, dict) or os.fspath(about.get("topic", "")) == "":
             raise CaptureError(f"{file}: damaged, or not written by `counterpoise capture`; give another folder")
         return about
+
+
+def capture_notes(folder: str | Path | None) -> list[str]:
+    """What is missing from a recording: history that was compacted before it began, gaps, tails behind open transactions.
+
+    Notes
+    -----
+    A folder without ``capture.json`` says nothing; one that cannot be read says so.
+    """
+    found = None if folder is None else read_if_exists(join(str(folder), "capture.json"))
+    if found is None:
+        return []
+    try:
+        about: Any = json.loads(found)
+        return [*_before(about), *_gaps(about), *map(str, about.get("hidden", ()))]
+    except (ValueError, AttributeError, TypeError):
+        return ["capture.json cannot be read: what this recording misses is unknown"]
+
+
+def _before(about: Any) -> list[str]:
+    if about.get("source") == "segments":
+        return ["taken from segment files: what compaction had removed before is not in it"]
+    if about.get("source") == "dump":
+        return ["complete=false: taken from the text of kafka-dump-log: what compaction had removed before is not in it"]
+    if about.get("source") == "poll":
+        return [_POLLED.format(about.get("every", "?"))]
+    missing = about.get("missing_before")
+    if missing is None:
+        return ["the recording had not yet caught up with the topic when it ended: the newest records are missing"]
+    if missing:
+        reason = "compacted away, or markers and aborted records of transactions"
+        line = f"complete=false: {missing} offsets from before the recording were not there any more ({reason})"
+        return [f"{line}; older rebalances may be missing"]
+    return []
+
+
+def _gaps(about: Any) -> list[str]:
+    return [
+        f"log partition {partition}: offsets {first} to {after - 1} were gone from the topic before they could be recorded"
+        for partition, first, after in about.get("gaps", ())
+    ]

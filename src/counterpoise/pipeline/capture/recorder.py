@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,15 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError, TopicPartition
 
 from counterpoise.errors import CaptureError, SourceError
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Place, id_text, source_error
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Place, id_text, source_error
 from counterpoise.pipeline.capture.fetch import PASSING, PATIENCE_S, open_consumer, sorted_out, to_batch
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, why
 from counterpoise.pipeline.capture.positions import from_json, to_json
-from counterpoise.pipeline.capture.sampler import Sample, Sampler, sample, sample_batch
+from counterpoise.pipeline.capture.recording import Recording, Schedule, Status
+from counterpoise.pipeline.capture.sampler import Sample, Sampler, sample
 from counterpoise.pipeline.capture.settings import Settings
 
-__all__ = ["Recorder", "Schedule", "Status"]
+__all__ = ["Recorder"]
 
 CONSUME = 10_000
 _MADE = {"poll": "polls", "segments": "segment files", "dump": "the text of kafka-dump-log"}
@@ -29,53 +28,8 @@ FLUSH_RECORDS = 200_000
 FLUSH_BYTES = 64 * 2**20
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How often what happens, in seconds; `keep_days` None: everything is kept."""
-
-    flush: float = 10.0
-    sample: float = 30.0
-    keep_days: float | None = None
-
-
-@dataclass
-class Status:
-    """Where a recording stands.
-
-    Attributes
-    ----------
-    records : int
-        Written by this run.
-    behind : int
-        Offsets between what was read and what can be read.
-    groups : int
-        Distinct groups in the records of this run.
-    passed : int
-        Offsets that this run read past without a record there: markers and aborted records of transactions, compacted records.
-    hidden : list of str
-        Partitions whose tail an open transaction hides.
-    trouble : str
-        What it is waiting for; empty when all is well.
-    """
-
-    records: int = 0
-    behind: int = 0
-    groups: int = 0
-    passed: int = 0
-    hidden: list[str] = field(default_factory=list)
-    trouble: str = ""
-
-
-class Recorder:
-    """One recording into one folder, exactly once.
-
-    Parameters
-    ----------
-    settings : Settings
-    out : Path
-    schedule : Schedule
-    report : callable, optional
-        ``report(status)`` about twice a second.
+class Recorder(Recording):
+    """One recording of the offsets topic, exactly once.
 
     Notes
     -----
@@ -86,20 +40,10 @@ class Recorder:
     def __init__(
         self, settings: Settings, out: str | Path, schedule: Schedule, report: Callable[[Status], None] | None = None
     ) -> None:
-        self._settings, self._out, self._schedule = settings, out, schedule
-        self._report = report
-        self._stop = threading.Event()
-        self._cluster = Cluster(settings)
-        self._pending: list[pa.RecordBatch] = []
-        self._size = 0
+        super().__init__(settings, out, schedule, report)
         self._at: dict[Place, int] = {}
         self._goal: dict[Place, int] = {}
         self._groups: set[bytes] = set()
-        self.status = Status()
-
-    def stop(self) -> None:
-        """Ask a running `run` to write what it has and return; may be called from a signal handler."""
-        self._stop.set()
 
     def run(self, *, follow: bool) -> Status:
         """Record up to now, or with `follow` until `stop`.
@@ -163,7 +107,7 @@ class Recorder:
             raise CaptureError(f"{self._out}: was recorded {folder.about['isolation']}; go on with the same isolation level")
         if self._isolation == "read_committed":
             folder.write_json("aborted_offsets.json", [])
-        self._keep(folder, now)
+        self._take(folder, now)
         return now
 
     @property
@@ -186,7 +130,8 @@ class Recorder:
                 raise SourceError(f"nothing came for {PATIENCE_S:.0f} s; {self.status.trouble or 'is every leader up?'}")
             if sampler is not None:
                 end = self._samples(folder, consumer, sampler, end)
-            full = self._size >= FLUSH_BYTES or sum(map(len, self._pending)) >= FLUSH_RECORDS
+            size, count = (sum(sizes) for sizes in ((one.nbytes for one in self._pending), map(len, self._pending)))
+            full = size >= FLUSH_BYTES or count >= FLUSH_RECORDS
             if full or (self._pending and moment - flushed >= self._schedule.flush):
                 self._write(folder, patient=sampler is not None)
                 flushed = time.monotonic()
@@ -199,11 +144,11 @@ class Recorder:
         if records:
             batch = to_batch(records)
             self._pending.append(batch)
-            self._size += batch.nbytes
             self.status.passed -= len(records)
             for index, last in _last_offsets(batch):
                 self._advance((OFFSETS_TOPIC, index), last + 1)
             self._groups |= _groups_of(batch)
+            self.status.groups = len(self._groups)
             self.status.trouble = ""
         for event in events:
             error: Any = event.error()
@@ -245,40 +190,20 @@ class Recorder:
                 self._at[place] = 0
                 consumer.incremental_assign([TopicPartition(*place, 0)])
             try:
-                self._keep(folder, taken)
+                self._take(folder, taken)
                 self._tidy(folder)
                 self._judge(folder)
             except CANNOT_WRITE as error:
                 self.status.trouble = f"cannot write ({why(error)})"
         return end
 
-    def _keep(self, folder: CaptureFolder, taken: Sample) -> None:
-        folder.samples.append([sample_batch(taken)], {})
-        folder.write_json("topics.json", taken.topics)
+    def _take(self, folder: CaptureFolder, taken: Sample) -> None:
         self.status.hidden = [str(tail) for tail in taken.tails] if self._isolation == "read_committed" else []
-        folder.say(sampled_at=taken.at, hidden=self.status.hidden)
+        self._keep(folder, taken)
 
-    def _write(self, folder: CaptureFolder, *, patient: bool) -> None:
-        """Append what is pending; while the disk is full wait (nothing more is consumed meanwhile) or, when not patient, fail."""
-        while self._pending or not folder.records.pieces:
-            try:
-                folder.records.append(self._pending, to_json(self._at))
-            except CANNOT_WRITE as error:
-                self.status.trouble = f"cannot write ({why(error)}); waiting for space"
-                folder.free()
-                self._tell()
-                if not patient or self._stop.wait(1.0):
-                    raise CaptureError(
-                        f"{self._out}: {why(error)}; nothing of what was written is lost, the rest is read again next time"
-                    ) from None
-            else:
-                self.status.records += sum(map(len, self._pending))
-                self._pending, self._size = [], 0
-                self.status.trouble = ""
-
-    def _tidy(self, folder: CaptureFolder) -> None:
-        days = self._schedule.keep_days
-        folder.tidy(None if days is None else time.time() - 86_400 * days)
+    @property
+    def _position(self) -> dict[str, Any]:
+        return to_json(self._at)
 
     def _finish(self, folder: CaptureFolder) -> None:
         self._write(folder, patient=False)
@@ -298,11 +223,6 @@ class Recorder:
             return
         missing = sum(ends.values()) - folder.count_below(ends)
         folder.say(missing_before=missing, complete=missing == 0)
-
-    def _tell(self) -> None:
-        self.status.groups = len(self._groups)
-        if self._report is not None:
-            self._report(self.status)
 
 
 def _last_offsets(batch: pa.RecordBatch) -> list[tuple[int, int]]:

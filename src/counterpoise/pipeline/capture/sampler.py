@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Ends, Place, Tail, hidden_tails
-from counterpoise.pipeline.capture.folder import SAMPLES
+from counterpoise.pipeline.capture.columns import SAMPLES
 
 __all__ = ["Sample", "Sampler", "sample", "sample_batch"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from counterpoise.pipeline.findings.broker_advice import broker_lines, by_broker, lag_by_broker
+from counterpoise.pipeline.folds.epochs import EPOCH_TYPE
 from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.wording import grouped
 from counterpoise.planning.client_libraries import (
@@ -25,6 +25,8 @@ from counterpoise.planning.client_libraries import (
 
 __all__ = [
     "advice",
+    "assigned_by",
+    "by_broker",
     "change_lines",
     "config_lines",
     "fidelity_note",
@@ -40,24 +42,11 @@ Row = Mapping[str, Any]
 COOPERATIVE, COOPERATIVE_KIND = "cooperative-sticky", "cooperative"
 STICKY = "sticky"
 _JAVA_CLASS = "org.apache.kafka.clients.consumer."
-_JAVA_NAMES = {
-    "range": "RangeAssignor",
-    "roundrobin": "RoundRobinAssignor",
-    STICKY: "StickyAssignor",
-    COOPERATIVE: "CooperativeStickyAssignor",
-}
-_PYTHON_NAMES = {
-    "range": "RangePartitionAssignor",
-    "roundrobin": "RoundRobinPartitionAssignor",
-    STICKY: "StickyPartitionAssignor",
-    COOPERATIVE: "CooperativeStickyAssignor",
-}
-_OURS = {
-    "range": "RangeAssignor",
-    "roundrobin": "RoundRobinAssignor",
-    STICKY: "StickyAssignor",
-    COOPERATIVE: "CooperativeStickyAssignor",
-}
+_KNOWN = ("range", "roundrobin", STICKY, COOPERATIVE)
+_OURS = dict(zip(_KNOWN, ("RangeAssignor", "RoundRobinAssignor", "StickyAssignor", "CooperativeStickyAssignor"), strict=True))
+"""Java's names too."""
+_PYTHON_NAMES = {name: given.replace("Assignor", "PartitionAssignor") for name, given in _OURS.items()}
+_PYTHON_NAMES[COOPERATIVE] = _OURS[COOPERATIVE]
 _OURS_KAFKA_PYTHON, _OURS_AIOKAFKA = COUNTERPOISE[KAFKA_PYTHON], COUNTERPOISE[AIOKAFKA]
 _MODULES = {
     KAFKA_PYTHON: ("kafka_python",),
@@ -69,17 +58,19 @@ _MODULES = {
 """Where the assignors are that each client library takes."""
 _EAGER_ONLY = "aiokafka (eager only): two rolling restarts, first with\n  {}\nthen with {} alone"
 _NOT_BOTH = "it has no {}, and aiokafka nothing cooperative: bring all members to one client library first"
-_GO_NAMES = {
-    "range": "RangeBalancer",
-    "roundrobin": "RoundRobinBalancer",
-    STICKY: "StickyBalancer",
-    COOPERATIVE: "CooperativeStickyBalancer",
-}
+_GO_NAMES = {name: given.replace("Assignor", "Balancer") for name, given in _OURS.items()}
 _WITH_SETTINGS = frozenset({JAVA, LIBRDKAFKA, *_MODULES})
 _WORTH = 2
 """A change must save at least so many partition-seconds, or so much spread, to be suggested."""
 _SURE = 0.8
 """A prediction is not exact: what stops less must be predicted to stop at most this share of what is stopped now."""
+
+_SPREADS_ALL, _SPREADS_TOPICS = "uniform", "range"
+"""The assignors that brokers bring: one spreads all partitions alike, one those of each topic."""
+_BACK = (
+    "back to the classic protocol, one restart at a time (where the brokers' group.consumer.migration.policy is bidirectional "
+    "or downgrade), with\n  group.protocol=classic"
+)
 
 
 def advice(row: Row) -> dict[str, Any]:
@@ -182,7 +173,7 @@ def change_lines(row: Row, wanted: str | None = None) -> str:
     if by_broker(row):
         # Clients that speak KIP-848 leave nothing of their own in its records: these two do.
         lines = [f"{config_lines(library, [classic])} ({library})" for library in (JAVA, LIBRDKAFKA)] if classic else ()
-        return broker_lines(row, lines, by_topic=wanted == "range") or _nothing_better(libraries)
+        return _broker_lines(row, lines, by_topic=wanted == "range") or _nothing_better(libraries)
     if wanted is None:
         return _nothing_better(libraries)
     if wanted != row["protocol"]:
@@ -202,7 +193,7 @@ def _nothing_better(libraries: Sequence[str]) -> str:
 def lag_lines(row: Row) -> str:
     """How a group is dealt out by lag, for the libraries that can; the others are told what is left to them."""
     if by_broker(row):
-        return lag_by_broker()
+        return _lag_by_broker()
     return "\n".join(_plugged_in(row["libraries"] or (), "LagStickyAssignor"))
 
 
@@ -275,7 +266,7 @@ def config_lines(library: str, names: Sequence[str]) -> str:
     Of a strategy that the library does not bring only the name is in the record: whoever wrote its class puts it in.
     """
     if library == JAVA:
-        listed = [_JAVA_CLASS + _JAVA_NAMES[name] if name in _JAVA_NAMES else f"<class of {name}>" for name in names]
+        listed = [_JAVA_CLASS + _OURS[name] if name in _OURS else f"<class of {name}>" for name in names]
         return "partition.assignment.strategy=" + ",".join(listed)
     if library in (KAFKA_PYTHON, AIOKAFKA, PYTHON):
         return f"partition_assignment_strategy=[{', '.join(_PYTHON_NAMES.get(name, f'<class of {name}>') for name in names)}]"
@@ -321,3 +312,44 @@ def fidelity_note(judged: int, matched: int, ties: int, worse: int, libraries: S
             f"{grouped(other)} differ otherwise: the leader moved fewer partitions or was more even than our plan of that name"
         )
     return "; ".join(parts)
+
+
+def by_broker(row: Row) -> bool:
+    """Whether a row of `group_report` is about a KIP-848 group."""
+    return bool(row["group_type"] == EPOCH_TYPE)
+
+
+def assigned_by(row: Row) -> str:
+    """What shares out the partitions of a group, in words: its strategy, or the broker's assignor."""
+    if not by_broker(row):
+        return str(row["protocol"])
+    return f"the broker's {row['protocol']} assignor" if row["protocol"] else "the broker's assignor"
+
+
+def _broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool = False) -> str:
+    """How a KIP-848 group is shared out otherwise; empty: there is no other way.
+
+    Parameters
+    ----------
+    row : mapping
+        Of `group_report`.
+    classic : sequence of str
+        The lines that select a strategy under the classic protocol, one per client library; empty: none is better there.
+    by_topic : bool
+        Wanted is that the partitions of each topic are spread; otherwise all of them together.
+    """
+    wanted = _SPREADS_TOPICS if by_topic else _SPREADS_ALL
+    notes = []
+    if row["protocol"] != wanted and (row["protocol"] or by_topic):
+        notes.append(f"the broker brings an assignor for that; every member with\n  group.remote.assignor={wanted}")
+    if classic:
+        notes += [f"{'or ' if notes else ''}{_BACK}", *(f"  {line}" for line in classic)]
+    return "\n".join(notes)
+
+
+def _lag_by_broker() -> str:
+    """What is left to a KIP-848 group that is to be dealt out by lag."""
+    return (
+        "no assignor that brokers bring looks at lag; under the classic protocol (group.protocol=classic) kafka-python and "
+        "aiokafka take lag-sticky (docs/clients.md), and any client can assign() a plan (`counterpoise plan`, `export`)"
+    )

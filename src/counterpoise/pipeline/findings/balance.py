@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from counterpoise.pipeline.findings.advice import COOPERATIVE, change_lines, lag_lines, offered, seconds_saved, wanted_strategy
-from counterpoise.pipeline.findings.broker_advice import assigned_by, by_broker
+from counterpoise.pipeline.findings.advice import (
+    COOPERATIVE,
+    assigned_by,
+    by_broker,
+    change_lines,
+    lag_lines,
+    offered,
+    seconds_saved,
+    wanted_strategy,
+)
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.findings.rebalancing import WARNED_SHARE, eager_stops, share_of_time
 from counterpoise.pipeline.folds.replay_fold import OBSERVED

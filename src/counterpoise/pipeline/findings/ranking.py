@@ -1,33 +1,45 @@
-"""Rows of the table `findings`: what the rules find in every group; ranked over the fleet they are by `direct.report.ranks`."""
+"""Rows of the table `findings`: what the rules find group by group, then ranked over all clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.findings import Finding, findings_of
 from counterpoise.pipeline.findings.life import dead_together
 from counterpoise.pipeline.records.arrow_types import arrow_schema
+from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.schemas import FINDINGS
+from counterpoise.pipeline.storage.files import parquet_file
+from counterpoise.pipeline.stored.transaction import NewFiles
+from counterpoise.pipeline.summary import MOST_FINDINGS
+from counterpoise.pipeline.tables.day_rows import DayRows
 
-__all__ = ["PER_CLUSTER", "dead_batches", "finding_batches"]
+__all__ = ["PER_CLUSTER", "dead_batches", "finding_batches", "rank_findings"]
 
 PER_CLUSTER = "dead_groups"
 """The kind of which a cluster has one finding at most."""
-_SCHEMA = arrow_schema(FINDINGS)
+_SCHEMA = arrow_schema(StructType(FINDINGS.fields[1:]))
+_ALL = arrow_schema(FINDINGS)
+_ORDER = [("score", "descending"), ("group_id", "ascending"), ("kind", "ascending"), ("cluster", "ascending")]
 
 
 def finding_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: rows of `GROUP_REPORT` -> rows of `FINDINGS`, rank 0."""
+    """Rows of `GROUP_REPORT` -> rows of `FINDINGS`, rank 0."""
     for batch in batches:
         yield _batch(found for row in batch.to_pylist() for found in findings_of(row))
 
 
 def dead_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: rows of `FINDINGS` of kind `PER_CLUSTER`, by cluster and the worst first -> one row per cluster.
+    """Rows of `FINDINGS` of kind `PER_CLUSTER`, by cluster and the worst first -> one row per cluster.
 
     A single group's finding stays as it is. All rows of a cluster are held.
     """
@@ -35,7 +47,7 @@ def dead_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _, of_cluster in groupby(rows, key=lambda row: row["cluster"]):
         listed = list(of_cluster)
         if len(listed) == 1:
-            yield pa.RecordBatch.from_pylist(listed, schema=_SCHEMA)
+            yield pa.RecordBatch.from_pylist(listed, schema=_ALL)
         else:
             yield _batch([dead_together(listed)])
 
@@ -44,5 +56,70 @@ def _batch(found: Iterable[Finding]) -> pa.RecordBatch:
     rows: list[dict[str, Any]] = []
     for one in found:
         numbers = [(name, float(value)) for name, value in one.numbers.items()]
-        rows.append({**{name: getattr(one, name) for name in _SCHEMA.names}, "numbers": numbers})
-    return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+        rows.append({**{name: getattr(one, name) for name in _ALL.names}, "numbers": numbers})
+    return pa.RecordBatch.from_pylist(rows, schema=_ALL)
+
+
+def rank_findings(files: Sequence[str], names: NewFiles, ends: Mapping[str, int]) -> dict[str, Any]:
+    """Write the files of the table, ranked by score; returns them by cluster, the number of each kind, and the first findings.
+
+    Parameters
+    ----------
+    files : sequence of str
+        Rows of `FINDINGS`, rank 0.
+    names : NewFiles
+        For what is written.
+    ends : mapping
+        Cluster -> time of its last record, in microseconds: its findings are of that day.
+
+    Notes
+    -----
+    Some fifty bytes per finding are held, and the rows of one file.
+    """
+    together = _dead_together(files)
+    slim = pa.concat_tables(table.select([name for name, _ in _ORDER]) for table in _tables(files, together))
+    order = pc.sort_indices(slim, sort_keys=_ORDER).to_numpy()
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(1, len(order) + 1)
+    kinds: Counter[tuple[str, str]] = Counter()
+    top: list[dict[str, Any]] = []
+    start = 0
+    with ExitStack() as stack:
+        out = {name: stack.enter_context(DayRows(names.of("findings", name), _SCHEMA, end)) for name, end in ends.items()}
+        for rows in _tables(files, together):
+            mine = pa.array(rank[start : start + len(rows)])
+            start += len(rows)
+            rows = rows.set_column(rows.schema.get_field_index("rank"), "rank", mine)
+            kinds.update(zip(rows["severity"].to_pylist(), rows["kind"].to_pylist(), strict=True))
+            top += rows.filter(pc.less_equal(mine, MOST_FINDINGS)).to_pylist()
+            for name, table in out.items():
+                for batch in rows.filter(pc.equal(rows["cluster"], name)).select(_SCHEMA.names).to_batches():
+                    table.write(batch)
+    return {
+        "tables": {name: table.manifest for name, table in out.items()},
+        "kinds": [[*key, n] for key, n in sorted(kinds.items())],
+        "top": [_plain(row) for row in sorted(top, key=lambda row: int(row["rank"]))],
+    }
+
+
+def _dead_together(files: Sequence[str]) -> pa.Table:
+    """One finding per cluster of its groups without members."""
+    dead = pa.concat_tables(_rows(file, pc.field("kind") == PER_CLUSTER) for file in files)
+    ordered = dead.sort_by([("cluster", "ascending"), ("score", "descending"), ("group_id", "ascending")])
+    return pa.Table.from_batches(dead_batches(ordered.to_batches()), schema=_ALL)
+
+
+def _tables(files: Sequence[str], together: pa.Table) -> Iterator[pa.Table]:
+    """The findings of one file after the other, then those of whole clusters."""
+    for file in files:
+        yield _rows(file, pc.field("kind") != PER_CLUSTER)
+    yield together
+
+
+def _rows(file: str, wanted: pc.Expression) -> pa.Table:
+    with parquet_file(file) as opened:
+        return opened.read().filter(wanted).cast(_ALL)
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "numbers": dict(row["numbers"]), "at": None if row["at"] is None else micros(row["at"])}

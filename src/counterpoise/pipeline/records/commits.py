@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,9 @@ __all__ = [
     "binary_column",
     "coded_commits",
     "commit_batch",
-    "constant",
     "strings",
     "undecided",
 ]
-
-Kernel = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _UTC_US = pa.timestamp("us", tz="UTC")
 _LATEST_MS = 253_402_300_799_999
@@ -37,7 +34,6 @@ _LATEST_MS = 253_402_300_799_999
 
 COMMIT_COLUMNS = arrow_schema(StructType(OFFSET_COMMITS.fields[1:]))
 """`OFFSET_COMMITS` without the cluster."""
-_WITH_CLUSTER = arrow_schema(OFFSET_COMMITS)
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 CODED_COLUMNS = pa.schema([(field.name, _TEXT if pa.types.is_string(field.type) else field.type) for field in COMMIT_COLUMNS])
 """The same with all texts as a dictionary: Parquet takes it as it is, without a look at every row."""
@@ -88,13 +84,6 @@ def coded_commits(
     values = binary_column(batch.column("value"))
     decoded = decode_commits(keys, codes, values)
     return pa.RecordBatch.from_arrays(_columns(batch, names(decoded), values, decoded), schema=CODED_COLUMNS), decoded
-
-
-def constant(text: str, n: int) -> pa.Array:
-    """The same string n times."""
-    data = text.encode()
-    offsets = np.arange(n + 1, dtype=np.int32) * np.int32(len(data))
-    return pa.StringArray.from_buffers(n, pa.py_buffer(offsets), pa.py_buffer(data * n))
 
 
 def _starts(offsets: Any, n: int, first: int, *, wide: bool) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-__all__ = ["Capture", "CaptureFiles", "Local"]
+__all__ = ["Capture", "CaptureFiles"]
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,6 @@ class CaptureFiles:
     ends: tuple[str, ...] = ()
     topics: str | None = None
     aborted: str | None = None
-
-
-Local = CaptureFiles
 
 
 @dataclass(frozen=True)

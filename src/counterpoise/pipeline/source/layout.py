@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, TimestampType
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import DataType
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.backup.dump_folder import folder_of
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.checks import check_aborted, check_table, check_topics, parquet_files, read_json
+from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, SAMPLE_TYPES
 from counterpoise.pipeline.storage.files import (
     absolute,
     exists,
@@ -39,20 +41,8 @@ __all__ = [
 
 RECORDS_FILE = "consumer_offsets.parquet"
 ENDS_FILE, TOPICS_FILE, ABORTED_FILE = "log_offsets.parquet", "topics.json", "aborted_offsets.json"
-RECORD_COLUMNS: Mapping[str, DataType] = {
-    "key": BinaryType(),
-    "value": BinaryType(),
-    "partition": IntegerType(),
-    "offset": LongType(),
-    "timestamp": TimestampType(),
-}
-LOG_ENDS: Mapping[str, DataType] = {
-    "topic": StringType(),
-    "partition": IntegerType(),
-    "log_start": LongType(),
-    "log_end": LongType(),
-    "sampled_at": TimestampType(),
-}
+RECORD_COLUMNS: Mapping[str, DataType] = {name: from_arrow_type(kind) for name, kind in RAW_TYPES.items()}
+LOG_ENDS: Mapping[str, DataType] = {name: from_arrow_type(kind) for name, kind in SAMPLE_TYPES.items()}
 KAFKA = "Spark's Kafka source"
 
 

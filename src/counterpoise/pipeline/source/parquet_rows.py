@@ -12,25 +12,14 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from counterpoise.pipeline.capture.columns import ARROW, SAMPLES
 from counterpoise.pipeline.storage.files import parquet_file
 
 __all__ = ["RAW_TYPES", "SAMPLE_TYPES", "read_rows", "statistics_of"]
 
-_MICROS = pa.timestamp("us", tz="UTC")
-RAW_TYPES: Mapping[str, pa.DataType] = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "timestamp": _MICROS,
-}
-SAMPLE_TYPES: Mapping[str, pa.DataType] = {
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "log_start": pa.int64(),
-    "log_end": pa.int64(),
-    "sampled_at": _MICROS,
-}
+_RAW = ("key", "value", "partition", "offset", "timestamp")
+RAW_TYPES: Mapping[str, pa.DataType] = {name: ARROW.field(name).type for name in _RAW}
+SAMPLE_TYPES: Mapping[str, pa.DataType] = {field.name: field.type for field in SAMPLES}
 
 
 def read_rows(

@@ -13,7 +13,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import IntegerType, LongType, TimestampType
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.capture.notes import capture_notes
+from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
 from counterpoise.pipeline.source.checks import check_pages, missing_columns, parquet_files, rows_with_nulls
 from counterpoise.pipeline.source.layout import (

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from counterpoise.errors import OptionError
 from counterpoise.model.problem import Int64
+from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC, SAMPLES
 from counterpoise.pipeline.synthetic.commits import Commits, Spans, spans
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan, draw_groups, draw_topics
 from counterpoise.pipeline.synthetic.group_records import group_records
@@ -26,18 +27,6 @@ __all__ = ["LOG_PARTITIONS", "Written", "log_partition", "synthesize", "write_ca
 
 LOG_PARTITIONS = 50
 _SLICE = 400_000
-_UTC = pa.timestamp("us", tz="UTC")
-_RECORDS = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", _UTC),
-        ("timestampType", pa.int32()),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -147,7 +136,7 @@ def _write_records(
     cuts.append(fleet.start_ms + round(fleet.seconds * 1000) + 60_000)
     ends = np.zeros(LOG_PARTITIONS, np.int64)
     total = told = done = 0
-    with pq.ParquetWriter(path, _RECORDS, compression="zstd") as writer:
+    with pq.ParquetWriter(path, ARROW, compression="zstd") as writer:
         for at, (begin, end) in enumerate(pairwise(cuts)):
             place, time, deleted = commits.between(timelines, begin, end)
             till = done
@@ -189,36 +178,25 @@ def _batch(
     columns = [
         pa.concat_arrays([keys, pa.array([one[2] for one in others], pa.binary())]).take(taken),
         pa.concat_arrays([values, pa.array([one[3] for one in others], pa.binary())]).take(taken),
-        pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(order), np.int32)), pa.array(["__consumer_offsets"])).cast(
-            pa.string()
-        ),
+        pa.repeat(OFFSETS_TOPIC, len(order)),
         pa.array(partition, pa.int32()),
         pa.array(offset),
-        pa.array(when[order] * 1000).cast(_UTC),
+        pa.array(when[order] * 1000).cast(ARROW.field("timestamp").type),
         pa.array(np.zeros(len(order), np.int32)),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=_RECORDS)
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW)
 
 
 def _write_log_ends(path: Path, fleet: Fleet, topics: list[TopicPlan]) -> None:
     names = [topic.name for topic in topics for _ in range(topic.partitions)]
     partition = np.concatenate([np.arange(topic.partitions, dtype=np.int32) for topic in topics])
     base, rate = np.concatenate([topic.base for topic in topics]), np.concatenate([topic.rate for topic in topics])
-    schema = pa.schema(
-        [
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("log_start", pa.int64()),
-            ("log_end", pa.int64()),
-            ("sampled_at", _UTC),
-        ]
-    )
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(path, SAMPLES, compression="zstd") as writer:
         for second in np.arange(fleet.sample_every, fleet.seconds + 1, fleet.sample_every).tolist():
             ends = base + np.floor(rate * second).astype(np.int64)
-            at = pa.array(np.full(len(names), (fleet.start_ms + round(second * 1000)) * 1000)).cast(_UTC)
+            at = pa.array([(fleet.start_ms + round(second * 1000)) * 1000] * len(names), SAMPLES.field("sampled_at").type)
             columns = [pa.array(names), pa.array(partition), pa.array(base // 2), pa.array(ends), at]
-            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=SAMPLES))
 
 
 def _topics_json(topics: list[TopicPlan]) -> str:

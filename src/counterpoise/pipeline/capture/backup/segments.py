@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from counterpoise.errors import CaptureError, WireError
 from counterpoise.pipeline.capture.backup.log_batches import LogBatch, batches, records
-from counterpoise.pipeline.capture.backup.row_batches import Row, in_batches
-from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
+from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, Row, in_batches
 from counterpoise.pipeline.capture.folder import CaptureFolder
 
 __all__ = ["Found", "from_segments", "partition_folders", "read_partition"]

@@ -1,0 +1,124 @@
+"""What recording the offsets topic and recording by polls have in common: schedule, status, and writing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.capture.cluster import Cluster
+from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, why
+from counterpoise.pipeline.capture.sampler import Sample, sample_batch
+from counterpoise.pipeline.capture.settings import Settings
+
+__all__ = ["Recording", "Schedule", "Status"]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How often what happens, in seconds; `keep_days` None: everything is kept."""
+
+    flush: float = 10.0
+    sample: float = 30.0
+    keep_days: float | None = None
+
+
+@dataclass
+class Status:
+    """Where a recording stands.
+
+    Attributes
+    ----------
+    records : int
+        Written by this run.
+    behind : int
+        Offsets between what was read and what can be read.
+    groups : int
+        Distinct groups in the records of this run.
+    passed : int
+        Offsets that this run read past without a record there: markers and aborted records of transactions, compacted records.
+    hidden : list of str
+        Partitions whose tail an open transaction hides.
+    trouble : str
+        What it is waiting for; empty when all is well.
+    """
+
+    records: int = 0
+    behind: int = 0
+    groups: int = 0
+    passed: int = 0
+    hidden: list[str] = field(default_factory=list)
+    trouble: str = ""
+
+
+class Recording(ABC):
+    """One recording into one folder.
+
+    Parameters
+    ----------
+    settings : Settings
+    out : path or URI
+    schedule : Schedule
+    report : callable, optional
+        ``report(status)`` about twice a second, or after each poll.
+    """
+
+    def __init__(
+        self, settings: Settings, out: str | Path, schedule: Schedule, report: Callable[[Status], None] | None = None
+    ) -> None:
+        self._settings, self._out, self._schedule, self._report = settings, out, schedule, report
+        self._stop = threading.Event()
+        self._cluster = Cluster(settings)
+        self._pending: list[pa.RecordBatch] = []
+        self.status = Status()
+
+    def stop(self) -> None:
+        """Ask a running `run` to write what it has and return; may be called from a signal handler."""
+        self._stop.set()
+
+    @abstractmethod
+    def run(self, *, follow: bool) -> Status:
+        """Record up to now, or with `follow` until `stop`."""
+
+    @property
+    @abstractmethod
+    def _position(self) -> dict[str, Any]:
+        """What the next run goes on from, once all that is pending is written."""
+
+    def _tell(self) -> None:
+        if self._report is not None:
+            self._report(self.status)
+
+    def _keep(self, folder: CaptureFolder, taken: Sample, **facts: Any) -> None:
+        folder.samples.append([sample_batch(taken)], {})
+        folder.write_json("topics.json", taken.topics)
+        folder.say(sampled_at=taken.at, hidden=self.status.hidden, **facts)
+
+    def _write(self, folder: CaptureFolder, *, patient: bool) -> None:
+        """Append what is pending; while the disk is full wait (nothing more is read meanwhile) or, when not patient, fail."""
+        while self._pending or not folder.records.pieces:
+            try:
+                folder.records.append(self._pending, self._position)
+            except CANNOT_WRITE as error:
+                self.status.trouble = f"cannot write ({why(error)}); waiting for space"
+                folder.free()
+                self._tell()
+                if not patient or self._stop.wait(1.0):
+                    raise CaptureError(
+                        f"{self._out}: {why(error)}; nothing of what was written is lost, the rest is read again next time"
+                    ) from None
+            else:
+                self.status.records += sum(map(len, self._pending))
+                self._pending = []
+                self.status.trouble = ""
+
+    def _tidy(self, folder: CaptureFolder) -> None:
+        days = self._schedule.keep_days
+        folder.tidy(None if days is None else time.time() - 86_400 * days)
