@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,15 @@ from tests.pipeline.conftest import SHOP
 from counterpoise.cli.app import app
 from counterpoise.cli.audit_follow import Wanted
 from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.stored.catalog import Catalog
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["a", "--since", "last", "--follow"], "--since and --follow: give one of them"),
-        (["a", "--follow", "--topic", "t"], "--topic does not go with --follow"),
-        (["a", "--follow", "--from", "2026-01-01"], "--from does not go with --follow"),
-        (["a", "--follow", "--anonymize"], "--anonymize does not go with --follow"),
-        (["a", "--follow", "--into", "s"], "--into does not go with --follow"),
+        (["a", "--follow", "--anonymize"], "--anonymize: the next audit must hash names alike; give --salt too"),
+        (["--bootstrap-server", "h:1", "--follow", "--anonymize"], "--anonymize with --follow: the recording in OUT"),
         (["a", "--follow", "--json"], "--json does not go with --follow"),
         (["a", "--bootstrap-server", "h:1"], "--bootstrap-server goes with --follow"),
         (["a", "--metrics-port", "9308"], "--metrics-port goes with --follow"),
@@ -65,11 +65,27 @@ def test_what_is_given_reaches_the_follower(tmp_path: Path, monkeypatch: pytest.
     given: list[Wanted] = []
     monkeypatch.setattr("counterpoise.cli.audit_command.follow", given.append)
     options = ["audit", "a", "b", "--follow", "--cluster", "x", "--cluster", "y", "--group", "g*", "--reset", "latest"]
-    options += ["--strategies", "sticky, lag", "--trigger", "5", "--out", str(tmp_path)]
+    options += ["--strategies", "sticky, lag", "--trigger", "5", "--out", str(tmp_path), "--topic", "t", "--into", "s"]
+    options += ["--from", "2026-01-01", "--anonymize", "--salt", "secret"]
     assert CliRunner().invoke(app, options).exit_code == 0
-    choice = Choice(("g*",), reset="latest")
+    choice = Choice(("g*",), ("t",), datetime(2026, 1, 1, tzinfo=UTC), reset="latest")
     strategies = ("sticky", "lag")
-    assert given == [Wanted({"x": "a", "y": "b"}, tmp_path, "default", strategies, choice, None, None, None, 5.0, 300.0)]
+    assert given == [
+        Wanted(
+            {"x": "a", "y": "b"},
+            str(tmp_path),
+            "default",
+            strategies,
+            choice,
+            "secret",
+            Catalog("s"),
+            None,
+            None,
+            None,
+            5.0,
+            300.0,
+        )
+    ]
 
 
 def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> None:

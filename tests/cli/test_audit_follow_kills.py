@@ -20,7 +20,6 @@ from tests.pipeline.conftest import rows_of
 from tests.pipeline.incremental.pieces import comparable_rows
 
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.incremental.update import update
 from counterpoise.pipeline.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def test_killed_at_random_moments_the_tables_are_those_of_one_audit(broker: Brok
     followed = comparable_rows(out, "rebalances")
     whole = audit(spark, out / "capture", tmp_path / "whole", strategies=STRATEGIES).out
     assert followed == comparable_rows(whole, "rebalances")
-    update(spark, {"default": out / "capture"}, out, strategies=STRATEGIES)
+    audit(spark, {"default": out / "capture"}, out, strategies=STRATEGIES, since_last=True)
     for name in TABLES:
         assert comparable_rows(out, name) == comparable_rows(whole, name), name
     print(f"killed at: {when}, {len(_places(out))} steps")  # noqa: T201

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from counterpoise.cli.app import app
 from counterpoise.pipeline.audit import AuditResult
-from counterpoise.pipeline.incremental import update
+from counterpoise.pipeline.storage.files import write_bytes
+from counterpoise.pipeline.stored.manifest import Manifest
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 
@@ -20,7 +21,7 @@ SHOP = Path(__file__).parents[2] / "examples" / "shop"
     ("options", "words"),
     [
         (["--since", "yesterday"], "--since yesterday: only last is known; for a time give --from"),
-        (["--since", "last", "--anonymize"], "--anonymize does not go with --since last"),
+        (["--since", "last", "--anonymize"], "--anonymize: the next audit must hash names alike; give --salt too"),
     ],
 )
 def test_options_that_do_not_go_together(options: list[str], words: str, tmp_path: Path) -> None:
@@ -46,10 +47,10 @@ def test_what_there_was_to_read_is_said(tmp_path: Path, monkeypatch: pytest.Monk
         return AuditResult(str(tmp_path), {"to": "2026-11-21T08:00:00.000Z"}, (), nothing_new=known)
 
     if known:
-        (tmp_path / ".since").mkdir()
-        for file in (".since/state.json", "summary.json", "report.html"):
+        write_bytes((manifest := Manifest(str(tmp_path), 1, frozenset({".state/saved/a.json"}))).place, manifest.to_bytes())
+        for file in ("summary.json", "report.html"):
             (tmp_path / file).write_text("")
-    monkeypatch.setattr(update, "run_update", found)
+    monkeypatch.setattr("counterpoise.pipeline.audit.run_audit", found)
     monkeypatch.setattr("counterpoise.report.render.write_report", lambda out: f"{out}/page.html")
     result = CliRunner().invoke(app, ["audit", str(SHOP), "--since", "last", "--out", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output

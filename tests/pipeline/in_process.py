@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.engine import place_files
 from counterpoise.pipeline.fold import task
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, Rows
 from counterpoise.pipeline.fold.samples import samples_of
@@ -25,6 +24,7 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.shuffle.blocks import MANIFEST, Block
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
 from counterpoise.pipeline.source.staging import source_files
+from counterpoise.pipeline.stored.tables import day_folder
 from counterpoise.pipeline.stored.transaction import NewFiles
 
 BUCKETS = 8
@@ -61,13 +61,13 @@ def audited_in_process(
     work = out / "work"
     work.mkdir(parents=True)
     (source,) = source_files({"default": Capture(files=files)}, work).values()
-    ends = samples_of(files, work)
+    ends = samples_of(files, lambda: str(work / "ends.bin"))
     splits, _ = plan_splits({"default": files}, 2, {})
     names = NewFiles(str(work), 1)
     spec = ScanSpec("default", names, 0, BUCKETS, tuple(ends.instants.tolist()), aborted=source.aborted or frozenset())
     blocks = [block for split in splits for cut in scan(_small(split, rows), spec) for block in cut]
     scanned = [json.loads(block.payload) for block in blocks if block.bucket == MANIFEST]
-    ends.save(work / "ends.json")
+    ends.save(str(work / "ends.json"))
     of = ClusterFold(
         *("default", names, 0, BUCKETS, comparable(), str(work / "ends.json")),
         chunk_starts=frozenset(chunk_starts((time, spans) for one in scanned for time, spans in one["cuts"])),
@@ -82,7 +82,11 @@ def audited_in_process(
         (out / "tables" / name).mkdir(parents=True)
     made = [(name, "default", table) for one in (*scanned, *folded) for name, table in one["tables"].items()]
     made += [(name, "default", table) for one in folded for name, table in one["open"].items()]
-    place_files(made, out / "tables")
+    for table, cluster, about in made:
+        for day, file in about["days"].items():
+            goal = out / "tables" / table / day_folder(cluster, day)
+            goal.mkdir(parents=True, exist_ok=True)
+            Path(file).rename(goal / Path(file).name)
     return counted[0]
 
 

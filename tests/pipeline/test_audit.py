@@ -16,7 +16,6 @@ from counterpoise.errors import CaptureError, OptionError, UnknownStrategyError
 from counterpoise.pipeline import audit as audit_module
 from counterpoise.pipeline.audit import audit, run_audit
 from counterpoise.pipeline.findings import Finding
-from counterpoise.pipeline.incremental.update import run_update
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.stored import store
@@ -191,11 +190,11 @@ def test_wrong_use_is_told_before_spark_works(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("run", [run_audit, run_update])
+@pytest.mark.parametrize("since_last", [False, True])
 def test_a_folder_that_cannot_be_made_is_told_before_spark_is_started(
-    shop: Path, tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+    shop: Path, tmp_path: Path, since_last: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr(audit_module, "local_session", lambda **_: pytest.fail("a session was asked for"))
     with pytest.raises(OptionError, match=r"file/out: nothing can be written there \(Not a directory\); give another --out$"):
-        run({"east": shop}, tmp_path / "file" / "out")
+        run_audit({"east": shop}, tmp_path / "file" / "out", since_last=since_last)

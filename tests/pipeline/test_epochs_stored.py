@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.audit import AuditResult, audit
-from counterpoise.pipeline.incremental.update import update
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from tests.pipeline.conftest import rows_of
@@ -67,7 +66,7 @@ def test_pieces_give_the_same_epochs(spark: SparkSession, tmp_path: Path, *, com
     with configured(spark, ONE_PARTITION):
         for share in (0.15, 0.3, 1.0):
             source = piece(tmp_path / "capture", share, commits=commits, named=commits or share == 1.0)
-            update(spark, {"default": source}, out, strategies=STRATEGIES)
+            audit(spark, {"default": source}, out, strategies=STRATEGIES, since_last=True)
             steps = [row for row in rows_of(out, "rebalances") if row["group_type"] == "consumer" and row["n_members"]]
             unknown[share] = sum(row["subscriptions"] is None for row in steps)
         whole = audit(spark, source, tmp_path / "whole", strategies=STRATEGIES).out

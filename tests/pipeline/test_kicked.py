@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.audit import AuditResult, audit
-from counterpoise.pipeline.incremental.update import update
 from counterpoise.pipeline.session import configured
 from tests.pipeline.conftest import rows_of
 from tests.pipeline.incremental.conftest import ONE_PARTITION
@@ -107,7 +106,7 @@ def test_going_on_tells_the_same(spark: SparkSession, audited_once: AuditResult,
     folder, out = tmp_path / "capture", tmp_path / "out"
     with configured(spark, ONE_PARTITION):
         for seconds in (IN_BETWEEN_S, 1000.0):
-            last = update(spark, {"default": until(folder, seconds)}, out, strategies=STRATEGIES)
+            last = audit(spark, {"default": until(folder, seconds)}, out, strategies=STRATEGIES, since_last=True)
     for name in ("rebalances", "group_report", "findings"):
         assert comparable_rows(out, name) == comparable_rows(audited_once.out, name), name
     assert last.summary["strategies"] == audited_once.summary["strategies"]

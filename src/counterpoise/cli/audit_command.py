@@ -7,7 +7,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -103,34 +103,33 @@ def command(
     strategies = None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
     if strategies == ():
         raise OptionError("--strategies: expected a name, or several (comma separated); leave it out for all")
-    if following:
-        from counterpoise.pipeline.source.choice import Choice
-
-        captures = _by_cluster(sources, clusters) if sources else {}
-        recorded = "default" if sources else _only_one(clusters)
-        reached = (bootstrap, config, metrics_port)
-        choice = Choice(groups, reset=reset)
-        where = _on_disk("--follow", out)
-        follow(Wanted(captures, where, recorded, strategies, choice, *reached, trigger or 1.0, report_every or 300.0))
-        sys.exit(0)
-    if not sources:
+    if not following and not sources:
         raise OptionError("no SOURCE; give the folder of a capture, or --follow with --bootstrap-server")
-    if going_on is not None:
-        _check_since(going_on, out, anonymize=anonymize)
-    from counterpoise.pipeline.audit import run_audit
+    if going_on not in (None, "last"):
+        raise OptionError(f"--since {going_on}: only last is known; for a time give --from")
+    if salt is not None and not anonymize:
+        raise OptionError("--salt goes with --anonymize; give both, or none")
+    if anonymize and salt is None and (following or going_on):
+        raise OptionError("--anonymize: the next audit must hash names alike; give --salt too, the same each time")
+    if table_prefix is not None and into is None:
+        raise OptionError("--table-prefix goes with --into; give both, or none")
     from counterpoise.pipeline.source.choice import Choice
     from counterpoise.pipeline.stored.catalog import Catalog
+
+    captures = _by_cluster(sources, clusters) if sources else {}
+    choice = Choice(groups, topics, _moment(since, "--from"), _moment(until, "--to"), reset)
+    catalog = None if into is None else Catalog(into, table_prefix or "")
+    secret = (salt or token_hex(16)) if anonymize else None
+    if following:
+        recorded = "default" if sources else _only_one(clusters)
+        reached = (bootstrap, config, metrics_port)
+        pace = (trigger or 1.0, report_every or 300.0)
+        follow(Wanted(captures, out, recorded, strategies, choice, secret, catalog, *reached, *pace))
+        sys.exit(0)
+    from counterpoise.pipeline.audit import check_continued, run_audit
     from counterpoise.report.render import write_report
     from counterpoise.report.terminal import print_findings
 
-    captures = _by_cluster(sources, clusters)
-    choice = Choice(groups, topics, _moment(since, "--from"), _moment(until, "--to"), reset)
-    if salt is not None and not anonymize:
-        raise OptionError("--salt goes with --anonymize; give both, or none")
-    if table_prefix is not None and into is None:
-        raise OptionError("--table-prefix goes with --into; give both, or none")
-    catalog = None if into is None else Catalog(into, table_prefix or "")
-    secret = (salt or token_hex(16)) if anonymize else None
     err = console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
@@ -139,14 +138,10 @@ def command(
         def step(stage: str, done: int, total: int) -> None:
             bar.update(shown, description=f"{stage} ({done} of {total})")
 
-        if going_on is None:
-            result = run_audit(captures, out, strategies=strategies, choice=choice, salt=secret, into=catalog, progress=step)
-        else:
-            from counterpoise.pipeline.incremental.update import check_kept_up, run_update
-
-            if not check_kept_up(out):
-                err.print(f"{out}: no earlier audit with --since last, so everything is read", markup=False, highlight=False)
-            result = run_update(captures, out, strategies=strategies, choice=choice, into=catalog, progress=step)
+        if going_on and not check_continued(out):
+            err.print(f"{out}: no earlier audit with --since last, so everything is read", markup=False, highlight=False)
+        options: dict[str, Any] = {"strategies": strategies, "choice": choice, "salt": secret, "into": catalog, "progress": step}
+        result = run_audit(captures, out, since_last=going_on is not None, **options)
         if result.nothing_new:
             until_then = result.summary["to"] or "any record"
             err.print(f"nothing new since the last audit, of records up to {until_then}: nothing is written", highlight=False)
@@ -165,24 +160,10 @@ def _reported(result: AuditResult) -> bool:
     """Whether the page is that of a result that was there before."""
     if not result.nothing_new:
         return False
-    page, summary = result.out / "report.html", result.out / "summary.json"
-    return page.exists() and page.stat().st_mtime_ns >= summary.stat().st_mtime_ns
+    from counterpoise.pipeline.storage.files import file_infos, join
 
-
-def _on_disk(option: str, out: str) -> Path:
-    from counterpoise.pipeline.storage.files import is_local
-
-    if not is_local(out):
-        raise OptionError(f"{option}: its state is kept on a disk; give a local --out, or leave {option} out")
-    return Path(out)
-
-
-def _check_since(word: str, out: str, *, anonymize: bool) -> None:
-    if word != "last":
-        raise OptionError(f"--since {word}: only last is known; for a time give --from")
-    if anonymize:
-        raise OptionError("--anonymize does not go with --since last, whose state in OUT holds all names; leave one out")
-    _on_disk("--since last", out)
+    page, summary = (file_infos(join(result.place, name)).values() for name in ("report.html", "summary.json"))
+    return bool(page) and max(one.mtime_ns for one in page) >= max(one.mtime_ns for one in summary)
 
 
 def _only_one(clusters: tuple[str, ...]) -> str:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from counterpoise.pipeline.capture.settings import Settings
     from counterpoise.pipeline.follow.follower import Status
     from counterpoise.pipeline.source.choice import Choice
+    from counterpoise.pipeline.stored.catalog import Catalog
 
 __all__ = ["Wanted", "check_together", "follow"]
 
-_ALONE = ("--topic", "--from", "--to", "--anonymize", "--into", "--json")
 _FOLLOWING = ("--bootstrap-server", "--command-config", "--metrics-port", "--trigger", "--report-every")
 FLUSH_S, SAMPLE_S = 0.5, 15.0
 """Of the capture that runs beside, in seconds."""
@@ -39,11 +39,11 @@ class Wanted:
     ----------
     sources : mapping
         Cluster name -> capture folder; empty if a cluster is recorded.
-    out : Path
+    out : str
     recorded : str
         Name of the cluster that is recorded.
-    strategies, choice
-        As for `update`.
+    strategies, choice, salt, into
+        As for `audit`.
     bootstrap, config
         How the cluster that is recorded is reached.
     port : int, optional
@@ -53,10 +53,12 @@ class Wanted:
     """
 
     sources: Mapping[str, str]
-    out: Path
+    out: str
     recorded: str
     strategies: tuple[str, ...] | None
     choice: Choice
+    salt: str | None
+    into: Catalog | None
     bootstrap: str | None
     config: Path | None
     port: int | None
@@ -78,9 +80,12 @@ def check_together(following: bool, given: Mapping[str, object]) -> None:
         return
     if given["--since"]:
         raise OptionError("--since and --follow: give one of them; following begins where the last audit into OUT ended anyway")
-    wrong = [name for name in _ALONE if given.get(name)]
-    if wrong:
-        raise OptionError(f"{wrong[0]} does not go with --follow, which keeps up tables of all there is; leave it out")
+    if given["--json"]:
+        raise OptionError("--json does not go with --follow, which has no end; read OUT/summary.json")
+    if given["--anonymize"] and given["--bootstrap-server"]:
+        raise OptionError(
+            "--anonymize with --follow: the recording in OUT would hold all names; record with counterpoise capture"
+        )
 
 
 def follow(wanted: Wanted) -> None:
@@ -97,22 +102,26 @@ def follow(wanted: Wanted) -> None:
         raise OptionError("--follow: give capture folders that are being written, or --bootstrap-server; not both, not none")
     if "SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ:
         raise OptionError("--follow needs a Spark session of its own: start it without SPARK_REMOTE and spark-submit")
+    from counterpoise.pipeline.audit import check_continued
     from counterpoise.pipeline.follow.follower import Follow, Pace
     from counterpoise.pipeline.gateway import without_sigterm
-    from counterpoise.pipeline.incremental.update import check_kept_up
     from counterpoise.pipeline.session import local_session
     from counterpoise.pipeline.source.layout import check_source
+    from counterpoise.pipeline.storage.files import join
+    from counterpoise.pipeline.stored.catalog import check_lasting
     from counterpoise.report.render import write_report
 
-    folder = wanted.out / "capture"
-    sources = wanted.sources or {wanted.recorded: str(folder)}
-    check_kept_up(wanted.out)
+    folder = join(wanted.out, "capture")
+    sources = wanted.sources or {wanted.recorded: folder}
+    check_continued(wanted.out)
     with _recorded(settings, folder) as watch, _shown() as show:
         for one in sources.values():
             check_source(one)
         with without_sigterm():
             spark, made = local_session(records=0)
         try:
+            if made and wanted.into is not None:
+                check_lasting(spark, wanted.into)
             running = Follow(
                 spark,
                 sources,
@@ -120,6 +129,8 @@ def follow(wanted: Wanted) -> None:
                 pace=Pace(wanted.trigger, wanted.report_every),
                 strategies=wanted.strategies,
                 choice=wanted.choice,
+                salt=wanted.salt,
+                into=wanted.into,
                 page=lambda: write_report(wanted.out),
                 report=show,
                 watch=watch,
@@ -157,7 +168,7 @@ def _served(gauges: Any, port: int | None) -> Iterator[None]:
 
 
 @contextmanager
-def _recorded(settings: Settings | None, folder: Path) -> Iterator[Callable[[], None]]:
+def _recorded(settings: Settings | None, folder: str) -> Iterator[Callable[[], None]]:
     """While following a cluster: its history recorded into `folder`; gives what raises when recording has failed."""
     if settings is None:
         yield lambda: None

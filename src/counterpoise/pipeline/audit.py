@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -15,6 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from counterpoise.errors import CaptureError, OptionError, StorageError
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.folds.replay_fold import comparable
+from counterpoise.pipeline.incremental.history import History, StateTooOldError
+from counterpoise.pipeline.incremental.saved import identity_of, is_continued, load
 from counterpoise.pipeline.run import Progress, Run
 from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.anonymous import fingerprint
@@ -22,11 +26,12 @@ from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.layout import check_source, count_records
 from counterpoise.pipeline.source.sources import ONLY_RECORDS, check_columns, read_capture, reading
-from counterpoise.pipeline.storage.files import delete, exists, is_local, join, write_bytes
+from counterpoise.pipeline.storage.files import delete, is_local, join, write_bytes
 from counterpoise.pipeline.stored.catalog import Catalog, check_lasting, check_target
-from counterpoise.pipeline.stored.manifest import summary_of
+from counterpoise.pipeline.stored.manifest import load_manifest, summary_of
+from counterpoise.pipeline.stored.transaction import TableTransaction
 
-__all__ = ["AuditResult", "Source", "audit", "check_kept", "check_out", "check_writable", "result_of", "run_audit"]
+__all__ = ["AuditResult", "Source", "audit", "check_continued", "run_audit"]
 
 Source: TypeAlias = str | Path | DataFrame | Capture
 
@@ -69,6 +74,7 @@ def run_audit(
     choice: Choice | None = None,
     salt: str | None = None,
     into: Catalog | None = None,
+    since_last: bool = False,
     progress: Progress | None = None,
 ) -> AuditResult:
     """Audit captures with a session of our own (or the active one), and stop it if it was made here.
@@ -84,15 +90,15 @@ def run_audit(
     sources = source if isinstance(source, Mapping) else {cluster: source}
     for one in sources.values():
         check_source(one)
-    check_out(out, salt)
-    check_writable(out)
+    _check_out(out, salt, since_last=since_last)
+    _check_writable(out)
     sizes = [count_records(one) for one in sources.values()]
-    known = [size for size in sizes if size is not None]
-    spark, made = local_session(records=sum(known) if len(known) == len(sizes) else None)
+    spark, made = local_session(records=None if None in sizes else sum(size for size in sizes if size is not None))
+    options: dict[str, Any] = {"strategies": strategies, "choice": choice, "salt": salt, "into": into, "progress": progress}
     try:
         if made and into is not None:
             check_lasting(spark, into)
-        return audit(spark, sources, out, strategies=strategies, choice=choice, salt=salt, into=into, progress=progress)
+        return audit(spark, sources, out, since_last=since_last, **options)
     finally:
         if made:
             spark.stop()
@@ -108,6 +114,8 @@ def audit(
     choice: Choice | None = None,
     salt: str | None = None,
     into: Catalog | None = None,
+    since_last: bool = False,
+    held: TableTransaction | None = None,
     progress: Progress | None = None,
 ) -> AuditResult:
     """Run all stages and write ``out/tables/<table>/`` and ``out/summary.json``.
@@ -128,58 +136,106 @@ def audit(
     salt : str, optional
         Names of groups, topics, clients and members are hashed with it in everything that is written and returned.
     into : Catalog, optional
-        Tables of a Spark catalog that get the same rows.
+        Tables of a Spark catalog that get the same rows; with `since_last` those that later records cannot change.
+    since_last : bool
+        Read what is new since the last audit into `out` with `since_last`, and leave a state for the next one. Without such an
+        audit all is read. Options and captures must be the same each time.
+    held : TableTransaction, optional
+        Of `out`, open, if the caller is the writer for more than this audit.
     progress : callable, optional
         ``progress(stage, done, total)``, at the start of each stage.
 
     Raises
     ------
     CaptureError
-        The source cannot be read, or `out` holds tables of another kind: of another cluster, or of an earlier version.
+        The source cannot be read, or `out` holds tables of another kind: of another cluster, or of an earlier version. With
+        `since_last`: a capture is not that of the last audit, or has dropped what was not read yet; the state cannot be read.
     OptionError
-        No source is given; a cluster without a name; no such schema; names in `out` are hashed otherwise.
+        No source is given; a cluster without a name; no such schema; names in `out` are hashed otherwise. With `since_last`: an
+        option is not that of the last audit; a source is no capture of files; `out` is of audits without it.
     UnknownStrategyError
 
     Notes
     -----
-    Every table is written once beside the stored ones; at the end all are stored. Raw records are read twice by tasks in Python:
-    where records of groups stand, then all. What is no local Parquet file is written as such by Spark's executors first, below
-    `out`. Only sums and the top findings come to the driver.
+    Tasks write tables under their final names; one manifest makes them visible. With `since_last` and nothing new nothing is
+    written. Only sums and the top findings come to the driver.
     """
-    comparable(strategies)
+    names = comparable(strategies)
     sources: Mapping[str, Source | str | Path] = source if isinstance(source, Mapping) else {cluster: source}
     if not sources:
         raise OptionError("no source to audit; give at least one capture")
     if "" in sources:
         raise OptionError("a cluster without a name; give one with --cluster")
-    check_out(out, salt)
-    check_kept(out)
+    _check_out(out, salt, since_last=since_last)
     if into is not None:
         check_target(spark, into)
-    captures = {name: _capture(one) for name, one in sources.items()}
     where = ", ".join(str(one) if isinstance(one, str | Path) else "records" for one in sources.values())
-    with reading(where):
-        summary = Run(spark, captures, str(out), choice or Choice(), salt, into, progress).run(where, strategies)
-    return result_of(out, summary)
+    work = held or TableTransaction(str(out), private=since_last and salt is not None)
+    choice = choice or Choice()
+    with work.open() if held is None else nullcontext(), reading(where):
+        captures = {name: _capture(one) for name, one in sources.items()}
+        history = None
+        if since_last:
+            history = _history(captures, sources, choice, {"--into": into, "--strategies": names}, work)
+            before = summary_of(str(out), work.manifest)
+            if history.unchanged and before is not None:
+                return replace(_result(out, json.loads(before)), nothing_new=True)
+        run = partial(Run, spark, captures, work, choice, salt, into, progress)
+        try:
+            summary = run(history).run(where, names)
+        except StateTooOldError:
+            assert history is not None
+            work.discard()
+            summary = run(history.anew()).run(where, names)
+    return _result(out, summary)
 
 
-def result_of(out: str | Path, summary: dict[str, Any]) -> AuditResult:
-    """The result of an audit by its summary."""
+def _result(out: str | Path, summary: dict[str, Any]) -> AuditResult:
     return AuditResult(str(out), summary, tuple(map(_finding, summary["findings"]["top"])))
 
 
-def check_kept(out: str | Path) -> None:
-    """Whether nobody keeps the tables in `out` up to date (``--since last``): rows beside theirs would be there twice.
+def _history(
+    captures: Mapping[str, Capture],
+    sources: Mapping[str, Source | str | Path],
+    choice: Choice,
+    options: Mapping[str, Any],
+    work: TableTransaction,
+) -> History:
+    """What the last audit left, held against the options and captures of this one."""
+    for name, capture in captures.items():
+        if capture.files is None:
+            raise OptionError(f"cluster {name}: --since last needs a capture of files, to know what is new; give its path")
+    places = {name: str(one) for name, one in sources.items()}
+    kept: dict[str, Any] = {"--cluster": list(sources), "--group": list(choice.groups), "--topic": list(choice.topics)}
+    kept |= {name: None if at is None else at.isoformat() for name, at in (("--from", choice.since), ("--to", choice.until))}
+    into = options["--into"]
+    kept |= {"--reset": choice.reset, "--into": None if into is None else f"{into.schema}.{into.prefix}"}
+    kept["--strategies"] = list(options["--strategies"])
+    saved = load(work)
+    if saved is not None:
+        saved.check(kept, {name: identity_of(place) for name, place in places.items()})
+    return History(captures, places, choice, kept, work, saved)
+
+
+def check_continued(out: str | Path) -> bool:
+    """Whether there is an earlier audit with ``--since last`` in `out` to continue.
 
     Raises
     ------
     OptionError
+        There are tables of audits without it: it would have to replace them.
     """
-    if exists(join(str(out), ".since", "state.json")):
-        raise OptionError(f"{out}: its tables are kept up by --since last; give that too, or another --out")
+    manifest = load_manifest(str(out))
+    if manifest is not None and is_continued(manifest):
+        return True
+    if summary_of(str(out), manifest) is not None:
+        raise OptionError(
+            f"--since last: the audit in {out} was made without it, and it cannot go on from there; give another --out"
+        )
+    return False
 
 
-def check_out(out: str | Path, salt: str | None) -> None:
+def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
     """Whether rows of this audit may stand beside those that are in the folder already.
 
     Raises
@@ -187,9 +243,13 @@ def check_out(out: str | Path, salt: str | None) -> None:
     CaptureError
         It holds an audit in an earlier version's form.
     OptionError
-        Names there are plain and are to be hashed now, or the other way round, or with another salt.
+        Names there are plain and are to be hashed now, or the other way round, or with another salt. The audits there are with
+        ``--since last`` and this one is without it, or the other way round.
     """
-    found = summary_of(str(out))
+    manifest = load_manifest(str(out))
+    if since_last:
+        check_continued(out)
+    found = summary_of(str(out), manifest)
     if found is None:
         return
     try:
@@ -200,6 +260,8 @@ def check_out(out: str | Path, salt: str | None) -> None:
         raise CaptureError(
             f"{out}/summary.json: not the summary of an audit of this version; give another --out, or delete {out}"
         )
+    if not since_last and "since_last" in before:
+        raise OptionError(f"{out}: its tables are kept up by --since last; give that too, or another --out")
     if before.get("hashed") != (None if salt is None else fingerprint(salt)):
         hashed = (
             "hashed (give --anonymize and their --salt)" if salt is None else "hashed with another salt (give theirs with --salt)"
@@ -208,7 +270,7 @@ def check_out(out: str | Path, salt: str | None) -> None:
         raise OptionError(f"{out}: the names there are {held}; one folder has names of one kind, give another --out")
 
 
-def check_writable(out: str | Path) -> None:
+def _check_writable(out: str | Path) -> None:
     """Make the folder, before Spark is started for what cannot be kept.
 
     Raises

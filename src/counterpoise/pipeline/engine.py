@@ -15,11 +15,10 @@ Long because the stages share one plan of splits, buckets and manifests.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial, reduce
-from pathlib import Path
 from typing import Any
 
 from pyspark import StorageLevel
@@ -41,7 +40,6 @@ from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, bucket_count
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.staging import SourceFiles
-from counterpoise.pipeline.stored.tables import day_folder
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.summary import Counted, Found, Kinds, added_kinds
 from counterpoise.pipeline.tasks import (
@@ -56,7 +54,7 @@ from counterpoise.pipeline.tasks import (
     scan_splits,
 )
 
-__all__ = ["ClusterInput", "Engine", "place_files"]
+__all__ = ["ClusterInput", "Engine"]
 
 _RAW_ROWS = "key binary, value binary, partition int, offset long, timestamp timestamp"
 _GROUPS = "group_id string, chosen boolean"
@@ -420,15 +418,6 @@ class Engine:
         for one in self.folded:
             for table, manifest in one["open"].items():
                 yield table, one["cluster"], manifest
-
-
-def place_files(manifests: Iterable[tuple[str, str, Mapping[str, Any]]], target: Path) -> None:
-    """Move files of manifests to where they belong below a folder."""
-    for table, cluster, manifest in manifests:
-        for day, file in manifest["days"].items():
-            goal = target / table / day_folder(cluster, day)
-            goal.mkdir(parents=True, exist_ok=True)
-            Path(file).rename(goal / Path(file).name)
 
 
 def _with_buckets(one: ClusterInput, records: int) -> ClusterInput:

@@ -1,12 +1,11 @@
-"""One audit under way: captures to tables, stage by stage, every table written once and stored at the end."""
+"""One audit under way: captures to tables, stage by stage, and all of it stored by one transaction."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,22 +15,23 @@ from pyspark.sql import SparkSession
 
 from counterpoise.pipeline.engine import ClusterInput, Engine
 from counterpoise.pipeline.fold.samples import samples_of
-from counterpoise.pipeline.folds.replay_fold import comparable
+from counterpoise.pipeline.incremental.history import History
 from counterpoise.pipeline.records.place import moment_of
+from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.anonymous import fingerprint
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.source.staging import source_files
+from counterpoise.pipeline.source.staging import SourceFiles, source_files
 from counterpoise.pipeline.storage.files import delete, is_local, list_files, parquet_footers
 from counterpoise.pipeline.stored import store
 from counterpoise.pipeline.stored.catalog import Catalog
-from counterpoise.pipeline.stored.keyed import stored
+from counterpoise.pipeline.stored.compaction import compacted
+from counterpoise.pipeline.stored.keyed import KEYS, stored
 from counterpoise.pipeline.stored.tables import NO_DAY, day_folder
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.pipeline.summary import (
-    Counted,
-    Sums,
+    added_records,
     iso,
     lag_note,
     nothing_note,
@@ -44,55 +44,66 @@ from counterpoise.pipeline.totals import sums_of
 __all__ = ["Progress", "Run"]
 
 Progress = Callable[[str, int, int], None]
+Files = dict[str, dict[str, list[str]]]
+"""Table -> partition (``cluster=shop/date=2026-11-21``) -> files."""
 _STAGES = ("records", "scan", "fold", "findings", "summary", "store")
 
 
 class Run:
-    """Makes the tables of one or more clusters beside the stored ones, counts their rows, and stores them when all are there.
+    """Makes the tables of one or more clusters, and stores them when all are there.
 
     Parameters
     ----------
     captures : mapping
         Cluster name -> capture.
-    out : str
-        A local path or a URI.
+    transaction : TableTransaction
+        Open.
     choice : Choice
     salt : str, optional
         Names in tables are hashed with it. Files with names in them then stand beside `out` while the audit runs, never in it.
     into : Catalog, optional
         Where the rows go beside `out`.
     progress : callable, optional
+    history : History, optional
+        The audit continues the last one, and leaves a state for the next one. Without it rows are added to those that are stored.
     """
 
     def __init__(
         self,
         spark: SparkSession,
         captures: Mapping[str, Capture],
-        out: str,
+        transaction: TableTransaction,
         choice: Choice,
         salt: str | None,
         into: Catalog | None,
         progress: Progress | None,
+        history: History | None = None,
     ) -> None:
         self._spark, self._choice = spark, choice
-        self._captures = dict(captures)
-        self._transaction = TableTransaction(out)
+        self._captures, self._history = dict(captures), history
+        self._transaction = transaction
         self._salt, self._into, self._progress = salt, into, progress
-        self._new: dict[str, dict[str, list[str]]] = {name: {} for name in TABLES}
-        self._rows = dict.fromkeys(TABLES, 0)
-        self._ends: dict[str, datetime | None] = {}
-        self._sampled: tuple[datetime | None, datetime | None] = (None, None)
+        self._ends: dict[str, int | None] = {}
+        self._sums: dict[str, Any] = {}
 
-    def run(self, source: str, strategies: Sequence[str] | None) -> dict[str, Any]:
-        """All stages; returns the summary as written to ``summary.json``."""
-        with self._transaction.open(), self._work() as (scratch, work):
+    def run(self, source: str, strategies: Sequence[str]) -> dict[str, Any]:
+        """All stages; returns the summary as written to ``summary.json``.
+
+        Raises
+        ------
+        StateTooOldError
+        """
+        with self._work() as (scratch, work):
             self._begin("records")
             sources = source_files(self._captures, scratch)
-            clusters = {
-                name: ClusterInput(one, samples_of(one.files, scratch, self._choice.window)) for name, one in sources.items()
-            }
-            engine = Engine(self._spark, clusters, work, self._transaction.new_files, self._choice, self._salt)
-            return self._store(source, self._stages(engine, comparable(strategies)))
+            clusters = {name: self._input(name, one, scratch) for name, one in sources.items()}
+            keep = self._history is not None
+            engine = Engine(self._spark, clusters, work, self._transaction.new_files, self._choice, self._salt, keep=keep)
+            try:
+                self._stages(engine, strategies)
+            finally:
+                engine.close()
+            return self._store(source, engine)
 
     @contextmanager
     def _work(self) -> Iterator[tuple[Path, str]]:
@@ -113,87 +124,140 @@ class Run:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _stages(self, engine: Engine, strategies: Sequence[str]) -> dict[str, Any]:
-        """All tables; what the summary says of them."""
+    def _input(self, name: str, source: SourceFiles, scratch: Path) -> ClusterInput:
+        if self._history is not None:
+            return self._history.input(name, source, scratch)
+        return ClusterInput(source, samples_of(source.files, (scratch / f"{name}.bin").__str__, self._choice.window))
+
+    def _stages(self, engine: Engine, strategies: Sequence[str]) -> None:
         self._begin("scan")
         engine.scan()
-        ends = {name: engine.end_of(name) for name in engine.clusters}
+        settled: dict[str, int] = {}
+        if self._history is None:
+            self._ends = {name: engine.end_of(name) for name in engine.clusters}
+        else:
+            self._history.read(engine)
+            settled = {name: -NEVER if one.settled is None else one.settled for name, one in self._history.clusters.items()}
+            self._ends = {name: one.end for name, one in self._history.clusters.items()}
         # Of a cluster without records any time will do.
-        known = {name: 0 if end is None else end for name, end in ends.items()}
-        self._ends = {name: None if end is None else moment_of(end) for name, end in ends.items()}
+        known = {name: 0 if end is None else end for name, end in self._ends.items()}
         self._begin("fold")
-        engine.fold(strategies, known)
+        engine.fold(strategies, known, settled)
         self._begin("findings")
         engine.rank(known)
-        self._begin("summary")
-        self._sampled = engine.lag_times()
-        for table, cluster, manifest in (*engine.tables(), *engine.open_tables()):
-            self._rows[table] += manifest["rows"]
-            for day, file in manifest["days"].items():
-                self._new[table].setdefault(day_folder(cluster, day), []).append(file)
-        counted, sums = engine.counted(), sums_of(engine.folded)
-        about = summarize(counted, sums, engine.found(), engine.kinds())
-        disagreeing = {name: len(one.ends.odd) for name, one in engine.clusters.items()}
-        about["notes"] = self._notes(about, counted, sums, disagreeing)
-        return about
 
-    def _store(self, source: str, about: Mapping[str, Any]) -> dict[str, Any]:
+    def _store(self, source: str, engine: Engine) -> dict[str, Any]:
         """All tables to where they stay, in one transaction; nothing is stored if one of them cannot be."""
+        self._begin("summary")
+        final, provisional = _by_partition(engine.tables()), _by_partition(engine.open_tables())
+        about = self._about(engine)
         self._begin("store")
-        work, spark = self._transaction, self._spark
-        for name, new in self._new.items():
-            store.check(spark, name, new, work)
+        work, saved = self._transaction, None if self._history is None else self._history.saved
+        if self._history is None:
+            for name in TABLES:
+                store.check(self._spark, name, final[name], work)
         if self._into is not None:
-            listed = {name: list(chain.from_iterable(new.values())) for name, new in self._new.items()}
-            store.add_to_catalog(spark, listed, self._into)
+            listed = {name: list(chain.from_iterable(new.values())) for name, new in final.items()}
+            store.add_to_catalog(self._spark, listed, self._into)
         added, removed = list[str](), list[str]()
-        files: dict[str, list[str]] = {}
-        days = {name: None if end is None else end.astimezone(UTC).date().isoformat() for name, end in self._ends.items()}
-        cluster, day = next(iter([pair for pair in days.items() if pair[1] is not None] or days.items()))
-        for name, new in self._new.items():
-            more, gone = store.merge(spark, name, new, work, self._new["group_report"])
-            stay = [file for file in work.manifest.below("tables", name) if file not in gone]
-            if not stay and not more:
+        stored_rows: dict[str, int] = {}
+        days = {name: None if end is None else moment_of(end).date().isoformat() for name, end in self._ends.items()}
+        for name in TABLES:
+            there = set(work.manifest.below("tables", name))
+            more, gone = self._changed(name, final, provisional[name])
+            if there <= set(gone) and not more:
+                cluster, day = next(iter([pair for pair in days.items() if pair[1] is not None] or days.items()))
                 more = [store.empty_file(name, cluster, day or NO_DAY, work.new_files)]
-            added, removed, files[name] = [*added, *more], [*removed, *gone], [*stay, *more]
-        summary = self._summary(source, about, days, files)
+            added, removed = [*added, *more], [*removed, *gone]
+            known = None if saved is None else saved.sums["rows"].get(name)
+            stay = _rows(there - set(gone)) if known is None else known - _rows(gone)
+            stored_rows[name] = stay + _rows(more)
+        made = {name: sum(one["rows"] for table, _, one in engine.tables() if table == name) for name in TABLES}
+        summary = self._summary(source, about, days, stored_rows if self._history is not None else made, stored_rows)
+        if self._history is not None:
+            opened = [file for new in provisional.values() for files in new.values() for file in files]
+            more, gone = self._history.leave(engine, opened, {**self._sums, "rows": stored_rows})
+            added, removed = [*added, *more], [*removed, *gone]
         text = json.dumps(summary, indent=1, ensure_ascii=False) + "\n"
         work.publish(added, removed, {"summary.json": text.encode()})
         return summary
 
+    def _changed(self, name: str, final: Files, provisional: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str]]:
+        """Files of a table that come, and those that go."""
+        work, new = self._transaction, final[name]
+        added = list(chain.from_iterable([*new.values(), *provisional.values()]))
+        if self._history is not None and self._history.saved is None:
+            return added, work.manifest.below("tables", name)
+        if self._history is None or self._history.saved is None or name not in KEYS:
+            return store.merge(self._spark, name, new, work, final["group_report"])
+        old = {work.place_of(file) for file in self._history.saved.open_files} & set(work.manifest.below("tables", name))
+        merged, sources = compacted(work, name, new, old)
+        return [*added, *merged], [*old, *sources]
+
+    def _about(self, engine: Engine) -> dict[str, Any]:
+        """What the summary says of records, groups and findings, of this audit and those that it continues."""
+        counted, sums = engine.counted(), sums_of(engine.folded)
+        first, last = engine.lag_times()
+        about = {"sampled_from": iso(first), "sampled_to": iso(last)} | summarize(counted, sums, engine.found(), engine.kinds())
+        transactional = counted.transactional
+        before = None if self._history is None or self._history.saved is None else self._history.saved.sums
+        if before is not None:
+            about["records"] = added_records(before["records"], about["records"])
+            transactional += before["transactional"]
+            for name, pick in (("from", min), ("to", max), ("sampled_from", min), ("sampled_to", max)):
+                # All of one form (UTC, milliseconds): texts are ordered as times are.
+                about[name] = pick((one for one in (before[name], about[name]) if one is not None), default=None)
+        named = ("records", "from", "to", "sampled_from", "sampled_to")
+        self._sums = {"transactional": transactional, **{name: about[name] for name in named}}
+        clusters = list(self._captures)
+        notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
+        known = all(capture.tells_aborted for capture in self._captures.values())
+        notes += samples_note({name: len(one.ends.odd) for name, one in engine.clusters.items()})
+        notes += [*nothing_note(about), *transaction_note(transactional, known), *lag_note(sums.with_lag)]
+        if self._salt is not None:
+            notes.append("names are hashed; details of steps, metadata of commits, user data and raw bytes are left out")
+        return {**about, "notes": notes}
+
     def _summary(
-        self, source: str, about: Mapping[str, Any], days: Mapping[str, str | None], files: Mapping[str, Sequence[str]]
+        self,
+        source: str,
+        about: Mapping[str, Any],
+        days: Mapping[str, str | None],
+        rows: Mapping[str, int],
+        stored_rows: Mapping[str, int],
     ) -> dict[str, Any]:
         clusters = list(self._captures)
         tables = {
-            name: {
-                "path": f"tables/{name}",
-                "rows": self._rows[name],
-                "stored": sum(one.num_rows for one in parquet_footers(files[name])),
-                "columns": stored(name).names,
-            }
+            name: {"path": f"tables/{name}", "rows": rows[name], "stored": stored_rows[name], "columns": stored(name).names}
             for name in TABLES
         }
         names = None if self._salt is None else fingerprint(self._salt)
         head = {"format": 2, "source": source if names is None else "(anonymized)", "cluster": ", ".join(clusters)}
         head |= {"clusters": clusters, "days": dict(days), "hashed": names}
-        head |= {"sampled_from": iso(self._sampled[0]), "sampled_to": iso(self._sampled[1])}
-        summary = {**head, **{name: value for name, value in about.items() if name != "notes"}, "tables": tables}
-        return {**summary, "notes": about["notes"]}
-
-    def _notes(self, about: Mapping[str, Any], counted: Counted, sums: Sums, disagreeing: Mapping[str, int]) -> list[str]:
-        clusters = list(self._captures)
-        notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
-        known = all(capture.tells_aborted for capture in self._captures.values())
-        notes += samples_note(disagreeing)
-        notes += [*nothing_note(about), *transaction_note(counted.transactional, known), *lag_note(sums.with_lag)]
-        if self._salt is not None:
-            notes.append("names are hashed; details of steps, metadata of commits, user data and raw bytes are left out")
-        return notes
+        if self._history is not None:
+            head["since_last"] = self._transaction.new_files.number
+        return {
+            **head,
+            **{name: value for name, value in about.items() if name != "notes"},
+            "tables": tables,
+            "notes": about["notes"],
+        }
 
     def _begin(self, stage: str) -> None:
         if self._progress is not None:
             self._progress(stage, _STAGES.index(stage), len(_STAGES))
+
+
+def _by_partition(manifests: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Files:
+    found: Files = {name: {} for name in TABLES}
+    for table, cluster, manifest in manifests:
+        for day, file in manifest["days"].items():
+            found[table].setdefault(day_folder(cluster, day), []).append(file)
+    return found
+
+
+def _rows(files: Iterable[str]) -> int:
+    return sum(one.num_rows for one in parquet_footers(list(files)))
 
 
 def _delete_below(uri: str) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "Kinds",
     "Sums",
     "added_kinds",
+    "added_records",
     "iso",
     "lag_note",
     "nothing_note",
@@ -55,6 +56,15 @@ def added_kinds(parts: Iterable[tuple[int | None, int, int, datetime | None, dat
         before = found.get(kind, (0, 0, None, None))
         firsts, lasts = [[one for one in pair if one is not None] for pair in ((before[2], first), (before[3], last))]
         found[kind] = (before[0] + n, before[1] + gone, min(firsts, default=None), max(lasts, default=None))
+    return found
+
+
+def added_records(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """What summaries of two audits say of records, added up: numbers, and mappings of such."""
+    found: dict[str, Any] = {}
+    for name in [*one, *(name for name in other if name not in one)]:
+        left, right = one.get(name, 0), other.get(name, 0)
+        found[name] = added_records(left or {}, right or {}) if isinstance(left or right, Mapping) else left + right
     return found
 
 

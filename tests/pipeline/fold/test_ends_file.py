@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -132,7 +133,7 @@ def told(lives: LogEnds) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
 
 
 def added(before: EndsFile, files: list[str], after: int | None, folder: Path) -> EndsFile:
-    return with_samples(before, NewSamples(files, after), str(folder))
+    return with_samples(before, NewSamples(files, after), lambda: str(folder / f"{uuid4().hex}.bin"))
 
 
 def again(once: pa.Table) -> tuple[pa.Table, list[int]]:
@@ -168,8 +169,8 @@ def test_samples_in_pieces_are_the_samples_of_the_whole(
         assert full.lives_of_topics() == added(EndsFile.empty(), [file], None, tmp_path).lives_of_topics()
         assert full.instants.tolist() == sorted({micros(0) + 15_000_000 * one for one in range(last + 1)})
         settled = micros(last - 1)
-        full.up_to(settled).save(tmp_path / "ends.json")
-        ends = EndsFile.load(tmp_path / "ends.json", Path(full.file).parent)
+        full.up_to(settled).save(str(tmp_path / "ends.json"))
+        ends = EndsFile.load(str(tmp_path / "ends.json"))
 
 
 def test_files_in_any_order_give_the_same(tmp_path: Path) -> None:
@@ -237,5 +238,5 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
-    with pytest.raises(CaptureError, match=r"ends: No space left on device; samples of log ends need \d+ MB there; give another"):
+    with pytest.raises(CaptureError, match=r": No space left on device; samples of log ends need \d+ MB there; give another"):
         added(EndsFile.empty(), [put(samples(8, range(20)), tmp_path / "capture")], None, tmp_path)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from counterpoise.pipeline.follow.follower import Follow, Pace
-from counterpoise.pipeline.incremental.saved import load
 from counterpoise.pipeline.session import configured
+from counterpoise.pipeline.stored.manifest import load_manifest
 from tests.pipeline.conftest import Audited
 from tests.pipeline.follow.growing import Growing
-from tests.pipeline.incremental.pieces import comparable_rows
+from tests.pipeline.incremental.pieces import comparable_rows, saved_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,16 +80,16 @@ def followed(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.Tem
     return Followed(audited.result.out, out, rebalances, end, first, again, pages)
 
 
-def number(out: Path) -> int:
+def number(out: Path | str) -> int:
     """Of the last update that was stored."""
-    saved = load(out / ".since" / "state.json")
-    return 0 if saved is None else saved.number
+    found = load_manifest(str(out))
+    return 0 if found is None else found.number
 
 
-def reached(out: Path) -> dict[str, int]:
+def reached(out: Path | str) -> dict[str, int]:
     """Log partition -> the offset after the last record that the tables have."""
-    saved = load(out / ".since" / "state.json")
-    return {} if saved is None else saved.clusters["default"].positions
+    saved = saved_in(out)
+    return {} if saved is None else saved.positions
 
 
 class running:  # noqa: N801

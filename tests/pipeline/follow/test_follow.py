@@ -13,14 +13,17 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from counterpoise.errors import CaptureError, SourceError
+from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.follow import openmetrics
 from counterpoise.pipeline.follow.follower import Follow, Pace, cause_of
 from counterpoise.pipeline.follow.gauges import Gauges
-from counterpoise.pipeline.incremental.journal import Journal
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.sources import read_capture
+from counterpoise.pipeline.stored.manifest import load_manifest
+from counterpoise.pipeline.stored.transaction import TableTransaction
 from tests.pipeline.conftest import SHOP, rows_of
-from tests.pipeline.follow.conftest import Followed, number, reached
+from tests.pipeline.follow.conftest import ONE_PARTITION, Followed, number, reached, running, wait
 from tests.pipeline.follow.growing import Growing
 from tests.pipeline.incremental.pieces import comparable_rows
 
@@ -51,8 +54,9 @@ def test_a_restart_adds_nothing_and_has_the_same_figures(followed: Followed) -> 
 
 
 def test_figures_are_those_of_one_audit(followed: Followed) -> None:
-    whole = Gauges(followed.whole, ("default",))
-    whole.refresh()
+    whole, manifest = Gauges(("default",)), load_manifest(str(followed.whole))
+    assert manifest is not None
+    whole.refresh(manifest)
     assert len(whole.groups) > 8
     assert whole.groups == followed.first.gauges.groups
 
@@ -125,13 +129,26 @@ def test_of_an_update_that_failed_the_cause_is_said(words: str, cause: str) -> N
     assert cause_of(words) == cause
 
 
+def test_followed_to_an_object_store(spark: SparkSession, tmp_path: Path, s3: str) -> None:
+    out, capture = f"{s3}/out", Growing(tmp_path / "capture")
+    capture.grow(0.1)
+    follow = Follow(spark, {"default": tmp_path / "capture"}, out, pace=Pace(0.2, 1e9), strategies=("sticky",))
+    with configured(spark, ONE_PARTITION), running(follow):
+        wait(lambda: follow.status.updates == 1)
+        end = dict(capture.grow(0.3))
+        wait(lambda: reached(out) == end and follow.status.updates == number(out))
+    whole = audit(spark, tmp_path / "capture", tmp_path / "whole", strategies=("sticky",)).out
+    assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole, name)] == []
+    assert follow.gauges.groups
+
+
 def test_an_update_that_fails_ends_following_with_one_line(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("counterpoise.pipeline.follow.follower.update", fail)
+    monkeypatch.setattr("counterpoise.pipeline.follow.follower.audit", fail)
     follow = Follow(spark, {"default": SHOP}, tmp_path / "out")
     words = r"shop: an update has failed \(\[Errno 28\] No space left on device\); start again, nothing is lost$"
     with pytest.raises(SourceError, match=words):
@@ -147,7 +164,10 @@ def test_what_watching_raises_ends_following(spark: SparkSession, tmp_path: Path
 
 
 def test_another_one_that_writes_there_is_refused_with_one_line(spark: SparkSession, tmp_path: Path) -> None:
-    with Journal(tmp_path / "out").open(), pytest.raises(CaptureError, match="another audit is writing there") as refused:
+    with (
+        TableTransaction(str(tmp_path / "out")).open(),
+        pytest.raises(CaptureError, match="another audit is writing there") as refused,
+    ):
         Follow(spark, {"default": SHOP}, tmp_path / "out", pace=Pace(0.2)).run()
     assert len(str(refused.value).splitlines()) == 1
 

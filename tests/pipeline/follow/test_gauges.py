@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from counterpoise.pipeline.follow.gauges import Gauges, GroupNow, MemberLag
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.stored.manifest import Manifest
 from counterpoise.pipeline.stored.tables import day_folder, folder_of
 
 CLUSTER = "2026=odd"
@@ -24,6 +25,11 @@ def put(out: Path, name: str, day: int, rows: list[dict[str, Any]], number: int 
     place = folder_of(out, name) / day_folder(cluster, f"2026-11-{day}")
     place.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(whole, schema), place / f"part-{number}.parquet")
+
+
+def manifest(out: Path) -> Manifest:
+    """All files that are there."""
+    return Manifest(str(out), 1, frozenset(str(file.relative_to(out)) for file in out.rglob("*.parquet")))
 
 
 def at(day: int, minute: int = 0) -> datetime:
@@ -44,8 +50,8 @@ def step(group: str, members: dict[str, str | None]) -> dict[str, Any]:
 
 
 def test_tables_without_rows_give_no_figures(tmp_path: Path) -> None:
-    gauges = Gauges(tmp_path, (CLUSTER,))
-    gauges.refresh()
+    gauges = Gauges((CLUSTER,))
+    gauges.refresh(manifest(tmp_path))
     assert (gauges.groups, gauges.newest) == ((), None)
 
 
@@ -59,8 +65,8 @@ def test_the_newest_day_and_sample_count_and_clients_are_found_in_any_day(tmp_pa
     put(tmp_path, "partition_lag", 21, [lag("g", 21, 1, 70, "b")], 3)
     put(tmp_path, "rebalances", 19, [step("g", {"a": "client a", "x": "no one"}), step("h", {"a": "of another group"})])
     put(tmp_path, "rebalances", 21, [step("g", {}), step("g", {"b": None})])
-    gauges = Gauges(tmp_path, (CLUSTER,))
-    gauges.refresh()
+    gauges = Gauges((CLUSTER,))
+    gauges.refresh(manifest(tmp_path))
     counts = {"rebalances": 1, "moved": 2, "failed_generations": 0, "members_now": 1, "idle_now": 0, "spread_now": 3}
     members = (MemberLag("a", "client a", 5), MemberLag("b", "", 6))
     assert gauges.groups == (GroupNow(CLUSTER, "c", {}, (1, 1)), GroupNow(CLUSTER, "g", counts, (18, 7), members))
@@ -70,11 +76,11 @@ def test_the_newest_day_and_sample_count_and_clients_are_found_in_any_day(tmp_pa
 def test_members_that_are_known_are_not_looked_for_again(tmp_path: Path) -> None:
     put(tmp_path, "partition_lag", 21, [lag("g", 21, 2, 5, "a")])
     put(tmp_path, "rebalances", 21, [step("g", {"a": "client a"})])
-    gauges = Gauges(tmp_path, (CLUSTER,))
-    gauges.refresh()
+    gauges = Gauges((CLUSTER,))
+    gauges.refresh(manifest(tmp_path))
     before = gauges.groups
     put(tmp_path, "rebalances", 21, [step("g", {"a": "somebody else"})])
-    gauges.refresh()
+    gauges.refresh(manifest(tmp_path))
     assert gauges.groups == before
     assert before[0].members == (MemberLag("a", "client a", 5),)
 
@@ -82,6 +88,6 @@ def test_members_that_are_known_are_not_looked_for_again(tmp_path: Path) -> None
 def test_clusters_are_read_one_by_one_in_order_of_names(tmp_path: Path) -> None:
     for cluster in ("b", "a", "not followed"):
         put(tmp_path, "partition_lag", 21, [lag("g", 21, 2, 5, None)], cluster=cluster)
-    gauges = Gauges(tmp_path, ("b", "a"))
-    gauges.refresh()
+    gauges = Gauges(("b", "a"))
+    gauges.refresh(manifest(tmp_path))
     assert gauges.groups == (GroupNow("a", "g", {}, (5, 5)), GroupNow("b", "g", {}, (5, 5)))

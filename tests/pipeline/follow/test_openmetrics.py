@@ -6,7 +6,6 @@ import socket
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.client import HTTPConnection
-from pathlib import Path
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -28,9 +27,9 @@ def group(name: str, *, counts: dict[str, int] | None = None, members: int = 2) 
 
 
 @pytest.fixture
-def gauges(tmp_path: Path) -> Gauges:
+def gauges() -> Gauges:
     """One group that is read."""
-    found = Gauges(tmp_path, ("c",))
+    found = Gauges(("c",))
     found.groups, found.newest = (group("g"),), datetime(2026, 11, 21, 1, 0, 9, tzinfo=UTC)
     return found
 

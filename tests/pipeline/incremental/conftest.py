@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from counterpoise.pipeline.incremental.saved import load
-from counterpoise.pipeline.incremental.update import update
+from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
+from counterpoise.pipeline.storage import files
+from counterpoise.pipeline.stored import transaction
 from tests.pipeline.conftest import Audited
-from tests.pipeline.incremental.pieces import cut, ragged, until
+from tests.pipeline.incremental.pieces import cut, ragged, saved_in, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,17 +54,17 @@ class KilledError(Exception):
 
 
 def killed_while_storing(monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
-    """After so many files have come to their place, none does any more."""
-    real, left = Path.replace, [moves]
+    """After so many files have got their names, none does any more, and nobody sweeps up."""
+    real, left = files.move, [moves]
 
-    def replace(self: Path, target: Path) -> Path:
-        if "staged" in self.parts:
-            if not left[0]:
-                raise KilledError
-            left[0] -= 1
-        return real(self, target)
+    def move(uri: str, to: str) -> None:
+        if not left[0]:
+            raise KilledError
+        left[0] -= 1
+        real(uri, to)
 
-    monkeypatch.setattr(Path, "replace", replace)
+    monkeypatch.setattr(transaction, "move", move)
+    monkeypatch.setattr(transaction.TableTransaction, "discard", lambda _: None)
 
 
 @pytest.fixture(scope="session")
@@ -78,10 +79,10 @@ def pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempP
         with pytest.MonkeyPatch.context() as patch:
             if moves is not None:
                 killed_while_storing(patch, moves)
-            summary = update(spark, {"default": folder}, out).summary
-        saved = load(out / ".since" / "state.json")
+            summary = audit(spark, {"default": folder}, out, since_last=True).summary
+        saved = saved_in(out)
         assert saved is not None
-        updates.append(Update(summary, saved.clusters["default"].positions))
+        updates.append(Update(summary, saved.positions))
 
     with configured(spark, ONE_PARTITION):
         for share in (0.1, 0.2):
@@ -89,7 +90,7 @@ def pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempP
         go_on(until(0.35, "timestamp"), until(0.4, "sampled_at"))
         with pytest.raises(KilledError):
             go_on(ragged, until(0.9, "sampled_at"), 9)
-        assert (out / ".since" / "journal.json").exists()
+        assert len(list(out.rglob("*-0000000004-*.parquet"))) > 9
         go_on(until(2.0, "timestamp"), until(2.0, "sampled_at"))
     return Pieces(audited.result.out, out, folder, updates)
 

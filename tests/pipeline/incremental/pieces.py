@@ -12,7 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from counterpoise.pipeline.incremental.saved import ClusterState, load
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.stored.manifest import load_manifest
+from counterpoise.pipeline.stored.transaction import TableTransaction
 from tests.pipeline.conftest import SHOP, rows_of
 
 RECORDS, ENDS = "consumer_offsets.parquet", "log_offsets.parquet"
@@ -51,7 +54,15 @@ def ragged(table: pa.Table) -> Any:
     return pc.less(table["offset"], pa.array(end, pa.int64()))
 
 
-def comparable_rows(out: Path, name: str) -> list[str]:
+def saved_in(out: Path | str) -> ClusterState | None:
+    """What the last audit into a folder left of the cluster `default`."""
+    work, manifest = TableTransaction(str(out)), load_manifest(str(out))
+    work.manifest = manifest or work.manifest
+    saved = load(work)
+    return None if saved is None else saved.clusters["default"]
+
+
+def comparable_rows(out: Path | str, name: str) -> list[str]:
     """The rows of a stored table as sorted text; of `LATEST` those of the last day; sums of floats to nine digits."""
     rows = rows_of(out, name, *TABLES[name].names, "date")
     if name in LATEST and rows:

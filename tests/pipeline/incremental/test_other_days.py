@@ -1,45 +1,54 @@
-"""What was said of a group on another day stays when tables are brought up to date; rows of records that are replaced do not."""
+"""Which stored files an audit that continues another one replaces: the day that it reports again, and provisional rows."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.incremental.journal import Journal
-from counterpoise.pipeline.incremental.view import View
-from counterpoise.pipeline.stored.tables import folder_of
+from counterpoise.pipeline.run import Run
+from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.storage.files import parquet_writer
+from counterpoise.pipeline.stored.tables import day_folder
+from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
 
-if TYPE_CHECKING:
-    pass
-
-NAMES = ("group_report", "rebalances", "offset_commits")
-OLD, NEW = (Path("cluster=default") / f"date=2026-01-{day}" for day in ("01", "02"))
+OLD, NEW = "2026-01-01", "2026-01-02"
 
 
-@pytest.mark.parametrize(
-    ("fresh", "left"),
-    [(False, {"group_report", "rebalances", "offset_commits"}), (True, set())],
-)
-def test_files_of_an_earlier_day(tmp_path: Path, fresh: bool, left: set[str]) -> None:
-    journal = Journal(tmp_path)
-    old = {name: folder_of(tmp_path, name) / OLD / "part-0.parquet" for name in NAMES}
-    today = folder_of(tmp_path, "group_report") / NEW / "part-0.parquet"
-    over = folder_of(tmp_path, "findings") / NEW / "part-0.parquet"
-    for file in (*old.values(), today, over):
-        file.parent.mkdir(parents=True)
-        pq.write_table(pa.table({"group_id": ["g"]}), file)
-    with journal.open():
-        view = View(journal, fresh=fresh)
-        staged = view.final / "group_report" / NEW / "part-1.parquet"
-        staged.parent.mkdir(parents=True)
-        pq.write_table(pa.table({"group_id": ["h", "i"]}), staged)
-        rows = view.rows(2)
-        journal.commit(list(view.moves(2)), view.gone())
-    assert {name for name, file in old.items() if file.exists()} == left
-    assert not today.exists()
-    assert not over.exists(), "a finding that no longer holds"
-    assert rows["group_report"] == 2 + ("group_report" in left)
+def put(names: NewFiles, table: str, day: str) -> str:
+    file = names.table_file(table, "default", day)
+    rows = pa.table({"group_id": ["g"]})
+    with parquet_writer(file, rows.schema) as writer:
+        writer.write_table(rows)
+    return file
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_files_of_earlier_days_and_provisional_rows(tmp_path: Path, fresh: bool) -> None:
+    work = TableTransaction(str(tmp_path))
+    with work.open():
+        names = work.new_files
+        old = {table: put(names, table, OLD) for table in ("group_report", "findings", "rebalances", "offset_commits")}
+        today = {table: put(names, table, NEW) for table in ("group_report", "findings")}
+        provisional = put(names, "rebalances", NEW)
+        work.publish([*old.values(), *today.values(), provisional], (), {})
+        places = {file: work.place_of(work.name_of(file)) for file in (*old.values(), *today.values(), provisional)}
+        saved = SimpleNamespace(open_files=[work.name_of(provisional)])
+        history: Any = SimpleNamespace(saved=None if fresh else saved)
+        run = Run(None, {}, work, Choice(), None, None, None, history)  # type: ignore[arg-type]
+        final: dict[str, dict[str, list[str]]] = {name: {} for name in TABLES}
+        final["group_report"][day_folder("default", NEW)] = ["report"]
+        final["rebalances"][day_folder("default", NEW)] = ["steps"]
+        changed = {
+            name: run._changed(name, final, {day_folder("default", NEW): ["open"]} if name == "rebalances" else {})
+            for name in TABLES
+        }
+    assert changed["group_report"][0] == ["report"]
+    assert changed["rebalances"][0] == ["steps", "open"]
+    gone = {file for _, removed in changed.values() for file in removed}
+    # A finding that no longer holds goes too.
+    assert gone == (set(places.values()) if fresh else {places[file] for file in (*today.values(), provisional)})

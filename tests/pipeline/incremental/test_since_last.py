@@ -15,12 +15,11 @@ import pytest
 
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.incremental.saved import identity_of, load
-from counterpoise.pipeline.incremental.update import update
+from counterpoise.pipeline.incremental.saved import identity_of
 from counterpoise.pipeline.stored.tables import folder_of
 from tests.pipeline.conftest import SHOP, rows_of
 from tests.pipeline.incremental.conftest import Pieces
-from tests.pipeline.incremental.pieces import RECORDS, comparable_rows, cut, plain, until
+from tests.pipeline.incremental.pieces import RECORDS, comparable_rows, cut, plain, saved_in, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 def rows_by_number(out: Path, name: str, number: int) -> list[dict[str, Any]]:
     """The rows that one audit added to a table of records."""
-    files = sorted(folder_of(out, name).rglob(f"part-{number:08d}-*.parquet"))
+    files = sorted(folder_of(out, name).rglob(f"part-{number:010d}-*.parquet"))
     return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
 
@@ -38,7 +37,7 @@ def test_tables_in_pieces_are_the_tables_in_one_go(pieces: Pieces, name: str) ->
 
 def test_the_summary_is_that_of_one_audit(pieces: Pieces) -> None:
     whole, last = (json.loads((out / "summary.json").read_text(encoding="utf-8")) for out in (pieces.whole, pieces.out))
-    assert last.pop("since_last") == 5
+    assert last.pop("since_last") == 4
     assert (whole.pop("source"), last.pop("source")) == (str(SHOP), str(pieces.folder))
     assert plain(last) == plain(whole)
 
@@ -48,10 +47,10 @@ def test_only_new_records_are_decoded(spark: SparkSession, tmp_path: Path) -> No
     first: dict[str, int] = {}
     for share in (0.1, 0.2):
         cut(folder, until(share, "timestamp"), until(share, "sampled_at"))
-        last = update(spark, {"default": folder}, out, strategies=["sticky"])
-        saved = load(out / ".since" / "state.json")
+        last = audit(spark, {"default": folder}, out, strategies=["sticky"], since_last=True)
+        saved = saved_in(out)
         assert saved is not None
-        positions = saved.clusters["default"].positions
+        positions = saved.positions
         first = positions if share == 0.1 else first
     records = pq.read_table(folder / RECORDS, columns=["partition", "offset"])
     ends = records.group_by("partition").aggregate([("offset", "max")]).to_pylist()
@@ -66,19 +65,23 @@ def test_only_new_records_are_decoded(spark: SparkSession, tmp_path: Path) -> No
 
 def test_what_came_too_late_for_final_rows_makes_all_be_read_again(pieces: Pieces) -> None:
     """Some log partitions were far behind the others, and no sample says where the offsets topic ends."""
-    by_number = [len(rows_by_number(pieces.out, "offset_commits", number)) for number in (1, 2, 3, 4, 5)]
+    by_number = [len(rows_by_number(pieces.out, "offset_commits", number)) for number in (1, 2, 3, 4)]
     assert by_number[:3] == [0, 0, 0]
     assert sum(by_number) == len(rows_of(pieces.whole, "offset_commits"))
 
 
 def test_with_nothing_new_nothing_is_written(spark: SparkSession, pieces: Pieces) -> None:
-    before = {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in pieces.out.rglob("*") if file.is_file()}
-    result = update(spark, {"default": pieces.folder}, pieces.out)
+    before = written(pieces.out)
+    result = audit(spark, {"default": pieces.folder}, pieces.out, since_last=True)
     assert result.nothing_new
     assert result.summary == pieces.updates[-1].summary
-    after = {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in pieces.out.rglob("*") if file.is_file()}
-    lock = pieces.out / ".since" / "lock"
-    assert {**before, lock: None} == {**after, lock: None}
+    assert written(pieces.out) == before
+
+
+def written(out: Path) -> dict[Path, tuple[int, int]]:
+    """When each file but the lock was written."""
+    files = [file for file in out.rglob("*") if file.is_file() and file.name != "lock"]
+    return {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in files}
 
 
 def test_a_capture_that_dropped_what_was_not_read_is_refused(spark: SparkSession, pieces: Pieces, tmp_path: Path) -> None:
@@ -93,38 +96,47 @@ def test_a_capture_that_dropped_what_was_not_read_is_refused(spark: SparkSession
     at = pieces.updates[-1].positions["0"]
     words = rf"dropped records before they were audited \(log partition 0: offsets {at} to 999999\); to audit anew what is left"
     with pytest.raises(CaptureError, match=words):
-        update(spark, {"default": other}, pieces.out)
+        audit(spark, {"default": other}, pieces.out, since_last=True)
 
 
 def test_tables_that_were_made_without_since_last_are_not_replaced(spark: SparkSession, pieces: Pieces) -> None:
     before = sorted(pieces.whole.rglob("*"))
     with pytest.raises(OptionError, match="was made without it, and it cannot go on from there; give another --out"):
-        update(spark, {"default": pieces.folder}, pieces.whole)
+        audit(spark, {"default": pieces.folder}, pieces.whole, since_last=True)
     assert sorted(pieces.whole.rglob("*")) == before
 
 
 def test_another_option_or_capture_is_refused_in_one_line(spark: SparkSession, pieces: Pieces, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"--strategies was [a-z, -]+ and is now range; give the same"):
-        update(spark, {"default": pieces.folder}, pieces.out, strategies=["range"])
+        audit(spark, {"default": pieces.folder}, pieces.out, strategies=["range"], since_last=True)
     other = shutil.copytree(pieces.folder, tmp_path / "other")
     table = pq.read_table(other / RECORDS)
     pq.write_table(table.slice(0, 100), other / RECORDS)
     with pytest.raises(CaptureError, match=r"last audit \(log partition \d+ ends before offset \d+\); to audit anew"):
-        update(spark, {"default": other}, pieces.out)
+        audit(spark, {"default": other}, pieces.out, since_last=True)
     (other / "aborted_offsets.json").write_text("[[0, 1]]")
     with pytest.raises(CaptureError, match="the capture of cluster default is not the one"):
-        update(spark, {"default": other}, pieces.out)
+        audit(spark, {"default": other}, pieces.out, since_last=True)
 
 
 def test_a_state_of_another_version_or_a_damaged_one_says_what_to_do(pieces: Pieces, tmp_path: Path) -> None:
-    file = tmp_path / "state.json"
-    text = (pieces.out / ".since" / "state.json").read_text()
+    out = shutil.copytree(pieces.out, tmp_path / "out")
+    (file,) = (out / ".state" / "saved").iterdir()
+    text = file.read_text()
     file.write_text(text.replace('"counterpoise": "', '"counterpoise": "9.'))
-    with pytest.raises(CaptureError, match=r"was left by counterpoise 9\..*to audit anew, delete"):
-        load(file)
+    with pytest.raises(CaptureError, match=r"was left by counterpoise 9\..*to audit anew, give another --out"):
+        saved_in(out)
     file.write_text(text[:50])
     with pytest.raises(CaptureError, match=r"damaged; to audit anew"):
-        load(file)
+        saved_in(out)
+
+
+def test_a_state_file_that_was_deleted_is_named(spark: SparkSession, pieces: Pieces, tmp_path: Path) -> None:
+    out = shutil.copytree(pieces.out, tmp_path / "out")
+    (file,) = (out / ".state" / "ends").glob("*.bin")
+    file.unlink()
+    with pytest.raises(CaptureError, match=rf"{file.name}: was deleted; to audit anew, give another --out"):
+        audit(spark, {"default": pieces.folder}, out, since_last=True)
 
 
 def test_a_capture_is_told_by_what_stays_the_same(pieces: Pieces, tmp_path: Path) -> None:

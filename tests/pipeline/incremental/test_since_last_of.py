@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,13 +14,16 @@ import pytest
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.incremental.update import update
+from counterpoise.pipeline.incremental.snapshot import first_record
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
+from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.storage.files import list_files, read_bytes
 from tests.pipeline.conftest import SHOP, rows_of
 from tests.pipeline.incremental.conftest import ONE_PARTITION
 from tests.pipeline.incremental.pieces import ENDS, RECORDS, comparable_rows, moment_at
+from tests.s3_server import upload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +66,7 @@ def test_in_pieces_it_is_as_one_audit(spark: SparkSession, tmp_path: Path, way: 
     with configured(spark, ONE_PARTITION):
         for share in (0.4, 0.7, 2.0):
             source = grown(tmp_path / "capture", share, way)
-            update(spark, source, out, strategies=STRATEGIES, choice=choice)
+            audit(spark, source, out, strategies=STRATEGIES, choice=choice, since_last=True)
         made = audit(spark, source, tmp_path / "whole", strategies=STRATEGIES, choice=choice)
     whole, told = made.out, json.loads((out / "summary.json").read_text())
     assert told["notes"] == made.summary["notes"]
@@ -73,13 +76,45 @@ def test_in_pieces_it_is_as_one_audit(spark: SparkSession, tmp_path: Path, way: 
     assert len(rows_of(out, "partition_lag")) > (0 if way == "unsampled" else 100)
 
 
+def test_from_and_to_an_object_store_with_hashed_names(spark: SparkSession, tmp_path: Path, s3: str) -> None:
+    """The state has plain names, and so it is beside the folder that is passed on."""
+    out, options = f"{s3}/audits/out", dict[str, Any](strategies=STRATEGIES, salt="secret")
+    with configured(spark, ONE_PARTITION):
+        for share in (0.3, 0.6, 2.0):
+            source = grown(tmp_path / "capture", share, "plain")
+            made = audit(spark, {"default": upload(source["default"], f"{s3}/capture")}, out, since_last=True, **options)
+        whole = audit(spark, source, tmp_path / "whole", **options)
+        again = audit(spark, {"default": f"{s3}/capture"}, out, since_last=True, **options)
+    assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole.out, name)] == []
+    assert made.summary["tables"]["partition_lag"]["rows"] == whole.summary["tables"]["partition_lag"]["rows"] > 100
+    assert again.nothing_new
+    assert {file.removeprefix(f"{out}/").split("/")[0] for file in list_files(out)} == {"tables", "summary.json", ".transaction"}
+    state = {file.removeprefix(f"{s3}/audits/.out-state/").split("/")[0] for file in list_files(f"{s3}/audits/.out-state")}
+    assert state == {"states", "ends", "saved"}
+    assert not any(b"mail-" in read_bytes(file) for file in list_files(out) if file.endswith(".json"))
+
+
+def test_records_that_a_capture_has_merged_are_there_and_those_that_it_dropped_are_not(tmp_path: Path) -> None:
+    folder = grown(tmp_path / "capture", 0.3, "plain")["default"]
+    records = pq.read_table(folder / RECORDS / "part-0.parquet").sort_by("timestamp")
+    half = len(records) // 2
+    for at, rows in enumerate((records.slice(half), records.slice(0, half))):
+        pq.write_table(rows, tmp_path / f"{at}.parquet")
+    later, earlier = (str(tmp_path / f"{at}.parquet") for at in range(2))
+    merged = CaptureFiles((str(folder / RECORDS / "part-0.parquet"),))
+    assert first_record(CaptureFiles((later, earlier))) == first_record(merged)
+    assert first_record(CaptureFiles((later,))) != first_record(merged)
+    pq.write_table(records, folder / RECORDS / "part-0.parquet", write_statistics=False)
+    assert first_record(merged) is None
+
+
 def test_a_history_of_all_groups_is_not_gone_on_with_for_some(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with configured(spark, ONE_PARTITION):
         source = grown(tmp_path / "capture", 0.2, "plain")
-        update(spark, source, out, strategies=STRATEGIES)
+        audit(spark, source, out, strategies=STRATEGIES, since_last=True)
     for words, choice in (("not given and is now orders*", Choice(("orders*",))),):
         with pytest.raises(OptionError) as told:
-            update(spark, source, out, strategies=STRATEGIES, choice=choice)
-        assert str(told.value).startswith(f"--since last: --group was {words}; give the same; to audit anew, delete .since")
+            audit(spark, source, out, strategies=STRATEGIES, choice=choice, since_last=True)
+        assert str(told.value).startswith(f"--since last: --group was {words}; give the same; to audit anew, give another --out")
         assert "\n" not in str(told.value)

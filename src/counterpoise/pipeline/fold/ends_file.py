@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -87,9 +87,9 @@ class EndsFile:
             found[topic] = max(found.get(topic, 0), number)
         return found
 
-    def save(self, place: Path) -> None:
+    def save(self, place: str) -> None:
         """Put this away; the samples stay where they are."""
-        write_bytes(str(place), self._about())
+        write_bytes(place, self._about())
 
     def _about(self) -> bytes:
         arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
@@ -107,16 +107,16 @@ class EndsFile:
         return place
 
     @classmethod
-    def load(cls, place: str | Path, folder: Path | None = None) -> EndsFile:
-        """The inverse of `save` and `share`; with a `folder` the samples are there by now."""
-        about = json.loads(read_bytes(str(place)))
-        file = about["file"] if folder is None or not about["file"] else str((folder / Path(about["file"]).name).absolute())
+    def load(cls, place: str, file: str | None = None) -> EndsFile:
+        """The inverse of `save` and `share`; the samples are in `file` if it is given."""
+        about = json.loads(read_bytes(place))
+        file = file or about["file"]
         file = local_copy(file) if file else file
         logs = tuple((topic, partition) for topic, partition in about["logs"])
         return cls(file, logs, *(np.array(about[name], np.int64) for name in _ARRAYS))
 
 
-def with_samples(before: EndsFile, new: NewSamples, folder: str) -> EndsFile:
+def with_samples(before: EndsFile, new: NewSamples, new_file: Callable[[], str]) -> EndsFile:
     """What is in `before`, and further samples, all of them later.
 
     Parameters
@@ -124,10 +124,10 @@ def with_samples(before: EndsFile, new: NewSamples, folder: str) -> EndsFile:
     before : EndsFile
         Its rows stay as they are; new ones are written behind those of their log, or all together into another file.
     new : NewSamples
-    folder : str
-        For that file.
+    new_file : callable
+        Gives the name of that file.
     """
-    work = _Adding(before, new.logs, new.counts, folder, new.oldest)
+    work = _Adding(before, new.logs, new.counts, new_file, new.oldest)
     for table in new.tables():
         work.add(table)
     return work.done(new.instants)
@@ -137,7 +137,12 @@ class _Adding:
     """A file that samples are being added to."""
 
     def __init__(
-        self, before: EndsFile, logs: Collection[tuple[str, int]], counts: Int64, folder: str, oldest: int | None
+        self,
+        before: EndsFile,
+        logs: Collection[tuple[str, int]],
+        counts: Int64,
+        new_file: Callable[[], str],
+        oldest: int | None,
     ) -> None:
         self._number = {log: at for at, log in enumerate(before.logs)}
         number = np.array([self._number.setdefault(log, len(self._number)) for log in logs], np.int64)
@@ -146,7 +151,7 @@ class _Adding:
         first, count, room = (_widened(column, len(grown)) for column in (before.first, before.count, before.room))
         now = replace(before, logs=tuple(self._number), first=first, count=count, room=room)
         if (now.count + grown > now.room).any():
-            now = _roomier(now, grown, folder, oldest)
+            now = _roomier(now, grown, Path(new_file()), oldest)
         self._now, self._base, self._count = now, now.count, now.count.copy()
         self._mixed: set[int] = set()
         self._rows: Any = np.memmap(now.file, np.int64, "r+").reshape(-1, _WIDTH) if now.file else now.rows()
@@ -251,7 +256,7 @@ def _split(log: Int64, rows: Int64) -> tuple[list[int], list[Int64]]:
     return logs.tolist(), np.split(rows, begins[1:]) if len(logs) else []
 
 
-def _roomier(now: EndsFile, grown: Int64, folder: str, oldest: int | None) -> EndsFile:
+def _roomier(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -> EndsFile:
     """Another file with room for so many more samples, and for a quarter beyond; without what the capture itself has dropped."""
     gone = np.zeros(len(now.first), np.int64)
     rows = now.rows()
@@ -261,7 +266,6 @@ def _roomier(now: EndsFile, grown: Int64, folder: str, oldest: int | None) -> En
     count = now.count - gone
     room = (count + grown) + (count + grown) // 4 + 16
     first = np.cumsum(room) - room
-    place = Path(folder) / "ends" / f"part-{uuid4().hex}.bin"
     place.parent.mkdir(parents=True, exist_ok=True)
     _reserve(place, (int(room.sum()) + 1) * _WIDTH * 8)
     into: Any = np.memmap(place, np.int64, "r+").reshape(-1, _WIDTH)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.records.place import micros
-from counterpoise.pipeline.source.parquet_rows import SAMPLE_TYPES, read_rows, statistics_of
-from counterpoise.pipeline.storage.files import parquet_footers
+from counterpoise.pipeline.source.parquet_rows import SAMPLE_TYPES, read_rows, time_spans
 
 __all__ = ["NewSamples", "newest_sample"]
 
@@ -75,7 +71,7 @@ class NewSamples:
         """Which row groups may hold something new, and when the first sample was."""
         firsts: list[int | None] = []
         for file in self._files:
-            spans = _spans(file)
+            spans = time_spans(file, "sampled_at")
             firsts += [None if span is None else span[0] for span in spans]
             new = [at for at, span in enumerate(spans) if self._after is None or span is None or span[1] > self._after]
             self._groups += [(file, new)] if new else []
@@ -85,23 +81,9 @@ class NewSamples:
 
 def newest_sample(files: Sequence[str]) -> int | None:
     """When the last sample was, by what the footers of the files say, or by their rows where they do not."""
-    spans = [span for file in files for span in _spans(file)]
+    spans = [span for file in files for span in time_spans(file, "sampled_at")]
     known = [span[1] for span in spans if span is not None]
     if len(known) == len(spans):
         return max(known, default=None)
     instants = NewSamples(files).instants
     return int(instants[-1]) if len(instants) else None
-
-
-def _spans(file: str) -> list[tuple[int, int] | None]:
-    """The first and the last time in each row group that has rows, where its statistics tell."""
-    about = parquet_footers([file])[0]
-    return [_span(statistics_of(about.row_group(number), "sampled_at")) for number in range(about.num_row_groups)]
-
-
-def _span(told: Any) -> tuple[int, int] | None:
-    return None if told is None else (_micros(told.min), _micros(told.max))
-
-
-def _micros(moment: datetime) -> int:
-    return micros(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)

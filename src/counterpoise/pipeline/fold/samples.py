@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
 from counterpoise.pipeline.fold.new_samples import NewSamples
@@ -14,17 +14,18 @@ __all__ = ["samples_of"]
 
 def samples_of(
     files: CaptureFiles,
-    folder: Path,
+    new_file: Callable[[], str],
     window: Window = (None, None),
     before: EndsFile | None = None,
     after: int | None = None,
 ) -> EndsFile:
-    """All samples of a capture, in a file of that folder.
+    """All samples of a capture, in a file of this machine.
 
     Parameters
     ----------
     files : CaptureFiles
-    folder : Path
+    new_file : callable
+        Gives the path of a new file.
     window : pair
         Samples of other times are left out.
     before : EndsFile, optional
@@ -38,4 +39,4 @@ def samples_of(
         before, after = EndsFile.empty(), None
     since, until = window
     first = [at for at in (after, None if since is None else since - 1) if at is not None]
-    return with_samples(before, NewSamples(files.ends, max(first, default=None), until), str(folder.absolute()))
+    return with_samples(before, NewSamples(files.ends, max(first, default=None), until), new_file)

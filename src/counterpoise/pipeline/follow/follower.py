@@ -14,11 +14,12 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from counterpoise.errors import CounterpoiseError, SourceError
+from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.follow.gauges import Gauges
-from counterpoise.pipeline.incremental.journal import Journal
-from counterpoise.pipeline.incremental.update import update
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.layout import check_source
+from counterpoise.pipeline.stored.catalog import Catalog
+from counterpoise.pipeline.stored.transaction import TableTransaction
 
 __all__ = ["Follow", "Pace", "Status", "cause_of"]
 
@@ -58,8 +59,8 @@ class Follow:
         Cluster name -> capture folder, which something else writes.
     out : path
     pace : Pace
-    strategies, choice
-        As for `update`.
+    strategies, choice, salt, into
+        As for `audit`.
     page : callable, optional
         Writes the report from the tables; called when something is new, every `Pace.report` seconds at most.
     report : callable, optional
@@ -75,8 +76,8 @@ class Follow:
 
     Notes
     -----
-    Each look is one `update` of `out`; it writes nothing if the captures have not changed. What ends the process at any moment
-    loses no row and doubles none: tables and the state for the next update become visible by one journal.
+    Each look is one `audit` with `since_last`; it writes nothing if the captures have not changed. What ends the process at any
+    moment loses no row and doubles none: tables and the state for the next update become visible by one manifest.
     """
 
     def __init__(
@@ -88,20 +89,22 @@ class Follow:
         pace: Pace | None = None,
         strategies: tuple[str, ...] | None = None,
         choice: Choice | None = None,
+        salt: str | None = None,
+        into: Catalog | None = None,
         page: Callable[[], object] | None = None,
         report: Callable[[Status], None] | None = None,
         watch: Callable[[], None] | None = None,
     ) -> None:
         for one in sources.values():
             check_source(one)
-        self._spark, self._sources, self._out, self._pace = spark, dict(sources), Path(out), pace or Pace()
-        self._options: dict[str, Any] = {"strategies": strategies, "choice": choice}
+        self._spark, self._sources, self._out, self._pace = spark, dict(sources), str(out), pace or Pace()
+        self._options: dict[str, Any] = {"strategies": strategies, "choice": choice, "salt": salt, "into": into}
         self._page, self._report, self._watch = page or _nothing, report or _nothing, watch or _nothing
         self._stopped = threading.Event()
         self._failed: Exception | None = None
-        self._journal = Journal(self._out)
+        self._transaction = TableTransaction(self._out, private=salt is not None)
         self.status = Status()
-        self.gauges = Gauges(self._out, tuple(sources))
+        self.gauges = Gauges(sources)
 
     def stop(self) -> None:
         """Ask a running `run` to return; may be called from a signal handler."""
@@ -114,11 +117,11 @@ class Follow:
         ------
         CaptureError
         OptionError
-            As `update`; another audit writes to the same folder.
+            As `audit`; another audit writes to the same folder.
         SourceError
             Spark has failed.
         """
-        with self._journal.open():
+        with self._transaction.open():
             worker = InheritableThread(target=self._work, name="counterpoise-updates")
             worker.start()
             try:
@@ -151,9 +154,9 @@ class Follow:
         due, stale = 0.0, True
         while not self._stopped.is_set():
             begun = time.monotonic()
-            result = update(self._spark, self._sources, self._out, held=self._journal, **self._options)
+            result = audit(self._spark, self._sources, self._out, since_last=True, held=self._transaction, **self._options)
             if not result.nothing_new or self.status.doing != "following":
-                self.gauges.refresh()
+                self.gauges.refresh(self._transaction.manifest)
                 self.status.updates += 0 if result.nothing_new else 1
                 self.status.groups = len(self.gauges.groups)
                 stale = True

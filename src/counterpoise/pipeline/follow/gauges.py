@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from counterpoise.pipeline.stored.tables import cluster_folder, folder_of
+from counterpoise.pipeline.storage.files import parquet_file, parquet_footers
+from counterpoise.pipeline.stored.manifest import Manifest
+from counterpoise.pipeline.stored.tables import NO_DAY, cluster_folder
 
 __all__ = ["COUNTS", "Gauges", "GroupNow", "MemberLag", "newest_lag"]
 
@@ -61,8 +62,6 @@ class Gauges:
 
     Parameters
     ----------
-    out : Path
-        An audit's output folder.
     clusters : iterable of str
 
     Attributes
@@ -73,37 +72,28 @@ class Gauges:
         Time of the newest group record.
     """
 
-    def __init__(self, out: Path, clusters: tuple[str, ...]) -> None:
-        self._out, self._clusters = out, tuple(sorted(clusters))
-        self._clients: dict[str, dict[_Member, str]] = {name: {} for name in clusters}
+    def __init__(self, clusters: Iterable[str]) -> None:
+        self._clusters = tuple(sorted(clusters))
+        self._clients: dict[str, dict[_Member, str]] = {name: {} for name in self._clusters}
         self.groups: tuple[GroupNow, ...] = ()
         self.newest: datetime | None = None
 
-    def refresh(self) -> None:
-        """Read the tables again. Costs O(groups, partitions with lag) and new members, whatever the history."""
+    def refresh(self, manifest: Manifest) -> None:
+        """Read the tables of an output folder. Costs O(groups, partitions with lag) and new members, whatever the history."""
         found: list[GroupNow] = []
         times: list[datetime] = []
         for cluster in self._clusters:
-            report = self._report(cluster)
+            report = _report(manifest, cluster)
             times += [row["last_ts"] for row in report if row["last_ts"] is not None]
-            found += self._groups(cluster, report)
+            found += self._groups(manifest, cluster, report)
         self.groups, self.newest = tuple(found), max(times, default=None)
 
-    def _folder(self, table: str, cluster: str) -> Path:
-        return folder_of(self._out, table) / cluster_folder(cluster)
-
-    def _report(self, cluster: str) -> list[dict[str, Any]]:
-        """The rows of the newest day: each update writes all groups there."""
-        day = next(_days(self._folder("group_report", cluster)), None)
-        files = [] if day is None else sorted(day.glob("*.parquet"))
-        return [row for file in files for row in _read(file, _REPORT).to_pylist()]
-
-    def _groups(self, cluster: str, report: list[dict[str, Any]]) -> Iterator[GroupNow]:
-        lag = newest_lag(self._folder("partition_lag", cluster))
+    def _groups(self, manifest: Manifest, cluster: str, report: list[dict[str, Any]]) -> Iterator[GroupNow]:
+        lag = newest_lag(manifest, cluster)
         sums = lag.group_by("group_id").aggregate([("lag", "sum"), ("lag", "max")]).to_pylist()
         of_group = {row["group_id"]: (row["lag_sum"], row["lag_max"]) for row in sums}
         owned = lag.filter(pc.is_valid(lag["owner"])).group_by(["group_id", "owner"]).aggregate([("lag", "sum")]).to_pylist()
-        clients = self._named(cluster, {(row["group_id"], row["owner"]) for row in owned})
+        clients = self._named(manifest, cluster, {(row["group_id"], row["owner"]) for row in owned})
         members: dict[str, list[MemberLag]] = {}
         for row in sorted(owned, key=lambda row: str(row["owner"])):
             one = MemberLag(row["owner"], clients[row["group_id"], row["owner"]], row["lag_sum"])
@@ -113,14 +103,14 @@ class Gauges:
             counts = _counts(living[name]) if name in living else {}
             yield GroupNow(cluster, name, counts, of_group.get(name), tuple(members.get(name, ())))
 
-    def _named(self, cluster: str, members: set[_Member]) -> dict[_Member, str]:
+    def _named(self, manifest: Manifest, cluster: str, members: set[_Member]) -> dict[_Member, str]:
         """The client ids of members: those that are new are looked for in the steps, the newest day first."""
         known = {one: client for one, client in self._clients[cluster].items() if one in members}
-        for day in _days(self._folder("rebalances", cluster)):
+        for files in _days(manifest, "rebalances", cluster):
             missing = members - known.keys()
             if not missing:
                 break
-            for file in sorted(day.glob("*.parquet")):
+            for file in files:
                 known |= _clients(file, missing)
         self._clients[cluster] = {one: known.get(one, "") for one in members}
         return self._clients[cluster]
@@ -132,10 +122,16 @@ def _counts(row: Mapping[str, Any]) -> dict[str, int]:
     return known if known.get("members_now") else {**known, "spread_now": 0}
 
 
-def newest_lag(folder: Path) -> pa.Table:
+def _report(manifest: Manifest, cluster: str) -> list[dict[str, Any]]:
+    """The rows of the newest day: each update writes all groups there."""
+    files = next(_days(manifest, "group_report", cluster), [])
+    return [row for file in files for row in _read(file, _REPORT).to_pylist()]
+
+
+def newest_lag(manifest: Manifest, cluster: str) -> pa.Table:
     """The rows of `partition_lag` at the newest sample of a cluster, with a known lag: ``group_id, owner, lag, at``."""
-    for day in _days(folder):
-        tables = [_read(file, _LAG) for file in _last_files(day)]
+    for files in _days(manifest, "partition_lag", cluster):
+        tables = [_read(file, _LAG) for file in _last_files(files)]
         if rows := [table for table in tables if len(table)]:
             whole = pa.concat_tables(rows)
             at_end = pc.equal(whole["at"], pc.max(whole["at"]))
@@ -143,11 +139,10 @@ def newest_lag(folder: Path) -> pa.Table:
     return pa.table({"group_id": pa.array([], pa.string()), "owner": pa.array([], pa.string()), "lag": pa.array([], pa.int64())})
 
 
-def _last_files(day: Path) -> list[Path]:
-    """The files of a day that have its last time, by their footers."""
-    ends: dict[Path, datetime] = {}
-    for file in sorted(day.glob("*.parquet")):
-        about = pq.read_metadata(file)
+def _last_files(files: Sequence[str]) -> list[str]:
+    """Those of the files of a day that have its last time, by their footers."""
+    ends: dict[str, datetime] = {}
+    for file, about in zip(files, parquet_footers(files), strict=True):
         at = about.schema.names.index("at")
         stats = [about.row_group(number).column(at).statistics for number in range(about.num_row_groups)]
         if stats:
@@ -155,17 +150,19 @@ def _last_files(day: Path) -> list[Path]:
     return [file for file, end in ends.items() if end == max(ends.values())]
 
 
-def _days(folder: Path) -> Iterator[Path]:
-    """The folders of days, the newest first."""
-    yield from sorted(folder.glob("date=[0-9]*"), reverse=True)
+def _days(manifest: Manifest, table: str, cluster: str) -> Iterator[list[str]]:
+    """The files of a table by day, those of the newest first."""
+    files = [file for file in manifest.below("tables", table, cluster_folder(cluster)) if f"date={NO_DAY}" not in file]
+    for _, day in groupby(reversed(files), lambda file: file.rpartition("/")[0]):
+        yield sorted(day)
 
 
-def _read(file: Path, columns: list[str]) -> pa.Table:
-    with pq.ParquetFile(file) as opened:
+def _read(file: str, columns: list[str]) -> pa.Table:
+    with parquet_file(file) as opened:
         return opened.read(columns=columns)
 
 
-def _clients(file: Path, members: set[_Member]) -> dict[_Member, str]:
+def _clients(file: str, members: set[_Member]) -> dict[_Member, str]:
     steps = _read(file, _MEMBERS)
     if not len(steps):
         return {}

@@ -1,1 +1,1 @@
-"""The audit that goes on where the last one ended: new records only, through the same stages and folds."""
+"""What an audit leaves for the next one, and what the next one makes of it."""

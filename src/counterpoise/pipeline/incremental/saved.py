@@ -12,12 +12,15 @@ from typing import Any
 from counterpoise._version import __version__
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.folds.fold_state import FOLD_VERSION
-from counterpoise.pipeline.storage.files import join, read_if_exists
+from counterpoise.pipeline.storage.files import join, read_bytes, read_if_exists, write_bytes
+from counterpoise.pipeline.stored.manifest import Manifest
+from counterpoise.pipeline.stored.transaction import TableTransaction
 
-__all__ = ["ClusterState", "Saved", "identity_of", "load"]
+__all__ = ["ClusterState", "Saved", "identity_of", "is_continued", "load", "save"]
 
-_FORMAT = 7
-_ANEW = "to audit anew, delete .since in the output folder, or give another --out"
+_FORMAT = 8
+_ANEW = "to audit anew, give another --out"
+_FOLDER = ".state/saved/"
 
 
 @dataclass
@@ -36,8 +39,10 @@ class ClusterState:
         What says that a capture is this capture (see `identity_of`).
     files : dict
         Its files: size, and time of the last change.
-    settled, end : int, optional
-        Up to which sample rows of `partition_lag` are final; time of the last record.
+    begin, end : int, optional
+        Times of the first and the last record.
+    settled : int, optional
+        Up to which sample rows of `partition_lag` are final.
     topics : dict
         Topic -> its id.
     lives : dict
@@ -53,9 +58,11 @@ class ClusterState:
     buckets : int
         Of its groups.
     states : list of str
-        Files with the states of its buckets.
+        Files of the output folder's manifest with the states of its buckets.
     ends : str, optional
-        The file that says where its samples of log ends are.
+        The file that says where its samples of log ends are in the next one.
+    samples : str
+        The file of these samples.
     """
 
     positions: dict[str, int] = field(default_factory=dict)
@@ -63,8 +70,9 @@ class ClusterState:
     read: dict[str, int] = field(default_factory=dict)
     identity: dict[str, Any] = field(default_factory=dict)
     files: dict[str, list[int]] = field(default_factory=dict)
-    settled: int | None = None
+    begin: int | None = None
     end: int | None = None
+    settled: int | None = None
     topics: dict[str, str | None] = field(default_factory=dict)
     lives: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -74,32 +82,28 @@ class ClusterState:
     buckets: int | None = None
     states: list[str] = field(default_factory=list)
     ends: str | None = None
+    samples: str = ""
 
 
 @dataclass
 class Saved:
-    """``state.json``: one audit's end.
+    """Where one audit ended.
 
     Attributes
     ----------
-    number : int
-        Of the audit; it is in the names of all files it wrote.
     options : dict
         Those that must be the same again.
     clusters : dict of ClusterState
+    open_files : list of str
+        Files of the manifest with rows that later records may still change.
     sums : dict
-        ``records, from, to`` of the summary and the number of commits that look transactional, over all audits so far.
+        Parts of the summary, and the number of commits that look transactional, over all audits so far.
     """
 
-    number: int
     options: dict[str, Any]
     clusters: dict[str, ClusterState]
+    open_files: list[str]
     sums: dict[str, Any]
-
-    def text(self) -> str:
-        """As it is kept."""
-        head = {"format": _FORMAT, "folds": FOLD_VERSION, "counterpoise": __version__}
-        return json.dumps({**head, **asdict(self)}, indent=1, sort_keys=True) + "\n"
 
     def check(self, options: Mapping[str, Any], identities: Mapping[str, Mapping[str, Any]]) -> None:
         """Whether an audit with these options and captures may go on from here.
@@ -121,26 +125,43 @@ class Saved:
                 raise CaptureError(f"--since last: the capture of cluster {name} is not the one of the last audit; {_ANEW}")
 
 
-def load(file: Path) -> Saved | None:
-    """The state in a file; None where there is none.
+def save(saved: Saved, place: str) -> None:
+    """Write it to a state file."""
+    head = {"format": _FORMAT, "folds": FOLD_VERSION, "counterpoise": __version__}
+    write_bytes(place, json.dumps({**head, **asdict(saved)}, indent=1, sort_keys=True).encode())
+
+
+def is_continued(manifest: Manifest) -> bool:
+    """Whether audits into this output folder continue one another."""
+    return any(name.startswith(_FOLDER) for name in manifest.files)
+
+
+def load(work: TableTransaction) -> Saved | None:
+    """What the last audit into an output folder left; None if there is nothing.
 
     Raises
     ------
     CaptureError
         It is damaged, or of another version.
     """
-    if not file.exists():
+    name = next((name for name in work.manifest.files if name.startswith(_FOLDER)), None)
+    if name is None:
         return None
+    place = work.place_of(name)
     try:
-        about = json.loads(file.read_bytes())
+        about = json.loads(read_bytes(place))
         versions = about.pop("format"), about.pop("folds"), about.pop("counterpoise")
         if versions != (_FORMAT, FOLD_VERSION, __version__):
             by = f"counterpoise {versions[2]}" if versions[2] != __version__ else "an earlier state of counterpoise"
-            raise CaptureError(f"{file}: was left by {by}, this is {__version__}; {_ANEW}")
-        clusters = {name: ClusterState(**one) for name, one in about.pop("clusters").items()}
-        return Saved(clusters=clusters, **about)
+            raise CaptureError(f"{place}: was left by {by}, this is {__version__}; {_ANEW}")
+        clusters = {cluster: ClusterState(**one) for cluster, one in about.pop("clusters").items()}
+        saved = Saved(clusters=clusters, **about)
+        wanted = {file for one in clusters.values() for file in (*one.states, one.ends, one.samples) if file}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CaptureError(f"{file}: damaged; {_ANEW}") from error
+        raise CaptureError(f"{place}: damaged; {_ANEW}") from error
+    if missing := sorted(wanted - work.manifest.files):
+        raise CaptureError(f"{work.place_of(missing[0])}: was deleted; {_ANEW}")
+    return saved
 
 
 def identity_of(source: str | Path) -> dict[str, Any]:

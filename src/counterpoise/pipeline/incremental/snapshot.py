@@ -16,6 +16,7 @@ from counterpoise.pipeline.fold.ends_file import END, TIME, EndsFile
 from counterpoise.pipeline.incremental.saved import ClusterState
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.source.capture import CaptureFiles
+from counterpoise.pipeline.source.parquet_rows import time_spans
 from counterpoise.pipeline.storage.files import file_infos, parquet_footers, read_bytes
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "changed_files",
     "check_same_capture",
     "files_of",
+    "first_record",
     "read_until",
     "recreated",
     "settled_until",
@@ -31,7 +33,7 @@ __all__ = [
 
 SETTLED = timedelta(seconds=60) // timedelta(microseconds=1)
 """A sample of log ends that is so much older than the newest record has all its commits: records are written within seconds."""
-_ANEW = "to audit anew, delete .since in the output folder, or give another --out"
+_ANEW = "to audit anew, give another --out"
 FileMarks = dict[str, list[int]]
 
 
@@ -48,6 +50,13 @@ def changed_files(files: CaptureFiles, was: Mapping[str, Sequence[int]], now: Ma
     """The same without files of records that the last update has read as they are."""
     records = tuple(file for file in files.records if list(was.get(file, ())) != list(now[file]))
     return CaptureFiles(records, files.ends, files.topics, files.aborted)
+
+
+def first_record(files: CaptureFiles) -> int | None:
+    """The time of the earliest record, in microseconds, by the statistics of the files; None if they do not say."""
+    spans = [span for file in files.records for span in time_spans(file, "timestamp")]
+    known = [span[0] for span in spans if span is not None]
+    return min(known, default=None) if len(known) == len(spans) else None
 
 
 def topic_ids_of(files: CaptureFiles) -> dict[str, Any]:
@@ -168,8 +177,8 @@ def _check_nothing_lost(cluster: str, was: ClusterState, manifests: Sequence[Map
         if first > position:
             raise CaptureError(
                 f"--since last: the capture of cluster {cluster} dropped records before they were audited (log partition "
-                f"{partition}: offsets {position} to {first - 1}); to audit anew what is left, delete .since in the output "
-                "folder, or give another --out; a longer --keep-days of the capture prevents it"
+                f"{partition}: offsets {position} to {first - 1}); to audit anew what is left, give another --out; "
+                "a longer --keep-days of the capture prevents it"
             )
 
 

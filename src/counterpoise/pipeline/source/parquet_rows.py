@@ -7,15 +7,17 @@ microseconds. A column that is written in the path (``partition=3/``) is read fr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from counterpoise.pipeline.capture.columns import ARROW, SAMPLES
-from counterpoise.pipeline.storage.files import parquet_file
+from counterpoise.pipeline.records.place import micros
+from counterpoise.pipeline.storage.files import parquet_file, parquet_footers
 
-__all__ = ["RAW_TYPES", "SAMPLE_TYPES", "read_rows", "statistics_of"]
+__all__ = ["RAW_TYPES", "SAMPLE_TYPES", "read_rows", "statistics_of", "time_spans"]
 
 _RAW = ("key", "value", "partition", "offset", "timestamp")
 RAW_TYPES: Mapping[str, pa.DataType] = {name: ARROW.field(name).type for name in _RAW}
@@ -91,3 +93,16 @@ def statistics_of(group: Any, name: str) -> Any:
             fine = told is not None and told.has_min_max and "nano" not in str(told.logical_type).lower()
             return told if fine else None
     return None
+
+
+def time_spans(file: str, name: str) -> list[tuple[int, int] | None]:
+    """The first and the last time in a column of each row group, in microseconds; None where there are no statistics."""
+    about = parquet_footers([file])[0]
+    return [_span(statistics_of(about.row_group(number), name)) for number in range(about.num_row_groups)]
+
+
+def _span(found: Any) -> tuple[int, int] | None:
+    if found is None:
+        return None
+    first, last = (one if one.tzinfo else one.replace(tzinfo=UTC) for one in (found.min, found.max))
+    return micros(first), micros(last)

@@ -57,7 +57,8 @@ _AT_ONCE = 16
 """So many footers are asked for at a time."""
 _CHUNK = 1 << 20
 _DETAIL = re.compile(r"Detail: \[errno \d+\] (.+)$", re.MULTILINE)
-_COPIES: list[IO[bytes]] = []
+_COPIES: dict[str, IO[bytes]] = {}
+_MOST_COPIES = 8
 _SCHEMES = (*_OBJECT_STORES, "s3a", "hdfs", "viewfs")
 _ONE_PUT = {"allow_delayed_open": True} if int(pa.__version__.partition(".")[0]) >= 21 else {}
 """A small file is one request, not the three of an upload in parts, which older versions always make."""
@@ -290,23 +291,25 @@ def write_bytes(uri: str, content: bytes) -> None:
         store.move(scratch, path)
 
 
-@lru_cache(maxsize=64)
 def local_copy(uri: str) -> str:
-    """A file on this machine's disk, to be mapped into memory: itself, or a copy that lasts as long as the process.
+    """A file on this machine's disk, to be mapped into memory at once: itself, or a copy.
 
     Notes
     -----
-    Made once per process: the file must not change. The copy has no name, so that a worker that is killed leaves nothing.
+    A process keeps its last copies: the file must not change. A copy has no name: a worker that is killed leaves nothing.
     """
     if is_local(uri):
         return absolute(uri)
-    store, path = filesystem_of(uri)
-    scratch = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the process
-    _COPIES.append(scratch)
-    with storage_errors(uri), store.open_input_stream(path) as content:
-        shutil.copyfileobj(content, scratch, _CHUNK)
-    scratch.flush()
-    return f"/dev/fd/{scratch.fileno()}"
+    if uri not in _COPIES:
+        store, path = filesystem_of(uri)
+        scratch = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as it is kept
+        with storage_errors(uri), store.open_input_stream(path) as content:
+            shutil.copyfileobj(content, scratch, _CHUNK)
+        scratch.flush()
+        _COPIES[uri] = scratch
+        if len(_COPIES) > _MOST_COPIES:
+            _COPIES.pop(next(iter(_COPIES))).close()
+    return f"/dev/fd/{_COPIES[uri].fileno()}"
 
 
 def upload(uri: str, file: BinaryIO) -> None:

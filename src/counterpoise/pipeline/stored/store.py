@@ -23,11 +23,11 @@ from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.storage.files import absolute, is_local, list_files, parquet_file, parquet_writer
+from counterpoise.pipeline.storage.files import absolute, is_local, parquet_file, parquet_writer
 from counterpoise.pipeline.stored import catalog
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, dated, missing, stored
-from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, day_folder, table_files
+from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, by_partition, table_files
 from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
 from counterpoise.pipeline.tables.one_file import OneFile
 
@@ -36,11 +36,9 @@ __all__ = [
     "Partitions",
     "Target",
     "add_to_catalog",
-    "by_partition",
     "check",
     "empty_file",
     "frame",
-    "leave_columns",
     "merge",
     "read",
     "write",
@@ -112,14 +110,6 @@ def read(spark: SparkSession, name: str, target: Target) -> DataFrame:
         return frame(spark, name, files)
     # Spark's own reader leaves out partitions and columns that a query does not need.
     return spark.read.schema(stored(name)).parquet(place).select(*stored(name).names)
-
-
-def by_partition(files: Iterable[str]) -> dict[str, list[str]]:
-    """Files of a table by the names of their two folders."""
-    found: dict[str, list[str]] = {}
-    for file in files:
-        found.setdefault("/".join(file.split("/")[-3:-1]), []).append(file)
-    return found
 
 
 def check(spark: SparkSession, name: str, new: Partitions, work: TableTransaction) -> None:
@@ -231,15 +221,6 @@ def empty_file(name: str, cluster: str, day: str, files: NewFiles) -> str:
     with parquet_writer(file, _columns(name)):
         pass
     return file
-
-
-def leave_columns(target: Folder, cluster: str, day: str | None) -> None:
-    """A file without a row into each table that has no file; `day` is that of the last record."""
-    for name in TABLES:
-        place = f"{absolute(target.path)}/{name}"
-        if not list_files(place, ".parquet"):
-            with parquet_writer(f"{place}/{day_folder(cluster, day or NO_DAY)}/none.parquet", _columns(name)):
-                pass
 
 
 def add_to_catalog(spark: SparkSession, files: Mapping[str, Sequence[str]], target: Catalog) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from counterpoise.pipeline.stored.manifest import Manifest
 
-__all__ = ["NO_DAY", "PARTITIONS", "cluster_folder", "dataset", "day_folder", "days", "folder_of", "table_files"]
+__all__ = ["NO_DAY", "PARTITIONS", "by_partition", "cluster_folder", "dataset", "day_folder", "days", "folder_of", "table_files"]
 
 PARTITIONS = ("cluster", "date")
 """Columns that are folders (``cluster=shop/date=2026-11-21/``), in this order."""
@@ -36,6 +37,14 @@ def cluster_folder(cluster: str) -> str:
 def day_folder(cluster: str, day: str) -> str:
     """Where the rows of one cluster and day lie in the folder of a table; written as Spark writes it."""
     return f"{cluster_folder(cluster)}/date={day}"
+
+
+def by_partition(files: Iterable[str]) -> dict[str, list[str]]:
+    """Files of a table by the names of their two folders."""
+    found: dict[str, list[str]] = {}
+    for file in files:
+        found.setdefault("/".join(file.split("/")[-3:-1]), []).append(file)
+    return found
 
 
 def days(table: Path) -> set[str]:

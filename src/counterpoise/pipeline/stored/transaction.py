@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from counterpoise.errors import CaptureError, InvariantError
+from counterpoise.errors import CaptureError, InvariantError, OptionError
 from counterpoise.pipeline.storage.files import (
     absolute,
     delete,
@@ -35,9 +35,9 @@ from counterpoise.pipeline.stored.tables import day_folder
 
 __all__ = ["NewFiles", "TableTransaction"]
 
-_ROOTS = ("tables", ".state")
+_STATE = ".state"
 _HIDDEN = ".new-"
-_OURS = re.compile(rf"/(?:{re.escape(_HIDDEN)})?part-\d{{10}}-[0-9a-f]{{32}}\.parquet$")
+_OURS = re.compile(rf"/(?:{re.escape(_HIDDEN)})?part-\d{{10}}-[0-9a-f]{{32}}\.[a-z]+$")
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,15 @@ class NewFiles:
         Eight letters of its own.
     hidden : bool
         Readers that know of no manifest must not see them yet.
+    state : str, optional
+        The folder of state files; by default in `out`.
     """
 
     out: str
     number: int
     writer: str = "00000000"
     hidden: bool = False
+    state: str | None = None
 
     def of(self, table: str, cluster: str) -> Callable[[str], str]:
         """`table_file` for the days of one cluster."""
@@ -67,16 +70,15 @@ class NewFiles:
 
     def table_file(self, table: str, cluster: str, day: str) -> str:
         """A new file of a table's partition; another attempt at the same task gets another one."""
-        return self._in("tables", table, day_folder(cluster, day))
+        return join(self.out, "tables", table, day_folder(cluster, day), self.file_name("parquet"))
 
-    def state_file(self, kind: str) -> str:
+    def state_file(self, kind: str, suffix: str = "parquet") -> str:
         """A new file of the state that the next audit continues from."""
-        return self._in(".state", kind)
+        return join(self.state or join(self.out, _STATE), kind, self.file_name(suffix))
 
-    def _in(self, *folder: str) -> str:
-        return join(
-            self.out, *folder, f"{_HIDDEN if self.hidden else ''}part-{self.number:010d}-{self.writer}{uuid4().hex[8:]}.parquet"
-        )
+    def file_name(self, suffix: str = "parquet") -> str:
+        """The name of a new file, for whoever knows its folder."""
+        return f"{_HIDDEN if self.hidden else ''}part-{self.number:010d}-{self.writer}{uuid4().hex[8:]}.{suffix}"
 
 
 class TableTransaction:
@@ -86,16 +88,29 @@ class TableTransaction:
     ----------
     out : str
         A local path or a URI.
+    private : bool
+        State files have names that must not be in `out`: they are in a folder beside it.
 
     Attributes
     ----------
     manifest : Manifest
         What the folder holds now.
+    state : str
+        The folder of state files.
     lock : WriterLock
+
+    Raises
+    ------
+    OptionError
+        There is nothing beside `out`: it is a whole bucket.
     """
 
-    def __init__(self, out: str) -> None:
+    def __init__(self, out: str, *, private: bool = False) -> None:
         self.out = absolute(out)
+        parent, _, name = self.out.rpartition("/")
+        if private and parent.endswith(":/"):
+            raise OptionError(f"{out}: a whole bucket; the state with plain names goes beside --out: give a folder in the bucket")
+        self.state = f"{parent}/.{name}-state" if private else join(self.out, _STATE)
         wait = "wait for it" if is_local(self.out) else "wait for it (a minute if it was killed)"
         refused = f"{out}: another audit is writing there; {wait}, or give another --out"
         place = join(self.out, FOLDER)
@@ -106,7 +121,21 @@ class TableTransaction:
     @property
     def new_files(self) -> NewFiles:
         """Names for the files of the next `publish`."""
-        return NewFiles(self.out, self.manifest.number + 1, self._writer, hidden=not is_object_store(self.out))
+        number = self.manifest.number + 1
+        return NewFiles(self.out, number, self._writer, hidden=not is_object_store(self.out), state=self.state)
+
+    @property
+    def state_files(self) -> frozenset[str]:
+        """Names of the state files in the manifest; `place_of` says where they are."""
+        return frozenset(name for name in self.manifest.files if name.startswith(f"{_STATE}/"))
+
+    def place_of(self, name: str) -> str:
+        """Where a file of the manifest is."""
+        return join(self.state, name.removeprefix(f"{_STATE}/")) if name.startswith(f"{_STATE}/") else join(self.out, name)
+
+    def name_of(self, uri: str) -> str:
+        """The name that a file has, or will have, in the manifest."""
+        return self._below(self._final(uri))
 
     @contextmanager
     def open(self, patience: float = 0.0) -> Iterator[None]:
@@ -136,8 +165,12 @@ class TableTransaction:
             try:
                 yield
             finally:
-                # Only its own: somebody else may be the writer by now.
-                self._sweep(re.compile(rf"-{self._writer}[0-9a-f]{{24}}\.parquet$"))
+                self.discard()
+
+    def discard(self) -> None:
+        """Delete the new files that were not published."""
+        # Only its own: somebody else may be the writer by now.
+        self._sweep(re.compile(rf"-{self._writer}[0-9a-f]{{24}}\.[a-z]+$"))
 
     def publish(self, added: Iterable[str], removed: Iterable[str], small_files: Mapping[str, bytes]) -> Manifest:
         """Make new files visible and others not, all at once; the new manifest.
@@ -161,12 +194,12 @@ class TableTransaction:
         One request per file that is deleted or renamed, and per small file; one for the manifest, which holds all names.
         """
         old = self.manifest
-        gone = {self._below(uri) for uri in removed}
+        gone = {self.name_of(uri) for uri in removed}
         if not gone <= old.files:
             raise InvariantError(f"{min(gone - old.files)}: to be removed, but not in the manifest")
         names = [(uri, self._final(uri)) for uri in added]
         texts = {name: text.decode() for name, text in small_files.items()}
-        files = (old.files - gone) | {self._below(final) for _, final in names}
+        files = (old.files - gone) | {self.name_of(uri) for uri, _ in names}
         new = Manifest(self.out, old.number + 1, frozenset(files), frozenset(gone), {**old.small_files, **texts})
         self.lock.check()
         if manifest_numbers(self.out)[-1:] != [old.number]:
@@ -178,14 +211,15 @@ class TableTransaction:
         self.manifest = new
         self._finish(texts)
         for name in sorted(gone):
-            self._delete(join(self.out, name))
+            self._delete(self.place_of(name))
         for number in manifest_numbers(self.out)[:-2]:  # A reader may have listed the last but one.
             delete(replace(new, number=number).place)
         return new
 
     def _sweep(self, unnamed: re.Pattern[str]) -> set[str]:
         """Delete files of transactions that the manifest does not name, and what it removed; what was there, below `out`."""
-        there = {self._below(uri): uri for root in _ROOTS for uri in list_files(join(self.out, root), ".parquet")}
+        found = [*list_files(join(self.out, "tables"), ".parquet"), *list_files(self.state)]
+        there = {self._below(uri): uri for uri in found}
         for name, uri in there.items():
             if name not in self.manifest.files and (name in self.manifest.removed or unnamed.search(uri)):
                 self._delete(uri)
@@ -212,7 +246,10 @@ class TableTransaction:
                 Path(uri).parent.rmdir()
 
     def _below(self, uri: str) -> str:
-        return absolute(uri).removeprefix(f"{self.out}/")
+        place = absolute(uri)
+        if place.startswith(f"{self.state}/"):
+            return f"{_STATE}/{place.removeprefix(self.state)[1:]}"
+        return place.removeprefix(f"{self.out}/")
 
     @staticmethod
     def _final(uri: str) -> str:
