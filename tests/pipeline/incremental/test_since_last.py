@@ -6,7 +6,7 @@ import json
 import shutil
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,19 +16,12 @@ import pytest
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.incremental.saved import identity_of
-from counterpoise.pipeline.stored.tables import folder_of
 from tests.pipeline.conftest import SHOP, rows_of
 from tests.pipeline.incremental.conftest import Pieces
-from tests.pipeline.incremental.pieces import RECORDS, comparable_rows, cut, plain, saved_in, until
+from tests.pipeline.incremental.pieces import RECORDS, comparable_rows, cut, plain, rows_by_number, saved_in, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def rows_by_number(out: Path, name: str, number: int) -> list[dict[str, Any]]:
-    """The rows that one audit added to a table of records."""
-    files = sorted(folder_of(out, name).rglob(f"part-{number:010d}-*.parquet"))
-    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
 
 def test_tables_in_pieces_are_the_tables_in_one_go(pieces: Pieces, name: str) -> None:
@@ -63,8 +56,8 @@ def test_only_new_records_are_decoded(spark: SparkSession, tmp_path: Path) -> No
     assert last.summary["records"]["total"] == records.num_rows
 
 
-def test_what_came_too_late_for_final_rows_makes_all_be_read_again(pieces: Pieces) -> None:
-    """Some log partitions were far behind the others, and no sample says where the offsets topic ends."""
+def test_what_final_rows_did_not_know_makes_all_be_read_again(pieces: Pieces) -> None:
+    """A topic was made anew, and from the first the metadata of the capture had its last id."""
     by_number = [len(rows_by_number(pieces.out, "offset_commits", number)) for number in (1, 2, 3, 4)]
     assert by_number[:3] == [0, 0, 0]
     assert sum(by_number) == len(rows_of(pieces.whole, "offset_commits"))

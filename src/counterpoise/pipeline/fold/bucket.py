@@ -17,6 +17,7 @@ from counterpoise.pipeline.fold.lag import LagRows, lag_rows
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import NewSteps
+from counterpoise.pipeline.fold.partition_state import decode_partitions, encode_partitions
 from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.fold.poll_timeouts import add_last_commits
 from counterpoise.pipeline.fold.stops import Stops, find_stops
@@ -116,7 +117,7 @@ class Bucket:
     def __init__(self, spec: FoldSpec, plans: Plans, state: bytes | None = None) -> None:
         saved = {} if state is None else msgspec.msgpack.decode(state)
         self._spec, self._plans = spec, plans
-        self.parts = Partitions.of_state(saved["partitions"]) if saved else Partitions()
+        self.parts = decode_partitions(saved["partitions"]) if saved else Partitions()
         self._new = NewSteps(self.parts.names)
         self.groups: dict[str, GroupState] = {}
         for group, text in saved.get("groups", {}).items():
@@ -125,7 +126,7 @@ class Bucket:
     def state(self) -> bytes:
         """What the next chunk goes on from: O(partitions and members), whatever the history."""
         groups = {name: group.state() for name, group in sorted(self.groups.items())}
-        return msgspec.msgpack.encode({"partitions": self.parts.state(), "groups": groups})
+        return msgspec.msgpack.encode({"partitions": encode_partitions(self.parts), "groups": groups})
 
     def _group(self, name: str, state: str | None = None) -> GroupState:
         found = self.groups.get(name)
@@ -140,11 +141,9 @@ class Bucket:
     def advance(self, chunk: Chunk, rows: Rows) -> None:
         """Fold a chunk; gives `rows` what no later chunk can change."""
         self._feed(chunk.records, rows)
-        until, instants = chunk.until, self._spec.instants
-        if self._spec.ends.log and until != NEVER:
-            last = int(np.searchsorted(instants, until)) - 1
-            until = int(instants[last]) if last >= 0 else -NEVER
-        self._fold(chunk.commits, rows, min(until, self._spec.settled, NEVER - 1), min(chunk.until - 1, self._spec.settled))
+        # All samples up to then are known, and all records.
+        until = min(NEVER if chunk.until == NEVER else chunk.until - 1, self._spec.settled)
+        self._fold(chunk.commits, rows, min(until, NEVER - 1), until)
 
     def finish(self, chunk: Chunk, rows: Rows) -> Iterator[dict[str, Any]]:
         """Fold the last chunk and give `rows` all that is left, as if no record came later. The state cannot be used again.
@@ -192,14 +191,12 @@ class Bucket:
         lookup = LagLookup(generations, spec.instants, parts)
         for found in lag_rows(parts, spec.ends, spec.now_ids, spec.reset, limit):
             lookup.add(found)
-            fresh = np.flatnonzero(found.known_at > parts.since)
-            if len(fresh):
-                rows.lag(parts, found, fresh)
-                parts.remember_lag(found, fresh)
+            rows.lag(parts, found, np.arange(len(found.key)))
+            parts.remember_lag(found)
         for _, group in sorted(self.groups.items()):
             for replay in group.replay(replay_until, lookup.at):
                 rows.replay(replay)
-        settled = None if until is None else parts.settled(spec.ends, until)
+        settled = None if until is None else parts.settled(spec.ends, until, complete=spec.settled == NEVER)
         stops = find_stops(parts, settled)
         figures = {name: group.stops for name, group in self.groups.items()}
         add_stops(figures, parts, stops)

@@ -78,7 +78,7 @@ def lag_rows(
 ) -> Iterator[LagRows]:
     """Rows at every sample of a partition's log, and between samples at every step of its group.
 
-    Rows that were final before (`Partitions.since`) are left out, but for those at that very sample. If no log end was sampled
+    Rows that were final before (`Partitions.since`) are left out. If no log end was sampled
     there is one row per partition, at its last commit, of quality `unknown`. Where nothing is committed lag is unknown too, or
     follows the reset policy; it never silently takes the end of the log.
 
@@ -137,12 +137,12 @@ def _last_commits(parts: Partitions) -> Iterator[LagRows]:
 
 
 def _firsts(parts: Partitions, ends: LogEnds, log: Int64, steps: Int64, step_time: Int64) -> tuple[Int64, Int64]:
-    """For each key the first sample that is not before what was final, and the first step not before the sample before it."""
+    """For each key the first sample after what was final, and the first step not before the sample before it."""
     group = parts.keys.group
     bounds = steps[group], steps[group + 1]
     if parts.since == -NEVER or not len(ends.time):
         return log[:, 0], bounds[0]
-    before = last_at(ends.time, log[:, 0], log[:, 1], np.full(len(log), parts.since - 1))
+    before = last_at(ends.time, log[:, 0], log[:, 1], np.full(len(log), parts.since))
     sample = np.where(before >= 0, before + 1, log[:, 0])
     passed = last_at(step_time, *bounds, ends.time[before] - 1)
     return sample, np.where((before >= 0) & (passed >= 0), passed + 1, bounds[0])

@@ -20,7 +20,7 @@ __all__ = ["LagLookup"]
 
 
 class LagLookup:
-    """Lag by group and time.
+    """Lag by group and time: of what the state has as the newest final rows, and of rows that are added.
 
     Parameters
     ----------
@@ -39,17 +39,22 @@ class LagLookup:
         self._asked = np.unique(asked[:, 0][last >= 0] * len(instants) + last[last >= 0])
         self._rows: list[tuple[Int64, Int64, Int64]] = []
         self._entries: dict[int, list[tuple[int, Int64, Int64]]] | None = None
+        keys = parts.keys
+        self._keep(np.arange(len(keys.group)), keys.lag_at, keys.lag)
 
     def add(self, rows: LagRows) -> None:
         """Keep of some rows what will be asked for."""
+        self._keep(rows.key, rows.time, rows.lag)
+
+    def _keep(self, key: Int64, time: Int64, lag: Int64) -> None:
         n = len(self._instants)
         if not len(self._asked):
             return
-        place = np.minimum(np.searchsorted(self._instants, rows.time), n - 1)
-        place = np.where(self._instants[place] == rows.time, self._parts.keys.group[rows.key] * n + place, -1)
+        place = np.minimum(np.searchsorted(self._instants, time), n - 1)
+        place = np.where(self._instants[place] == time, self._parts.keys.group[key] * n + place, -1)
         at = np.minimum(np.searchsorted(self._asked, place), len(self._asked) - 1)
-        mine = np.flatnonzero((self._asked[at] == place) & (rows.lag >= 0))
-        self._rows.append((place[mine], rows.key[mine], rows.lag[mine]))
+        mine = np.flatnonzero((self._asked[at] == place) & (lag >= 0))
+        self._rows.append((place[mine], key[mine], lag[mine]))
 
     def at(self, group: str, moment: int) -> list[Mapping[str, Any]] | None:
         """``topic, partitions, lags`` of what is known of a group at a time; None: no log end had been sampled by then."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -187,10 +186,10 @@ class Partitions:
         fresh[1:] = (group[1:] != group[:-1]) | (time[1:] != time[:-1])
         self.step_group, self.step_time = group[fresh], time[fresh]
 
-    def remember_lag(self, found: LagRows, rows: Int64) -> None:
+    def remember_lag(self, found: LagRows) -> None:
         """Keep the newest of some final rows of each partition."""
         keys = self.keys
-        order = rows[np.argsort(found.time[rows], kind="stable")]
+        order = np.argsort(found.time, kind="stable")
         newest = order[found.time[order] >= keys.lag_at[found.key[order]]]
         changed = {}
         for name, values in (
@@ -244,13 +243,17 @@ class Partitions:
         np.minimum.at(found, self.held.key, self.held.time)
         return found
 
-    def settled(self, ends: LogEnds, until: int) -> Int64:
-        """By key: if rows of `partition_lag` up to `until` are final, lag at later times alone may still be asked for."""
+    def settled(self, ends: LogEnds, until: int, *, complete: bool) -> Int64:
+        """By key: if rows of `partition_lag` up to `until` are final, lag at later times alone may still be asked for.
+
+        If `ends` is `complete`, nothing is asked for after the last sample of a log.
+        """
         if not ends.log or until == NEVER:
             return np.full(len(self.keys.group), until)
         log = self.logs(ends)
         at = last_at(ends.time, log[:, 0], log[:, 1], np.full(len(log), until))
-        return np.where(at >= 0, ends.time[at], until)
+        waits = (at >= 0) & ((at + 1 < log[:, 1]) if complete else True)
+        return np.where(waits, ends.time[at], until)
 
     def logs(self, ends: LogEnds) -> Int64:
         """By key: first row of its log's samples, and the one after the last."""
@@ -304,45 +307,25 @@ class Partitions:
         return replace(held, step=place[held.step])
 
     def _forget_step_times(self, settled: Int64, until: int) -> None:
-        """Only times after the last sample of some log of the group."""
-        least = np.full(len(self.names.groups), until)
-        np.minimum.at(least, self.keys.group, settled)
-        stay = self.step_time >= least[self.step_group]
+        """Only times after the last sample of some log of the group, while there is a commit: between samples lag needs one.
+
+        Topics that are gone have no more samples, and Kafka deletes their offsets.
+        """
+        commits, n = self.commits, len(self.keys.group)
+        live = np.full(n, -1)
+        rows = np.flatnonzero(~commits.deleted)
+        live[commits.key[rows]] = rows  # of a key the last one stands
+        key = np.flatnonzero(live >= 0)
+        after = live[key] + 1
+        dead = np.append(commits.key, -1)[after] == key
+        group, since = self.keys.group[key], settled[key]
+        least, first, last = (np.full(len(self.names.groups), one) for one in (until, NEVER, -NEVER))
+        np.minimum.at(least, group[~dead], since[~dead])
+        np.minimum.at(first, group[dead], since[dead])
+        np.maximum.at(last, group[dead], commits.max_ts[after[dead]])
+        time, of = self.step_time, self.step_group
+        stay = (time >= least[of]) | ((time >= first[of]) & (time < last[of]))
         self.step_group, self.step_time = self.step_group[stay], self.step_time[stay]
-
-    def state(self) -> bytes:
-        """All of it, as MessagePack."""
-        arrays: dict[str, Any] = {"names": [list(getattr(self.names, one.name)) for one in fields(Names)]}
-        for name in ("keys", "steps", "held", "commits"):
-            whole = getattr(self, name)
-            arrays[name] = [_packed(getattr(whole, one.name)) for one in fields(whole)]
-        arrays["plain"] = [_packed(getattr(self, name)) for name in _PLAIN]
-        return msgspec.msgpack.encode({**arrays, "since": self.since})
-
-    @classmethod
-    def of_state(cls, state: bytes) -> Partitions:
-        """The inverse of `state`."""
-        about, found = msgspec.msgpack.decode(state), cls()
-        found.names = Names(*({name: at for at, name in enumerate(names)} for names in about["names"]))
-        for name, kind in (("keys", Keys), ("steps", Steps), ("held", Held), ("commits", Aggregates)):
-            setattr(found, name, kind(*map(_unpacked, about[name])))
-        for name, column in zip(_PLAIN, about["plain"], strict=True):
-            setattr(found, name, _unpacked(column))
-        found.since = about["since"]
-        return found
-
-
-_PLAIN = ("step_group", "step_time", "n_steps", "third_step")
-
-
-def _packed(column: Any) -> Any:
-    return column if isinstance(column, list) else [column.dtype.str, column.tobytes()]
-
-
-def _unpacked(column: Any) -> Any:
-    if len(column) == 2 and isinstance(column[0], str):
-        return np.frombuffer(column[1], np.dtype(column[0])).copy()
-    return [tuple(one) for one in column]
 
 
 def _no_commits() -> Aggregates:

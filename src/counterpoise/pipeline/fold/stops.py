@@ -88,7 +88,8 @@ def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
     group = keys.group[spans.key]
     told = np.where(some, _pick(held.timed, at), keys.begun[spans.key])
     owner, time = np.where(some, _pick(held.owner, at), -1), np.where(some, _pick(held.time, at), -NEVER)
-    first, last, gap = _of_owners(spans, group, time, owner)
+    # Steps by their place in the log: two may have the same millisecond.
+    first, last, gap = _of_owners(spans, group, np.where(some, _pick(held.offset, at), -1), owner)
     known = {"last_before": last != -NEVER, "owner_before": some, "gap_before": ~np.isnan(gap)}
     values = {"last_before": last, "owner_before": owner, "gap_before": gap}
     recreated = _pick(held.recreated, at) & some & ~told
@@ -190,12 +191,12 @@ def _spans(parts: Partitions) -> _Spans:
     return _Spans(key[starts], at, first, last, gap, np.add.reduceat(count, starts), by_nobody)
 
 
-def _of_owners(spans: _Spans, group: Int64, time: Int64, owner: Int64) -> tuple[Int64, Int64, Float]:
-    """For each span the first commit, the last one and the shortest gap over all that its owner was handed at that time."""
+def _of_owners(spans: _Spans, group: Int64, step: Int64, owner: Int64) -> tuple[Int64, Int64, Float]:
+    """For each span the first commit, the last one and the shortest gap over all that its owner was handed in that step."""
     if not len(group):
         return spans.first, spans.last, spans.gap
-    order = np.lexsort((owner, time, group))
-    columns = [column[order] for column in (group, time, owner)]
+    order = np.lexsort((owner, step, group))
+    columns = [column[order] for column in (group, step, owner)]
     new = np.ones(len(order), np.bool_)
     new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     starts = np.flatnonzero(new)

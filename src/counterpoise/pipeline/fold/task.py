@@ -194,7 +194,8 @@ class _Chunks:
             del table, block
             self._next = next(self._blocks, None)
         self.ended = True
-        if size:
+        # Of a bucket with a state and no records new samples may have become final all the same.
+        if size or self.state is not None:
             yield _chunk(parts, NEVER)
 
 

@@ -128,8 +128,10 @@ class History:
             first = min((time for one in mine for time, _ in one["cuts"]), default=None)
             check_same_capture(name, was, still, mine, first)
             named = any(one in names for one in was.unnamed)
-            late = first is not None and was.settled is not None and first <= was.settled
-            now.lives = engine.clusters[name].ends.lives_of_topics()
+            ends = engine.clusters[name].ends
+            older = was.ends is None and len(ends.instants) > 0  # the first samples: what was settled without them may be later
+            late = was.settled is not None and (older or (first is not None and first <= was.settled))
+            now.lives = ends.lives_of_topics()
             now.groups = engine.groups.get(name, {})
             chosen = any(now.groups[group] and not before for group, before in was.groups.items())
             now.begin = was.begin if was.positions else self._begin(name)

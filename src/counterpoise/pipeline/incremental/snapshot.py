@@ -84,10 +84,11 @@ def read_until(files: CaptureFiles, positions: Mapping[str, int]) -> dict[str, i
 
 
 def settled_until(ends: EndsFile, positions: Mapping[str, int], newest: int | None, before: int | None) -> int | None:
-    """The last sample of log ends whose commits have all been read, in microseconds; never before `before`.
+    """Up to when all is known, in microseconds: the last sample of log ends whose commits have all been read.
 
     If the ends of the offsets topic itself are sampled, they say which: all records up to them have been read. Otherwise a sample
     that is 60 seconds older than the newest record has its commits. Either way so much time must pass, because clocks differ.
+    Without samples it is the time 60 seconds before the newest record. The result is never before `before`.
 
     Parameters
     ----------
@@ -100,7 +101,8 @@ def settled_until(ends: EndsFile, positions: Mapping[str, int], newest: int | No
         What this gave last.
     """
     if not len(ends.instants):
-        return before
+        times = [one for one in (before, None if newest is None else newest - SETTLED) if one is not None]
+        return max(times, default=None)
     rows, first_missing, sampled = ends.rows(), NEVER, False
     for at, (topic, partition) in enumerate(ends.logs):
         if topic == OFFSETS_TOPIC:

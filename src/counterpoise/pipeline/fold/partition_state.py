@@ -1,0 +1,77 @@
+"""The state of a bucket's partitions as bytes, without the names that nothing refers to any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from itertools import chain
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.fold.ownership import Held, Names, Steps
+from counterpoise.pipeline.fold.partitions import Keys, Partitions
+from counterpoise.pipeline.scan.aggregation import Aggregates
+
+__all__ = ["decode_partitions", "encode_partitions"]
+
+_TABLES = {"keys": Keys, "steps": Steps, "held": Held, "commits": Aggregates}
+_COLUMNS = ("step_group", "step_time", "n_steps", "third_step")
+
+
+def encode_partitions(parts: Partitions) -> bytes:
+    """All of the state as MessagePack."""
+    names, tables = _without_unused_names(parts)
+    encoded: dict[str, Any] = {
+        name: [_encode(getattr(table, one.name)) for one in fields(table)] for name, table in tables.items()
+    }
+    encoded |= {"names": names, "columns": [_encode(getattr(parts, name)) for name in _COLUMNS], "since": parts.since}
+    return msgspec.msgpack.encode(encoded)
+
+
+def decode_partitions(state: bytes) -> Partitions:
+    """The inverse of `encode_partitions`."""
+    saved, parts = msgspec.msgpack.decode(state), Partitions()
+    parts.names = Names(*({name: code for code, name in enumerate(names)} for names in saved["names"]))
+    for name, kind in _TABLES.items():
+        setattr(parts, name, kind(*map(_decode, saved[name])))
+    for name, column in zip(_COLUMNS, saved["columns"], strict=True):
+        setattr(parts, name, _decode(column))
+    parts.since = saved["since"]
+    return parts
+
+
+def _without_unused_names(parts: Partitions) -> tuple[list[list[str]], dict[str, Any]]:
+    """Names by code, and the tables with these codes. A group has ever new ids of members, and a topic may have many ids."""
+    keys, steps, held, commits = parts.keys, parts.steps, parts.held, parts.commits
+    left = np.fromiter(chain.from_iterable(steps.left), np.int64)
+    members, of_member = _used(parts.members, (held.owner, left, keys.owner_before, keys.lag_owner))
+    ids, of_id = _used(list(parts.names.ids), (commits.topic_id,))
+    return [parts.groups, parts.topics, members, ids], {
+        "keys": replace(keys, owner_before=of_member[keys.owner_before], lag_owner=of_member[keys.lag_owner]),
+        "steps": replace(steps, left=[tuple(of_member[list(one)].tolist()) for one in steps.left]),
+        "held": replace(held, owner=of_member[held.owner]),
+        "commits": replace(commits, topic_id=of_id[commits.topic_id].astype(np.int32)),
+    }
+
+
+def _used(names: list[str], codes: Sequence[npt.NDArray[Any]]) -> tuple[list[str], Int64]:
+    """The names that occur, and for each old code the new one; that of -1 is -1."""
+    used = np.unique(np.concatenate(codes)).astype(np.int64)
+    used = used[used >= 0]
+    new = np.full(len(names) + 1, -1)
+    new[used] = np.arange(len(used))
+    return [names[code] for code in used.tolist()], new
+
+
+def _encode(column: Any) -> Any:
+    return column if isinstance(column, list) else [column.dtype.str, column.tobytes()]
+
+
+def _decode(column: Any) -> Any:
+    if len(column) == 2 and isinstance(column[0], str):
+        return np.frombuffer(column[1], np.dtype(column[0])).copy()
+    return [tuple(one) for one in column]

@@ -1,0 +1,338 @@
+"""Made-up histories of a bucket of groups, and what folding them gives, cut in any way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
+from counterpoise.pipeline.fold.group_figures import committed_partitions, lag_figures
+from counterpoise.pipeline.fold.group_state import GroupState
+from counterpoise.pipeline.fold.lag import LagRows
+from counterpoise.pipeline.fold.log_ends import LogEnds
+from counterpoise.pipeline.fold.partition_state import encode_partitions
+from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.folds.replay_memo import Plans
+from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
+from counterpoise.pipeline.source.choice import Reset
+
+__all__ = ["Commit", "Folded", "History", "Sample", "Step", "folded", "histories"]
+
+GROUPS, TOPICS, PARTITIONS, MEMBERS = ("g", "h"), ("t", "u"), range(2), ("a", "b", "c")
+PLACES = [(topic, partition) for topic in TOPICS for partition in PARTITIONS]
+IDS = (None, "old", "new")
+KINDS = ("rebalance", "cooperative_followup", "emptied", "deleted", "static_replacement")
+
+
+class Step(NamedTuple):
+    """A step of a group; `owners` has a member's number or None for each of `PLACES`."""
+
+    time: int
+    group: str
+    kind: str
+    protocol: str
+    owners: tuple[int | None, ...]
+    left: tuple[int, ...]
+    withheld: bool
+    recreated: bool
+
+
+class Commit(NamedTuple):
+    """A commit of a group; None: a tombstone."""
+
+    time: int
+    group: str
+    place: int
+    committed: int | None
+    topic_id: str | None
+
+
+class Sample(NamedTuple):
+    """Ends of some logs."""
+
+    time: int
+    ends: tuple[int | None, ...]
+
+
+Event = Step | Commit | Sample
+
+
+@dataclass(frozen=True)
+class History:
+    """Events in the order of the log, and the ids that topics have at its end."""
+
+    events: tuple[Event, ...]
+    now_ids: dict[str, str] | None
+    reset: Reset | None
+
+
+@st.composite
+def histories(draw: st.DrawFn, least: int = 0, most: int = 30) -> History:
+    """A few groups, members and partitions, and many equal milliseconds."""
+    time, events = 0, list[Event]()
+    for what in draw(st.lists(st.sampled_from("ssccccl"), min_size=least, max_size=most)):
+        time += draw(st.sampled_from((0, 0, 1, 1, 2, 5))) * 1000
+        events.append(draw(_event(what, time)))
+    now_ids = draw(st.sampled_from((None, None, {"t": "new", "u": "old"})))
+    return History(tuple(events), now_ids, draw(st.sampled_from((None, None, "earliest", "latest"))))
+
+
+def _event(what: str, time: int) -> st.SearchStrategy[Event]:
+    at, group = st.just(time), st.sampled_from(GROUPS)
+    member = st.integers(0, len(MEMBERS) - 1)
+    each = [st.none() | member] * len(PLACES)
+    if what == "s":
+        protocol, left = st.sampled_from(("eager", "cooperative", "server")), st.lists(member, max_size=2).map(tuple)
+        owners = st.tuples(*each) | st.just((None,) * len(PLACES))
+        return st.builds(Step, at, group, st.sampled_from(KINDS), protocol, owners, left, st.booleans(), st.booleans())
+    if what == "c":
+        committed = st.integers(0, 40) | st.integers(0, 40) | st.none()
+        return st.builds(Commit, at, group, st.integers(0, len(PLACES) - 1), committed, st.sampled_from(IDS))
+    return st.builds(Sample, at, st.tuples(*[st.none() | st.integers(0, 40)] * len(PLACES)))
+
+
+@dataclass
+class Folded:
+    """All that came of a history.
+
+    Attributes
+    ----------
+    lag : dict
+        Group, topic, partition and time -> the row of `partition_lag`.
+    known : dict
+        Group and number of a step -> the lag that strategies are told of.
+    figures : dict
+        By group, what is known of stops, commits, lag and last commits before members left.
+    sizes : list
+        Bytes of the state after each chunk.
+    """
+
+    lag: dict[tuple[str, str, int, datetime], tuple[Any, ...]] = field(default_factory=dict)
+    known: dict[tuple[str, int], Any] = field(default_factory=dict)
+    figures: dict[str, Any] = field(default_factory=dict)
+    sizes: list[int] = field(default_factory=list)
+
+
+class _Bucket(Bucket):
+    """Steps come as they are, not as records, and of replays only the lag is asked for."""
+
+    found: Folded
+
+    def _feed(self, records: Iterable[Any], rows: Any) -> None:  # noqa: ARG002
+        for name, step, time in records:
+            group = self._group(name)
+            group.timeouts.step(step, time)
+            self._took_effect(name, step, time)
+            moment = datetime.fromtimestamp(time / 1_000_000, UTC)
+            group._hold(time, {"members": [0], "log_ts": moment, "log_offset": step["log_offset"]})
+
+    def _group(self, name: str, state: str | None = None) -> GroupState:
+        group = super()._group(name, state)
+        group._replays = _Asked(name, self)  # type: ignore[assignment]
+        return group
+
+
+class _Asked:
+    """In place of replays: takes the lag of each generation."""
+
+    last, state = None, None
+
+    def __init__(self, group: str, of: _Bucket) -> None:
+        self._group, self._of = group, of
+
+    def feed(self, row: Any) -> Iterator[Any]:
+        lag = row["lag"] and sorted((one["topic"], one["partitions"].tolist(), one["lags"].tolist()) for one in row["lag"])
+        self._of.found.known[self._group, row["log_offset"]] = lag
+        return iter(())
+
+
+class _Rows:
+    """Takes rows of lag, each of which must be new."""
+
+    def __init__(self, found: Folded) -> None:
+        self._found = found
+
+    def lag(self, parts: Partitions, rows: LagRows, chosen: Any) -> None:
+        for row in rows.batch(parts, chosen).to_pylist():
+            place = row.pop("group_id"), row.pop("topic"), row.pop("partition"), row.pop("at")
+            assert place not in self._found.lag, f"{place} is there twice"
+            self._found.lag[place] = tuple(row.items())
+
+    def step(self, row: Any) -> None:
+        raise AssertionError(row)
+
+    replay = step
+
+    def replayed(self) -> None:
+        return None
+
+
+def log_ends(samples: Sequence[Sample]) -> LogEnds:
+    """The same rules as `EndsFile`, of each log by itself: a topic is made anew when one of its logs has shrunk."""
+    of: dict[tuple[str, int], dict[int, int]] = {}
+    for time, ends in samples:
+        for place, end in zip(PLACES, ends, strict=True):
+            if end is not None:
+                log = of.setdefault(place, {})
+                log[time] = max(end, log.get(time, end))
+    anew: set[tuple[str, int]] = set()
+    for (topic, _), log in of.items():
+        times = sorted(log)
+        anew |= {(topic, at) for before, at in pairwise(times) if log[at] < log[before]}
+    rows: list[tuple[int, ...]] = []
+    places: dict[tuple[str, int], tuple[int, int]] = {}
+    newest: dict[str, int] = {}
+    for place, log in of.items():
+        begin, life, life_first = len(rows), 0, len(rows)
+        for time in sorted(log):
+            if (place[0], time) in anew:
+                life, life_first = life + 1, len(rows)
+            rows.append((time, log[time] // 2, log[time], life, life_first))
+        places[place] = begin, len(rows)
+        newest[place[0]] = max(newest.get(place[0], 0), life)
+    at, start, ends_at, lives, first = np.array(rows, np.int64).reshape(-1, 5).T.copy()
+    has_next, is_newest = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+    for place, (begin, after) in places.items():
+        has_next[begin : after - 1] = lives[begin : after - 1] == lives[begin + 1 : after]
+        is_newest[begin:after] = lives[begin:after] == newest[place[0]]
+    return LogEnds(places, at, start, ends_at, first, is_newest, np.append(ends_at[1:], 0), np.append(at[1:], 0), has_next)
+
+
+def folded(
+    history: History, cuts: Sequence[int] = (), *, saved: bool = False, updates: bool = False, aggregate: bool = True
+) -> Folded:
+    """Fold a history in chunks that end before the events of these numbers.
+
+    Parameters
+    ----------
+    history : History
+    cuts : sequence of int
+    saved : bool
+        The state is put away between two chunks and read back.
+    updates : bool
+        Each chunk is an update of its own: it knows no later sample.
+    aggregate : bool
+        Commits between which nobody looks are one row, as the scan gives them.
+    """
+    events, found, state = history.events, Folded(), None
+    bounds = [0, *(cut for cut in cuts if cut < len(events)), len(events)]
+    bucket: _Bucket | None = None
+    settled = -NEVER
+    for begin, end in pairwise(bounds):
+        known = [one for one in (events[:end] if updates else events) if isinstance(one, Sample)]
+        later = [one.time for one in events[end:] if not isinstance(one, Sample)]
+        until = min(later, default=NEVER)
+        if updates:
+            later = [one.time for one in events[end:]]
+            next_ = min(later, default=NEVER)
+            sampled = (
+                [one.time for one in known if one.time < next_] if any(isinstance(one, Sample) for one in events) else [next_ - 1]
+            )
+            settled = max([settled, *sampled])
+        spec = FoldSpec((), log_ends(known), _instants(known), {}, history.now_ids, history.reset, settled if updates else NEVER)
+        if bucket is None or saved or updates:
+            bucket = _Bucket(spec, Plans(), state)
+        else:
+            bucket._spec = spec
+        bucket.found = found
+        chunk = Chunk(
+            _steps(events, begin, end),
+            _commits(events, begin, end, spec.instants, settled, aggregate=aggregate),
+            NEVER if updates else until,
+        )
+        if end == len(events):
+            _finish(bucket, chunk, found)
+        else:
+            bucket.advance(chunk, _Rows(found))
+            state = bucket.state()
+            found.sizes.append(len(encode_partitions(bucket.parts)))
+    return found
+
+
+def _finish(bucket: _Bucket, chunk: Chunk, found: Folded) -> None:
+    bucket._feed(chunk.records, None)
+    rows = _Rows(found)
+    stops = bucket._fold(chunk.commits, rows, None, NEVER)
+    counted = committed_partitions(bucket.parts, stops)
+    lag = {name: (figures, n) for name, figures, n in lag_figures(bucket.parts)}
+    for name, group in bucket.groups.items():
+        code = bucket.parts.names.groups.get(name)
+        last = sorted(group.timeouts._last.items())
+        many = 0 if code is None else int(counted[code])
+        found.figures[name] = group.stops.figures, many, group.commits, lag.get(name), last
+
+
+def _instants(samples: Sequence[Sample]) -> Any:
+    times = {one.time for one in samples if any(end is not None for end in one.ends)}
+    return np.array(sorted(times), np.int64)
+
+
+def _steps(events: Sequence[Event], begin: int, end: int) -> Iterator[Any]:
+    """Group by group, each in log order."""
+    for name in GROUPS:
+        for at in range(begin, end):
+            one = events[at]
+            if isinstance(one, Step) and one.group == name:
+                yield name, _step_row(one, at), one.time
+
+
+def _step_row(one: Step, at: int) -> dict[str, Any]:
+    listed = [
+        {
+            "member_id": member,
+            "assigned": [
+                {"topic": topic, "partitions": [p for p in PARTITIONS if one.owners[PLACES.index((topic, p))] == number]}
+                for topic in TOPICS
+            ],
+        }
+        for number, member in enumerate(MEMBERS)
+    ]
+    return {
+        "kind": one.kind,
+        "group_type": "consumer" if one.protocol == "server" else "classic",
+        "protocol_kind": one.protocol,
+        "n_withheld": int(one.withheld),
+        "log_partition": 0,
+        "log_offset": at,
+        "left": [MEMBERS[number] for number in dict.fromkeys(one.left)],
+        "joined": [],
+        "generation": at,
+        "recreated": ["t"] if one.recreated else [],
+        "assignment": [] if one.kind in ("emptied", "deleted") else listed,
+    }
+
+
+def _commits(events: Sequence[Event], begin: int, end: int, instants: Any, settled: int, *, aggregate: bool) -> pa.Table:
+    listed = [(at, one) for at, one in enumerate(events[begin:end], begin) if isinstance(one, Commit)]
+    keys = [(group, place) for group in GROUPS for place in range(len(PLACES))]
+    time = np.array([one.time for _, one in listed], np.int64)
+    deleted = np.array([one.committed is None for _, one in listed], np.bool_)
+    rows = Aggregates.of_commits(
+        np.array([keys.index((one.group, one.place)) for _, one in listed], np.int32),
+        time,
+        np.array([at for at, _ in listed], np.int64),
+        np.array([-1 if one.committed is None else one.committed for _, one in listed], np.int64),
+        deleted,
+        np.array([-1 if one.topic_id is None else IDS.index(one.topic_id) for _, one in listed], np.int32),
+    )
+    if aggregate and len(rows):
+        seen = [sum(isinstance(other, Step) and other.group == one.group for other in events[:at]) for at, one in listed]
+        cell = np.searchsorted(instants, time) + np.array(seen, np.int64)
+        if settled != -NEVER and len(instants):
+            cell = np.where(time > instants[-1], (1 << 42) + np.arange(len(time)), cell)
+        rows, _ = aggregated(rows, cell)
+    columns = {
+        "group_id": [keys[key][0] for key in rows.key.tolist()],
+        "topic": [PLACES[keys[key][1]][0] for key in rows.key.tolist()],
+        "partition": [PLACES[keys[key][1]][1] for key in rows.key.tolist()],
+        "topic_id": [None if code < 0 else IDS[code] for code in rows.topic_id.tolist()],
+    }
+    numbers = {name: getattr(rows, name) for name in AGGREGATE_COLUMNS.names[4:]}
+    return pa.Table.from_pydict(columns | numbers, schema=AGGREGATE_COLUMNS)

@@ -1,0 +1,114 @@
+"""However a history is cut into chunks or updates, final and provisional rows together are those of one chunk."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterpoise.pipeline.fold.partition_state import decode_partitions, encode_partitions
+from counterpoise.pipeline.fold.partitions import Partitions
+from tests.pipeline.fold.histories import GROUPS, MEMBERS, PLACES, Commit, Event, History, Sample, Step, folded, histories
+
+
+@given(histories(), st.booleans())
+def test_a_chunk_per_event_gives_what_one_chunk_gives(history: History, saved: bool) -> None:
+    whole, cut = folded(history, aggregate=False), folded(history, range(1, len(history.events)), saved=saved)
+    assert (cut.lag, cut.known, cut.figures) == (whole.lag, whole.known, whole.figures)
+
+
+@given(histories(least=8), st.sets(st.integers(1, 30), max_size=4))
+def test_chunks_of_any_length_do_so_too(history: History, cuts: set[int]) -> None:
+    whole, cut = folded(history), folded(history, sorted(cuts), saved=True)
+    assert (cut.lag, cut.known, cut.figures) == (whole.lag, whole.known, whole.figures)
+
+
+@given(histories())
+def test_updates_that_know_no_later_sample_do_so_too(history: History) -> None:
+    """Without ids of topics: if these and the ends of logs differ in what was made anew, all is read again."""
+    history = replace(history, now_ids=None)
+    whole, cut = folded(history, aggregate=False), folded(history, range(1, len(history.events)), updates=True)
+    assert (cut.lag, cut.known, cut.figures) == (whole.lag, whole.known, whole.figures)
+
+
+def test_steps_of_one_millisecond_are_two_steps() -> None:
+    """Member b keeps a partition in the second step that it got there; its last commits are not those of the first one."""
+
+    def step(time: int, *owners: int | None) -> Step:
+        return Step(time, "g", "rebalance", "eager", owners, (), False, False)
+
+    steps = (step(1, None, None, None, 1), step(1, None, None, 1, 2), step(2, *[None] * 4), step(3, *[None] * 4))
+    commits = (Commit(2, "g", 3, 1, None), Commit(4, "g", 2, 1, None))
+    history = History((*steps[:2], commits[0], *steps[2:], commits[1]), None, None)
+    whole, cut = folded(history), folded(history, range(1, 6))
+    assert (cut.lag, cut.known, cut.figures) == (whole.lag, whole.known, whole.figures)
+
+
+@pytest.mark.parametrize("later", [7, None], ids=["a newer commit", "a tombstone"])
+def test_a_step_between_two_samples_of_a_log_waits_for_the_second_one(later: int | None) -> None:
+    """Another log is sampled before that, and something else is committed."""
+    events = (
+        Commit(1000, "g", 0, 6, None),
+        Sample(2000, (10, None, None, None)),
+        Step(3000, "g", "rebalance", "eager", (None,) * 4, (), False, False),
+        Commit(4000, "g", 0, later, None),
+        Sample(5000, (None, 10, None, None)),
+        Sample(6000, (30, None, None, None)),
+    )
+    history = History(events, None, None)
+    whole, cut = folded(history), folded(history, range(1, len(events)), updates=True)
+    assert dict(whole.lag["g", "t", 0, datetime.fromtimestamp(0.003, UTC)])["lag"] == 9
+    assert cut.lag == whole.lag
+
+
+def long_life(rounds: int, *, samples: int, ends_after: int | None = None) -> History:
+    """Steps and commits for the same partitions again and again, so many of them sampled; the last topic goes at some time."""
+    chance, events, time = random.Random(7), list[Event](), 0
+    for number in range(rounds):
+        there = ends_after is None or number < ends_after
+        for group in GROUPS:
+            owners = [chance.choice((None, *range(len(MEMBERS)))) for _ in PLACES]
+            if not there:
+                owners[-1] = None
+            protocol = chance.choice(("eager", "cooperative", "server"))
+            time += 1000
+            events.append(
+                Step(time, group, "rebalance", protocol, tuple(owners), (chance.randrange(3),), bool(number % 2), False)
+            )
+            for place in range(len(PLACES) if there or number == ends_after else len(PLACES) - 1):
+                time += 1000
+                events.append(Commit(time, group, place, number if there or place < len(PLACES) - 1 else None, None))
+        time += 1000
+        if number < samples:
+            ends = [number + 5 if chance.random() < 0.7 else None for _ in PLACES]
+            events.append(Sample(time, (*ends[:-1], ends[-1] if there else None)))
+    return History(tuple(events), None, None)
+
+
+@pytest.mark.parametrize("updates", [False, True], ids=["chunks", "updates"])
+@pytest.mark.parametrize(
+    ("samples", "ends_after"), [(60, None), (0, None), (60, 6)], ids=["samples", "no samples", "a topic that goes"]
+)
+def test_the_state_does_not_grow_with_history(samples: int, ends_after: int | None, updates: bool) -> None:
+    assert not _grows(long_life(60, samples=samples, ends_after=ends_after), updates=updates)
+
+
+def test_after_the_last_sample_of_all_the_state_does_not_grow_either() -> None:
+    assert not _grows(long_life(60, samples=6), updates=False)
+
+
+def _grows(history: History, *, updates: bool) -> bool:
+    sizes = folded(history, range(11, len(history.events), 11), saved=True, updates=updates).sizes
+    return max(sizes[-10:]) > max(sizes[10:20]) * 1.2
+
+
+def test_names_that_nobody_asks_for_any_more_are_not_kept() -> None:
+    parts = Partitions()
+    for name in ("gone", "left"):
+        parts.names.members[name] = len(parts.names.members)
+    parts.names.ids["gone"] = 0
+    assert decode_partitions(encode_partitions(parts)).names == Partitions().names

@@ -1,0 +1,57 @@
+"""Up to when all is known of a capture: the ends of the offsets topic say so exactly, and records where they are not sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Ends, Place
+from counterpoise.pipeline.capture.sampler import Sample, sample_batch
+from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
+from counterpoise.pipeline.fold.new_samples import NewSamples
+from counterpoise.pipeline.incremental.snapshot import settled_until
+
+SECOND = 1_000_000
+TWO = [(OFFSETS_TOPIC, 0), (OFFSETS_TOPIC, 1)]
+WITH_ENDS = {second: dict(zip(TWO, (second, second // 2), strict=True)) for second in (100, 200, 300)}
+WITHOUT = {second: {("t", 0): second} for second in WITH_ENDS}
+
+
+def sampled(samples: Mapping[int, Mapping[Place, int]], folder: Path) -> EndsFile:
+    """What the sampler writes at some seconds, as an update reads it."""
+    file = folder / "log_offsets.parquet"
+    taken = [Sample(at, {}, Ends(dict.fromkeys(ends, 0), dict(ends)), [], dict(ends)) for at, ends in samples.items()]
+    pq.write_table(pa.Table.from_batches(map(sample_batch, taken)), file)
+    return with_samples(EndsFile.empty(), NewSamples([str(file)]), lambda: str(folder / "ends.bin"))
+
+
+@pytest.mark.parametrize(
+    ("samples", "read", "newest", "before", "expected"),
+    [
+        pytest.param(WITH_ENDS, {"0": 200, "1": 100}, 900, None, 200, id="up to the last sample whose records have been read"),
+        pytest.param(WITH_ENDS, {"0": 200, "1": 99}, 900, None, 100, id="each log partition counts"),
+        pytest.param(WITH_ENDS, {"0": 99, "1": 99}, 900, None, None, id="nothing as long as records of all samples are missing"),
+        pytest.param(WITH_ENDS, {"0": 300, "1": 150}, 10, None, 200, id="without a newer record the last sample itself is newer"),
+        pytest.param(WITHOUT, {"0": 9, "1": 9}, 290, None, 200, id="without ends of the topic records are a minute newer"),
+        pytest.param(WITHOUT, {"0": 9, "1": 9}, 259, None, 100, id="not by less than a minute"),
+        pytest.param({}, {"0": 9, "1": 9}, 290, None, 230, id="without samples a minute before the newest record"),
+        pytest.param({}, {}, None, None, None, id="without records nothing"),
+        pytest.param(WITH_ENDS, {"0": 99, "1": 99}, 900, 150, 150, id="never less than before"),
+        pytest.param({}, {"0": 9, "1": 9}, 290, 250, 250, id="never less than before, without samples"),
+    ],
+)
+def test_all_is_known(
+    tmp_path: Path,
+    samples: Mapping[int, Mapping[Place, int]],
+    read: Mapping[str, int],
+    newest: int | None,
+    before: int | None,
+    expected: int | None,
+) -> None:
+    ends = sampled(samples, tmp_path) if samples else EndsFile.empty()
+    newest, before, expected = (None if one is None else one * SECOND for one in (newest, before, expected))
+    assert settled_until(ends, read, newest, before) == expected
