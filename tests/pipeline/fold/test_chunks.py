@@ -7,6 +7,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from counterpoise.pipeline.fold.task import _Chunks
+from counterpoise.pipeline.scan.aggregation import NEVER
+from counterpoise.pipeline.shuffle.blocks import STATE, Block
 from counterpoise.pipeline.source.capture import CaptureFiles
 from tests.pipeline.conftest import SHOP
 from tests.pipeline.golden import differences, frozen, summed_up
@@ -56,3 +59,12 @@ def test_recorded_groups_of_brokers_too(tmp_path: Path, monkeypatch: pytest.Monk
     folded = audited_in_process(files, tmp_path / "cut", monkeypatch, rows=5, chunk=0, saved=True)
     assert differences(summed_up(tmp_path / "cut"), summed_up(tmp_path / "whole")) == []
     assert folded > 50
+
+
+def test_a_bucket_with_a_state_and_no_new_record_has_a_chunk() -> None:
+    """New samples may have made something final; a bucket without a state has nothing to make final."""
+    chunks = _Chunks([Block(0, -NEVER, STATE, b"state")], frozenset())
+    assert [(len(one.records), len(one.commits), one.until, chunks.state, chunks.ended) for one in chunks] == [
+        (0, 0, NEVER, b"state", True)
+    ]
+    assert list(_Chunks([], frozenset())) == []
