@@ -52,7 +52,7 @@ def balance_lag(
     and `counterpoise.laws.lag_bound.lag_report` states bound, gap and moves of the plan. If the plan from scratch misses the
     limit, the limit is that plan's largest lag and the tolerance. Once the limit is met, planning again moves nothing.
     Without `Problem.lag`, or with balanced counts and no lag, the plan is that of `sticky`. Cost: O((P + S) log P), at most
-    14 balanced plans, and a number of steps that depends on P and M alone; if it is used up, the plan is that from scratch.
+    14 balanced plans, and a number of steps that depends on P and M alone; if it is used up, claims stay where counts let them.
     """
     from counterpoise.solver.engine import solve
     from counterpoise.solver.lag.search import LagSearch

@@ -9,7 +9,7 @@ from counterpoise.model.problem import UNOWNED
 from counterpoise.solver.lag.placement import Room, Slots
 from counterpoise.solver.lag.state import PlanState
 
-__all__ = ["balanced_room", "balanced_slots", "band_room", "fill_up"]
+__all__ = ["balanced_room", "balanced_slots", "band_room", "counts_allowed", "fill_up"]
 
 
 def balanced_slots(state: PlanState, target: list[int]) -> list[Slots]:
@@ -98,4 +98,11 @@ def fill_up(state: PlanState) -> bool:
                     break
                 if state.group.may_take(partition, member):
                     state.pass_on([(partition, member)])
+    return counts_allowed(state)
+
+
+def counts_allowed(state: PlanState) -> bool:
+    """Whether each count is between `least` and `most`."""
+    assert state.least is not None
+    assert state.most is not None
     return all(least <= count <= most for count, least, most in zip(state.count, state.least, state.most, strict=True))

@@ -10,7 +10,7 @@ from counterpoise.solver.lag.state import PlanState
 
 _SCALE = 2**40
 """Counts per capacity are compared in units of 1 / _SCALE."""
-_STEPS = 32
+_STEPS = 8
 """So many members are looked at for each partition and for each member, on average."""
 
 Slots = dict[int, int]

@@ -3,7 +3,7 @@
 The leader of a cooperative group plans twice. In the second round those partitions are free that change hands. A leader that
 planned them by other steps than in the first round could revoke others, round after round. So the second round is planned here
 as well, and a plan is returned only if that round moves no claim. The plan from scratch always passes: it depends on no claim,
-and it is returned whenever it keeps all of them.
+and it is returned whenever it keeps all of them. A plan that moves no claim passes, too: it has no second round.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.solver.engine import solve
 from counterpoise.solver.lag.bound import lower_bound
-from counterpoise.solver.lag.counts import balanced_room, balanced_slots, band_room, fill_up
+from counterpoise.solver.lag.counts import balanced_room, balanced_slots, band_room, counts_allowed, fill_up
 from counterpoise.solver.lag.placement import place_by_class, place_by_count
 from counterpoise.solver.lag.repair import repair
 from counterpoise.solver.lag.state import Effort, LagGroup, PlanState, lag_group
@@ -63,14 +63,27 @@ class LagSearch:
 
     def plan(self) -> Int32:
         """The owners, int32[P]."""
-        claims = self.group.claim
-        return np.array(self.scratch.owner if self._keeps(claims) else self._from(claims), np.int32)
+        return np.array(self._from(self.group.claim), np.int32)
 
     def _from(self, claims: list[int]) -> list[int]:
+        if self._is_steady(claims):
+            return claims
+        if _stays(claims, self.scratch.owner):
+            return self.scratch.owner
         filled = self._filled(claims)
         if self.max_moves is not None:
             return self._capped(filled, self.max_moves)
-        return self._settled(filled) or self.scratch.owner
+        effort = Effort(4 * self._share)
+        settled = self._settled(filled.copy(), effort)
+        if settled is not None:
+            return settled
+        stays = effort.left <= 0 and _stays(claims, filled.owner)
+        return filled.owner if stays else self.scratch.owner
+
+    def _is_steady(self, claims: list[int]) -> bool:
+        """Whether nothing waits, counts are allowed, and nobody is above the limit of the bound: then nothing moves."""
+        state = self._state(claims, self._limits(self.bound))
+        return not state.waiting(self.group.heaviest_first) and self._has_counts(state) and not state.over()
 
     @cached_property
     def group(self) -> LagGroup:
@@ -89,7 +102,7 @@ class LagSearch:
 
     @cached_property
     def _share(self) -> int:
-        """An eighth of the steps: one for each second round, two for the plan from scratch, four for the one from the claims."""
+        """An eighth of the steps: one for each placement and second round, four for the plan from the claims."""
         size = self.problem.n_partitions + self.problem.n_members
         return (_STEPS - _FIXED * min(size, _LARGE) + _MORE * max(size - _LARGE, 0)) // 8
 
@@ -113,16 +126,11 @@ class LagSearch:
     @cached_property
     def scratch(self) -> PlanState:
         """The best plan found without a look at claims."""
-        found, effort = list[PlanState](), Effort(2 * self._share)
+        found = []
         for state in self._starts():
-            if not state.over():
-                return state
-            found.append(state)
-            effort.left -= self.problem.n_partitions
-        for state in sorted(found, key=lambda one: len(one.over())):
-            state.effort = effort
             if repair(state):
                 return state
+            found.append(state)
         return self._lowered(min(found, key=_largest))
 
     def _starts(self) -> Iterator[PlanState]:
@@ -147,10 +155,6 @@ class LagSearch:
             low, best = (low, trial) if repair(trial) else (middle, best)
         best.limit = state.limit
         return best
-
-    def _keeps(self, claims: list[int]) -> bool:
-        """Whether the plan from scratch moves none of these claims."""
-        return _stays(claims, self.scratch.owner)
 
     def _placed(self, claims: list[int], order: list[int], limit: list[int]) -> PlanState:
         """Claims that counts let stay, and the rest placed in this order."""
@@ -194,6 +198,13 @@ class LagSearch:
         counts = self._counts.tolist()
         return [max(count - self.band, 0) for count in counts], [count + self.band for count in counts]
 
+    def _has_counts(self, state: PlanState) -> bool:
+        """Whether counts are balanced or within the band."""
+        if self.band:
+            return counts_allowed(state)
+        weight = np.array(self.group.weight, object)
+        return bool((weight * (np.array(state.count, object) ** 2 - self._counts**2)).sum() == 0)
+
     def _target(self, claims: list[int]) -> list[int]:
         """Owners in a balanced plan that keeps as many of the claims as any."""
         target = self._balanced
@@ -212,13 +223,12 @@ class LagSearch:
             state.fixed = set()
         return state
 
-    def _settled(self, state: PlanState) -> list[int] | None:
+    def _settled(self, state: PlanState, effort: Effort) -> list[int] | None:
         """Owners within the limit from which the second round ends within it and revokes nothing that the first one gave.
 
         Mostly they are what that round ends with. Claims that it would move are moved at once, as if round followed round.
         """
         settled: list[int] | None = None
-        effort = Effort(4 * self._share)
         for _ in range(_ATTEMPTS):
             state.effort = effort
             if effort.left <= 0 or not repair(state):
@@ -226,7 +236,7 @@ class LagSearch:
             handed = withhold(self.problem, np.array(state.owner, np.int32)).tolist()
             if handed == state.owner:
                 return state.owner
-            if self._keeps(handed):
+            if _stays(handed, self.scratch.owner):
                 return self.scratch.owner
             second = self._filled(handed)
             effort.left -= self._share - second.effort.left + self.problem.n_partitions
