@@ -72,7 +72,7 @@ def decode_errors(records: DataFrame, cluster: str = "default") -> DataFrame:
 
 def _commit_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield pa.RecordBatch.from_arrays(commit_batch(batch, damaged=False).columns, schema=_COMMITS)
+        yield pa.RecordBatch.from_arrays(commit_batch(batch).columns, schema=_COMMITS)
 
 
 def _error_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

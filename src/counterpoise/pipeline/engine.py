@@ -35,24 +35,14 @@ from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.offset_spans import Cut, chunk_starts, overlapping, refuse_duplicates
 from counterpoise.pipeline.scan.read import raw_batches
 from counterpoise.pipeline.scan.scan import ScanSpec
-from counterpoise.pipeline.scan.splits import before, plan_splits
+from counterpoise.pipeline.scan.splits import InputSplit, before, plan_splits
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, bucket_count
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.staging import SourceFiles
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.summary import Counted, Found, Kinds, added_kinds
-from counterpoise.pipeline.tasks import (
-    fold_blocks,
-    groups_in_rows,
-    groups_in_splits,
-    newest_of_rows,
-    newest_of_splits,
-    read_splits,
-    read_states,
-    scan_rows,
-    scan_splits,
-)
+from counterpoise.pipeline.tasks import fold_blocks, groups, newest, read_splits, read_states, scan_rows, scan_splits
 
 __all__ = ["ClusterInput", "Engine"]
 
@@ -215,29 +205,30 @@ class Engine:
 
         A group that does nothing in the window is still known, with its members.
         """
-        given, aborted = self.clusters[name].source.records, self.clusters[name].source.aborted or frozenset()
-        if given is not None:
-            rows = given.mapInArrow(partial(newest_of_rows, since, aborted), _RAW_ROWS)
-        else:
-            splits = before([one for one in self._splits if one.cluster == name], since)
-            rows = self._range(len(splits)).mapInArrow(partial(newest_of_splits, since, aborted, splits), _RAW_ROWS)
-        newest = fn.max_by(fn.struct("value", "offset", "timestamp"), "offset").alias("newest")
-        kept = rows.groupBy("partition", "key").agg(newest).where("newest.value is not null")
+        aborted = self.clusters[name].source.aborted or frozenset()
+        records, splits = self._input(name, before(self._splits_of(name), since))
+        rows = records.mapInArrow(partial(newest, since, aborted, splits), _RAW_ROWS)
+        last = fn.max_by(fn.struct("value", "offset", "timestamp"), "offset").alias("newest")
+        kept = rows.groupBy("partition", "key").agg(last).where("newest.value is not null")
         kept = kept.select("key", "newest.value", "partition", "newest.offset", "newest.timestamp")
         return kept.repartitionByRange(self._tasks, "partition", "offset").sortWithinPartitions("partition", "offset")
 
     def _rows_of(self, name: str) -> DataFrame:
         """The raw records of a cluster as a DataFrame."""
+        records, splits = self._input(name, self._splits_of(name))
+        return records if splits is None else records.mapInArrow(partial(read_splits, splits), _RAW_ROWS)
+
+    def _splits_of(self, name: str) -> list[InputSplit]:
+        return [one for one in self._splits if one.cluster == name]
+
+    def _input(self, name: str, splits: list[InputSplit]) -> tuple[DataFrame, list[InputSplit] | None]:
+        """The rows of a cluster that was given as a DataFrame; otherwise numbers of splits, and these."""
         given = self.clusters[name].source.records
-        if given is not None:
-            return given
-        splits = [one for one in self._splits if one.cluster == name]
-        return self._range(len(splits)).mapInArrow(partial(read_splits, splits), _RAW_ROWS)
+        return (self._range(len(splits)), splits) if given is None else (given, None)
 
     def _refuse_duplicates(self, name: str, partition: int) -> None:
-        splits = [one for one in self._splits if one.cluster == name]
         if self.clusters[name].source.records is None:
-            columns = ("partition", "offset")
+            columns, splits = ("partition", "offset"), self._splits_of(name)
             refuse_duplicates(((one.groups[0][0], batch) for one in splits for batch in raw_batches(one, columns)), partition)
             return
         counted = self._rows_of(name).where(fn.col("partition") == partition).groupBy("offset").count().where("count > 1")
@@ -277,19 +268,14 @@ class Engine:
         if not topics:
             return {name: GroupFilter(patterns) for name in self.clusters}
         for name, one in self.clusters.items():
-            if one.source.records is not None:
-                groups = one.source.records.mapInArrow(partial(groups_in_rows, topics), _GROUPS)
-            else:
-                splits = [split for split in self._splits if split.cluster == name]
-                groups = self._range(len(splits)).mapInArrow(partial(groups_in_splits, topics, splits), _GROUPS)
-            new = {
-                row["group_id"]: row["chosen"]
-                for row in groups.groupBy("group_id").agg(fn.max("chosen").alias("chosen")).collect()
-            }
+            records, splits = self._input(name, self._splits_of(name))
+            found = records.mapInArrow(partial(groups, topics, splits), _GROUPS)
+            rows = found.groupBy("group_id").agg(fn.max("chosen").alias("chosen")).collect()
+            new = {row["group_id"]: row["chosen"] for row in rows}
             self.groups[name] = {group: new.get(group, False) or one.groups.get(group, False) for group in {**one.groups, **new}}
         return {
-            name: GroupFilter(patterns, frozenset(group for group, chosen in groups.items() if chosen))
-            for name, groups in self.groups.items()
+            name: GroupFilter(patterns, frozenset(group for group, chosen in known.items() if chosen))
+            for name, known in self.groups.items()
         }
 
     # fold

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from counterpoise.pipeline.records.arrow_assignments import PlanRow, assignments
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS
 
-__all__ = ["COLUMNS", "Pending", "in_batches", "replay_batch"]
+__all__ = ["COLUMNS", "Pending", "replay_batch"]
 
 _BATCH = 1024
 _OF_ROW = ("group_id", "generation", "log_partition", "log_offset", "log_ts", "leader_library")
@@ -41,14 +41,6 @@ class Pending:
         if self._replays:
             yield replay_batch(self._replays)
             self._replays, self._weight = [], 0
-
-
-def in_batches(found: Iterable[tuple[str, Replay]]) -> Iterator[pa.RecordBatch]:
-    """Pairs of a cluster and a replay as rows of `MEASURED_REPLAYS`, a thousand at a time."""
-    pending = Pending()
-    for cluster, replay in found:
-        yield from pending.add(cluster, replay)
-    yield from pending.settle()
 
 
 def replay_batch(pending: Sequence[tuple[str, Replay]]) -> pa.RecordBatch:

@@ -37,9 +37,9 @@ from counterpoise.pipeline.summary import (
     nothing_note,
     samples_note,
     summarize,
+    sums_of,
     transaction_note,
 )
-from counterpoise.pipeline.totals import sums_of
 
 __all__ = ["Progress", "Run"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from typing import Any
 
 from counterpoise._version import __version__
 from counterpoise.pipeline.findings.finding import weight_of
+from counterpoise.pipeline.fold.strategy_figures import added, mean_of
 from counterpoise.pipeline.source.layout import ENDS_FILE
 
 __all__ = [
@@ -24,12 +26,14 @@ __all__ = [
     "nothing_note",
     "samples_note",
     "summarize",
+    "sums_of",
     "transaction_note",
-    "with_stopped",
 ]
 
 MOST_FINDINGS = 200
 """So many findings at most are in the summary; the table has all."""
+
+_GROUPS = ("n", "members", "judged", "matched", "below")
 
 
 @dataclass(frozen=True)
@@ -221,12 +225,6 @@ def _rebalances(rows: Sequence[tuple[str, str | None, int, int]]) -> dict[str, A
     }
 
 
-def with_stopped(runs: Sequence[Mapping[str, Any]], stopped: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
-    """Rows of `Sums.strategies` with their `stopped_seconds`, from milliseconds by strategy and mode."""
-    told = [stopped.get((run["strategy"], run["mode"])) for run in runs]
-    return [{**run, "stopped_seconds": None if ms is None else ms / 1000} for run, ms in zip(runs, told, strict=True)]
-
-
 def _findings(found: Found) -> dict[str, Any]:
     by_severity: dict[str, int] = {}
     by_kind: dict[str, int] = {}
@@ -242,3 +240,44 @@ def iso(moment: datetime | None) -> str | None:
     if moment is None:
         return None
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def sums_of(manifests: Iterable[Mapping[str, Any]]) -> Sums:
+    """From manifests of fold tasks."""
+    steps: Counter[tuple[str, str | None]] = Counter()
+    missed: Counter[tuple[str, str | None]] = Counter()
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    runs: dict[tuple[str, str], list[Any]] = {}
+    stopped = Counter[tuple[str, str]]()
+    with_lag = [0, 0, 0, 0]
+    for about in manifests:
+        for kind, cause, n, lost in about["steps"]:
+            steps[kind, cause] += n
+            missed[kind, cause] += lost
+        for kind, protocol, state, *figures in about["groups"]:
+            before = groups.get((kind, protocol, state), [0] * len(_GROUPS))
+            groups[kind, protocol, state] = [one + other for one, other in zip(before, figures, strict=True)]
+        for strategy, mode, run in about["runs"]:
+            known = runs.get((strategy, mode))
+            runs[strategy, mode] = run if known is None else added(known, run)
+        for strategy, mode, ms in about["stopped"]:
+            stopped[strategy, mode] += ms
+        with_lag = [one + other for one, other in zip(with_lag, about["with_lag"], strict=True)]
+    named = ("group_type", "protocol", "state", *_GROUPS)
+    return Sums(
+        steps=[(kind, cause, n, missed[kind, cause]) for (kind, cause), n in steps.items()],
+        groups=[dict(zip(named, (*key, *groups[key]), strict=True)) for key in sorted(groups, key=_nulls_first)],
+        strategies=[_run(*key, runs[key], stopped.get(key)) for key in sorted(runs, key=lambda key: (key[1], key[0]))],
+        with_lag=with_lag,
+    )
+
+
+def _nulls_first(key: tuple[Any, ...]) -> list[tuple[bool, str]]:
+    return [(part is not None, part or "") for part in key]
+
+
+def _run(strategy: str, mode: str, run: list[Any], stopped_ms: int | None) -> dict[str, Any]:
+    moved, revoked, balanced, generations, millionths, known, _, _, lag_peak = run
+    found = {"strategy": strategy, "mode": mode, "generations": generations, "moved": moved, "revoked": revoked}
+    found |= {"balanced": balanced, "lag_peak": lag_peak, "makespan_ratio": mean_of(millionths, known)}
+    return {**found, "stopped_seconds": None if stopped_ms is None else stopped_ms / 1000}

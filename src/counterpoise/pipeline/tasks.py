@@ -15,17 +15,7 @@ from counterpoise.pipeline.scan.splits import InputSplit
 from counterpoise.pipeline.shuffle.blocks import STATE, Block, block_batch, blocks_in
 from counterpoise.pipeline.storage.files import parquet_file
 
-__all__ = [
-    "fold_blocks",
-    "groups_in_rows",
-    "groups_in_splits",
-    "newest_of_rows",
-    "newest_of_splits",
-    "read_splits",
-    "read_states",
-    "scan_rows",
-    "scan_splits",
-]
+__all__ = ["fold_blocks", "groups", "newest", "read_splits", "read_states", "scan_rows", "scan_splits"]
 
 
 def _heap() -> None:
@@ -52,32 +42,40 @@ def scan_splits(
 def scan_rows(spec: ScanSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Blocks of Spark's rows with the columns of Kafka's source."""
     _heap()
-    yield from _scanned_blocks((_as_raw(batch) for batch in batches), spec)
+    yield from _scanned_blocks(_records(None, batches), spec)
 
 
-def newest_of_rows(
-    since: int, aborted: frozenset[tuple[int, int]], batches: Iterable[pa.RecordBatch]
+def newest(
+    before: int, aborted: frozenset[tuple[int, int]], splits: Sequence[InputSplit] | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """`newest_of_keys` of Spark's rows."""
-    yield from newest_of_keys((_as_raw(batch) for batch in batches), since, aborted)
+    """`newest_of_keys` of Spark's rows, or of the splits whose numbers they are."""
+    yield from newest_of_keys(_records(splits, batches), before, aborted)
 
 
-def newest_of_splits(
-    since: int, aborted: frozenset[tuple[int, int]], splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]
+def groups(
+    topics: Sequence[str], splits: Sequence[InputSplit] | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """`newest_of_keys` of the splits whose numbers are in the batches."""
-    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-    yield from newest_of_keys((rows for number in numbers for rows in raw_batches(splits[number])), since, aborted)
+    """`groups_of_topics` of Spark's rows, or of the splits whose numbers they are."""
+    found = groups_of_topics(_records(splits, batches), topics)
+    columns = [pa.array(list(found), pa.string()), pa.array(list(found.values()), pa.bool_())]
+    yield pa.RecordBatch.from_arrays(columns, names=["group_id", "chosen"])
+
+
+def _records(splits: Sequence[InputSplit] | None, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if splits is None:
+            yield _as_raw(batch)
+            continue
+        for number in batch.column(0).to_pylist():
+            yield from raw_batches(splits[number])
 
 
 def read_splits(splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The raw records of splits as rows for Spark."""
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            for rows in raw_batches(splits[number]):
-                columns = [rows.column(name) for name in RAW]
-                plain = [column.cast(pa.binary()) if pa.types.is_dictionary(column.type) else column for column in columns]
-                yield pa.RecordBatch.from_arrays(plain, names=list(RAW))
+    for rows in _records(splits, batches):
+        columns = [rows.column(name) for name in RAW]
+        plain = [column.cast(pa.binary()) if pa.types.is_dictionary(column.type) else column for column in columns]
+        yield pa.RecordBatch.from_arrays(plain, names=list(RAW))
 
 
 def _as_raw(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -85,24 +83,6 @@ def _as_raw(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = [batch.column(name) for name in RAW]
     columns[-1] = columns[-1].cast(pa.int64()).cast(pa.timestamp("us", tz="UTC"))
     return pa.RecordBatch.from_arrays(columns, names=list(RAW))
-
-
-def groups_in_rows(topics: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """`groups_of_topics` of Spark's rows."""
-    yield _group_batch(groups_of_topics((_as_raw(batch) for batch in batches), topics))
-
-
-def _group_batch(groups: Mapping[str, bool]) -> pa.RecordBatch:
-    columns = [pa.array(list(groups), pa.string()), pa.array(list(groups.values()), pa.bool_())]
-    return pa.RecordBatch.from_arrays(columns, names=["group_id", "chosen"])
-
-
-def groups_in_splits(
-    topics: Sequence[str], splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """`groups_of_topics` of splits."""
-    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-    yield _group_batch(groups_of_topics((rows for number in numbers for rows in raw_batches(splits[number])), topics))
 
 
 def read_states(files: Sequence[tuple[str, int]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

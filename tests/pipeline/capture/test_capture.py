@@ -241,7 +241,7 @@ def test_ids_of_topics_are_written_as_commits_have_them(broker: Broker, tmp_path
     once(broker, tmp_path)
     topics = json.loads((tmp_path / "topics.json").read_text())
     records = pq.read_table(tmp_path / "consumer_offsets.parquet").combine_chunks().to_batches()[0]
-    ids = {row["topic"]: row["topic_id"] for row in commit_batch(records, damaged=False).to_pylist()}
+    ids = {row["topic"]: row["topic_id"] for row in commit_batch(records).to_pylist()}
     assert {name: topics[name]["topic_id"] for name in names} == {name: ids[name] for name in names}
     assert id_text("2y982t+TS6/rR86ysMbVdg") == "2y982t-TS6_rR86ysMbVdg"
 

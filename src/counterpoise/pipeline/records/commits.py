@@ -39,13 +39,8 @@ CODED_COLUMNS = pa.schema([(field.name, _TEXT if pa.types.is_string(field.type) 
 """The same with all texts as a dictionary: Parquet takes it as it is, without a look at every row."""
 
 
-def commit_batch(batch: pa.RecordBatch, *, damaged: bool = True) -> pa.RecordBatch:
-    """One batch of raw commit records as columns.
-
-    A row that cannot be decoded, or whose place in the log is not known, comes out at the end with what is known of its
-    place and nulls (`group_id` is null in no other row), so that whoever counts rows sees it; or not at all, if `damaged`
-    is not set.
-    """
+def commit_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of one batch of raw commit records that can be decoded and have a place in the log, with `COMMIT_COLUMNS`."""
     keys, values, decoded = _decode(batch)
     about, key = decoded.keys, pa.array(decoded.key)
     names = [
@@ -53,19 +48,9 @@ def commit_batch(batch: pa.RecordBatch, *, damaged: bool = True) -> pa.RecordBat
         strings(keys.data, about.topic_start, about.topic_length).take(key),
         pa.array(about.partition[decoded.key]),
     ]
-    good = pa.RecordBatch.from_arrays(
-        [
-            one.dictionary_decode() if isinstance(one, pa.DictionaryArray) else one
-            for one in _columns(batch, names, values, decoded)
-        ],
-        schema=COMMIT_COLUMNS,
-    )
-    if not len(decoded.rest) or not damaged:
-        return good
-    lost = _take_place(batch, decoded.rest)
-    nulls = [pa.nulls(len(decoded.rest), field.type) for field in COMMIT_COLUMNS][3:]
-    bad = pa.RecordBatch.from_arrays([*lost, *nulls], schema=COMMIT_COLUMNS)
-    return pa.concat_batches([good, bad])
+    columns = _columns(batch, names, values, decoded)
+    plain = [one.dictionary_decode() if isinstance(one, pa.DictionaryArray) else one for one in columns]
+    return pa.RecordBatch.from_arrays(plain, schema=COMMIT_COLUMNS)
 
 
 def coded_commits(
