@@ -63,7 +63,9 @@ def _wait_for(port: int) -> None:
 def s3(_server: str) -> str:
     """A bucket of the test's own, as a URI."""
     name = f"bucket-{uuid.uuid4()}"
-    pafs.S3FileSystem(endpoint_override=_server, allow_bucket_creation=True).create_dir(name)
+    # A busy machine may take longer than the three seconds that the client would wait.
+    patient = {"request_timeout": 60.0, "connect_timeout": 60.0}
+    pafs.S3FileSystem(endpoint_override=_server, allow_bucket_creation=True, **patient).create_dir(name)
     return f"s3://{name}"
 
 
