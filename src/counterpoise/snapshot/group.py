@@ -70,7 +70,7 @@ class Group:
     def __init__(
         self,
         topics: Mapping[str, int | Topic | Mapping[str, Any]],
-        members: Iterable[Member],
+        members: Iterable[Member] = (),
         lag: Mapping[str, Sequence[int]] | None = None,
         name: str | None = None,
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 import msgspec
@@ -33,6 +34,7 @@ def read_parts(text: str | bytes) -> dict[str, Any]:
 
 
 def _advice(text: object) -> str:
+    text = str(text) if isinstance(text, PathLike) else text
     if isinstance(text, str) and text.strip() and len(text) < 4096 and not set(text) & set("{}[]\n"):
         return f"to read the file {text!r} pass its text: Group.from_json(Path({text!r}).read_text())"
     return "a snapshot is one JSON object with topics and members"
