@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from counterpoise.assignors import assignor
 from counterpoise.laws import Move, Violation, certify, check, exchange_graph, stickiness
-from counterpoise.laws.balance import prices
+from counterpoise.laws.balance import marginal_costs
 from counterpoise.model.problem import Int32, Problem
 from tests.laws.oracle import all_plans, flow_optimum, score
 from tests.strategies import feasible_owner, problem_of, problems, random_problem, subscribers_of
@@ -110,10 +110,10 @@ def test_the_checker_loads_nothing_of_the_solver() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_huge_capacities_that_differ_by_one_have_different_prices() -> None:
+def test_huge_capacities_that_differ_by_one_have_different_marginal_costs() -> None:
     """1/(2**62 - 1) is more than 1/2**62, and no float tells."""
-    price = prices(np.array([1, 1]), np.array([2**62, 2**62 - 1]))
-    assert price.last[0] < price.last[1]
+    marginal = marginal_costs(np.array([1, 1]), np.array([2**62, 2**62 - 1]))
+    assert marginal.last[0] < marginal.last[1]
 
 
 def test_groups_beyond_the_dense_table_are_judged_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,11 +285,11 @@ def test_an_incomplete_or_invalid_plan_is_not_certified() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**40), st.integers(1, 2**62)), min_size=2, max_size=6))
-def test_prices_compare_as_fractions_do(members: list[tuple[int, int]]) -> None:
+def test_marginal_costs_compare_as_fractions_do(members: list[tuple[int, int]]) -> None:
     """(2j-1)/capacity is compared exactly, up to capacities near 2**62."""
     load, capacity = (np.array(column, np.int64) for column in zip(*members, strict=True))
-    price = prices(load, capacity)
-    ranks = [*price.last.tolist(), *price.following.tolist()]
+    marginal = marginal_costs(load, capacity)
+    ranks = [*marginal.last.tolist(), *marginal.following.tolist()]
     pairs = [(2 * n + step, c) for step in (-1, 1) for n, c in members]
     for rank, (top, bottom) in zip(ranks, pairs, strict=True):
         for other, (above, below) in zip(ranks, pairs, strict=True):

@@ -80,13 +80,13 @@ def _moved(facts: Facts, names: Sequence[str]) -> str:
     if facts.claimed[old] <= facts.load[old] and facts.claimed[new] >= facts.load[new]:
         had = f"{names[old]} still owns {facts.load[old]} and {names[new]} {facts.load[new]}, neither short before nor after"
         return f"{head} in an exchange: {had}, so counts did not ask for it; racks, the spread of topics or lag may have."
-    if facts.price.following[old] > facts.price.last[new]:
+    if facts.marginal.following[old] > facts.marginal.last[new]:
         quota = f"{names[old]} has {_share(facts, old)} without it"
         if facts.claimed[old] > facts.load[old]:
             quota = f"{names[old]} owned {facts.claimed[old]} and its share is {_share(facts, old)}"
         return f"{head}: {quota}, and {names[new]} would be short, with {rest} instead of {_share(facts, new)}."
     would = f"{names[old]} would have {stays} and {names[new]} {rest}"
-    verdict = "as balanced" if facts.price.following[old] == facts.price.last[new] else "better balanced"
+    verdict = "as balanced" if facts.marginal.following[old] == facts.marginal.last[new] else "better balanced"
     maker = f"{facts.strategy} has other aims" if facts.strategy else "this plan has other aims"
     return f"{head}, though staying would be {verdict} ({would}): {maker}."
 
@@ -94,7 +94,7 @@ def _moved(facts: Facts, names: Sequence[str]) -> str:
 def _for_lag(facts: Facts) -> bool:
     """Counts did not ask for it: the old owner has as many as it may keep, or one fewer would be no better balanced."""
     old, new = facts.keeper, facts.target
-    return bool(facts.claimed[old] <= facts.load[old] or facts.price.following[old] <= facts.price.last[new])
+    return bool(facts.claimed[old] <= facts.load[old] or facts.marginal.following[old] <= facts.marginal.last[new])
 
 
 def _by_lag(facts: Facts, behind: Behind, names: Sequence[str]) -> str:
@@ -129,10 +129,10 @@ def _taken(facts: Facts, names: Sequence[str]) -> str:
     if not others:
         return f"It goes to {names[new]}, the only subscriber."
     without = int(facts.load[new]) - 1
-    lightest = min(int(facts.price.following[member]) for member in others)
-    if int(facts.price.last[new]) <= lightest:
+    lightest = min(int(facts.marginal.following[member]) for member in others)
+    if int(facts.marginal.last[new]) <= lightest:
         return f"It goes to {names[new]}, which would be short with {without} instead of {_share(facts, new)}."
-    lighter = min(others, key=lambda member: (int(facts.price.following[member]), member))
+    lighter = min(others, key=lambda member: (int(facts.marginal.following[member]), member))
     maker = f"{facts.strategy} has other aims" if facts.strategy else "this plan is not balanced"
     less = f"though {names[lighter]} has only {facts.load[lighter]}"
     return f"It goes to {names[new]}, which then has {_share(facts, new)}, {less}: {maker}."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.errors import SnapshotError
-from counterpoise.laws.balance import Prices, loads, prices
+from counterpoise.laws.balance import MarginalCosts, loads, marginal_costs
 from counterpoise.laws.names import AnyPlan, owners_or_faults
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.snapshot.group import Group
@@ -57,7 +57,7 @@ class Facts:
         What made the plan, where known.
     load, claimed, capacity : int64[M]
         Partitions per member in the target, partitions it may keep, weight.
-    price : Prices
+    marginal : MarginalCosts
         Of each member's last and next partition.
     behind : Behind or None
         What lag says about the move, where the plan was made by lag and lag is known.
@@ -76,7 +76,7 @@ class Facts:
     load: Int64
     claimed: Int64
     capacity: Int64
-    price: Prices
+    marginal: MarginalCosts
     behind: Behind | None
 
 
@@ -111,7 +111,7 @@ def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
         load=load,
         claimed=loads(problem.n_members, claims),
         capacity=problem.capacity,
-        price=prices(load, problem.capacity),
+        marginal=marginal_costs(load, problem.capacity),
         behind=_behind(problem, owner, claims, at, _strategy(plan)),
     )
 

@@ -1,6 +1,6 @@
 """Balance as a question of reach: a plan is optimal when nobody heavy can pass a partition on to somebody light.
 
-The price of a member's j-th partition is (2j-1)/capacity, the amount by which it raises the sum of load²/capacity.
+The marginal cost of a member's j-th partition is (2j-1)/capacity, the amount by which it raises the sum of load²/capacity.
 A plan is lexicographically balanced exactly when no walk member -> topic it holds -> subscriber -> ... leads from a
 member to one whose *next* partition would be cheaper than the *last* one of the first (Harvey, Ladner, Lovász and
 Tamir, "Semi-matchings for bipartite graphs and load balancing", 2006; Frank and Murota, "Decreasing minimization on
@@ -17,15 +17,15 @@ import numpy.typing as npt
 from counterpoise.laws.exchange_graph import ExchangeGraph
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["Prices", "alike", "heaviest", "loads", "prices", "walk"]
+__all__ = ["MarginalCosts", "alike", "heaviest", "loads", "marginal_costs", "walk"]
 
 _EXACT_BITS = 128
 """Fractions with denominators below 2**63 that differ do so by more than 2**-126."""
 
 
 @dataclass(frozen=True, eq=False)
-class Prices:
-    """Ranks of prices, exact: equal prices have equal ranks, higher prices higher ones.
+class MarginalCosts:
+    """Ranks of marginal costs, exact: equal costs have equal ranks, higher costs higher ones.
 
     Attributes
     ----------
@@ -52,29 +52,29 @@ def loads(n_members: int, owner: Int32) -> Int64:
     return np.bincount(owner[owner >= 0], minlength=n_members).astype(np.int64)
 
 
-def prices(load: Int64, capacity: Int64) -> Prices:
-    """Prices of the last and the next partition of each member, as ranks.
+def marginal_costs(load: Int64, capacity: Int64) -> MarginalCosts:
+    """Marginal costs of the last and the next partition of each member, as ranks.
 
     Equal capacities: the loads themselves. Otherwise the fractions are compared as integers scaled by 2**128, which
     tells any two of them apart; O(M log M).
     """
     if not len(capacity) or int(capacity.min()) == int(capacity.max()):
-        return Prices(load, load + 1)
+        return MarginalCosts(load, load + 1)
     twice, scale = 2 * load.astype(object), capacity.astype(object)
     keys = np.concatenate([((twice - 1) << _EXACT_BITS) // scale, ((twice + 1) << _EXACT_BITS) // scale])
     ranks = np.unique(keys, return_inverse=True)[1].reshape(2, -1).astype(np.int64)
-    return Prices(ranks[0], ranks[1])
+    return MarginalCosts(ranks[0], ranks[1])
 
 
-def heaviest(graph: ExchangeGraph, price: Prices) -> Int32:
+def heaviest(graph: ExchangeGraph, marginal: MarginalCosts) -> Int32:
     """For each member the one with the dearest last partition among those from which a walk leads to it, itself included.
 
     int32[M]; ties go to the lower code. Sweeps until nothing changes; each sweep touches every arc once.
     """
     known = graph.classes
-    n_members = len(price.last)
+    n_members = len(marginal.last)
     code = np.arange(n_members, dtype=np.int64)
-    top = (price.last << 32) | (n_members - 1 - code)
+    top = (marginal.last << 32) | (n_members - 1 - code)
     at_class = np.full(known.n, -1, np.int64)
     at_group = np.full(known.n_member_classes, -1, np.int64)
     while len(graph.hold.head) and len(known.offer.head):

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.laws.balance import Prices, heaviest, loads, prices, walk
+from counterpoise.laws.balance import MarginalCosts, heaviest, loads, marginal_costs, walk
 from counterpoise.laws.exchange import along_walk, around_cycle, gain_in_kept
 from counterpoise.laws.exchange_graph import ExchangeGraph, classes, exchange_graph
 from counterpoise.laws.owners import check_shape, complete, valid
@@ -35,7 +35,7 @@ class Certificate:
         Balanced, and at that balance no plan keeps more partitions where they are.
     heaviest : int32[M]
         For each member the one with the dearest last partition from which partitions could be passed on to it: the
-        level of its block. The price of that member's last partition is a dual value of the balance problem.
+        level of its block. The marginal cost of that member's last partition is a dual value of the balance problem.
     member_label, topic_label : int32[M], int32[T]
         Shortest distances in the exchange graph: dual values of the stickiness problem.
     violations : tuple of Violation
@@ -88,11 +88,11 @@ def certify(problem: Problem, owner: Int32, *, words: Words | None = None) -> Ce
     claims, known = problem.previous_owner, classes(problem)
     graph = exchange_graph(problem, owner, claims, known)
     load = loads(problem.n_members, owner)
-    price = prices(load, problem.capacity)
-    top = heaviest(graph, price)
-    found = _unbalanced(problem, owner, claims, graph, price, top, words, None)
+    marginal = marginal_costs(load, problem.capacity)
+    top = heaviest(graph, marginal)
+    found = _unbalanced(problem, owner, claims, graph, marginal, top, words, None)
     balanced = not found
-    labels = shortest_labels(graph, load, price, balanced=balanced)
+    labels = shortest_labels(graph, load, marginal, balanced=balanced)
     if labels.cycle:
         found.append(_unsticky(owner, claims, around_cycle(problem, owner, claims, known, labels.cycle), words))
     return Certificate(
@@ -106,9 +106,9 @@ def balance_violation(
     """Is a valid, complete plan as balanced as it can be while only `movable` partitions (bool[P]) may change hands?"""
     claims, known = problem.previous_owner, classes(problem)
     graph = exchange_graph(problem, owner, claims, known, movable)
-    price = prices(loads(problem.n_members, owner), problem.capacity)
+    marginal = marginal_costs(loads(problem.n_members, owner), problem.capacity)
     words = Words(problem) if words is None else words
-    return _unbalanced(problem, owner, claims, graph, price, heaviest(graph, price), words, movable)
+    return _unbalanced(problem, owner, claims, graph, marginal, heaviest(graph, marginal), words, movable)
 
 
 def check(problem: Problem, owner: Int32, certificate: Certificate) -> list[Violation]:
@@ -125,12 +125,12 @@ def check(problem: Problem, owner: Int32, certificate: Certificate) -> list[Viol
     -----
     O(P + S + M log M), no search: two inequalities per partition, two per subscription, two per member.
 
-    - Balance: let level(m) be the price of the last partition of ``heaviest[m]``. Needed: last(m) <= level(m) <=
+    - Balance: let level(m) be the marginal cost of the last partition of ``heaviest[m]``. Needed: last(m) <= level(m) <=
       next(m) for each member, and level(owner) <= level(subscriber) for each partition and subscriber of its topic.
       So no walk can lead from a member to one whose next partition is cheaper than the first one's last.
     - Stickiness: label(topic) <= label(owner) + 1, without the 1 where the owner does not claim the partition;
       label(subscriber) <= label(topic), and one less where it claims a partition of the topic it does not have;
-      label(b) <= label(a) where a's next partition costs what b's last does. The costs around any circle sum to at
+      label(b) <= label(a) where a's next partition costs what b's last does. The costs around any cycle sum to at
       least 0.
     """
     broken = [*valid(problem, owner), *complete(problem, owner)]
@@ -140,20 +140,20 @@ def check(problem: Problem, owner: Int32, certificate: Certificate) -> list[Viol
     if lengths != (problem.n_members, problem.n_members, problem.n_topics):
         return [Violation("balanced", "the certificate belongs to another group: its arrays have other lengths")]
     load = loads(problem.n_members, owner)
-    price = prices(load, problem.capacity)
+    marginal = marginal_costs(load, problem.capacity)
     result = []
-    if not _levels_hold(problem, owner, price, certificate.heaviest):
+    if not _levels_hold(problem, owner, marginal, certificate.heaviest):
         result.append(Violation("balanced", "the levels of the certificate do not prove balance"))
-    if not _labels_hold(problem, owner, load, price, certificate.member_label, certificate.topic_label):
+    if not _labels_hold(problem, owner, load, marginal, certificate.member_label, certificate.topic_label):
         result.append(Violation("sticky", "the labels of the certificate do not prove stickiness"))
     return result
 
 
-def _levels_hold(problem: Problem, owner: Int32, price: Prices, top: Int32) -> bool:
+def _levels_hold(problem: Problem, owner: Int32, marginal: MarginalCosts, top: Int32) -> bool:
     if len(top) and (int(top.min()) < 0 or int(top.max()) >= problem.n_members):
         return False
-    level = price.last[top]
-    if np.any(price.last > level) or np.any(level > price.following):
+    level = marginal.last[top]
+    if np.any(marginal.last > level) or np.any(level > marginal.following):
         return False
     highest_owner = np.full(problem.n_topics, -1, np.int64)
     filled = np.flatnonzero(np.diff(problem.topic_start) > 0)
@@ -163,7 +163,7 @@ def _levels_hold(problem: Problem, owner: Int32, price: Prices, top: Int32) -> b
     return bool(np.all(highest_of_pair <= level[problem.subscriber]))
 
 
-def _labels_hold(problem: Problem, owner: Int32, load: Int64, price: Prices, of_member: Int32, of_topic: Int32) -> bool:
+def _labels_hold(problem: Problem, owner: Int32, load: Int64, marginal: MarginalCosts, of_member: Int32, of_topic: Int32) -> bool:
     claims = problem.previous_owner
     topic = problem.topic_of_partition()
     owned = owner >= 0
@@ -175,11 +175,11 @@ def _labels_hold(problem: Problem, owner: Int32, load: Int64, price: Prices, of_
     unmet = np.flatnonzero((claims >= 0) & (claims != owner))
     if np.any(of_member[claims[unmet]] > of_topic[topic[unmet]] - 1):
         return False
-    level, at = np.unique(price.following, return_inverse=True)
+    level, at = np.unique(marginal.following, return_inverse=True)
     receiving = np.full(len(level) + 1, 2**30, np.int64)
     np.minimum.at(receiving, at, of_member)
-    position = np.searchsorted(level, price.last)
-    linked = (load > 0) & (np.append(level, -1)[position] == price.last)
+    position = np.searchsorted(level, marginal.last)
+    linked = (load > 0) & (np.append(level, -1)[position] == marginal.last)
     return bool(np.all(of_member[linked] <= receiving[position[linked]]))
 
 
@@ -188,12 +188,12 @@ def _unbalanced(
     owner: Int32,
     claims: Int32,
     graph: ExchangeGraph,
-    price: Prices,
+    marginal: MarginalCosts,
     top: Int32,
     words: Words,
     movable: npt.NDArray[np.bool_] | None,
 ) -> list[Violation]:
-    excess = price.last[top] - price.following
+    excess = marginal.last[top] - marginal.following
     if not len(excess) or int(excess.max()) <= 0:
         return []
     taker = int(np.argmax(excess))

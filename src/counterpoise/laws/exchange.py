@@ -1,4 +1,4 @@
-"""From a walk or circle in the exchange graph back to partitions: the moves that make a plan better."""
+"""From a walk or cycle in the exchange graph back to partitions: the moves that make a plan better."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def along_walk(
 
 
 def around_cycle(problem: Problem, owner: Int32, claims: Int32, known: Classes, cycle: Sequence[int]) -> list[Move]:
-    """Moves for a circle of nodes (from `stickiness.shortest_labels`): every class in it is one handover."""
+    """Moves for a cycle of nodes (from `stickiness.shortest_labels`): every class in it is one handover."""
     plan = _Plan(problem, owner, claims, known, None)
     moves: list[Move] = []
     for at, node in enumerate(cycle):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.errors import OptionError, ProblemError
-from counterpoise.laws.balance import alike, prices
+from counterpoise.laws.balance import alike, marginal_costs
 from counterpoise.laws.exchange_graph import equal_slices, ranges
 from counterpoise.laws.owners import check_owners
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem, a_problem
@@ -201,20 +201,20 @@ def _within_cycles(view: _View, owner: Int32, capacity: Int64) -> _View:
     """Who may own what in *some* balanced plan, given one of them.
 
     Balanced plans differ by exchanges along cycles: a topic class goes to a subscriber, who gives up a class it holds, or
-    whose next partition has the price of another member's last one, who then gives. An arc without a way back is in none.
+    whose next partition has the marginal cost of another member's last one, who then gives. An arc without a way back is in none.
     """
     n_kinds, n = view.may.shape
     owned = np.flatnonzero(owner >= 0)
     load = np.bincount(owner[owned], minlength=n).astype(np.int64)
-    price = prices(load, capacity)
-    level, place = np.unique(np.concatenate([price.last, price.following]), return_inverse=True)
+    marginal = marginal_costs(load, capacity)
+    level, place = np.unique(np.concatenate([marginal.last, marginal.following]), return_inverse=True)
     size = n_kinds + len(level)
     if n_kinds < 2 or size > _CLOSURE_NODES:
         return view
     member = np.arange(n)
     gives = np.zeros((n, size), np.float32)
     gives[owner[owned], view.kind[owned]] = 1
-    gives[member, n_kinds + place[n:]] = 1  # it takes, and one who gives at that price gives
+    gives[member, n_kinds + place[n:]] = 1  # it takes, and one who gives at that cost gives
     takes = np.zeros((size, n), np.float32)
     takes[:n_kinds] = view.may
     takes[n_kinds + place[:n], member] = 1

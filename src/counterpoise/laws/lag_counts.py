@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from counterpoise.errors import OptionError
-from counterpoise.laws.balance import Prices, heaviest, loads, prices, walk
+from counterpoise.laws.balance import MarginalCosts, heaviest, loads, marginal_costs, walk
 from counterpoise.laws.exchange import along_walk
 from counterpoise.laws.exchange_graph import ExchangeGraph, classes, exchange_graph
 from counterpoise.laws.violation import Violation, Words
@@ -46,12 +46,12 @@ def count_band(
         return []
     words = Words(problem) if words is None else words
     load = loads(problem.n_members, owner)
-    graph, price, balanced = _balanced(problem, owner)
+    graph, marginal, balanced = _balanced(problem, owner)
     low, high = balanced.copy(), balanced.copy()
     for member in np.flatnonzero(balanced - load > band).tolist():
-        low[member] -= _can_give(graph, price, member)
+        low[member] -= _can_give(graph, marginal, member)
     for member in np.flatnonzero(load - balanced > band).tolist():
-        high[member] += _can_take(graph, price, member)
+        high[member] += _can_take(graph, marginal, member)
     off = np.maximum(low - load, load - high)
     if not len(off) or int(off.max()) <= band:
         return []
@@ -64,31 +64,31 @@ def count_band(
     return [Violation("counts", message, int(np.count_nonzero(off > band)))]
 
 
-def _balanced(problem: Problem, owner: Int32) -> tuple[ExchangeGraph, Prices, Int64]:
-    """The exchange graph, prices and counts of a balanced plan near this one."""
+def _balanced(problem: Problem, owner: Int32) -> tuple[ExchangeGraph, MarginalCosts, Int64]:
+    """The exchange graph, marginal costs and counts of a balanced plan near this one."""
     owner, claims, known = owner.copy(), np.full_like(owner, UNOWNED), classes(problem)
     while True:
         graph = exchange_graph(problem, owner, claims, known)
         load = loads(problem.n_members, owner)
-        price = prices(load, problem.capacity)
-        top = heaviest(graph, price)
-        excess = price.last[top] - price.following
+        marginal = marginal_costs(load, problem.capacity)
+        top = heaviest(graph, marginal)
+        excess = marginal.last[top] - marginal.following
         if not len(excess) or int(excess.max()) <= 0:
-            return graph, price, load
+            return graph, marginal, load
         taker = int(np.argmax(excess))
         for move in along_walk(problem, owner, claims, known, walk(graph, int(top[taker]), taker)):
             owner[move.partition] = move.taker
 
 
-def _can_take(graph: ExchangeGraph, price: Prices, member: int) -> bool:
+def _can_take(graph: ExchangeGraph, marginal: MarginalCosts, member: int) -> bool:
     """In another balanced plan it has one more: a member whose last partition costs as much can pass one on to it."""
-    return bool(price.last[heaviest(graph, price)[member]] == price.following[member])
+    return bool(marginal.last[heaviest(graph, marginal)[member]] == marginal.following[member])
 
 
-def _can_give(graph: ExchangeGraph, price: Prices, member: int) -> bool:
+def _can_give(graph: ExchangeGraph, marginal: MarginalCosts, member: int) -> bool:
     """In another balanced plan it has one fewer: it can pass one on to a member whose next partition costs as much."""
-    alone = np.zeros_like(price.last)
+    alone = np.zeros_like(marginal.last)
     alone[member] = 1
-    reached = heaviest(graph, Prices(alone, price.following)) == member
+    reached = heaviest(graph, MarginalCosts(alone, marginal.following)) == member
     reached[member] = False
-    return bool((reached & (price.following == price.last[member])).any())
+    return bool((reached & (marginal.following == marginal.last[member])).any())

@@ -1,4 +1,4 @@
-"""Stickiness as a question of cycles: a balanced plan keeps the most when no exchange around a circle keeps more.
+"""Stickiness as a question of cycles: a balanced plan keeps the most when no exchange around a cycle keeps more.
 
 Arcs of the exchange graph: a member passes on a partition of a topic class (0, or +1 if that one stays now), a topic
 class serves a subscriber (0, or -1 if that one gets back a partition it claims), and two members whose loads may be
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.laws.balance import Prices
+from counterpoise.laws.balance import MarginalCosts
 from counterpoise.laws.exchange_graph import Arcs, ExchangeGraph
 from counterpoise.model.problem import Int32, Int64
 
@@ -39,17 +39,17 @@ class Labels:
     cycle: list[int]
 
 
-def shortest_labels(graph: ExchangeGraph, load: Int64, price: Prices, *, balanced: bool = True) -> Labels:
+def shortest_labels(graph: ExchangeGraph, load: Int64, marginal: MarginalCosts, *, balanced: bool = True) -> Labels:
     """Bellman-Ford over the whole graph, all arcs of a kind in one NumPy step.
 
     Members are linked only if the plan is known to be `balanced`: in an unbalanced one two links in a row can change
     the balance, so there only exchanges that leave every load as it is are looked for.
 
     Starts from 0 everywhere. Each sweep relaxes the four kinds of arcs in turn; it ends when nothing changes, or when
-    the arcs by which the labels were lowered last close a circle (looked for after 1, 2, 4, ... sweeps). At most
+    the arcs by which the labels were lowered last close a cycle (looked for after 1, 2, 4, ... sweeps). At most
     M + C sweeps; a few in practice.
     """
-    state = _State(graph, load if balanced else np.zeros_like(load), price)
+    state = _State(graph, load if balanced else np.zeros_like(load), marginal)
     sweep = 0
     while state.sweep():
         sweep += 1
@@ -63,15 +63,15 @@ def shortest_labels(graph: ExchangeGraph, load: Int64, price: Prices, *, balance
 class _State:
     """Labels, and the arc by which each was lowered last (`parent`, -1 for none)."""
 
-    def __init__(self, graph: ExchangeGraph, load: Int64, price: Prices) -> None:
+    def __init__(self, graph: ExchangeGraph, load: Int64, marginal: MarginalCosts) -> None:
         known = graph.classes
         self.graph = graph
         self.member = np.zeros(len(known.of_member), np.int64)
         self.of_class = np.zeros(known.n, np.int64)
         self.parent = np.full(known.n + len(self.member), -1, np.int64)
-        level, self.following = np.unique(price.following, return_inverse=True)
-        at = np.minimum(np.searchsorted(level, price.last), len(level) - 1)
-        self.givers = np.flatnonzero((load > 0) & (level[at] == price.last)) if len(level) else np.zeros(0, np.int64)
+        level, self.following = np.unique(marginal.following, return_inverse=True)
+        at = np.minimum(np.searchsorted(level, marginal.last), len(level) - 1)
+        self.givers = np.flatnonzero((load > 0) & (level[at] == marginal.last)) if len(level) else np.zeros(0, np.int64)
         self.last = at[self.givers]
         self.n_levels = len(level)
 
@@ -117,7 +117,7 @@ def _relaxed(arcs: Arcs, labels: Int64) -> tuple[Int32, Int64, Int64]:
 
 
 def _cycle(parent: Int64) -> list[int]:
-    """A circle of parent arcs in forward order, or []. Pointer doubling, O(n log n)."""
+    """A cycle of parent arcs in forward order, or []. Pointer doubling, O(n log n)."""
     end = len(parent)
     jump = np.append(np.where(parent < 0, end, parent), end)
     for _ in range(end.bit_length()):

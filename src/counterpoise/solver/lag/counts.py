@@ -1,4 +1,4 @@
-"""Which claims stay so that counts can be what they must be, and how many partitions each member takes besides."""
+"""Counts: which claims are released so that counts can be reached, and how many partitions each member then takes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import defaultdict
 from itertools import accumulate
 
 from counterpoise.model.problem import UNOWNED
-from counterpoise.solver.lag.placement import Room, Slots
+from counterpoise.solver.lag.placement import CountSlack, Slots
 from counterpoise.solver.lag.state import PlanState
 
-__all__ = ["balanced_room", "balanced_slots", "band_room", "counts_allowed", "fill_up"]
+__all__ = ["balanced_slack", "balanced_slots", "band_slack", "counts_allowed", "fill_up"]
 
 
 def balanced_slots(state: PlanState, target: list[int]) -> list[Slots]:
@@ -55,29 +55,29 @@ def _release(state: PlanState, member: int, mine: list[int], number: int) -> Non
         state.release(partition)
 
 
-def balanced_room(state: PlanState, target: list[int]) -> Room:
-    """How many partitions each member takes so that counts are as balanced as in the target: the ceilings by whom they may be."""
+def balanced_slack(state: PlanState, target: list[int]) -> CountSlack:
+    """How many partitions each member takes so that counts end as balanced as in the target; ceiling slots by marginal cost."""
     end = PlanState(state.group, target, [0] * len(state.load), [0] * len(state.load), state.limit, state.effort)
     for member in target:
         if member != UNOWNED:
             end.count[member] += 1
     least = [after - before for before, after in zip(state.count, end.count, strict=True)]
-    ceilings = dict.fromkeys(map(end.next_price, range(len(least))), 0)
+    ceilings = dict.fromkeys(map(end.next_cost, range(len(least))), 0)
     for member, more in enumerate(least):
-        if more > 0 and end.last_price(member) in ceilings:
+        if more > 0 and end.last_cost(member) in ceilings:
             least[member] -= 1
-            ceilings[end.last_price(member)] += 1
-    return Room(least, ceilings)
+            ceilings[end.last_cost(member)] += 1
+    return CountSlack(least, ceilings)
 
 
-def band_room(state: PlanState) -> Room:
+def band_slack(state: PlanState) -> CountSlack:
     """Release what members hold above `most`, and return how many partitions each member may then take."""
     assert state.most is not None
     for member, most in enumerate(state.most):
         if state.count[member] > most:
             held = [p for p in state.group.lightest_first if state.owner[p] == member]
             _release(state, member, held, state.count[member] - most)
-    return Room([most - count for count, most in zip(state.count, state.most, strict=True)], {})
+    return CountSlack([most - count for count, most in zip(state.count, state.most, strict=True)], {})
 
 
 def fill_up(state: PlanState) -> bool:

@@ -16,19 +16,19 @@ _STEPS = 8
 Slots = dict[int, int]
 """How many partitions of one topic class each member takes."""
 
-__all__ = ["Room", "Slots", "place_by_class", "place_by_count"]
+__all__ = ["CountSlack", "Slots", "place_by_class", "place_by_count"]
 
 
 @dataclass
-class Room:
-    """How many partitions members take, of any topic class.
+class CountSlack:
+    """How many more partitions members may take, of any topic class.
 
     Attributes
     ----------
     least : list of int
         How many each member must take.
     ceilings : dict of int to int
-        By the price of a member's next partition: how many members take one more at that price.
+        By the marginal cost of a member's next partition: how many members take one more at that cost.
     reserve : int
         The slack that a member keeps for each further partition that it must take: the lightest one weighs as much.
     """
@@ -39,45 +39,47 @@ class Room:
 
     def has(self, state: PlanState, member: int) -> bool:
         """Whether the member takes another one."""
-        return self.least[member] > 0 or self.ceilings.get(state.next_price(member), 0) > 0
+        return self.least[member] > 0 or self.ceilings.get(state.next_cost(member), 0) > 0
 
     def kept(self, member: int) -> int:
         """The slack that the member keeps for what it must take besides its next partition."""
         return max(self.least[member] - 1, 0) * self.reserve
 
     def take(self, state: PlanState, member: int) -> bool:
-        """The member is about to take one; whether it was the last one at its price."""
+        """The member is about to take one; whether it was the last one at its cost."""
         if self.least[member] > 0:
             self.least[member] -= 1
             return False
-        self.ceilings[state.next_price(member)] -= 1
-        return not self.ceilings[state.next_price(member)]
+        self.ceilings[state.next_cost(member)] -= 1
+        return not self.ceilings[state.next_cost(member)]
 
-    def copy(self, reserve: int) -> Room:
+    def copy(self, reserve: int) -> CountSlack:
         """The same with another reserve."""
-        return Room(self.least[:], dict(self.ceilings), reserve)
+        return CountSlack(self.least[:], dict(self.ceilings), reserve)
 
 
-def place_by_count(state: PlanState, waiting: list[int], room: Room) -> bool:
-    """Give each partition to the subscriber with most slack that has room, ties by member; whether there was room for all.
+def place_by_count(state: PlanState, waiting: list[int], counts: CountSlack) -> bool:
+    """Give each partition to the subscriber with most slack whose count may rise, ties by member; whether all found one.
 
     Parameters
     ----------
     waiting : list of int
         In the order in which they are placed; by falling lag the rule is LPT. Those without lag come last, each to the member
         with the fewest partitions per capacity.
-    room : Room
+    counts : CountSlack
         Reduced by what is placed.
 
     Notes
     -----
-    If no subscriber has room, one of them passes a partition that it was just given to a member that has. O(P log M + M): False
-    also if more members must be looked at than that.
+    If no subscriber's count may rise, one of them passes a partition that it was just given to a member whose count may.
+    O(P log M + M): False also if more members must be looked at than that.
     """
     lag, takes = state.group.lag, state.group.takes
     idle, placed, steps = False, list[int](), _STEPS * (len(waiting) + len(state.load))
     order = [
-        (_level(state, member, idle) + room.kept(member), member) for member in range(len(state.load)) if room.has(state, member)
+        (_level(state, member, idle) + counts.kept(member), member)
+        for member in range(len(state.load))
+        if counts.has(state, member)
     ]
     order.sort()
     for partition in sorted(waiting, key=lambda one: not lag[one]):
@@ -91,23 +93,23 @@ def place_by_count(state: PlanState, waiting: list[int], room: Room) -> bool:
                 del order[at]
                 break
         else:
-            member, looked = _make_room(state, able, placed, order, room, steps)
+            member, looked = _free_slot(state, able, placed, order, counts, steps)
         steps -= looked
         if steps < 0 or member < 0:
             return False
-        if room.take(state, member):
-            order = [entry for entry in order if room.has(state, entry[1])]
+        if counts.take(state, member):
+            order = [entry for entry in order if counts.has(state, entry[1])]
         state.place(partition, member)
         placed.append(partition)
-        if room.has(state, member):
-            insort(order, (_level(state, member, idle) + (0 if idle else room.kept(member)), member))
+        if counts.has(state, member):
+            insort(order, (_level(state, member, idle) + (0 if idle else counts.kept(member)), member))
     return True
 
 
-def _make_room(
-    state: PlanState, able: bytes, placed: list[int], order: list[tuple[int, int]], room: Room, steps: int
+def _free_slot(
+    state: PlanState, able: bytes, placed: list[int], order: list[tuple[int, int]], counts: CountSlack, steps: int
 ) -> tuple[int, int]:
-    """A member that may take the next partition passes on the last one that fits: (that member or -1, members looked at)."""
+    """A subscriber of the next partition passes on the last one that fits: (that subscriber or -1, members looked at)."""
     looked = len(order)
     for place in range(len(placed) - 1, -1, -1):
         holder = state.owner[placed[place]]
@@ -120,11 +122,11 @@ def _make_room(
                 if row[member]:
                     partition = placed.pop(place)
                     state.release(partition)
-                    room.take(state, member)
+                    counts.take(state, member)
                     state.place(partition, member)
                     placed.append(partition)
-                    order[:] = [entry for entry in order if room.has(state, entry[1])]
-                    room.least[holder] += 1
+                    order[:] = [entry for entry in order if counts.has(state, entry[1])]
+                    counts.least[holder] += 1
                     return holder, looked + at
             looked += len(order)
     return -1, looked

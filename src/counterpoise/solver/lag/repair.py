@@ -96,10 +96,10 @@ def _exchange(state: PlanState, giver: int) -> tuple[int, Chain]:
     best: tuple[int, Chain] = (0, [])
     partners = (m for m in state.with_slack([giver]) if state.holding[m] or state.may_transfer(giver, m))
     for partner in islice(partners, _PARTNERS):
-        room = state.slack(partner)
-        found = _pair(state, giver, partner, excess, room)
+        slack = state.slack(partner)
+        found = _pair(state, giver, partner, excess, slack)
         if state.may_transfer(giver, partner):
-            found = _better(found, _single(state, giver, partner, excess, room), excess)
+            found = _better(found, _single(state, giver, partner, excess, slack), excess)
         best = _better(best, found, excess)
         if best[0] >= excess:
             break
@@ -113,27 +113,27 @@ def _better(one: tuple[int, Chain], other: tuple[int, Chain], excess: int) -> tu
     return max(one, other, key=lambda step: step[0])
 
 
-def _single(state: PlanState, giver: int, partner: int, excess: int, room: int) -> tuple[int, Chain]:
+def _single(state: PlanState, giver: int, partner: int, excess: int, slack: int) -> tuple[int, Chain]:
     """One partition that `partner` may take: the lightest that suffices, else the heaviest that fits."""
-    fits = [entry for entry in state.holding[giver] if entry[0] <= room and state.group.may_take(entry[1], partner)]
+    fits = [entry for entry in state.holding[giver] if entry[0] <= slack and state.group.may_take(entry[1], partner)]
     if not fits:
         return 0, []
     lag, partition = fits[min(bisect_left(fits, (excess,)), len(fits) - 1)]
     return lag, [(partition, partner)]
 
 
-def _pair(state: PlanState, giver: int, partner: int, excess: int, room: int) -> tuple[int, Chain]:
+def _pair(state: PlanState, giver: int, partner: int, excess: int, slack: int) -> tuple[int, Chain]:
     """A heavier partition for a lighter one."""
     may_take = state.group.may_take
     mine = [entry for entry in state.holding[giver] if may_take(entry[1], partner)]
     theirs = [entry for entry in state.holding[partner] if may_take(entry[1], giver)]
     state.effort.left -= len(mine) + len(theirs)
-    enough, some = (room + 1, -1, -1), (0, -1, -1)
+    enough, some = (slack + 1, -1, -1), (0, -1, -1)
     for lag, back in theirs:
         at = bisect_left(mine, (lag + excess,))
         if at < len(mine) and mine[at][0] - lag < enough[0]:
             enough = (mine[at][0] - lag, mine[at][1], back)
-        at = bisect_right(mine, (lag + min(room, excess), len(state.owner))) - 1
+        at = bisect_right(mine, (lag + min(slack, excess), len(state.owner))) - 1
         if at >= 0 and mine[at][0] - lag > some[0]:
             some = (mine[at][0] - lag, mine[at][1], back)
     gain, out, back = enough if enough[1] >= 0 else some

@@ -19,7 +19,7 @@ from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.solver.engine import solve
 from counterpoise.solver.lag.bound import lower_bound
-from counterpoise.solver.lag.counts import balanced_room, balanced_slots, band_room, counts_allowed, fill_up
+from counterpoise.solver.lag.counts import balanced_slack, balanced_slots, band_slack, counts_allowed, fill_up
 from counterpoise.solver.lag.placement import place_by_class, place_by_count
 from counterpoise.solver.lag.repair import repair
 from counterpoise.solver.lag.state import Effort, LagGroup, PlanState, lag_group
@@ -160,19 +160,19 @@ class LagSearch:
         """Claims that counts let stay, and the rest placed in this order."""
         state = self._state(claims, limit)
         if self.band:
-            room, waiting, trial = band_room(state), state.waiting(order), state.copy()
-            if not place_by_count(trial, waiting, room.copy(0)):
+            counts, waiting, trial = band_slack(state), state.waiting(order), state.copy()
+            if not place_by_count(trial, waiting, counts.copy(0)):
                 trial = state
-            shared = [dict(enumerate(room.least))] * len(self.group.takes)
+            shared = [dict(enumerate(counts.least))] * len(self.group.takes)
             placed = trial is not state or place_by_class(state, waiting, shared)
             return trial if placed and fill_up(trial) else self._state(self._target(claims), limit)
         target = self._target(claims)
         slots, waiting, found = balanced_slots(state, target), state.waiting(order), list[PlanState]()
-        room, rising = balanced_room(state, target), sorted(self.group.lag[partition] for partition in waiting)
+        counts, rising = balanced_slack(state, target), sorted(self.group.lag[partition] for partition in waiting)
         reserves = [rising[0], 0, rising[len(rising) // 4], rising[len(rising) // 2]] if rising else [0]
         for reserve in dict.fromkeys(reserves if 4 * len(waiting) < len(order) else reserves[:1]):
             trial = state.copy()
-            if not place_by_count(trial, waiting, room.copy(reserve)):
+            if not place_by_count(trial, waiting, counts.copy(reserve)):
                 place_by_class(state, waiting, slots)
                 return state
             found.append(trial)

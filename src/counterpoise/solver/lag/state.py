@@ -173,14 +173,14 @@ class PlanState:
         """
         count = self.count
         if self.least is None or self.most is None:
-            return self.last_price(giver) == self.next_price(taker)
+            return self.last_cost(giver) == self.next_cost(taker)
         return count[giver] > self.least[giver] and count[taker] < self.most[taker]
 
-    def last_price(self, member: int) -> int:
+    def last_cost(self, member: int) -> int:
         """What the member's last partition adds to the sum of count**2 / capacity, in units of one over the LCM of capacities."""
         return (2 * self.count[member] - 1) * self.group.weight[member]
 
-    def next_price(self, member: int) -> int:
+    def next_cost(self, member: int) -> int:
         """What another partition would add."""
         return (2 * self.count[member] + 1) * self.group.weight[member]
 
