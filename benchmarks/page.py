@@ -79,8 +79,8 @@ at most 300 MB."""
 _SINCE = """\
 The figures above and in all tables are those of code up to revision {before}. Later code plans without SciPy, without a
 method of its own for nested sets and without counts in binary; equal subscriptions have one code for small and large groups.
-Milliseconds of CPU time of our kernel, both revisions in turns on one busy machine (`python -m benchmarks.in_turns`); with
-these factors every promise still holds:"""
+Milliseconds of CPU time of our kernel, both revisions in turns on one busy machine (`python -m benchmarks.in_turns`). The
+peers were not measured again; with these factors the promises above would still hold:"""
 
 _METHOD = """\
 - Machine: {cpu}, {cores} cores, {memory_gb} GB; load average while running {load[0]} to {load[1]}. Other work shares its

@@ -8,16 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.assignors import read_runs
 from benchmarks.figures import Figures, Line, Yardstick, figures, missed
 from benchmarks.grid import CASES, SCENARIOS, Case, Shape, scenario_problem
 from benchmarks.group_file import read_group, read_owners, write_group
 from benchmarks.page import page
 from benchmarks.peers import OURS, Peer, Run, run_peer
+from benchmarks.tables import tables
 
 from counterpoise.assignors.registry import assignor
 from counterpoise.model.problem import Problem
 from counterpoise.snapshot.join import JoinMember, join
 
+ROOT = Path(__file__).parents[2]
 SOLVE = assignor("sticky")
 TINY = Case("tiny", "120 x 1-4 x 20", lambda random: Shape(random.integers(1, 5, size=120), random.random((20, 120)) < 0.7))
 
@@ -120,3 +123,15 @@ def test_of_a_line_measured_twice_the_later_file_counts(tmp_path: Path) -> None:
     machine, lines = read_runs([written("a", 20, leaves=1.0, fresh=2.0), written("b", 60, leaves=3.0), written("c", 60)])
     assert machine == {"cap": "20 or 60", "load": [2.0, 6.0]}
     assert [(line.scenario, line.peers["counterpoise"].kernel_ms) for line in lines] == [("fresh", 2.0), ("leaves", 3.0)]
+
+
+def test_the_pages_are_those_of_the_figures_in_the_repository() -> None:
+    """`make bench-full` writes both; nobody edits them by hand."""
+    results, docs = ROOT / "benchmarks" / "results", ROOT / "docs"
+    machine, lines = read_runs(
+        [path for name in ("small", "million", "grid", "sweep") if (path := results / f"{name}.json").exists()]
+    )
+    since = results / "since.json"
+    known = json.loads(since.read_text()) if since.exists() else None
+    assert page(machine, lines, known) == (docs / "benchmarks.md").read_text()
+    assert tables(machine, lines) == (docs / "benchmarks-tables.md").read_text()
