@@ -107,7 +107,7 @@ def test_damaged_companions_are_named(tmp_path: Path, shop: Path) -> None:
     (tmp_path / "topics.json").write_text('{"orders": ')
     assert "topics.json: not JSON" in rejected(tmp_path)
     (tmp_path / "topics.json").write_text("[]")
-    assert "topics.json: a JSON object is wanted" in rejected(tmp_path)
+    assert "topics.json: $: Expected `object`, got `array`" in rejected(tmp_path)
 
 
 def capture_with(folder: Path, shop: Path, name: str, text: str) -> Path:
@@ -120,13 +120,13 @@ def capture_with(folder: Path, shop: Path, name: str, text: str) -> Path:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('{"a":3}', '"a" is 3; {"partitions": number, "topic_id": string} is wanted'),
-        ('{"b":{"partitions":"x"}}', '"b".partitions is "x"; a whole number is wanted'),
-        ('{"b":{"topic_id":"x"}}', '"b".partitions is null; a whole number is wanted'),
-        ('{"b":{"partitions":true}}', '"b".partitions is true; a whole number is wanted'),
-        ('{"b":{"partitions":2147483648}}', '"b".partitions is 2147483648; a whole number is wanted'),
-        ('{"b":{"partitions":1,"topic_id":7}}', '"b".topic_id is 7; a string is wanted'),
-        ("3", "a JSON object is wanted"),
+        ('{"a":3}', "$.a: Expected `object`, got `int`; expected topic -> "),
+        ('{"b":{"partitions":"x"}}', "$.b.partitions: Expected `int`, got `str`"),
+        ('{"b":{"topic_id":"x"}}', "$.b: Object missing required field `partitions`"),
+        ('{"b":{"partitions":true}}', "$.b.partitions: Expected `int`, got `bool`"),
+        ('{"b":{"partitions":2147483648}}', "$.b.partitions: Expected `int` <= 2147483647"),
+        ('{"b":{"partitions":1,"topic_id":7}}', "$.b.topic_id: Expected `str | null`, got `int`"),
+        ("3", "$: Expected `object`, got `int`"),
     ],
 )
 def test_topics_of_another_shape_are_told(tmp_path: Path, shop: Path, text: str, told: str) -> None:
@@ -137,13 +137,13 @@ def test_topics_of_another_shape_are_told(tmp_path: Path, shop: Path, text: str,
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('[1,2,{"a":3}]', "[0] is 1; a pair [partition, offset] of whole numbers is wanted"),
-        ('[[1,2],{"a":3}]', '[1] is {"a": 3}; a pair'),
-        ("[[1,2],[1]]", "[1] is [1]; a pair"),
-        ("[[1,2,3]]", "[0] is [1, 2, 3]; a pair"),
-        ('[[1,"2"]]', '[0] is [1, "2"]; a pair'),
-        ("[[1,9223372036854775808]]", "[0] is [1, 9223372036854775808]; a pair"),
-        ("{}", "a JSON array of pairs [partition, offset] is wanted"),
+        ('[1,2,{"a":3}]', "$[0]: Expected `array`, got `int`; expected pairs [partition, offset]"),
+        ('[[1,2],{"a":3}]', "$[1]: Expected `array`, got `object`"),
+        ("[[1,2],[1]]", "$[1]: Expected `array` of length 2, got 1"),
+        ("[[1,2,3]]", "$[0]: Expected `array` of length 2, got 3"),
+        ('[[1,"2"]]', "$[0][1]: Expected `int`, got `str`"),
+        ("[[1,9223372036854775808]]", "$[0][1]: Expected `int` <= 9223372036854775807"),
+        ("{}", "$: Expected `array`, got `object`"),
     ],
 )
 def test_aborted_offsets_of_another_shape_are_told(tmp_path: Path, shop: Path, text: str, told: str) -> None:
@@ -264,7 +264,7 @@ def test_a_capture_on_an_object_store_is_checked_as_on_a_disk(tmp_path: Path, sh
     assert count_records(folder.replace("s3://", "s3a://")) == count_records(shop)
     assert capture_notes(folder) == ["taken from segment files: what compaction had removed before is not in it"]
     write_bytes(join(folder, "topics.json"), b"[]")
-    with pytest.raises(CaptureError, match=f"^{folder}/topics.json: a JSON object is wanted"):
+    with pytest.raises(CaptureError, match=rf"^{folder}/topics.json: \$: Expected `object`"):
         check_source(folder)
     write_bytes(join(folder, "log_offsets.parquet"), b"PAR1")
     with pytest.raises(CaptureError, match=f"^{folder}/log_offsets.parquet: not a whole Parquet file"):

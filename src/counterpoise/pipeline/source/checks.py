@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 import pyarrow as pa
 
-from counterpoise.errors import CaptureError
+from counterpoise.errors import CaptureError, SnapshotError
 from counterpoise.pipeline.capture.object_series import visible
-from counterpoise.pipeline.storage.files import absolute, first_line, list_files, parquet_file, parquet_footers
+from counterpoise.pipeline.storage.files import absolute, first_line, list_files, parquet_file, parquet_footers, read_bytes
+from counterpoise.snapshot.json_text import decoded, fitted
 
 __all__ = [
-    "check_aborted",
+    "aborted_records",
     "check_pages",
     "check_table",
-    "check_topics",
     "missing_columns",
     "parquet_files",
-    "read_json",
     "rows_with_nulls",
+    "topic_ids",
 ]
 
-_MOST_PARTITION, _MOST_OFFSET = 2**31 - 1, 2**63 - 1
+T = TypeVar("T")
 
 
 def check_table(where: str, files: Sequence[str], wanted: Mapping[str, str], source: str) -> None:
@@ -141,64 +141,41 @@ def parquet_files(where: str) -> list[str]:
     return visible(file for file, parts in inside if not any(part.startswith((".", "_")) for part in parts))
 
 
-def read_json(data: bytes, where: str) -> Any:
-    """JSON in UTF-8.
+_Partition = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class _Topic(msgspec.Struct):
+    partitions: _Partition
+    topic_id: str | None = None
+
+
+_TOPICS = 'expected topic -> {"partitions": number, "topic_id": string}; record it again'
+_PAIRS = "expected pairs [partition, offset]; record it again"
+
+
+def topic_ids(where: str) -> dict[str, str]:
+    """Topic -> its id, for topics that have one, of a ``topics.json``.
 
     Raises
     ------
     CaptureError
     """
+    return {name: about.topic_id for name, about in _read(where, dict[str, _Topic], _TOPICS).items() if about.topic_id}
+
+
+def aborted_records(where: str) -> frozenset[tuple[int, int]]:
+    """Log partition and offset of records that never took effect, of an ``aborted_offsets.json``.
+
+    Raises
+    ------
+    CaptureError
+    """
+    return frozenset(_read(where, list[tuple[_Partition, _Offset]], _PAIRS))
+
+
+def _read(where: str, kind: type[T], wanted: str) -> T:
     try:
-        return json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise CaptureError(f"{where}: not JSON ({first_line(error)}); it is damaged or cut short") from error
-
-
-def check_topics(value: Any, where: str) -> None:
-    """Whether parsed JSON is what ``topics.json`` holds: topic -> {partitions, topic_id}.
-
-    Raises
-    ------
-    CaptureError
-    """
-    if not isinstance(value, dict):
-        raise CaptureError(f"{where}: a JSON object is wanted, topic -> {_ENTRY}")
-    for topic, about in value.items():
-        place = json.dumps(topic, ensure_ascii=False)
-        if not isinstance(about, dict):
-            raise CaptureError(f"{where}: {place} is {_short(about)}; {_ENTRY} is wanted")
-        if not _whole(about.get("partitions"), _MOST_PARTITION):
-            raise CaptureError(f"{where}: {place}.partitions is {_short(about.get('partitions'))}; a whole number is wanted")
-        if not isinstance(about.get("topic_id"), str | None):
-            raise CaptureError(f"{where}: {place}.topic_id is {_short(about['topic_id'])}; a string is wanted")
-
-
-_ENTRY = '{"partitions": number, "topic_id": string}'
-
-
-def check_aborted(value: Any, where: str) -> None:
-    """Whether parsed JSON is what ``aborted_offsets.json`` holds: pairs of a log partition and an offset.
-
-    Raises
-    ------
-    CaptureError
-    """
-    if not isinstance(value, list):
-        raise CaptureError(f"{where}: a JSON array of pairs [partition, offset] is wanted")
-    for at, pair in _no_pairs(value):
-        raise CaptureError(f"{where}: [{at}] is {_short(pair)}; a pair [partition, offset] of whole numbers is wanted")
-
-
-def _no_pairs(value: list[Any]) -> Iterator[tuple[int, Any]]:
-    for at, pair in enumerate(value):
-        if not (isinstance(pair, list) and len(pair) == 2 and _whole(pair[0], _MOST_PARTITION) and _whole(pair[1], _MOST_OFFSET)):
-            yield at, pair
-
-
-def _whole(value: Any, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+        return fitted(decoded(read_bytes(where), wanted), kind, "$", wanted)
+    except SnapshotError as error:
+        raise CaptureError(f"{where}: {error}") from None

@@ -11,7 +11,7 @@ from pyspark.sql.types import DataType
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.backup.dump_folder import folder_of
 from counterpoise.pipeline.source.capture import CaptureFiles
-from counterpoise.pipeline.source.checks import check_aborted, check_table, check_topics, parquet_files, read_json
+from counterpoise.pipeline.source.checks import aborted_records, check_table, parquet_files, topic_ids
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, SAMPLE_TYPES
 from counterpoise.pipeline.storage.files import (
     absolute,
@@ -21,7 +21,6 @@ from counterpoise.pipeline.storage.files import (
     join,
     list_folder,
     parquet_footers,
-    read_bytes,
 )
 
 __all__ = [
@@ -71,9 +70,9 @@ def checked_files(source: str | Path) -> tuple[CaptureFiles, str | None]:
     if folder is not None and exists(join(folder, ENDS_FILE)):
         check_table(join(folder, ENDS_FILE), files.ends, _named(LOG_ENDS), "samples of log ends")
     if files.topics is not None:
-        check_topics(read_json(read_bytes(files.topics), files.topics), files.topics)
+        topic_ids(files.topics)
     if files.aborted is not None:
-        check_aborted(read_json(read_bytes(files.aborted), files.aborted), files.aborted)
+        aborted_records(files.aborted)
     return files, folder
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
-from counterpoise.pipeline.storage.files import read_bytes
+from counterpoise.pipeline.source.checks import aborted_records, topic_ids
 
 __all__ = ["SourceFiles", "source_files"]
 
@@ -48,10 +47,8 @@ def source_files(captures: Mapping[str, Capture], folder: Path) -> dict[str, Sou
 def _source(capture: Capture, folder: Path) -> SourceFiles:
     files = capture.files
     if files is not None:
-        topics = None if files.topics is None else json.loads(read_bytes(files.topics))
-        ids = None if topics is None else {topic: one["topic_id"] for topic, one in topics.items() if one.get("topic_id")}
-        pairs = None if files.aborted is None else json.loads(read_bytes(files.aborted))
-        aborted = None if pairs is None else frozenset((int(partition), int(offset)) for partition, offset in pairs)
+        ids = None if files.topics is None else topic_ids(files.topics)
+        aborted = None if files.aborted is None else aborted_records(files.aborted)
         return SourceFiles(files, None, ids, aborted)
     ends = () if capture.log_ends is None else _written(capture.log_ends, folder / "log-ends")
     ids = aborted = None
