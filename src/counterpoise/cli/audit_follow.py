@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.status import Status as Line
 
-from counterpoise.cli.inputs import cluster_settings, need
+from counterpoise.cli.inputs import cluster_settings, need, stopped_by_signals
 from counterpoise.cli.render import console, say
 from counterpoise.errors import CaptureError, OptionError
 
@@ -97,7 +96,8 @@ def follow(wanted: Wanted) -> None:
     """
     recorded = () if wanted.sources else ("confluent_kafka",)
     need("--follow", "follow", *recorded, *(() if wanted.port is None else ("prometheus_client",)))
-    settings = _settings(wanted)
+    reached = wanted.bootstrap is not None or wanted.config is not None
+    settings = cluster_settings(wanted.bootstrap, wanted.config) if reached else None
     if bool(wanted.sources) == (settings is not None):
         raise OptionError("--follow: give capture folders that are being written, or --bootstrap-server; not both, not none")
     if "SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -135,22 +135,12 @@ def follow(wanted: Wanted) -> None:
                 report=show,
                 watch=watch,
             )
-            with _until_told(running.stop), _served(running.gauges, wanted.port):
+            with stopped_by_signals(running.stop), _served(running.gauges, wanted.port):
                 running.run()
         finally:
             if made:
                 with suppress(Exception):  # A JVM that is gone cannot be stopped; why it went is in the error of `run`.
                     spark.stop()
-
-
-@contextmanager
-def _until_told(stop: Callable[[], None]) -> Iterator[None]:
-    before = {each: signal.signal(each, lambda *_: stop()) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 @contextmanager
@@ -225,9 +215,3 @@ def _shown() -> Iterator[Callable[[Status], None]]:
         yield show
     finally:
         line.stop()
-
-
-def _settings(wanted: Wanted) -> Settings | None:
-    if wanted.bootstrap is None and wanted.config is None:
-        return None
-    return cluster_settings(wanted.bootstrap, wanted.config)

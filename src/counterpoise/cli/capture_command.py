@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +14,7 @@ import click
 from rich.markup import escape
 from rich.status import Status as Line
 
-from counterpoise.cli.inputs import FiniteRange, cluster_settings, need
+from counterpoise.cli.inputs import FiniteRange, cluster_settings, need, stopped_by_signals
 from counterpoise.cli.render import console
 from counterpoise.errors import OptionError
 from counterpoise.snapshot.json_text import visible
@@ -121,15 +120,13 @@ def _record(
             click.echo(json.dumps(asdict(status)))
 
     running = recorder(show)
-    before = {each: signal.signal(each, lambda *_: running.stop()) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
+    with stopped_by_signals(running.stop):
         if err.is_terminal:
             line.start()
-        status = running.run(follow=follow)
-    finally:
-        line.stop()
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        try:
+            status = running.run(follow=follow)
+        finally:
+            line.stop()
     if as_json:
         click.echo(json.dumps({**asdict(status), "out": str(out)}))
     else:

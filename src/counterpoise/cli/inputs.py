@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -37,6 +38,7 @@ __all__ = [
     "read_snapshots",
     "read_text",
     "snapshot_argument",
+    "stopped_by_signals",
     "strategy_options",
 ]
 
@@ -111,6 +113,17 @@ def cluster_settings(bootstrap: str | None, config: Path | None) -> Settings:
     if given.get("isolation.level", "read_committed") not in ("read_committed", "read_uncommitted"):
         raise OptionError("isolation.level: expected read_committed or read_uncommitted")
     return Settings(given)
+
+
+@contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """While within, SIGTERM and Ctrl-C call `stop` and nothing else."""
+    before = {each: signal.signal(each, lambda *_: stop()) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def read_snapshots(path: str) -> list[Group]:

@@ -74,8 +74,4 @@ class _Batch(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range."""
-        from counterpoise.pipeline.capture.fetch import read_range
-
-        assert isinstance(partition, Range)
-        options = self._options
-        return read_range(options.settings, partition.place, partition.start, partition.end, lenient=not options.strict)
+        return self._options.read(partition)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql.datasource import InputPartition
 
@@ -14,6 +14,9 @@ from counterpoise.errors import OptionError
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Place, hidden_tails
 from counterpoise.pipeline.capture.positions import LATEST, parse_positions
 from counterpoise.pipeline.capture.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Options", "Range", "read_options", "warn_of_tails"]
 
@@ -41,6 +44,13 @@ class Options:
     def latest(self) -> Literal["end", "stable"]:
         """What "latest" means under the isolation level."""
         return "end" if self.settings["isolation.level"] == "read_uncommitted" else "stable"
+
+    def read(self, given: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one `Range`; in a task."""
+        from counterpoise.pipeline.capture.fetch import read_range
+
+        assert isinstance(given, Range)
+        return read_range(self.settings, given.place, given.start, given.end, lenient=not self.strict)
 
 
 @dataclass

@@ -72,11 +72,7 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range."""
-        from counterpoise.pipeline.capture.fetch import read_range
-
-        assert isinstance(partition, Range)
-        options = self._options
-        return read_range(options.settings, partition.place, partition.start, partition.end, lenient=not options.strict)
+        return self._options.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark's checkpoint keeps the position; nothing is written to the cluster."""
