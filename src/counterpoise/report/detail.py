@@ -13,19 +13,7 @@ from counterpoise.report.overview import Figure, StrategyRow, running, strategy_
 from counterpoise.report.picture import draw, draw_lag
 from counterpoise.report.shapes import Picture
 from counterpoise.report.steps import Step, steps_in_words
-from counterpoise.report.words import (
-    UNKNOWN,
-    count,
-    duration,
-    long,
-    number,
-    paragraphs,
-    percent,
-    phrase,
-    plural,
-    slug,
-    visible,
-)
+from counterpoise.report.words import UNKNOWN, count, duration, long, number, paragraphs, percent, phrase, plural, slug, visible
 
 __all__ = ["Detail", "detail", "visible_lines"]
 
@@ -171,11 +159,7 @@ def _figures(group: Row, name_of: dict[str, str]) -> list[Figure]:
             count(group["members_now"]),
             f"peak {count(group['members_peak'])}, {count(group['distinct_members'])} ids in all",
         ),
-        Figure(
-            "partitions",
-            count(group["partitions_now"]),
-            _spread(group),
-        ),
+        Figure("partitions", count(group["partitions_now"]), _spread(group)),
         Figure(
             "moved",
             count(group["observed_moved"]),

@@ -103,9 +103,7 @@ def figures(summary: Row, findings: list[Row]) -> list[Figure]:
         Figure("findings", count(summary["findings"]["total"]), ", ".join(severity) or "nothing found"),
         Figure("replay fidelity", percent(faith["share"]) if faith["judged"] else UNKNOWN, judged),
         Figure(
-            "records",
-            number(records["total"]),
-            f"{number(records['commits'])} commits, {count(records['errors'])} unreadable",
+            "records", number(records["total"]), f"{number(records['commits'])} commits, {count(records['errors'])} unreadable"
         ),
     ]
 

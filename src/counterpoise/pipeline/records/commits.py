@@ -18,15 +18,7 @@ from counterpoise.wire.columns import BinaryColumn, pack_slices
 from counterpoise.wire.offsets_topic import uuid_text
 from counterpoise.wire.offsets_topic.batch import CommitBatch, KeyColumns, decode_commits
 
-__all__ = [
-    "CODED_COLUMNS",
-    "COMMIT_COLUMNS",
-    "binary_column",
-    "coded_commits",
-    "commit_batch",
-    "strings",
-    "undecided",
-]
+__all__ = ["CODED_COLUMNS", "COMMIT_COLUMNS", "binary_column", "coded_commits", "commit_batch", "strings", "undecided"]
 
 _UTC_US = pa.timestamp("us", tz="UTC")
 _LATEST_MS = 253_402_300_799_999

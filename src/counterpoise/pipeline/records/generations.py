@@ -20,14 +20,7 @@ from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicP
 from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable, decode_record
 from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
 
-__all__ = [
-    "GENERATION_COLUMNS",
-    "generation_batches",
-    "generation_row",
-    "generation_rows",
-    "member_faults",
-    "topic_partitions",
-]
+__all__ = ["GENERATION_COLUMNS", "generation_batches", "generation_row", "generation_rows", "member_faults", "topic_partitions"]
 
 GENERATION_COLUMNS = arrow_schema(StructType(GROUP_GENERATIONS.fields[1:]))
 """`GROUP_GENERATIONS` without the cluster."""

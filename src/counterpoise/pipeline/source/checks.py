@@ -14,15 +14,7 @@ from counterpoise.pipeline.capture.object_series import visible
 from counterpoise.pipeline.storage.files import absolute, first_line, list_files, parquet_file, parquet_footers, read_bytes
 from counterpoise.snapshot.json_text import decoded, fitted
 
-__all__ = [
-    "aborted_records",
-    "check_pages",
-    "check_table",
-    "missing_columns",
-    "parquet_files",
-    "rows_with_nulls",
-    "topic_ids",
-]
+__all__ = ["aborted_records", "check_pages", "check_table", "missing_columns", "parquet_files", "rows_with_nulls", "topic_ids"]
 
 T = TypeVar("T")
 

@@ -13,15 +13,7 @@ from counterpoise.pipeline.capture.backup.dump_folder import folder_of
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.checks import aborted_records, check_table, parquet_files, topic_ids
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, SAMPLE_TYPES
-from counterpoise.pipeline.storage.files import (
-    absolute,
-    exists,
-    is_file,
-    is_local,
-    join,
-    list_folder,
-    parquet_footers,
-)
+from counterpoise.pipeline.storage.files import absolute, exists, is_file, is_local, join, list_folder, parquet_footers
 
 __all__ = [
     "ABORTED_FILE",

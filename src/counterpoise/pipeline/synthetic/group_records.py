@@ -10,13 +10,7 @@ import numpy as np
 from counterpoise.model.problem import Int32
 from counterpoise.pipeline.synthetic.fleet import GroupPlan, TopicPlan
 from counterpoise.pipeline.synthetic.lives import Person, Step
-from counterpoise.wire.consumer_protocol import (
-    Assignment,
-    Subscription,
-    TopicPartitions,
-    encode_assignment,
-    encode_subscription,
-)
+from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, encode_assignment, encode_subscription
 from counterpoise.wire.offsets_topic import GroupKey, MemberKey, RecordType, encode_key, encode_value
 from counterpoise.wire.offsets_topic.values import (
     AssignedTopic,
@@ -36,12 +30,7 @@ __all__ = ["RawRecord", "group_records"]
 RawRecord = tuple[int, bytes, bytes | None]
 """When it was appended in ms, key, value."""
 
-_WRITES = {
-    "java": (3, None),
-    "librdkafka": (0, b""),
-    "kafka-python": (0, b""),
-    "aiokafka": (0, b""),
-}
+_WRITES = {"java": (3, None), "librdkafka": (0, b""), "kafka-python": (0, b""), "aiokafka": (0, b"")}
 """Version and user data of the assignments that a leader of each library writes."""
 
 
