@@ -22,8 +22,7 @@ from counterpoise.pipeline.scan.scan import ScanSpec, scan
 from counterpoise.pipeline.scan.splits import InputSplit, plan_splits
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.shuffle.blocks import MANIFEST, Block
-from counterpoise.pipeline.source.capture import Capture, CaptureFiles
-from counterpoise.pipeline.source.staging import source_files
+from counterpoise.pipeline.source.capture import Capture, CaptureFiles, source_files
 from counterpoise.pipeline.stored.tables import day_folder
 from counterpoise.pipeline.stored.transaction import NewFiles
 

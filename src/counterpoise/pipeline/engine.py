@@ -38,8 +38,8 @@ from counterpoise.pipeline.scan.scan import ScanSpec
 from counterpoise.pipeline.scan.splits import InputSplit, before, plan_splits
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, bucket_count
+from counterpoise.pipeline.source.capture import SourceFiles
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.source.staging import SourceFiles
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.summary import Counted, Found, Kinds, added_kinds
 from counterpoise.pipeline.tasks import fold_blocks, groups, newest, read_splits, read_states, scan_rows, scan_splits

@@ -6,6 +6,7 @@ A step is finished when no later record can change it; `StepsFold` holds one gen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from pyspark.sql import functions as fn
 from counterpoise.pipeline.folds.classic_fold import ClassicFold
 from counterpoise.pipeline.folds.modern_fold import GROUP_RECORDS, NAMES, ModernFold
 from counterpoise.pipeline.records.arrow_types import arrow_schema
-from counterpoise.pipeline.records.grouped import by_group
+from counterpoise.pipeline.records.generations import portions
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.pipeline.timelines.ownership import Left, left_by
 
@@ -163,11 +164,20 @@ def _group_records(generations: DataFrame, modern: DataFrame, names: DataFrame |
     return history
 
 
+def _by_group(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[str, str], Iterator[Mapping[str, Any]]]]:
+    """((cluster, group id), its rows) for batches that are sorted by the two.
+
+    A run may be left half read; it must not be read after the next one was asked for.
+    """
+    rows = (row for batch in batches for portion in portions(batch) for row in portion.to_pylist())
+    yield from groupby(rows, key=lambda row: (row["cluster"], row["group_id"]))
+
+
 def _fold_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Records sorted by cluster, group and log offset -> rows of `REBALANCES`."""
     steps: list[dict[str, Any]] = []
     weight = 0
-    for group, rows in by_group(batches):
+    for group, rows in _by_group(batches):
         for step in steps_of_group(rows):
             steps.append({"cluster": group[0], "group_id": group[1], **step})
             weight += _step_weight(step)

@@ -20,9 +20,8 @@ from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.anonymous import fingerprint
-from counterpoise.pipeline.source.capture import Capture
+from counterpoise.pipeline.source.capture import Capture, SourceFiles, source_files
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.source.staging import SourceFiles, source_files
 from counterpoise.pipeline.storage.files import delete, is_local, list_files, parquet_footers
 from counterpoise.pipeline.stored import store
 from counterpoise.pipeline.stored.catalog import Catalog

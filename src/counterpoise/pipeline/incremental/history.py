@@ -23,9 +23,8 @@ from counterpoise.pipeline.incremental.snapshot import (
     topic_ids_of,
 )
 from counterpoise.pipeline.scan.aggregation import NEVER
-from counterpoise.pipeline.source.capture import Capture
+from counterpoise.pipeline.source.capture import Capture, SourceFiles
 from counterpoise.pipeline.source.choice import Choice
-from counterpoise.pipeline.source.staging import SourceFiles
 from counterpoise.pipeline.storage.files import is_local, upload
 from counterpoise.pipeline.stored.transaction import TableTransaction
 

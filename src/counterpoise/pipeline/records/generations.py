@@ -12,7 +12,6 @@ from pyspark.sql.types import StructType
 
 from counterpoise.errors import InvariantError, WireError
 from counterpoise.pipeline.records.arrow_types import arrow_schema
-from counterpoise.pipeline.records.grouped import portions
 from counterpoise.pipeline.records.libraries import leader_library, library_of
 from counterpoise.pipeline.records.place import nowhere, place_of
 from counterpoise.pipeline.schemas import GROUP_GENERATIONS
@@ -20,12 +19,24 @@ from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicP
 from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable, decode_record
 from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
 
-__all__ = ["GENERATION_COLUMNS", "generation_batches", "generation_row", "generation_rows", "member_faults", "topic_partitions"]
+__all__ = [
+    "AT_ONCE",
+    "GENERATION_COLUMNS",
+    "generation_batches",
+    "generation_row",
+    "generation_rows",
+    "member_faults",
+    "portions",
+    "topic_partitions",
+]
 
 GENERATION_COLUMNS = arrow_schema(StructType(GROUP_GENERATIONS.fields[1:]))
 """`GROUP_GENERATIONS` without the cluster."""
 _LATEST_MS = 253_402_300_799_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+AT_ONCE = 1 << 20
+"""Bytes of Arrow that become Python objects at once (these take ten to twenty times as much)."""
+_ROWS_AT_ONCE = 64
 
 
 def generation_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -33,6 +44,14 @@ def generation_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
     for batch in batches:
         for portion in portions(batch):
             yield pa.RecordBatch.from_pylist(list(generation_rows(portion)), schema=GENERATION_COLUMNS)
+
+
+def portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in slices of at most 64 rows and, but for single rows, about `AT_ONCE` bytes each."""
+    of_row = batch.nbytes / max(batch.num_rows, 1)
+    at_once = max(1, min(_ROWS_AT_ONCE, int(AT_ONCE / max(of_row, 1.0))))
+    for start in range(0, batch.num_rows, at_once):
+        yield batch.slice(start, at_once)
 
 
 def generation_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
