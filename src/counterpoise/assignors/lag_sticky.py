@@ -7,7 +7,6 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
-from counterpoise.errors import OptionError
 from counterpoise.model.problem import Int32, Problem
 
 __all__ = ["LAG_STICKY", "balance_lag"]
@@ -39,11 +38,6 @@ def balance_lag(
         balanced one (a number as large as the group leaves counts free; partitions without lag that wait for an owner are
         spread by count all the same, those that have one stay).
 
-    Raises
-    ------
-    OptionError
-        An option does not fit.
-
     Notes
     -----
     Guarantee: valid and complete; counts as said; a cooperative rebalance ends with its second round (with `max_moves` if counts
@@ -57,21 +51,12 @@ def balance_lag(
     from counterpoise.solver.engine import solve
     from counterpoise.solver.lag.search import LagSearch
 
-    share = _checked(tolerance=tolerance, min_lag_gain=min_lag_gain, max_moves=max_moves, counts=counts)
+    share = _fraction(str(tolerance))
     lag = problem.lag
     if lag is None or not problem.n_members or (counts == "balanced" and not lag.any()):
         return solve(problem, racks="ignore")
     band = 0 if isinstance(counts, str) else counts
     return LagSearch(problem, lag, share, min_lag_gain, band, max_moves).plan()
-
-
-def _checked(**given: object) -> Fraction:
-    """The tolerance as an exact fraction; raises OptionError for what does not fit."""
-    for name, value in given.items():
-        option = _OPTIONS[name]
-        if option.fits is not None and not option.fits(value):
-            raise _misfit(name, value, option.wanted)
-    return _fraction(str(given["tolerance"]))
 
 
 @lru_cache
@@ -93,10 +78,6 @@ def _is_cap(value: object) -> bool:
 
 def _is_band(value: object) -> bool:
     return value == "balanced" or _is_count(value)
-
-
-def _misfit(option: str, value: object, wanted: str) -> OptionError:
-    return OptionError(f"strategy 'lag-sticky', option {option!r}: {value!r} does not fit; {wanted}")
 
 
 _WHOLE = "expected a whole number, 0 or more"

@@ -1,6 +1,6 @@
 """The explicit list of strategies, and how one is looked up by name and bound to its options.
 
-One module per strategy; it defines a `Strategy` record and imports nothing from here. A new built-in strategy is one
+A strategy's module defines a `Strategy` record and imports nothing from here. A new built-in strategy is one
 import and one line in `_BUILT_IN`; a strategy from outside calls `register`.
 """
 
@@ -12,13 +12,11 @@ from functools import partial
 import numpy as np
 
 from counterpoise.assignors.constrained import CONSTRAINED
-from counterpoise.assignors.fair import FAIR
 from counterpoise.assignors.lag import LAG
 from counterpoise.assignors.lag_sticky import LAG_STICKY
 from counterpoise.assignors.ranges import RANGE
 from counterpoise.assignors.roundrobin import ROUNDROBIN
-from counterpoise.assignors.sticky import COOPERATIVE_STICKY, STICKY
-from counterpoise.assignors.sticky_first import STICKY_FIRST
+from counterpoise.assignors.sticky import COOPERATIVE_STICKY, FAIR, STICKY, STICKY_FIRST
 from counterpoise.assignors.strategy import Assignor, Strategy
 from counterpoise.errors import OptionError, UnknownStrategyError
 from counterpoise.model.problem import Int32, Problem, a_problem

@@ -1,7 +1,11 @@
-"""`sticky` and `cooperative-sticky` (KIP-54, KIP-341, KIP-429): optimal balance, then maximal stickiness."""
+"""Optimal balance, then what history says: `sticky`, `cooperative-sticky`, `fair` and `sticky-first`.
+
+KIP-54, KIP-341 and KIP-429; KIP-49 for `fair`; `sticky-first` is KIP-54's "sticky yet fair".
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -9,11 +13,11 @@ from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
 from counterpoise.model.problem import Int32, Problem
 
 if TYPE_CHECKING:
-    from counterpoise.solver.engine import Evenness, RackOrder
+    from counterpoise.solver.engine import Evenness, History, RackOrder
 
-__all__ = ["COOPERATIVE_STICKY", "OPTIONS", "STICKY", "sticky"]
+__all__ = ["COOPERATIVE_STICKY", "FAIR", "STICKY", "STICKY_FIRST"]
 
-OPTIONS = MappingProxyType(
+_OPTIONS = MappingProxyType(
     {
         "racks": Option(
             "where rack matches stand: after stickiness, before it (balance always comes first), or left out",
@@ -27,29 +31,48 @@ OPTIONS = MappingProxyType(
         ),
     }
 )
+_READS = frozenset({"previous_owner", "capacity", "racks"})
 
 
-def sticky(problem: Problem, *, racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
+def _optimal(problem: Problem, *, history: History = "prefer", racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
     """Target owners, int32[P]: see `counterpoise.solver.engine.solve` for the guarantee."""
     from counterpoise.solver.engine import solve
 
-    return solve(problem, racks=racks, evenness=evenness)
+    return solve(problem, history=history, racks=racks, evenness=evenness)
 
 
 STICKY = Strategy(
     name="sticky",
     protocols=(EAGER,),
-    kernel=sticky,
+    kernel=_optimal,
     guarantee="optimal balance, then maximal stickiness, then rack matches; any subscriptions",
-    options=OPTIONS,
-    reads=frozenset({"previous_owner", "capacity", "racks"}),
+    options=_OPTIONS,
+    reads=_READS,
 )
 
 COOPERATIVE_STICKY = Strategy(
     name="cooperative-sticky",
     protocols=(COOPERATIVE, EAGER),
-    kernel=sticky,
+    kernel=_optimal,
     guarantee="the target of sticky; partitions that change hands are withheld until revoked",
-    options=OPTIONS,
-    reads=frozenset({"previous_owner", "capacity", "racks"}),
+    options=_OPTIONS,
+    reads=_READS,
+)
+
+FAIR = Strategy(
+    name="fair",
+    protocols=(EAGER,),
+    kernel=partial(_optimal, history="ignore"),
+    guarantee="optimal balance, then rack matches, whatever was owned before",
+    options=_OPTIONS,
+    reads=_READS - {"previous_owner"},
+)
+
+STICKY_FIRST = Strategy(
+    name="sticky-first",
+    protocols=(EAGER, COOPERATIVE),
+    kernel=partial(_optimal, history="pin"),
+    guarantee="valid claims never move; the rest is dealt with the best balance that allows",
+    options=_OPTIONS,
+    reads=_READS,
 )
