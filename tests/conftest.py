@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.java import java_home
 
@@ -18,12 +20,21 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.kafka_broker", "tests.s3_server"]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use the Spark session are one group: with `--dist loadgroup` one worker runs them, and starts with them."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+class SparkOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Where tests run side by side (`make test`), all that need Spark are one row: one session, and a start before all others."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        if not path.startswith("tests/pipeline/"):
+            return nodeid
+        needs = "/capture/" not in path or "SparkSession" in Path(path).read_text(encoding="utf-8")
+        return "spark" if needs else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkOnOneWorker:
+    """Live groups, which mostly wait, run beside Spark's row."""
+    return SparkOnOneWorker(config, log)
 
 
 # A shared machine stalls for seconds: no deadlines, and a slow draw is no failure.
