@@ -49,9 +49,9 @@ def test_of_two_that_put_their_objects_at_once_neither_is_accepted(s3: str) -> N
     both = [WriterLock(join(s3, "lock"), REFUSED) for _ in range(2)]
     for one in both:
         write_bytes(one._object, b"")
-    assert [one._alone(None) for one in both] == [False, False]
+    assert [one._alone() for one in both] == [False, False]
     delete(both[0]._object)
-    assert both[1]._alone(None)
+    assert both[1]._alone()
 
 
 def test_a_writer_that_died_is_succeeded_and_stops_if_it_lives_after_all(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_a_writer_that_is_busy_is_kept_alive_by_a_thread(s3: str, monkeypatch: p
     until = time.monotonic() + 60.0
     while holder._number * interval <= 2 * writer_lock.DEAD_S:
         assert time.monotonic() < until
-        with holder._guard, pytest.raises(CaptureError, match=REFUSED):
+        with pytest.raises(CaptureError, match=REFUSED):
             other.acquire()
     holder.check()
     holder._done.set()

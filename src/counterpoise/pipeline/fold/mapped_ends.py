@@ -11,12 +11,7 @@ from counterpoise.model.problem import Int64
 from counterpoise.pipeline.fold.ends_file import END, START, TIME, EndsFile
 from counterpoise.pipeline.fold.log_ends import LogEnds
 
-__all__ = ["log_ends_in", "mapped_lives"]
-
-
-def log_ends_in(place: str) -> LogEnds:
-    """The samples of an `EndsFile` that was put away."""
-    return mapped_lives(EndsFile.load(place))
+__all__ = ["mapped_lives"]
 
 
 def mapped_lives(ends: EndsFile) -> LogEnds:

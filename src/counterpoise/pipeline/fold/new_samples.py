@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.source.parquet_rows import SAMPLE_TYPES, read_rows, time_spans
 
-__all__ = ["NewSamples", "newest_sample"]
+__all__ = ["NewSamples"]
 
 _COLUMNS = ["topic", "partition", "log_start", "log_end", "sampled_at"]
 _AT_ONCE = 1 << 18
@@ -77,13 +77,3 @@ class NewSamples:
             self._groups += [(file, new)] if new else []
         known = [one for one in firsts if one is not None]
         return min(known) if known and len(known) == len(firsts) else None
-
-
-def newest_sample(files: Sequence[str]) -> int | None:
-    """When the last sample was, by what the footers of the files say, or by their rows where they do not."""
-    spans = [span for file in files for span in time_spans(file, "sampled_at")]
-    known = [span[1] for span in spans if span is not None]
-    if len(known) == len(spans):
-        return max(known, default=None)
-    instants = NewSamples(files).instants
-    return int(instants[-1]) if len(instants) else None

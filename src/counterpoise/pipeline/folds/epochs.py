@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["EPOCH_TYPE", "as_generation", "as_generations", "is_epoch"]
+__all__ = ["EPOCH_TYPE", "as_generation", "is_epoch"]
 
 Row = Mapping[str, Any]
 _ENDED = ("deleted", "migrated")
@@ -49,9 +49,3 @@ def as_generation(step: Row) -> dict[str, Any]:
         "recreated": step.get("recreated"),
         "step": {name: step[name] for name in _OF_STEP},
     }
-
-
-def as_generations(rows: Iterable[Row]) -> Iterator[Row]:
-    """Rows of `group_generations` as they are, and rows of `rebalances` among them as generations."""
-    for row in rows:
-        yield row if row.get("group_type") is None else as_generation(row)

@@ -116,7 +116,7 @@ class WriterLock:
         write_bytes(self._object, b"")
         alone = False
         try:
-            alone = self._alone(None)
+            alone = self._alone()
         finally:
             if not alone:
                 delete(self._object)
@@ -134,29 +134,32 @@ class WriterLock:
         self.file = file
         return True
 
-    def _alone(self, last: str | None) -> bool:
-        """Whether nobody else is alive, and one's own last object is still there; asked after the next one was put."""
+    def _alone(self) -> bool:
+        """Whether nobody else is alive; objects of dead writers are deleted. Called when one's own object was put."""
         found = {name: info.mtime_ns for name, info in file_infos(self._folder).items() if not info.base_name.startswith(".")}
         mine = join(self._folder, self._name)
         others = {name: at for name, at in found.items() if not name.startswith(mine)}
         oldest = found.get(self._object, 0) - DEAD_S * 1e9
-        if self._object not in found or last not in (None, *found) or any(at > oldest for at in others.values()):
+        if self._object not in found or any(at > oldest for at in others.values()):
             return False
         for dead in others:
             delete(dead)
-        return not others or self._alone(last)
+        return not others or self._alone()
 
     def _renewed(self) -> bool:
-        """Put the next object; False if somebody else took over."""
+        """Put the next object; False if somebody else took over: who does so deletes the last one.
+
+        Objects of others do not matter. They see this one, or the last one, and are refused.
+        """
         last = self._object
         self._number += 1
         write_bytes(self._object, b"")
-        alone = self._alone(last)
+        held = {last, self._object} <= file_infos(self._folder).keys()
         delete(last)
-        if not alone:
+        if not held:
             delete(self._object)
             self._done.set()
-        return alone
+        return held
 
     def _refresh(self) -> None:
         while not self._done.wait(_REFRESH_S):
