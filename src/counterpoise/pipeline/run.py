@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
@@ -126,7 +127,7 @@ class Run:
     def _input(self, name: str, source: SourceFiles, scratch: Path) -> ClusterInput:
         if self._history is not None:
             return self._history.input(name, source, scratch)
-        return ClusterInput(source, samples_of(source.files, (scratch / f"{name}.bin").__str__, self._choice.window))
+        return ClusterInput(source, samples_of(source.files, (scratch / f"ends-{uuid4().hex}.bin").__str__, self._choice.window))
 
     def _stages(self, engine: Engine, strategies: Sequence[str]) -> None:
         self._begin("scan")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 from counterpoise.pipeline.engine import ClusterInput, Engine
 from counterpoise.pipeline.fold.ends_file import EndsFile
@@ -95,7 +96,9 @@ class History:
         was, work = self._was[name], self._transaction
         before = None if was.ends is None else EndsFile.load(work.place_of(was.ends), work.place_of(was.samples))
         new_file = (
-            partial(work.new_files.state_file, "ends", "bin") if is_local(work.state) else (scratch / f"{name}.bin").__str__
+            partial(work.new_files.state_file, "ends", "bin")
+            if is_local(work.state)
+            else (scratch / f"ends-{uuid4().hex}.bin").__str__
         )
         ends = samples_of(source.files, new_file, self._choice.window, before, was.settled)
         return ClusterInput(
