@@ -186,7 +186,7 @@ def audit(
         except StateTooOldError:
             assert history is not None
             work.discard()
-            summary = run(history.anew()).run(where, names)
+            summary = run(history.from_scratch()).run(where, names)
     return _result(out, summary)
 
 

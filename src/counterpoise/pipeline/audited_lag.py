@@ -62,7 +62,7 @@ def audited_lag(out: str | Path, group: str, at: datetime | None = None, *, clus
     group, cluster : str
         Whose; `cluster` is needed only where several have such a group.
     at : datetime, optional
-        As of when: the last sample of the log ends at or before it, and what steps of the group told since. Default: the end.
+        As of when: the last sample of the log ends at or before it, and the steps of the group since. Default: the end.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def audited_lag(out: str | Path, group: str, at: datetime | None = None, *, clus
 def audited_source(
     out: str | Path, group: str, *, cluster: str | None = None
 ) -> Callable[[Mapping[str, int]], Mapping[str, list[int]]]:
-    """A `LagSource` for `LagStickyAssignor` and `LagAssignor`: the end of what is audited, read anew at each rebalance."""
+    """A `LagSource` for `LagStickyAssignor` and `LagAssignor`: the end of what is audited, read again at each rebalance."""
 
     def read(topics: Mapping[str, int]) -> Mapping[str, list[int]]:
         return audited_lag(out, group, cluster=cluster).of(topics)
@@ -123,11 +123,11 @@ def group_rows(out: str | Path, group: str, cluster: str | None = None) -> pa.Ta
         No such group, or several of them.
     """
     path = join(absolute(out), "tables", "partition_lag")
-    wanted = pc.field("group_id") == group
+    condition = pc.field("group_id") == group
     if cluster is not None:
-        wanted &= pc.field("cluster") == cluster
+        condition &= pc.field("cluster") == cluster
     try:
-        table = dataset(path).to_table(filter=wanted)
+        table = dataset(path).to_table(filter=condition)
     except (pa.ArrowException, OSError) as error:
         raise CaptureError(f"{path}: no table of an audit ({first_line(error)}); run `counterpoise audit` first") from None
     clusters = pc.unique(table.column("cluster")).to_pylist()

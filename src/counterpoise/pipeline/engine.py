@@ -3,7 +3,7 @@
     input splits, rows of a DataFrame, states of an earlier update
         -> scan.scan         offset_commits, decode_errors; blocks of commit aggregates and raw group records
         -> repartition by bucket, sort within partitions
-        -> fold.task         all other tables; the states that the next update goes on from
+        -> fold.task         all other tables; the states for the next update
         -> findings.ranking  findings
 
 A whole audit is an update from no state. Tasks write files of tables themselves and return manifests; a file that no manifest
@@ -114,7 +114,7 @@ class Engine:
     salt : str, optional
         Names in tables are hashed with it.
     keep : bool
-        Whether the next update goes on from states.
+        Whether states for the next update are written.
     """
 
     def __init__(

@@ -60,12 +60,12 @@ def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]
 class StepsFold:
     """One group's classic and modern records, in log order, to the steps of its life.
 
-    A group that is deleted and, in the same batch of the log, goes on under the other protocol was migrated.
+    A group that is deleted and, in the same batch of the log, continues under the other protocol was migrated.
 
     Parameters
     ----------
     state : mapping, optional
-        `state` of an earlier fold of this group (see `fold_state`), to go on where it ended.
+        `state` of an earlier fold of this group (see `fold_state`), to continue where it ended.
     begun : callable, optional
         Is called with each step of a modern group as soon as its record is fed: all is known of it but when it settles, and
         whether a deletion is a migration.
@@ -134,7 +134,7 @@ class StepsFold:
         return steps
 
     def unfinished(self) -> Iterator[dict[str, Any]]:
-        """The steps that further records may still change, as they stand; the fold can go on."""
+        """The steps that further records may still change, as they are now; the fold can continue."""
         for step in (self._modern.unfinished, self._held):
             if step is not None:
                 yield dict(step)

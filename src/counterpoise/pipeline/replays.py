@@ -49,13 +49,13 @@ def replay_batch(pending: Sequence[tuple[str, Replay]]) -> pa.RecordBatch:
     number: dict[tuple[int, int], int] = {}
     plans: list[PlanRow] = []
     place = []
-    for _, replay in pending:  # which keeps all that is told apart by identity here
+    for _, replay in pending:  # which keeps alive what identity tells apart here
         key = (id(replay.inputs), id(replay.owner))
         if key not in number:
             number[key] = len(plans)
-            told, names = replay.inputs, replay.inputs.group
-            start = told.problem.topic_start
-            plans.append(PlanRow(names.member_ids, told.client_ids, names.topic_names, start, replay.owner))
+            inputs, names = replay.inputs, replay.inputs.group
+            start = inputs.problem.topic_start
+            plans.append(PlanRow(names.member_ids, inputs.client_ids, names.topic_names, start, replay.owner))
         place.append(number[key])
     plain = [pa.array(columns[field.name], field.type) for field in COLUMNS if field.name != "assignment"]
     return pa.RecordBatch.from_arrays([*plain, assignments(plans).take(pa.array(place, pa.int32()))], schema=COLUMNS)
@@ -65,11 +65,11 @@ def _columns(pending: Sequence[tuple[str, Replay]]) -> dict[str, list[object]]:
     """The columns but for the assignment, as lists."""
     replays_ = [replay for _, replay in pending]
     rows = [replay.row for replay in replays_]
-    told: dict[str, list[object]] = {name: [row[name] for row in rows] for name in _OF_ROW}
+    columns: dict[str, list[object]] = {name: [row[name] for row in rows] for name in _OF_ROW}
     figures = [replay.metrics for replay in replays_]
-    told |= {name: [getattr(found, name) for found in figures] for name in _FIGURES}
+    columns |= {name: [getattr(found, name) for found in figures] for name in _FIGURES}
     skews = [skew_of(replay) for replay in replays_]
-    return told | {
+    return columns | {
         "cluster": [cluster for cluster, _ in pending],
         "incarnation": [replay.step["incarnation"] for replay in replays_],
         "strategy": [replay.name for replay in replays_],

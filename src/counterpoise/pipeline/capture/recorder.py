@@ -80,7 +80,7 @@ class Recorder(Recording):
         known = folder.about.get("topic_id")
         if known is not None and id_text(known) != topic_id:
             raise CaptureError(
-                f"{self._out}: holds the history of another cluster's offsets topic (or of one before it was made anew); "
+                f"{self._out}: holds the history of another cluster's offsets topic (or of one before it was recreated); "
                 "give another folder"
             )
         start = self._cluster.offsets(places, "start")
@@ -172,7 +172,7 @@ class Recorder(Recording):
         at = self._at[place]
         if at > last:
             raise CaptureError(
-                f"{self._out}: partition {place[1]} now ends at {last}, before position {at}: it was cut or made anew"
+                f"{self._out}: partition {place[1]} now ends at {last}, before position {at}: it was cut or recreated"
             )
         folder.say(gaps=[*folder.about.get("gaps", []), [place[1], at, first]])
         self._at[place] = first

@@ -92,7 +92,7 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if back and self._options.strict:
             topic, partition = back[0]
             raise SourceError(
-                f"{topic} partition {partition} ends at {end[back[0]]}, before the position {start[back[0]]}: it was made anew "
+                f"{topic} partition {partition} ends at {end[back[0]]}, before the position {start[back[0]]}: it was recreated "
                 "or cut; start a new checkpoint, or set failOnDataLoss=false"
             )
         # From 0, not from the first offset of now: a query that is restarted must plan the same ranges again.

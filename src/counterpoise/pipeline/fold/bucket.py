@@ -124,7 +124,7 @@ class Bucket:
             self._group(group, text)
 
     def state(self) -> bytes:
-        """What the next chunk goes on from: O(partitions and members), whatever the history."""
+        """The state that the next chunk starts from: O(partitions and members), whatever the history."""
         groups = {name: group.state() for name, group in sorted(self.groups.items())}
         return msgspec.msgpack.encode({"partitions": encode_partitions(self.parts), "groups": groups})
 

@@ -14,7 +14,7 @@ _AWAY = -2
 _ENDED = ("deleted", "migrated")
 """Steps at which all members leave together."""
 _NOBODY_LEFT = "emptied"
-"""A step that hands out nothing: stops are told at the next one."""
+"""A step that hands out nothing: the next one has the stops."""
 _Place = tuple[int, int]
 Departure = tuple[int | None, int, str, int]
 """Generation and time of the step that followed, member, and when it left; times in microseconds."""

@@ -80,7 +80,7 @@ class EndsFile:
         return replace(cut, life_log=life_log, life_at=life_at, life_number=life_number)
 
     def lives_of_topics(self) -> dict[str, int]:
-        """Topic that was sampled -> how often it was made anew."""
+        """Topic that was sampled -> how often it was recreated."""
         found: dict[str, int] = {}
         for log, number in zip(self.life_log.tolist(), self.life_number.tolist(), strict=True):
             topic = self.logs[log][0]
@@ -165,16 +165,16 @@ class _Adding:
         topic_of, partition_of = different + (1 << 31) >> 32, (different + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
         logs = zip(map(names.__getitem__, topic_of.tolist()), partition_of.tolist(), strict=True)
         log = np.array([self._number[one] for one in logs], np.int64)[of_row]
-        told = np.stack([table[name].to_numpy() for name in ("us", "log_start", "log_end")], axis=1)
-        order = np.lexsort((told[:, START], told[:, END], told[:, TIME], log))
-        log, told = log[order], told[order]
+        samples = np.stack([table[name].to_numpy() for name in ("us", "log_start", "log_end")], axis=1)
+        order = np.lexsort((samples[:, START], samples[:, END], samples[:, TIME], log))
+        log, samples = log[order], samples[order]
         begins = np.flatnonzero(np.append(True, log[1:] != log[:-1]))
         mine = log[begins]
         size = np.diff(np.append(begins, len(log)))
         at = self._now.first[mine] + self._count[mine]
         fresh = self._count[mine] > self._base[mine]
-        self._mixed.update(mine[fresh & (self._rows[at - 1, TIME] >= told[begins, TIME])].tolist())
-        self._rows[np.repeat(at - begins, size) + np.arange(len(log))] = told
+        self._mixed.update(mine[fresh & (self._rows[at - 1, TIME] >= samples[begins, TIME])].tolist())
+        self._rows[np.repeat(at - begins, size) + np.arange(len(log))] = samples
         self._count[mine] += size
 
     def done(self, instants: Int64) -> EndsFile:
@@ -185,7 +185,7 @@ class _Adding:
             part[:] = part[np.lexsort((part[:, START], part[:, END], part[:, TIME]))]
         odd = np.concatenate((self._now.odd, self._once()))
         whole = replace(self._now, count=self._count, instants=np.union1d(self._now.instants, instants), odd=odd)
-        return _with_lives(whole, sorted(self._anew()))
+        return _with_lives(whole, sorted(self._recreated()))
 
     def _once(self) -> Int64:
         """Keep the last of new samples of one log and time, which has the largest end; when there were others that differ."""
@@ -205,8 +205,8 @@ class _Adding:
                 self._count[one] = base[one] + len(stay)
         return np.concatenate(odd)
 
-    def _anew(self) -> set[tuple[int, int]]:
-        """Log and place of new samples that begin a life: a topic is made anew as a whole when one of its logs has shrunk."""
+    def _recreated(self) -> set[tuple[int, int]]:
+        """Log and place of new samples that begin a life: a topic is recreated as a whole if one of its logs has shrunk."""
         first, base, count = self._now.first, self._base, self._count
         fallen: set[tuple[str, int]] = set()
         for some in _parts(count - base):
@@ -228,8 +228,8 @@ class _Adding:
         return found
 
 
-def _with_lives(whole: EndsFile, anew: list[tuple[int, int]]) -> EndsFile:
-    """The lives of logs whose samples are new, and those that begin at `anew`."""
+def _with_lives(whole: EndsFile, recreated: list[tuple[int, int]]) -> EndsFile:
+    """The lives of logs whose samples are new, and those that begin at `recreated`."""
     alive = np.zeros(len(whole.first), np.bool_)
     alive[whole.life_log] = True
     born = np.flatnonzero(~alive & (whole.count > 0))
@@ -239,7 +239,7 @@ def _with_lives(whole: EndsFile, anew: list[tuple[int, int]]) -> EndsFile:
     )
     more: list[tuple[int, int, int]] = []
     last: dict[int, int] = {}
-    for one, place in anew:
+    for one, place in recreated:
         last[one] = last.get(one, int(number[log == one].max())) + 1
         if place:
             more.append((one, place, last[one]))

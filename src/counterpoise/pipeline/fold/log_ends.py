@@ -1,7 +1,7 @@
 """Samples of log ends in arrays: the lives of logs, and look-ups in many sorted ranges at once.
 
-A log that ends lower than before was made anew: samples before and after that are two lives, and no line joins them. A topic is
-made anew as a whole. Of samples of one log and instant (two recordings of one time in one folder) the one with the largest end
+A log that ends lower than before was recreated: samples before and after that are two lives, and no line joins them. A topic is
+recreated as a whole. Of samples of one log and instant (two recordings of one time in one folder) the one with the largest end
 counts.
 """
 
@@ -54,8 +54,8 @@ class LogEnds:
     has_next: Column[npt.NDArray[np.bool_]]
 
 
-def last_at(values: Int64, first: Int64, after: Int64, wanted: Int64) -> Int64:
-    """For each row the last place in ``values[first:after]``, which rises, that is not greater than `wanted`; -1 = none."""
+def last_at(values: Int64, first: Int64, after: Int64, limit: Int64) -> Int64:
+    """For each row the last place in ``values[first:after]``, which rises, that is not greater than `limit`; -1 = none."""
     low, high = first.astype(np.int64), after.astype(np.int64)
     while len(low):
         middle = (low + high) // 2
@@ -63,7 +63,7 @@ def last_at(values: Int64, first: Int64, after: Int64, wanted: Int64) -> Int64:
         if not going.any():
             break
         fits = np.zeros(len(low), np.bool_)
-        fits[going] = values[middle[going]] <= wanted[going]
+        fits[going] = values[middle[going]] <= limit[going]
         low, high = np.where(going & fits, middle + 1, low), np.where(going & ~fits, middle, high)
     found: Int64 = np.where(low > first, low - 1, -1)
     return found

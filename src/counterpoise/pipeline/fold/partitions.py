@@ -204,7 +204,7 @@ class Partitions:
         self.keys = replace(keys, **changed)
 
     def compact(self, settled: Int64, until: int) -> None:
-        """Forget what no later chunk asks for, when lag up to `until` and all stops that are known are told."""
+        """Drop what no later chunk needs, when rows of lag up to `until` and of all known stops are written."""
         keys, held, commits = self.keys, self.held, self.commits
         next_time = np.full(len(held.key), NEVER)
         next_time[:-1][held.key[1:] == held.key[:-1]] = held.time[1:][held.key[1:] == held.key[:-1]]
@@ -213,21 +213,21 @@ class Partitions:
         gone = np.append(over, False)[span]  # the last one is for commits before the first span
         before = (span < 0) & keys.begun[commits.key]
         gone = np.where(span < 0, before & (self._first_time()[commits.key] <= settled[commits.key]), gone)
-        # Of what is told the newest commit stays, because lag is counted from it.
+        # Of commits whose rows are written the newest stays, because lag is counted from it.
         gone &= commits.max_ts <= settled[commits.key]
         newest = np.zeros(len(commits), np.bool_)
         done = np.flatnonzero(commits.max_ts <= settled[commits.key])
         last = np.append(commits.key[done][1:] != commits.key[done][:-1], True)[: len(done)]
         newest[done[last]] = True
-        told = gone & newest
-        live = np.where(told, 0, commits.live)
+        written = gone & newest
+        live = np.where(written, 0, commits.live)
         rows = replace(
             commits,
             live=live,
-            dead=np.where(told, 0, commits.dead),
-            live_ts=np.where(told, NEVER, commits.live_ts),
-            live_offset=np.where(told, NEVER, commits.live_offset),
-            live_until=np.where(told, -NEVER, commits.live_until),
+            dead=np.where(written, 0, commits.dead),
+            live_ts=np.where(written, NEVER, commits.live_ts),
+            live_offset=np.where(written, NEVER, commits.live_offset),
+            live_until=np.where(written, -NEVER, commits.live_until),
         )
         keep = np.flatnonzero(~gone | newest)
         rows, settled_of = rows.take(keep), settled[commits.key[keep]]

@@ -86,19 +86,19 @@ def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
     keys, held, at = parts.keys, parts.held, spans.held
     some, rows = at >= 0, np.arange(len(at))
     group = keys.group[spans.key]
-    told = np.where(some, _pick(held.timed, at), keys.begun[spans.key])
+    timed_before = np.where(some, _pick(held.timed, at), keys.begun[spans.key])
     owner, time = np.where(some, _pick(held.owner, at), -1), np.where(some, _pick(held.time, at), -NEVER)
     # Steps by their place in the log: two may have the same millisecond.
     first, last, gap = _of_owners(spans, group, np.where(some, _pick(held.offset, at), -1), owner)
     known = {"last_before": last != -NEVER, "owner_before": some, "gap_before": ~np.isnan(gap)}
     values = {"last_before": last, "owner_before": owner, "gap_before": gap}
-    recreated = _pick(held.recreated, at) & some & ~told
+    recreated = _pick(held.recreated, at) & some & ~timed_before
     starts = np.searchsorted(spans.key, spans.key)
     reset = np.maximum.accumulate(np.where(recreated, rows, -1)) if len(at) else starts
     begins = np.maximum(starts, reset)
 
     def before(name: str) -> Any:
-        place = _before(known[name] & ~told, begins)
+        place = _before(known[name] & ~timed_before, begins)
         nothing = np.where(reset >= starts, _NOTHING[name], getattr(keys, name)[spans.key])
         return np.where(place >= 0, _pick(values[name], place), nothing)
 
@@ -122,7 +122,7 @@ def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
         stop=np.where(stopped, np.maximum(silence - usual, 0.0), np.nan),
         commits=spans.commits,
         by_nobody=spans.by_nobody,
-        timed=(closed | final) & ~told,
+        timed=(closed | final) & ~timed_before,
         counted=np.ones(len(at), np.bool_) if settled is None else closed & (following <= settled[spans.key]),
     )
     if not final:

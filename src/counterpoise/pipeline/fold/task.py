@@ -47,7 +47,7 @@ class ClusterFold:
     first_bucket, buckets : int
     strategies : tuple of str
     ends : str
-        Where its samples of log ends are put away (`EndsFile`).
+        The file of its log end offsets (`EndsFile`).
     chunk_starts : frozenset of int
         The times of blocks before which a chunk may end (`offset_spans.chunk_starts`).
     names : mapping
@@ -57,7 +57,7 @@ class ClusterFold:
     end : int
         When its last record was, in microseconds.
     keep : bool
-        The next update goes on from the states. Otherwise all rows are final.
+        States are written for the next update. Otherwise all rows are final.
     salt : str, optional
         Names in tables are hashed with it.
     """

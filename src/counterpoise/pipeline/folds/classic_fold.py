@@ -24,7 +24,7 @@ class ClassicFold:
 
     `feed` takes a row of `group_generations` (nested values as Python lists and dicts) and returns the step it makes,
     without the columns that name cluster, group and place in the log. `state` is all there is to know between two records
-    (see `fold_state`); a fold made from it goes on as if nothing had been.
+    (see `fold_state`); a fold made from it continues.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
@@ -55,7 +55,7 @@ class ClassicFold:
 
     @property
     def left(self) -> Left:
-        """What a group leaves that goes on under the other protocol: what it had in the last generation."""
+        """What a group leaves that continues under the other protocol: what it had in the last generation."""
         return {"members": list(self._members), "owners": self._owners, "codes": dict(self._codes)}
 
     def end(self, incarnation: int) -> None:

@@ -1,4 +1,4 @@
-"""A fold between two records as text and back, so that it can be put away and go on elsewhere: JSON, nothing that runs."""
+"""A fold between two records as text and back, so that it can be stored and continued elsewhere: JSON, nothing that runs."""
 
 from __future__ import annotations
 

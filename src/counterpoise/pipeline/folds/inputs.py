@@ -240,14 +240,14 @@ def _subscriptions(members: Sequence[Row], at_topic: Mapping[str, int]) -> tuple
     return subscriber_csr(n, topics, member, topic)
 
 
-def _lag(group: Names, start: Int64, told: Sequence[Row] | None) -> tuple[Int64 | None, int | None]:
+def _lag(group: Names, start: Int64, entries: Sequence[Row] | None) -> tuple[Int64 | None, int | None]:
     """(lag per partition, how many are unknown) from what `asked_lag.LagKnown` gives; (None, None) without a sample."""
-    if told is None:
+    if entries is None:
         return None, None
     first = start.tolist()
     result = [-1] * first[-1]
     code = {name: at for at, name in enumerate(group.topic_names)}
-    for entry in told:
+    for entry in entries:
         if entry["topic"] in code:
             at = code[entry["topic"]]
             begin, number = first[at], first[at + 1] - first[at]
@@ -270,10 +270,10 @@ def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
     sent = {}
     for member in members:
         owned = tuple((entry["topic"], tuple(entry["partitions"])) for entry in member["owned"] or ())
-        told = Subscription(
+        subscription = Subscription(
             tuple(member["topics"]), member["user_data"], owned, member["owned_generation"], None, member["subscription_version"]
         )
-        found = claims(told, kind)
+        found = claims(subscription, kind)
         sent[member["member_id"]] = (_by_topic(found.owned), found.generation)
     return sent
 

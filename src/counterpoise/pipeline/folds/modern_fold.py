@@ -54,7 +54,7 @@ class ModernFold:
 
     `feed` takes a row of `modern_group_records` (with its `value`, if that is at hand and need not be read from its text) and
     returns the steps that are finished by it; `close` the last one. `state` is all there is to know between two records (see
-    `fold_state`); a fold made from it goes on.
+    `fold_state`); a fold made from it continues.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
@@ -102,7 +102,7 @@ class ModernFold:
 
     @property
     def left(self) -> Left:
-        """What a group leaves that goes on under the other protocol: what it had at the last target."""
+        """What a group leaves that continues under the other protocol: what it had at the last target."""
         return {"members": list(self._was), "owners": self._owners, "codes": dict(self._codes)}
 
     def end(self, incarnation: int) -> None:
@@ -224,9 +224,9 @@ class ModernFold:
         asked = asked_throughout((self._was, self._matched), (members, self._regex))
         unsaid = self._type == "streams" and self._was and members  # who do not say what they read
         if asked is not None and not unsaid:
-            told = asked.union(self._unnamed)
-            sizes_before, sizes_now = ({t: n for t, n in sizes.items() if t in told} for sizes in (sizes_before, sizes_now))
-        anew = self._made_anew()
+            compared = asked.union(self._unnamed)
+            sizes_before, sizes_now = ({t: n for t, n in sizes.items() if t in compared} for sizes in (sizes_before, sizes_now))
+        recreated = self._recreated()
         why = difference(self._was, members, sizes_before, sizes_now, (None, None), self._gone)
         self._gone = []
         if why.cause == "partition_count" and not (self._was and members):
@@ -234,21 +234,21 @@ class ModernFold:
         if self._inherited and why.cause in ("unknown", "partition_count"):
             why = replace(why, cause="protocol")
         self._inherited = False
-        if anew:
+        if recreated:
             cause = "partition_count" if why.cause == "unknown" else why.cause
-            why = replace(why, cause=cause, detail=in_words(why.detail, f"made anew: {', '.join(anew)}"))
+            why = replace(why, cause=cause, detail=in_words(why.detail, f"made anew: {', '.join(recreated)}"))
         if matches := self._newly_matched():
             # Topics were made or deleted; where partitions of them were handed out or taken is a step of its own.
             cause = "partition_count" if why.cause == "unknown" else why.cause
             why = replace(why, cause=cause, detail=in_words(why.detail, *matches))
         alive = np.zeros(len(code), np.bool_)
         alive[[code[identity(member)] for member in members]] = True
-        still = {topic: array for topic, array in self._owners.items() if topic not in anew}
+        still = {topic: array for topic, array in self._owners.items() if topic not in recreated}
         moved, kept = changes(still, now, alive)
         self._logical += 1
         step = self._step(row, "rebalance" if members else "emptied", why)
         step |= {"generation": epoch, "n_moved": moved, "n_kept": kept, "logical_rebalance": self._logical}
-        step["recreated"] = anew
+        step["recreated"] = recreated
         # An epoch without a target of its own has not failed: this target answers its change too.
         step["missed_generations"] = 0
         if self._target_epoch is not None and epoch > self._target_epoch + 1:
@@ -261,14 +261,14 @@ class ModernFold:
         self._was, self._owners, self._target_epoch = members, now, epoch
         return finished if members else [*finished, *self.close()]  # an empty group has nothing to settle
 
-    def _made_anew(self) -> list[str]:
+    def _recreated(self) -> list[str]:
         """Topics whose name stands for another topic than when the group was last given any of it: deleted, and made again."""
         now: dict[str, set[str]] = {}
         for one in {one for given in self._given.values() for one in given}:
             now.setdefault(self._names.get(one, one), set()).add(one)
-        anew = [topic for topic, ids in now.items() if topic in self._ids and ids.isdisjoint(self._ids[topic])]
+        recreated = [topic for topic, ids in now.items() if topic in self._ids and ids.isdisjoint(self._ids[topic])]
         self._ids |= {topic: sorted(ids) for topic, ids in now.items()}
-        return sorted(anew)
+        return sorted(recreated)
 
     def _newly_matched(self) -> list[str]:
         """Patterns of which other topics than at the last target are known to match, in words."""

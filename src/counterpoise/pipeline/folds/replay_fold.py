@@ -144,7 +144,7 @@ class ReplayFold:
         self._held = row
 
     def close(self) -> Iterator[Replay]:
-        """The replays of the last generation, as if none came after it. The fold cannot go on: take its `state` before."""
+        """The replays of the last generation, as if none came after it. The fold cannot continue: take its `state` before."""
         if self._held is not None:
             yield from self._replay(self._held, None)
 
@@ -164,12 +164,12 @@ class ReplayFold:
         self._before = row
 
     def _forget(self, topics: Sequence[str]) -> None:
-        """What strategies gave out of topics that were made anew; plans that were one stay one, and are asked for once."""
+        """What strategies gave out of topics that were recreated; equal plans stay one object and are made once."""
         known = {id(plan): plan.without(topics) for plan in self._past.values()}
         self._past = {name: known[id(plan)] for name, plan in self._past.items()}
 
     def _ended(self, row: Row, following: Row | None) -> None:
-        """The group is empty or deleted, or goes on under the other protocol with what its members hold."""
+        """The group is empty or deleted, or continues under the other protocol with what its members hold."""
         self._carried_over = _crosses(row, following)
         if not self._carried_over:
             self._past, self._before = {}, None
@@ -184,7 +184,7 @@ class ReplayFold:
 
 
 def _crosses(row: Row, following: Row | None) -> bool:
-    """Whether the group goes on under the other protocol, with the partitions its members hold: in the same batch of the log."""
+    """Whether the group continues under the other protocol with what its members hold: in the same batch of the log."""
     if following is None or not row["deleted"] or following["deleted"]:
         return False
     return ("step" in row) != ("step" in following) and bool(row["log_ts"] == following["log_ts"])
@@ -212,7 +212,7 @@ def _generation(
     going_on = _GoingOn(inputs, asking)
     for name, owner in targets.items():
         able_to = COOPERATIVE in strategy(name).protocols
-        made.append((name, REPLAY, matching.told(owner)))
+        made.append((name, REPLAY, matching.first_round(owner)))
         queries.append(Query(problem, owner, able_to if name != declared else cooperative, optimal))
         if not second_round:
             own = going_on.after(past.get(name))
@@ -226,7 +226,7 @@ def _generation(
 
 
 class _GoingOn:
-    """From a strategy's last plan to its next: strategies that planned alike share one object, and go on from it together."""
+    """From a strategy's last plan to its next: strategies that planned alike share one object, and continue from it together."""
 
     def __init__(self, inputs: Inputs, asking: Asking) -> None:
         self._inputs, self._asking = inputs, asking
@@ -255,7 +255,7 @@ def _resolved(inputs: Inputs, declared: Int32 | None, name: str) -> Int32:
     unknown = inputs.observed == UNOWNED
     if inputs.kind == "eager" or declared is None or not unknown.any():
         return inputs.observed
-    if _Matching(inputs).told(declared):
+    if _Matching(inputs).first_round(declared):
         return declared
     finished = assignor(name)(inputs.problem.replace(previous_owner=inputs.observed))
     return finished if bool(np.all(unknown | (finished == inputs.observed))) else inputs.observed
@@ -270,7 +270,7 @@ class _Matching:
         self._whole: dict[int, bool] = {}
         self._handed, self._observed = inputs.handed.tobytes(), inputs.observed.tobytes()
 
-    def told(self, owner: Int32) -> bool:
+    def first_round(self, owner: Int32) -> bool:
         """What the record hands out in this round is what the plan does."""
         key, inputs = id(owner), self._inputs
         found = self._told.get(key)

@@ -41,7 +41,7 @@ _EVEN = Skew(0, ())
 
 
 def skew_of(replay: Replay) -> Skew | None:
-    """That of what was observed; of other plans `max_topic_spread` is enough, and nothing is told."""
+    """That of what was observed; of other plans `max_topic_spread` is enough, and there is none."""
     if replay.name != OBSERVED:
         return None
     # Nearly all plans are even, and the figure that says so is there already.

@@ -76,7 +76,7 @@ class History:
         self.clusters = {name: _seen(capture, sources[name]) for name, capture in captures.items()}
         self._was = {name: ClusterState() if saved is None else saved.clusters[name] for name in captures}
 
-    def anew(self) -> History:
+    def from_scratch(self) -> History:
         """The same, with everything to be read."""
         return History(self._captures, self._sources, self._choice, self._options, self._transaction, None)
 

@@ -106,7 +106,7 @@ class Saved:
     sums: dict[str, Any]
 
     def check(self, options: Mapping[str, Any], identities: Mapping[str, Mapping[str, Any]]) -> None:
-        """Whether an audit with these options and captures may go on from here.
+        """Whether an audit with these options and captures may continue from here.
 
         Raises
         ------
@@ -156,10 +156,10 @@ def load(work: TableTransaction) -> Saved | None:
             raise CaptureError(f"{place}: was left by {by}, this is {__version__}; {_ANEW}")
         clusters = {cluster: ClusterState(**one) for cluster, one in about.pop("clusters").items()}
         saved = Saved(clusters=clusters, **about)
-        wanted = {file for one in clusters.values() for file in (*one.states, one.ends, one.samples) if file}
+        needed = {file for one in clusters.values() for file in (*one.states, one.ends, one.samples) if file}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CaptureError(f"{place}: damaged; {_ANEW}") from error
-    if missing := sorted(wanted - work.manifest.files):
+    if missing := sorted(needed - work.manifest.files):
         raise CaptureError(f"{work.place_of(missing[0])}: was deleted; {_ANEW}")
     return saved
 

@@ -48,7 +48,7 @@ class KeyDictionary:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all keys: codes begin anew."""
+        """Drop all keys: codes begin at 0 again."""
         self._raw = pa.array([], pa.binary())
         self.columns = decode_keys(binary_column(pa.array([], pa.binary())))
         self.commit = np.zeros(0, np.bool_)
