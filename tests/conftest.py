@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ from tests.java import java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_SPARK = re.compile(r"spark|\b(audited|pieces|followed)\b", re.IGNORECASE)
+"""What a test file that needs the session has in it: its name, or a fixture that is made with it."""
+
 pytest_plugins = ["tests.kafka_broker", "tests.s3_server"]
 
 
@@ -25,9 +29,7 @@ class SparkOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist has 
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
-        if not path.startswith("tests/pipeline/"):
-            return nodeid
-        needs = "/capture/" not in path or "SparkSession" in Path(path).read_text(encoding="utf-8")
+        needs = path.startswith("tests/pipeline/") and _SPARK.search(Path(path).read_text(encoding="utf-8"))
         return "spark" if needs else nodeid
 
 
