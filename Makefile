@@ -24,7 +24,7 @@ demo: $(READY) ## audit the recorded cluster in examples/shop; the report lands 
 
 test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import contracts, unit, property, Spark and broker tests
 	@# Side by side: live groups mostly wait; what needs Spark stays on one worker (tests/conftest.py).
-	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) -n 3 --dist loadscope
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) -n 4 --dist loadscope
 
 test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) ## the same tests with a hundred times the generated cases, a Spark cluster, catalogs (hours; the seed of a failure is printed)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)
