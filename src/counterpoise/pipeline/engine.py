@@ -162,10 +162,9 @@ class Engine:
 
     def _scanned(self, specs: Mapping[str, ScanSpec], sort: set[str]) -> dict[str, int]:
         """Scan everything, some clusters sorted; of clusters whose records are not in order a log partition."""
-        with configured(self._spark, _SMALL_BATCHES):
-            blocks = self._blocks_of(specs, sort).persist(StorageLevel.DISK_ONLY)
-            self._blocks = blocks
-            rows = blocks.where(fn.col("bucket") == MANIFEST).select("payload").collect()
+        blocks = self._blocks_of(specs, sort).persist(StorageLevel.DISK_ONLY)
+        self._blocks = blocks
+        rows = blocks.where(fn.col("bucket") == MANIFEST).select("payload").collect()
         self.scanned = [json.loads(bytes(row["payload"])) for row in rows]
         found = {name: overlapping(self._cuts(name)) for name in self.clusters}
         return {name: partitions[0] for name, partitions in found.items() if partitions}
