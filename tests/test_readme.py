@@ -26,10 +26,19 @@ def test_the_python_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) 
     "page", sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 )
 def test_links_lead_somewhere(page: str) -> None:
+    """To a file that is there, and to a heading of it."""
     path = ROOT / page
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", path.read_text(encoding="utf-8")):
         if "://" not in target:
-            assert (path.parent / target).exists(), target
+            found = path.parent / target if target else path
+            assert found.exists(), target
+            assert not anchor or anchor in anchors(found), f"{target}#{anchor}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_every_command_named_in_the_readme_exists() -> None:

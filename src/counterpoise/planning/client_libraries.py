@@ -1,7 +1,7 @@
 """What each client library does while it joins a group, and how long its partitions stood still in `python -m benchmarks.live`.
 
-The simulator and the audit read this table. If the benchmark has been run again, replace the figures here and in docs/audit.md; a
-test compares the two.
+The simulator and the audit read this table. After a new run of the benchmark replace the figures here and in docs/findings.md.
+A test compares the two.
 """
 
 from __future__ import annotations
