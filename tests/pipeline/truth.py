@@ -41,7 +41,7 @@ UNTRACED = {
     "txn_error": "a transaction that could not be ended: its commits stay pending, or are aborted later",
     "txn_error2": "a transaction that could not be ended: its commits stay pending, or are aborted later",
 }
-"""Events without a trace in the offsets topic, and why; docs/what-no-record-tells.md says it in words."""
+"""Events without a trace in the offsets topic, and why; docs/not-recorded.md says it in words."""
 
 
 @dataclass(frozen=True)
