@@ -1,14 +1,32 @@
-"""Replays of a group that are put away after any generation, and gone on with."""
+"""The folds of a group over all its rows at once, and with the state saved and restored before every row."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from counterpoise.pipeline.folds.fold_state import from_text, to_text
+from counterpoise.pipeline.folds.history import History
 from counterpoise.pipeline.folds.replay_fold import Replay, ReplayFold
+from counterpoise.pipeline.folds.replay_memo import Plans
 
 ASKED = ("range", "sticky", "cooperative-sticky")
+
+
+def history_of(steps: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The summary of one group's steps in log order."""
+    history = History()
+    for step in steps:
+        history.add(step)
+    return history.summary()
+
+
+def replays_of_group(rows: Iterable[Mapping[str, Any]], names: Sequence[str], plans: Plans | None = None) -> Iterator[Replay]:
+    """Replays of one group's generations, in log order."""
+    fold = ReplayFold(names, plans=plans)
+    for row in rows:
+        yield from fold.feed(row)
+    yield from fold.close()
 
 
 def replayed_in_pieces(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:

@@ -14,12 +14,13 @@ import pytest
 
 from counterpoise.pipeline.folds.epochs import as_generation, is_epoch
 from counterpoise.pipeline.folds.modern_fold import NAMES, ModernFold
-from counterpoise.pipeline.folds.replay_fold import CLOSED_LOOP, FOLDED, OBSERVED, REPLAY, Replay, replays_of_group
+from counterpoise.pipeline.folds.protocol_fold import ProtocolFold
+from counterpoise.pipeline.folds.replay_fold import CLOSED_LOOP, FOLDED, OBSERVED, REPLAY, Replay
 from counterpoise.pipeline.rebalances import StepsFold, steps_of_group
 from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.pipeline.records.modern import modern_rows
 from tests.pipeline.conftest import COLUMNS, SHOP
-from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, told
+from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, replays_of_group, told
 from tests.pipeline.rows import NAMED, created, epoch, generation, member, member_848, modern, target, tombstone
 
 Row = dict[str, Any]
@@ -190,7 +191,7 @@ def test_a_group_that_is_polled_and_found_empty_is_told_so_once() -> None:
 
 def test_a_group_of_many_lives_costs_no_copy_of_all_its_members_for_each_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[ModernFold] = []
-    real = vars(ModernFold)["left"].fget
+    real = vars(ProtocolFold)["left"].fget
 
     def left(self: ModernFold) -> Any:
         asked.append(self)

@@ -13,11 +13,10 @@ import pytest
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.folds.causes import Difference
 from counterpoise.pipeline.folds.fold_state import from_text, to_text
-from counterpoise.pipeline.folds.replay_fold import replays_of_group
 from counterpoise.pipeline.rebalances import StepsFold, steps_of_group
 from counterpoise.pipeline.records.generations import generation_batches
 from counterpoise.pipeline.records.modern import modern_batches
-from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, told
+from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, replays_of_group, told
 
 
 @pytest.fixture(scope="module")

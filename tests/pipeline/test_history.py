@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from counterpoise.pipeline.folds.history import history_of
 from counterpoise.pipeline.rebalances import steps_of_group
+from tests.pipeline.pieces_of_folds import history_of
 from tests.pipeline.rows import created, generation, member, tombstone
 
 ALL = {"t": [0, 1]}

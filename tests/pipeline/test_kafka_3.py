@@ -22,13 +22,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.folds.history import history_of
 from counterpoise.pipeline.folds.modern_fold import NAMES
 from counterpoise.pipeline.rebalances import steps_of_group
 from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.pipeline.records.modern import modern_rows
 from counterpoise.pipeline.schemas import REBALANCES
 from tests.pipeline.conftest import COLUMNS
+from tests.pipeline.pieces_of_folds import history_of
 
 FOLDER = Path(__file__).parents[1] / "data" / "recorded" / "kafka39"
 TRUTH = json.loads((FOLDER / "truth.json").read_text(encoding="utf-8"))

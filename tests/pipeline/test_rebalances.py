@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from counterpoise.pipeline.folds.history import history_of
 from counterpoise.pipeline.rebalances import StepsFold, steps_of_group
 from counterpoise.pipeline.records.modern import payload
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.wire.offsets_topic import values
+from tests.pipeline.pieces_of_folds import history_of
 from tests.pipeline.rows import NAMED, created, current, epoch, generation, member, member_848, modern, target, tombstone
 
 HALF = {"t": [0, 1]}, {"t": [2, 3]}

@@ -9,8 +9,8 @@ import numpy as np
 
 from counterpoise.assignors.registry import strategies
 from counterpoise.model.problem import Problem
-from counterpoise.pipeline.folds.replay_fold import replays_of_group
 from counterpoise.pipeline.folds.replay_memo import Asking, Plans
+from tests.pipeline.pieces_of_folds import replays_of_group
 from tests.pipeline.rows import generation, member
 
 NAMES = strategies()

@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.folds.inputs import inputs_of, replayable
-from counterpoise.pipeline.folds.replay_fold import BY_LAG, CLOSED_LOOP, OBSERVED, REPLAY, Replay, comparable, replays_of_group
+from counterpoise.pipeline.folds.replay_fold import BY_LAG, CLOSED_LOOP, OBSERVED, REPLAY, Replay, comparable
 from counterpoise.pipeline.records.arrow_assignments import PlanRow, assignments
 from counterpoise.wire.user_data import encode_sticky
+from tests.pipeline.pieces_of_folds import replays_of_group
 from tests.pipeline.rows import created, generation, member, tombstone
 
 NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky")

@@ -21,7 +21,6 @@ from confluent_kafka import Consumer
 from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.capture.group_poll import SeenGroup, SeenMember
 from counterpoise.pipeline.capture.polled_records import Change, PolledHistory
-from counterpoise.pipeline.folds.history import history_of
 from counterpoise.pipeline.rebalances import steps_of_group
 from counterpoise.pipeline.records.generations import generation_batches
 from counterpoise.pipeline.records.modern import modern_batches
@@ -31,6 +30,7 @@ from counterpoise.wire.offsets_topic import Record, Tombstone, decode_record
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.test_capture import command, eventually, following, once
 from tests.pipeline.capture.traffic import commit
+from tests.pipeline.pieces_of_folds import history_of
 
 IDS = {"t": bytes(range(16)), "u": bytes(range(1, 17))}
 

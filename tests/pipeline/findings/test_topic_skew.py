@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from counterpoise.pipeline.folds.replay_fold import OBSERVED, Replay, replays_of_group
+from counterpoise.pipeline.folds.replay_fold import OBSERVED, Replay
 from counterpoise.pipeline.folds.topic_skew import Skew, skew_of
 from counterpoise.pipeline.replays import replay_batch
+from tests.pipeline.pieces_of_folds import replays_of_group
 from tests.pipeline.rows import generation, member
 
 ALL = {"topics": ["a", "b", "c", "d", "e"]}

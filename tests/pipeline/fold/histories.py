@@ -23,16 +23,20 @@ from counterpoise.pipeline.folds.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
 from counterpoise.pipeline.source.choice import Reset
 
-__all__ = ["Commit", "Folded", "History", "Sample", "Step", "folded", "histories"]
+__all__ = ["Commit", "Folded", "History", "Sample", "Step", "folded", "histories", "instants_of", "log_ends"]
 
 GROUPS, TOPICS, PARTITIONS, MEMBERS = ("g", "h"), ("t", "u"), range(2), ("a", "b", "c")
 PLACES = [(topic, partition) for topic in TOPICS for partition in PARTITIONS]
+ABOUT = {"a": ("x", 2), "b": ("x", 1), "c": ("y", 90_000)}
+"""Client id and interval in ms of each member."""
+LONG_MS = 70_000
+"""Longer than a client with a short interval may be away."""
 IDS = (None, "old", "new")
 KINDS = ("rebalance", "cooperative_followup", "emptied", "deleted", "static_replacement")
 
 
 class Step(NamedTuple):
-    """A step of a group; `owners` has a member's number or None for each of `PLACES`."""
+    """A step of a group; `owners` has a member's number or None for each of `PLACES`, `left` and `joined` have numbers too."""
 
     time: int
     group: str
@@ -42,6 +46,7 @@ class Step(NamedTuple):
     left: tuple[int, ...]
     withheld: bool
     recreated: bool
+    joined: tuple[int, ...] = ()
 
 
 class Commit(NamedTuple):
@@ -78,7 +83,7 @@ def histories(draw: st.DrawFn, least: int = 0, most: int = 30) -> History:
     """A few groups, members and partitions, and many equal milliseconds."""
     time, events = 0, list[Event]()
     for what in draw(st.lists(st.sampled_from("ssccccl"), min_size=least, max_size=most)):
-        time += draw(st.sampled_from((0, 0, 1, 1, 2, 5))) * 1000
+        time += draw(st.sampled_from((0, 0, 1, 1, 2, 5, 5, LONG_MS))) * 1000
         events.append(draw(_event(what, time)))
     now_ids = draw(st.sampled_from((None, None, {"t": "new", "u": "old"})))
     return History(tuple(events), now_ids, draw(st.sampled_from((None, None, "earliest", "latest"))))
@@ -91,7 +96,8 @@ def _event(what: str, time: int) -> st.SearchStrategy[Event]:
     if what == "s":
         protocol, left = st.sampled_from(("eager", "cooperative", "server")), st.lists(member, max_size=2).map(tuple)
         owners = st.tuples(*each) | st.just((None,) * len(PLACES))
-        return st.builds(Step, at, group, st.sampled_from(KINDS), protocol, owners, left, st.booleans(), st.booleans())
+        flags = st.booleans(), st.booleans()
+        return st.builds(Step, at, group, st.sampled_from(KINDS), protocol, owners, left, *flags, left)
     if what == "c":
         committed = st.integers(0, 40) | st.integers(0, 40) | st.none()
         return st.builds(Commit, at, group, st.integers(0, len(PLACES) - 1), committed, st.sampled_from(IDS))
@@ -109,7 +115,7 @@ class Folded:
     known : dict
         Group and number of a step -> the lag that strategies are told of.
     figures : dict
-        By group, what is known of stops, commits, lag and last commits before members left.
+        By group, what is known of stops, commits, lag and members that polled too late.
     sizes : list
         Bytes of the state after each chunk.
     """
@@ -128,6 +134,9 @@ class _Bucket(Bucket):
     def _feed(self, records: Iterable[Any], rows: Any) -> None:  # noqa: ARG002
         for name, step, time in records:
             group = self._group(name)
+            for row in _member_rows(step):
+                group.timeouts.modern(row, time)
+            group.timeouts.generation(_about(member) for member in MEMBERS)
             group.timeouts.step(step, time)
             self._took_effect(name, step, time)
             moment = datetime.fromtimestamp(time / 1_000_000, UTC)
@@ -236,7 +245,9 @@ def folded(
                 [one.time for one in known if one.time < next_] if any(isinstance(one, Sample) for one in events) else [next_ - 1]
             )
             settled = max([settled, *sampled])
-        spec = FoldSpec((), log_ends(known), _instants(known), {}, history.now_ids, history.reset, settled if updates else NEVER)
+        spec = FoldSpec(
+            (), log_ends(known), instants_of(known), {}, history.now_ids, history.reset, settled if updates else NEVER
+        )
         if bucket is None or saved or updates:
             bucket = _Bucket(spec, Plans(), state)
         else:
@@ -264,12 +275,11 @@ def _finish(bucket: _Bucket, chunk: Chunk, found: Folded) -> None:
     lag = {name: (figures, n) for name, figures, n in lag_figures(bucket.parts)}
     for name, group in bucket.groups.items():
         code = bucket.parts.names.groups.get(name)
-        last = sorted(group.timeouts._last.items())
         many = 0 if code is None else int(counted[code])
-        found.figures[name] = group.stops.figures, many, group.commits, lag.get(name), last
+        found.figures[name] = group.stops.figures, many, group.commits, lag.get(name), group.timeouts.figures
 
 
-def _instants(samples: Sequence[Sample]) -> Any:
+def instants_of(samples: Sequence[Sample]) -> Any:
     times = {one.time for one in samples if any(end is not None for end in one.ends)}
     return np.array(sorted(times), np.int64)
 
@@ -302,11 +312,29 @@ def _step_row(one: Step, at: int) -> dict[str, Any]:
         "log_partition": 0,
         "log_offset": at,
         "left": [MEMBERS[number] for number in dict.fromkeys(one.left)],
-        "joined": [],
+        "joined": [MEMBERS[number] for number in dict.fromkeys(one.joined)],
         "generation": at,
         "recreated": ["t"] if one.recreated else [],
         "assignment": [] if one.kind in ("emptied", "deleted") else listed,
     }
+
+
+def _about(member: str) -> dict[str, Any]:
+    return {"member_id": member, "client_id": ABOUT[member][0], "rebalance_timeout_ms": ABOUT[member][1]}
+
+
+def _member_rows(step: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The records of members of a KIP-848 group that come before a step: some join, and some of all leave."""
+    if step["group_type"] == "consumer":
+        for names, deleted in ((step["joined"], False), (step["left"], True)):
+            about = {
+                "record_type": 5,
+                "deleted": deleted,
+                "log_partition": 0,
+                "log_offset": step["log_offset"] - 1,
+                "epoch": None,
+            }
+            yield from ({**_about(name), **about} for name in names)
 
 
 def _commits(events: Sequence[Event], begin: int, end: int, instants: Any, settled: int, *, aggregate: bool) -> pa.Table:

@@ -29,9 +29,9 @@ def figures(*members: dict[str, Any], back_after: int = 5, silent_for: int = 30)
     found.step({"generation": 4, "left": ["m-1"], "joined": [], "group_type": "classic"}, 100 * SECOND)
     found = again(found)
     found.step({"generation": 5, "left": [], "joined": ["m-2"], "group_type": "classic"}, (100 + back_after) * SECOND)
-    assert found.leaving() == {(100 * SECOND, "m-1")}
-    found.committed(100 * SECOND, "m-1", (100 - silent_for) * SECOND)
-    found.committed(100 * SECOND, "m-1", 0)
+    for last in ((100 - silent_for) * SECOND, 0):
+        for key in found.leaving() & {(100 * SECOND, "m-1")}:
+            found.committed(*key, last)
     return again(found).figures
 
 
@@ -81,7 +81,8 @@ def of_members(
         found.modern({**row, "deleted": epoch is None, "client_id": "c", "rebalance_timeout_ms": interval}, second * SECOND)
     about = {"log_partition": 0, "log_offset": len(records), "kind": "rebalance", "generation": 7, "group_type": "consumer"}
     found.step({**about, **(step or {})}, 200 * SECOND)
-    found.committed(200 * SECOND, "m", last * SECOND)
+    for key in found.leaving() & {(200 * SECOND, "m")}:
+        found.committed(*key, last * SECOND)
     return found.figures
 
 
@@ -149,3 +150,41 @@ def test_a_static_member_left_when_it_said_so_and_not_when_its_session_was_over(
         )["poll_kick_ts"]
         == 100 * SECOND
     )
+
+
+def test_a_departure_is_dropped_when_its_client_is_not_back_in_time_and_counted_when_nothing_can_change_it() -> None:
+    found = PollTimeouts()
+    found.generation([member("m-1"), member("m-2"), member("m-3", "d")])
+    left = {"generation": 4, "left": ["m-1", "m-3"], "joined": ["m-2"], "group_type": "classic"}
+    found.step(left, 100 * SECOND)
+    assert found.leaving() == {(100 * SECOND, "m-1"), (100 * SECOND, "m-3")}
+    found.committed(100 * SECOND, "m-1", 90 * SECOND)
+    for second in (110, 120, 170):
+        assert found.leaving() >= {(100 * SECOND, "m-1")}
+        found.step({**left, "generation": second, "left": [], "joined": []}, second * SECOND)
+        found.settle()
+    assert found.leaving() == set()
+    assert again(found).figures["poll_kicks"] == 1
+
+
+@pytest.mark.parametrize(("days", "kicks"), [(7, 1), (8, None)])
+def test_under_kip_848_a_silent_member_is_waited_for_a_week(days: int, kicks: int | None) -> None:
+    found = PollTimeouts()
+    records = ((False, 0), (True, 100), (False, 200 + days * 86_400))
+    for offset, (deleted, second) in enumerate(records):
+        row = {
+            "log_partition": 0,
+            "log_offset": 2 * offset,
+            "record_type": 5,
+            "member_id": "m",
+            "epoch": None,
+            "deleted": deleted,
+        }
+        found.modern({**row, "client_id": "c", "rebalance_timeout_ms": 10_000}, second * SECOND)
+        step = {"kind": "rebalance", "generation": offset, "group_type": "consumer", "log_partition": 0}
+        found.step({**step, "log_offset": 2 * offset + 1}, max(second, 200) * SECOND)
+        for key in found.leaving():
+            found.committed(*key, 10 * SECOND)
+        found.settle()
+        found = again(found)
+    assert found.figures.get("poll_kicks") == kicks

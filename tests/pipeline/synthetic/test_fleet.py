@@ -14,7 +14,6 @@ import pytest
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.folds.history import history_of
 from counterpoise.pipeline.rebalances import steps_of_group
 from counterpoise.pipeline.records.generations import generation_batches
 from counterpoise.pipeline.records.modern import modern_batches
@@ -22,6 +21,7 @@ from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.pipeline.synthetic.capture import Written, log_partition, synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
 from counterpoise.wire.offsets_topic import Record, Tombstone, decode_record
+from tests.pipeline.pieces_of_folds import history_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

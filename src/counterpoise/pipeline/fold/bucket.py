@@ -203,6 +203,8 @@ class Bucket:
         add_last_commits({name: group.timeouts for name, group in self.groups.items()}, parts, stops)
         if settled is not None and until is not None:
             self._add_replays(rows)
+            for group in self.groups.values():
+                group.timeouts.settle()
             parts.compact(settled, until)
         return stops
 

@@ -1,19 +1,24 @@
-"""Members that polled too late: they left for want of a poll within `max.poll.interval.ms`, and came back.
+"""Members that polled too late: they left because they did not poll within `max.poll.interval.ms`, and came back.
 
-A member's rebalance timeout in its record is that setting (Java, librdkafka, kafka-python, aiokafka send it so). Who leaves
-without having committed for that long was not stopped, if it comes back: it was kicked out. In a classic group it comes back
-under a new id, so its client id tells, if that joins again soon. Under KIP-848 a process keeps its member id as long as it lives,
-so the id itself tells, whenever it comes back; it left at the time of its own record, because the next step may be much later.
+A member's rebalance timeout in its record is that setting (Java, librdkafka, kafka-python, aiokafka send it so). A member that
+leaves after no commit for that long, and comes back, did not stop: it was removed. In a classic group it comes back under a new
+id, so it counts if its client id joins again soon. Under KIP-848 a process keeps its member id as long as it lives, so the id
+decides; the member left at the time of its own record, because the next step may be much later.
+
+The state is O(members) and the departures of late: as soon as later records cannot change whether one counts, it is counted or
+dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, replace
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
 
-from counterpoise.pipeline.fold.departures import CURRENT, MEMBER, Departures
+from counterpoise.pipeline.fold.ownership import FOLLOWING
 from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.scan.aggregation import NEVER
@@ -21,11 +26,66 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 __all__ = ["PollTimeouts", "add_last_commits"]
 
 _BACK_MS = 60_000
-"""How soon at least a client must be back to count; longer if its interval is longer."""
+"""A client that joins again within this time, or within its interval if that is longer, came back."""
+_BACK_BY_ID_MS = 7 * 86_400_000
+"""The same for a member id of a KIP-848 group: the time for which Kafka keeps the offsets of an empty group by default."""
 _MODERN = "consumer"
 """Type of the groups whose members keep their ids."""
-_Returned = tuple[int | None, int, str, str, int, int]
-"""Generation and time of the step, member, client, how long it might have been without a poll, and when it left."""
+_MEMBER, _CURRENT = 5, 8
+"""Record types of KIP-848: who is a member, and the epoch that it has reached."""
+_AWAY = -2
+"""The epoch of a static member that left and may come back within its session: its record stays until the session ends."""
+_ENDED = ("deleted", "migrated")
+"""Steps at which all members leave together."""
+_NOBODY_LEFT = "emptied"
+"""A step that hands out nothing: the next one has the stops."""
+_About = tuple[str | None, int | None]
+"""Client id and rebalance timeout of a member."""
+_Key = tuple[int, str]
+
+
+@dataclass
+class _Departure:
+    """A member that left; times in microseconds.
+
+    Attributes
+    ----------
+    generation, at : int
+        Of the step that followed; a generation is -1 if there is none.
+    member, client : str
+    interval : int
+        How long it may be without a poll, in ms.
+    left_at : int
+    by_id : bool
+        The member id has to come back; otherwise the client id.
+    back : bool
+        It came back.
+    last : int, optional
+        Its last commit.
+    """
+
+    generation: int
+    at: int
+    member: str
+    client: str
+    interval: int
+    left_at: int
+    by_id: bool
+    back: bool = False
+    last: int | None = None
+
+    @property
+    def awaited(self) -> tuple[bool, str]:
+        return self.by_id, self.member if self.by_id else self.client
+
+    @property
+    def until_ms(self) -> int:
+        return self.at // 1000 + (_BACK_BY_ID_MS if self.by_id else max(self.interval, _BACK_MS))
+
+    @property
+    def silent(self) -> bool:
+        """Whether it had not committed for its whole interval."""
+        return self.last is not None and self.left_at // 1000 - self.last // 1000 >= self.interval
 
 
 class PollTimeouts:
@@ -39,96 +99,179 @@ class PollTimeouts:
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         saved = state or {}
-        self._known: dict[str, tuple[str | None, int | None]] = {
-            member: (about[0], about[1]) for member, about in saved.get("known", {}).items()
-        }
-        self._left: list[tuple[int | None, int, str]] = [(one, at, member) for one, at, member in saved.get("left", ())]
-        self._joined: list[tuple[int, str]] = [(at, member) for at, member in saved.get("joined", ())]
-        self._departures = Departures(saved.get("departures"))
-        self._last: dict[tuple[int, str], int] = {(at, member): last for at, member, last in saved.get("last", ())}
+        self._generations: list[dict[str, _About]] = [_members(one) for one in saved.get("generations", ({}, {}))]
+        self._here = _members(saved.get("here", {}))
+        self._away: dict[str, int] = dict(saved.get("away", {}))
+        self._gone = [((place[0], place[1]), _Departure(*one)) for place, one in saved.get("gone", ())]
+        self._open = {(one[1], one[2]): _Departure(*one) for one in saved.get("open", ())}
+        self._times: list[int] = list(saved.get("times", ()))
+        self._kicks: dict[str, Any] = saved.get("kicks", {"n": 0, "clients": [], "interval": 0, "first": None})
+        self._index()
 
     @property
     def state(self) -> dict[str, Any]:
         """All that is known, as `fold_state` takes it."""
-        last = [[*place, at] for place, at in sorted(self._last.items())]
-        found = {"known": self._known, "left": self._left, "joined": self._joined, "last": last}
-        return {**found, "departures": self._departures.state}
+        return {
+            "generations": self._generations,
+            "here": self._here,
+            "away": self._away,
+            "gone": [(place, astuple(one)) for place, one in self._gone],
+            "open": [astuple(one) for _, one in sorted(self._open.items())],
+            "times": self._times,
+            "kicks": self._kicks,
+        }
+
+    def _index(self) -> None:
+        """Departures by who has to come back, and until when."""
+        self._awaited: dict[tuple[bool, str], list[_Key]] = {}
+        waiting = [(key, one) for key, one in self._open.items() if not one.back]
+        for key, one in waiting:
+            self._awaited.setdefault(one.awaited, []).append(key)
+        self._expiry = [(one.until_ms, key) for key, one in waiting]
+        heapify(self._expiry)
 
     def generation(self, members: Iterable[Mapping[str, Any]]) -> None:
         """The members of one generation."""
+        now: dict[str, _About] = {}
         for member in members:
-            self._know(member)
+            name = member["member_id"]
+            now[name] = _merged(now.get(name) or self._about(name), member)
+        self._generations = [self._generations[-1], now]
 
-    def _know(self, member: Mapping[str, Any]) -> None:
-        about = (member["client_id"], member["rebalance_timeout_ms"])
-        before = self._known.setdefault(member["member_id"], about)
-        if before != about:
-            named = [one for one in (before[0], about[0]) if one is not None]
-            waits = [one for one in (before[1], about[1]) if one is not None]
-            self._known[member["member_id"]] = max(named, default=None), max(waits, default=None)
+    def _about(self, member: str) -> _About:
+        """What is known of a member of one of the last two generations: a step has members of both."""
+        before, now = self._generations
+        return now.get(member) or before.get(member) or (None, None)
 
     def modern(self, row: Mapping[str, Any], at: int) -> None:
         """A row of `modern_group_records`, in the order of the log, and its time in microseconds."""
-        if row["record_type"] in (MEMBER, CURRENT):
-            self._departures.feed(row, at)
-            if row["record_type"] == MEMBER and not row["deleted"]:
-                self._know(row)
+        member, kind = row["member_id"], row["record_type"]
+        if kind == _CURRENT and not row["deleted"]:
+            if row["epoch"] == _AWAY:
+                self._away[member] = at
+            else:
+                self._away.pop(member, None)
+        elif kind == _MEMBER and not row["deleted"]:
+            if member not in self._here:
+                self._expire(at)
+                self._return(by_id=True, name=member)
+            self._here[member] = _merged(self._here.get(member, (None, None)), row)
+        elif kind == _MEMBER and member in self._here:
+            (client, interval), left_at = self._here.pop(member), self._away.pop(member, at)
+            if client is not None and interval is not None and interval > 0:
+                self._gone.append((_place(row), _Departure(-1, at, member, client, interval, left_at, by_id=True)))
 
     def step(self, step: Mapping[str, Any], at: int) -> None:
-        """A step of the group, and its time in microseconds."""
+        """A finished step of the group, and its time in microseconds; records behind it may have been fed already."""
+        self._expire(at)
+        self._times = [*self._times, at][-FOLLOWING:]
+        generation = -1 if step["generation"] is None else step["generation"]
         if step["group_type"] == _MODERN:
-            self._departures.step(step, at)
+            self._modern_step(step, generation, at)
             return
-        self._left += [(step["generation"], at, member) for member in step["left"]]
-        self._joined += [(at, member) for member in step["joined"]]
+        for member in step["left"]:
+            client, interval = self._about(member)
+            if client is not None and interval is not None:
+                self._leave(_Departure(generation, at, member, client, interval, at, by_id=False))
+        for member in step["joined"]:
+            client, _ = self._about(member)
+            if client is not None:
+                self._return(by_id=False, name=client)
 
-    def leaving(self) -> set[tuple[int, str]]:
-        """When who left: times of steps, and members."""
-        return {(at, member) for _, at, member in self._left} | {one[1:3] for one in self._departures.left()}
+    def _modern_step(self, step: Mapping[str, Any], generation: int, at: int) -> None:
+        if step["kind"] == _NOBODY_LEFT:
+            return
+        place = _place(step)
+        followed = [one for since, one in self._gone if since < place]
+        self._gone = [(since, one) for since, one in self._gone if since >= place]
+        for one in followed if step["kind"] not in _ENDED else ():
+            self._leave(replace(one, generation=generation, at=at))
+
+    def _expire(self, now: int) -> None:
+        """Drop who is not back in time."""
+        while self._expiry and self._expiry[0][0] < now // 1000:
+            key = heappop(self._expiry)[1]
+            if key in self._open and not self._open[key].back:
+                del self._open[key]
+
+    def _leave(self, one: _Departure) -> None:
+        key = one.at, one.member
+        if self._open.setdefault(key, one) is one and not one.back:
+            self._awaited.setdefault(one.awaited, []).append(key)
+            heappush(self._expiry, (one.until_ms, key))
+
+    def _return(self, *, by_id: bool, name: str) -> None:
+        for key in self._awaited.pop((by_id, name), ()):
+            if key in self._open:
+                self._open[key].back = True
+        for _, one in self._gone:
+            one.back |= by_id and one.member == name
+
+    def leaving(self) -> set[_Key]:
+        """When who left whose last commit may be asked for: times of steps, and members."""
+        return set(self._open)
 
     def committed(self, at: int, member: str, last: int) -> None:
         """The last commit of a member before it left."""
-        self._last[at, member] = max(last, self._last.get((at, member), last))
+        one = self._open[at, member]
+        one.last = last if one.last is None else max(last, one.last)
+
+    def settle(self) -> None:
+        """Count or drop the departures that nothing changes any more, after `add_last_commits`.
+
+        The last commit before a step is final when `FOLLOWING` later steps are folded (see `Held.closed`).
+        """
+        if self._open and len(self._times) == FOLLOWING:
+            for key, one in list(self._open.items()):
+                if one.at < min(self._times) and (one.back or not one.silent):
+                    del self._open[key]
+                    self._kicks = _counted(self._kicks, [one])
+            self._index()
 
     @property
     def figures(self) -> dict[str, Any]:
         """In columns of `group_report`; empty if nobody polled too late."""
-        kicked = []
-        for generation, at, member, client, interval, left_at in sorted(
-            self._back(), key=lambda row: (row[1], row[0] or 0, row[5])
-        ):
-            last = self._last.get((at, member))
-            if last is not None and left_at // 1000 - last // 1000 >= interval:
-                kicked.append((generation, client, interval, left_at))
-        if not kicked:
+        kicks = _counted(self._kicks, self._open.values())
+        if not kicks["n"]:
             return {}
+        _, generation, left_at = kicks["first"]
         return {
-            "poll_kicks": len(kicked),
-            "poll_kick_clients": sorted({client for _, client, *_ in kicked}),
-            "poll_kick_generation": kicked[0][0],
-            "poll_interval_ms": max(interval for _, _, interval, _ in kicked),
-            "poll_kick_ts": kicked[0][3],
+            "poll_kicks": kicks["n"],
+            "poll_kick_clients": kicks["clients"],
+            "poll_kick_generation": None if generation < 0 else generation,
+            "poll_interval_ms": kicks["interval"],
+            "poll_kick_ts": left_at,
         }
 
-    def _back(self) -> set[_Returned]:
-        """Members of a KIP-848 group that left and came back, and of a classic group those whose client joined again soon."""
-        found: set[_Returned] = set()
-        for generation, at, member, left_at in self._departures.returned():
-            client, interval = self._known[member]
-            if client is not None and interval is not None and interval > 0:
-                found.add((generation, at, member, client, interval, left_at))
-        back: dict[str, list[int]] = {}
-        for at, member in self._joined:
-            client = self._known.get(member, (None, None))[0]
-            if client is not None:
-                back.setdefault(client, []).append(at // 1000)
-        for generation, at, member in self._left:
-            client, interval = self._known.get(member, (None, None))
-            if client is not None and interval is not None:
-                most = max(interval, _BACK_MS)
-                if any(0 <= ms - at // 1000 <= most for ms in back.get(client, ())):
-                    found.add((generation, at, member, client, interval, at))
-        return found
+
+def _counted(kicks: dict[str, Any], departures: Iterable[_Departure]) -> dict[str, Any]:
+    """`kicks`, and those of some departures that came back after a silence."""
+    some = [one for one in departures if one.back and one.silent]
+    if not some:
+        return kicks
+    first = [(one.at, one.generation, one.left_at) for one in some]
+    return {
+        "n": kicks["n"] + len(some),
+        "clients": sorted({*kicks["clients"], *(one.client for one in some)}),
+        "interval": max(kicks["interval"], *(one.interval for one in some)),
+        "first": min(first if kicks["first"] is None else [tuple(kicks["first"]), *first]),
+    }
+
+
+def _members(saved: Mapping[str, Any]) -> dict[str, _About]:
+    return {member: (client, interval) for member, (client, interval) in saved.items()}
+
+
+def _merged(before: _About, member: Mapping[str, Any]) -> _About:
+    """What several records say of a member: the largest of each."""
+    client, interval = member["client_id"], member["rebalance_timeout_ms"]
+    named = [one for one in (before[0], client) if one is not None]
+    waits = [one for one in (before[1], interval) if one is not None]
+    return max(named, default=None), max(waits, default=None)
+
+
+def _place(row: Mapping[str, Any]) -> tuple[int, int]:
+    return row["log_partition"], row["log_offset"]
 
 
 def add_last_commits(of: Mapping[str, PollTimeouts], parts: Partitions, stops: Stops) -> None:

@@ -1,4 +1,4 @@
-"""A classic group's life, folded: its GroupMetadata records in log order to the steps of table `rebalances`."""
+"""Classic groups: GroupMetadata records in log order to steps of table `rebalances`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
-
 from counterpoise.pipeline.folds.causes import Difference, changed_subscriptions, difference, identity, in_words
+from counterpoise.pipeline.folds.protocol_fold import ProtocolFold
 from counterpoise.pipeline.records.place import POLLED
 from counterpoise.pipeline.timelines.ownership import Left, Owners, carried, changes, owners_of, pending
 
@@ -19,55 +18,32 @@ Row = Mapping[str, Any]
 _NOTHING = Difference("unknown", [], [], [], "")
 
 
-class ClassicFold:
-    """State of one group between two of its records; memory is that of one generation.
+class ClassicFold(ProtocolFold):
+    """A classic group.
 
     `feed` takes a row of `group_generations` (nested values as Python lists and dicts) and returns the step it makes,
-    without the columns that name cluster, group and place in the log. `state` is all there is to know between two records
-    (see `fold_state`); a fold made from it continues.
+    without the columns that name cluster, group and place in the log.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        self.incarnation = 0
-        self._logical = 0
-        self._ended = False
+        super().__init__()
         self._seen = False
-        self._forget()
         vars(self).update(state or {})
 
-    @property
-    def state(self) -> dict[str, Any]:
-        """What the next record will be held against."""
-        return dict(vars(self))
-
     def _forget(self) -> None:
+        super()._forget()
         self._generation: int | None = None
-        self._members: list[Row] = []
         self._protocol: str | None = None
         self._protocol_type: str | None = None
-        self._owners: Owners = {}
-        self._codes: dict[str, int] = {}
         self._revoking = 0
         self._cause = _NOTHING
-        self._inherited = False
         self._carried = False
         self._sizes: dict[str, int] = {}
 
-    @property
-    def left(self) -> Left:
-        """What a group leaves that continues under the other protocol: what it had in the last generation."""
-        return {"members": list(self._members), "owners": self._owners, "codes": dict(self._codes)}
-
-    def end(self, incarnation: int) -> None:
-        """A life of the group under the other protocol has ended: what comes is the next one."""
-        self.incarnation, self._ended = incarnation, True
-
     def inherit(self, left: Left, generation: int | None, incarnation: int) -> None:
-        """Go on where the group's life under the other protocol ended, at epoch `generation`."""
-        self.incarnation = incarnation
-        self._sizes = {topic: len(array) for topic, array in left["owners"].items()}
-        self._members, self._seen, self._inherited, self._ended = left["members"], True, True, False
-        self._owners, self._codes = left["owners"], left["codes"]
+        """Continue after epoch `generation` of the other protocol."""
+        super().inherit(left, generation, incarnation)
+        self._sizes, self._seen = {topic: len(array) for topic, array in left["owners"].items()}, True
         self._generation = None if generation is None else generation - 1
 
     def feed(self, row: Row) -> dict[str, Any]:
@@ -78,7 +54,7 @@ class ClassicFold:
         self._begin(generation)
         if not row["members"]:
             step = self._without_members(row)
-        elif generation == self._generation and self._members:
+        elif generation == self._generation and self._before:
             step = self._replaced(row)
         else:
             step = self._rebalanced(row)
@@ -88,7 +64,7 @@ class ClassicFold:
             step |= {"complete": False, "missed_generations": None}
         self._seen = True
         self._generation = generation
-        self._members = list(row["members"])
+        self._before = list(row["members"])
         self._protocol_type = row["protocol_type"]
         return step
 
@@ -101,7 +77,7 @@ class ClassicFold:
             self._ended = False
 
     def _deleted(self) -> dict[str, Any]:
-        gone = sorted(member["member_id"] for member in self._members)
+        gone = sorted(member["member_id"] for member in self._before)
         step = {
             **self._common("deleted", "unknown"),
             "generation": self._generation,
@@ -123,7 +99,7 @@ class ClassicFold:
                 "protocol_type": row["protocol_type"],
                 "detail": "the group is new",
             }
-        gone = difference(self._members, [], {}, {}, (None, None))
+        gone = difference(self._before, [], {}, {}, (None, None))
         step = {
             **self._common("emptied", "leave"),
             "generation": generation,
@@ -136,18 +112,18 @@ class ClassicFold:
         return step
 
     def _replaced(self, row: Row) -> dict[str, Any]:
-        was = {member["member_id"] for member in self._members}
+        was = {member["member_id"] for member in self._before}
         now = {member["member_id"] for member in row["members"]}
         instances = sorted(m["group_instance_id"] for m in row["members"] if m["member_id"] not in was and m["group_instance_id"])
         step = self._described(row, "static_replacement", _NOTHING)
         words = f"static member back: {', '.join(instances)}" if instances else "the same generation was written again"
-        words = in_words(words, *changed_subscriptions(self._members, row["members"]))
+        words = in_words(words, *changed_subscriptions(self._before, row["members"]))
         return {**step, "cause": "join_leave", "joined": sorted(now - was), "left": sorted(was - now), "detail": words}
 
     def _rebalanced(self, row: Row) -> dict[str, Any]:
         members = row["members"]
         names = list(map(identity, members))
-        code = self._code_members(names)
+        code = self._code(names)
         number = [code[name] for name in names]
         now = owners_of((at, member["assigned"] or ()) for at, member in zip(number, members, strict=True))
         claimed = owners_of((at, member["owned"] or ()) for at, member in zip(number, members, strict=True))
@@ -156,10 +132,10 @@ class ClassicFold:
         sizes = {topic: max(len(now.get(topic, ())), len(held.get(topic, ()))) for topic in held | now}
         if self._inherited:  # what a member that left had is with nobody in this record, and there all the same
             sizes |= {topic: max(n, sizes.get(topic, 0)) for topic, n in self._sizes.items() if topic in subscribed}
-        both = subscribed & {topic for member in self._members for topic in member["topics"] or ()}
+        both = subscribed & {topic for member in self._before for topic in member["topics"] or ()}
         was, is_now = ({topic: n for topic, n in known.items() if topic in both} for known in (self._sizes, sizes))
-        why = difference(self._members, members, was, is_now, (self._protocol, row["protocol"]))
-        if not self._members:
+        why = difference(self._before, members, was, is_now, (self._protocol, row["protocol"]))
+        if not self._before:
             why = Difference("join", why.joined, [], [], why.detail.split(";")[0])
         if self._inherited and why.cause in ("unknown", "partition_count"):
             why = replace(why, cause="protocol")
@@ -173,7 +149,7 @@ class ClassicFold:
             self._logical += 1
             self._cause = why
         step = self._described(row, "cooperative_followup" if followup else "rebalance", why)
-        moved, kept = self._moves(now, number)
+        moved, kept = changes(self._owners, now, self._alive(names))
         step |= {"n_moved": moved, "n_kept": kept, "missed_generations": self._missed(int(row["generation"]))}
         step["sync_latency_ms"] = _latency(row)
         step["logical_rebalance"] = self._logical
@@ -186,17 +162,6 @@ class ClassicFold:
         return {
             topic: array for topic, array in claimed.items() if topic in subscribed and len(array) <= self._sizes.get(topic, 0)
         }
-
-    def _code_members(self, names: list[str]) -> dict[str, int]:
-        new = {*map(identity, self._members), *names} - self._codes.keys()
-        for name in sorted(new):
-            self._codes[name] = len(self._codes)
-        return self._codes
-
-    def _moves(self, now: Owners, number: list[int]) -> tuple[int, int]:
-        alive = np.zeros(len(self._codes), np.bool_)
-        alive[number] = True
-        return changes(self._owners, now, alive)
 
     def _missed(self, generation: int) -> int | None:
         if self._generation is None:

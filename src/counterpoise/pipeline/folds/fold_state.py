@@ -16,7 +16,7 @@ from counterpoise.pipeline.folds.causes import Difference
 
 __all__ = ["FOLD_VERSION", "from_text", "to_text"]
 
-FOLD_VERSION = 7
+FOLD_VERSION = 8
 """Of the state of every fold: raised when a field of one changes its meaning."""
 _MARK = "\0"
 """A key no record can bring: what follows says what the value is."""

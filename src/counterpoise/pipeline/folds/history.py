@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
+from hashlib import blake2b
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from counterpoise.pipeline.records.place import POLLED
 
-__all__ = ["STORM_WINDOW", "History", "history_of"]
+__all__ = ["STORM_WINDOW", "History"]
 
 Row = Mapping[str, Any]
 STORM_WINDOW = timedelta(seconds=60)
@@ -19,14 +23,6 @@ RETURN_WINDOW = timedelta(seconds=60)
 """How soon a client id must be back to count as restarted."""
 _NAMED = 8
 """So many clients are named, those with most of what is counted."""
-
-
-def history_of(steps: Iterable[Row]) -> dict[str, Any]:
-    """The summary of one group's steps in log order; memory is that of one step and the group's member ids."""
-    history = History()
-    for step in steps:
-        history.add(step)
-    return history.summary()
 
 
 _OF_STEP = (
@@ -49,11 +45,11 @@ class History:
         self._kinds: Counter[str] = Counter()
         self._causes: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
-        self._members: set[str] = set()
+        self._members: set[int] = set()
         self._leaders: set[str] = set()
         self._gone: dict[str, datetime] = {}
         self._clients: dict[str, str] = {}
-        self._latency: list[int] = []
+        self._latency: Counter[int] = Counter()
         self._slowest: tuple[int, int | None, str | None, datetime | None] = (-1, None, None, None)
         self._recent: deque[tuple[datetime, tuple[str, ...]]] = deque()
         self._storm: tuple[int, datetime | None, float, tuple[str, ...]] = (0, None, 0.0, ())
@@ -69,8 +65,9 @@ class History:
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._kinds, self._causes, self._counts = (Counter(state[name]) for name in ("kinds", "causes", "counts"))
-        self._members, self._leaders = set(state["members"]), set(state["leaders"])
-        self._gone, self._clients, self._latency = state["gone"], state["clients"], state["latency"]
+        self._members, self._leaders = set(state["members"].tolist()), set(state["leaders"])
+        self._gone, self._clients = state["gone"], state["clients"]
+        self._latency = Counter(dict(state["latency"]))
         self._recent = deque((at, tuple(names)) for at, names in state["recent"])
         (most, slowest, leader, when), (size, start, seconds, clients) = state["slowest"], state["storm"]
         self._slowest, self._storm = (most, slowest, leader, when), (size, start, seconds, tuple(clients))
@@ -89,11 +86,11 @@ class History:
             "kinds": self._kinds,
             "causes": self._causes,
             "counts": self._counts,
-            "members": sorted(self._members),
+            "members": np.array(sorted(self._members), np.int64),
             "leaders": sorted(self._leaders),
             "gone": self._gone,
             "clients": self._clients,
-            "latency": self._latency,
+            "latency": sorted(self._latency.items()),
             "recent": list(self._recent),
             "slowest": self._slowest,
             "storm": self._storm,
@@ -120,7 +117,7 @@ class History:
         self._counts["joins"] += len(step["joined"])
         self._counts["leaves"] += len(step["left"])
         self._counts["moved"] += step["n_moved"] or 0
-        self._members.update(member["member_id"] for member in step["assignment"])
+        self._members.update(_hashed(member["member_id"]) for member in step["assignment"])
         self._count_restarts(step)
         if step["kind"] == "rebalance":
             self._causes[step["cause"]] += 1
@@ -145,11 +142,13 @@ class History:
 
     def _count_restarts(self, step: Row) -> None:
         names = {member["member_id"]: str(member["client_id"]) for member in step["assignment"]}
+        if step["joined"]:
+            self._gone = {client: at for client, at in self._gone.items() if step["log_ts"] - at <= RETURN_WINDOW}
         back = set(step["restarted"])
         for member in step["joined"]:
             client = names.get(member)
             left_at = self._gone.pop(client, None) if client is not None else None
-            if client is not None and left_at is not None and step["log_ts"] - left_at <= RETURN_WINDOW:
+            if client is not None and left_at is not None:
                 back.add(client)
         self._counts["restarts"] += len(back)
         self._restarted.update(back)
@@ -171,7 +170,7 @@ class History:
             self._storm = (len(self._recent), start, (now - start).total_seconds(), tuple(_most(clients)))
 
     def _time_leader(self, step: Row) -> None:
-        self._latency.append(step["sync_latency_ms"])
+        self._latency[step["sync_latency_ms"]] += 1
         self._leaders.add(step["leader_library"] or "unknown")
         if step["sync_latency_ms"] > self._slowest[0]:
             names = {member["member_id"]: member["client_id"] for member in step["assignment"]}
@@ -218,7 +217,7 @@ class History:
             "idle_clients": sorted(idle) if last["n_idle"] is not None else [],
             "partitions_now": last["n_partitions"],
             "topics": sorted({entry["topic"] for member in known["assignment"] for entry in member["assigned"]}),
-            "sync_latency_ms_p50": float(median(self._latency)) if self._latency else None,
+            "sync_latency_ms_p50": float(median(self._latency.elements())) if self._latency else None,
             "sync_latency_ms_max": self._slowest[0] if self._latency else None,
             "sync_latency_generation": self._slowest[1],
             "slow_leader": self._slowest[2],
@@ -237,6 +236,12 @@ class History:
         if last["group_type"] == "classic" and set(self._kinds) == {"deleted"}:
             return None
         return "connect" if last["protocol_type"] == "connect" else str(last["group_type"])
+
+
+@lru_cache(maxsize=1 << 14)
+def _hashed(member: str) -> int:
+    """Eight bytes for a member id: a group may have had a million of them, and they are only counted."""
+    return int.from_bytes(blake2b(member.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
 
 
 def _busiest(assignment: Sequence[Row]) -> list[str]:

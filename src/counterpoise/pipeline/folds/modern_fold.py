@@ -1,4 +1,4 @@
-"""The life of a group whose assignor is the broker (KIP-848, share, streams), folded to the steps of `rebalances`.
+"""Groups whose assignor is the broker (KIP-848, share, streams): their records in log order to steps of `rebalances`.
 
 A rebalance is a new epoch of the target assignment; it is settled when every member has reached that epoch.
 """
@@ -6,17 +6,16 @@ A rebalance is a new epoch of the target assignment; it is settled when every me
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-import numpy as np
-
 from counterpoise.pipeline.folds.causes import Difference, difference, identity, in_words
+from counterpoise.pipeline.folds.protocol_fold import ProtocolFold
 from counterpoise.pipeline.folds.subscriptions import asked_throughout, assignor_of, nameless, subscriptions
 from counterpoise.pipeline.records.place import POLLED
-from counterpoise.pipeline.timelines.ownership import Left, Owners, changes, owners_of
+from counterpoise.pipeline.timelines.ownership import Left, changes, owners_of
 
 __all__ = ["GROUP_RECORDS", "NAMES", "ModernFold"]
 
@@ -49,29 +48,20 @@ GROUP_RECORDS = tuple(kind for kind, (_, role) in _ROLES.items() if role == "epo
 _STABLE = {"consumer": 0, "share": 0, "streams": 1}
 
 
-class ModernFold:
-    """State of one group between two of its records: members, targets, and the step that is not settled yet.
+class ModernFold(ProtocolFold):
+    """A modern group: members, targets, and the step that is not settled yet.
 
     `feed` takes a row of `modern_group_records` (with its `value`, if that is at hand and need not be read from its text) and
-    returns the steps that are finished by it; `close` the last one. `state` is all there is to know between two records (see
-    `fold_state`); a fold made from it continues.
+    returns the steps that are finished by it; `close` the last one.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        self.incarnation = 0
+        super().__init__()
         self._names: dict[str, str] = {}
-        self._logical = 0
-        self._ended = False
         self._open: dict[str, Any] | None = None
         self._opened: datetime | None = None
         self._unnamed: list[str] = []
-        self._forget()
         vars(self).update(state or {})
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """What the next record will be held against."""
-        return dict(vars(self))
 
     @property
     def unnamed(self) -> list[str]:
@@ -84,6 +74,7 @@ class ModernFold:
         return self._open
 
     def _forget(self) -> None:
+        super()._forget()
         self._type = "consumer"
         self._epoch: int | None = None
         self._members: dict[str, dict[str, Any]] = {}
@@ -93,27 +84,12 @@ class ModernFold:
         self._reached: dict[str, int] = {}
         self._regex: dict[str, list[str]] = {}
         self._matched: dict[str, list[str]] = {}
-        self._was: Sequence[Row] = []
-        self._owners: Owners = {}
-        self._codes: dict[str, int] = {}
         self._target_epoch: int | None = None
-        self._inherited = False
         self._gone: list[str] = []
 
-    @property
-    def left(self) -> Left:
-        """What a group leaves that continues under the other protocol: what it had at the last target."""
-        return {"members": list(self._was), "owners": self._owners, "codes": dict(self._codes)}
-
-    def end(self, incarnation: int) -> None:
-        """A life of the group under the other protocol has ended: what comes is the next one."""
-        self.incarnation, self._ended = incarnation, True
-
     def inherit(self, left: Left, generation: int | None, incarnation: int) -> None:
-        """Go on where the group's life under the other protocol ended, in `generation`."""
-        self.incarnation = incarnation
-        self._was, self._inherited, self._ended = left["members"], True, False
-        self._owners, self._codes = left["owners"], left["codes"]
+        """Continue after `generation` of the classic protocol."""
+        super().inherit(left, generation, incarnation)
         self._target_epoch = None if generation is None else generation - 1
 
     def feed(self, row: Row) -> list[dict[str, Any]]:
@@ -137,7 +113,7 @@ class ModernFold:
         if role == "current":
             return self._on_current(row, value)
         getattr(self, f"_on_{role}")(row, value)
-        if role == "epoch" and self._was and not self._members:
+        if role == "epoch" and self._before and not self._members:
             # The last member has left. No target follows before somebody joins, if anybody ever does.
             return self._retarget(row, {"assignment_epoch": value["epoch"]})
         return []
@@ -215,21 +191,22 @@ class ModernFold:
     def _retarget(self, row: Row, value: Any) -> list[dict[str, Any]]:
         epoch = int(value["assignment_epoch"])
         members = [self._members[name] for name in sorted(self._members)]
-        if not members and not self._was and epoch == self._target_epoch:
+        if not members and not self._before and epoch == self._target_epoch:
             return []  # The group's own record has said already that it is empty.
         finished = self.close()
-        code = self._code(members)
-        now = owners_of((code[identity(m)], self._targets.get(m["member_id"], ())) for m in members)
+        names = list(map(identity, members))
+        code = self._code(names)
+        now = owners_of((code[name], self._targets.get(m["member_id"], ())) for name, m in zip(names, members, strict=True))
         sizes_before, sizes_now = ({topic: len(array) for topic, array in one.items()} for one in (self._owners, now))
-        asked = asked_throughout((self._was, self._matched), (members, self._regex))
-        unsaid = self._type == "streams" and self._was and members  # who do not say what they read
+        asked = asked_throughout((self._before, self._matched), (members, self._regex))
+        unsaid = self._type == "streams" and self._before and members  # who do not say what they read
         if asked is not None and not unsaid:
             compared = asked.union(self._unnamed)
             sizes_before, sizes_now = ({t: n for t, n in sizes.items() if t in compared} for sizes in (sizes_before, sizes_now))
         recreated = self._recreated()
-        why = difference(self._was, members, sizes_before, sizes_now, (None, None), self._gone)
+        why = difference(self._before, members, sizes_before, sizes_now, (None, None), self._gone)
         self._gone = []
-        if why.cause == "partition_count" and not (self._was and members):
+        if why.cause == "partition_count" and not (self._before and members):
             why = Difference("unknown", [], [], [], "")
         if self._inherited and why.cause in ("unknown", "partition_count"):
             why = replace(why, cause="protocol")
@@ -241,10 +218,8 @@ class ModernFold:
             # Topics were made or deleted; where partitions of them were handed out or taken is a step of its own.
             cause = "partition_count" if why.cause == "unknown" else why.cause
             why = replace(why, cause=cause, detail=in_words(why.detail, *matches))
-        alive = np.zeros(len(code), np.bool_)
-        alive[[code[identity(member)] for member in members]] = True
         still = {topic: array for topic, array in self._owners.items() if topic not in recreated}
-        moved, kept = changes(still, now, alive)
+        moved, kept = changes(still, now, self._alive(names))
         self._logical += 1
         step = self._step(row, "rebalance" if members else "emptied", why)
         step |= {"generation": epoch, "n_moved": moved, "n_kept": kept, "logical_rebalance": self._logical}
@@ -258,7 +233,7 @@ class ModernFold:
             step |= {"complete": False, "missed_generations": None}
         self._described(step, members)
         self._open, self._opened = step, row["log_ts"]
-        self._was, self._owners, self._target_epoch = members, now, epoch
+        self._before, self._owners, self._target_epoch = members, now, epoch
         return finished if members else [*finished, *self.close()]  # an empty group has nothing to settle
 
     def _recreated(self) -> list[str]:
@@ -290,11 +265,6 @@ class ModernFold:
         self._forget()
         self._ended = True
         return [*finished, step]
-
-    def _code(self, members: Sequence[Row]) -> dict[str, int]:
-        for member in [*self._was, *members]:
-            self._codes.setdefault(identity(member), len(self._codes))
-        return self._codes
 
     def _step(self, row: Row, kind: str, why: Difference) -> dict[str, Any]:
         return {

@@ -5,7 +5,7 @@ Closed loop: a strategy is fed its own previous result instead of the group's, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from counterpoise.pipeline.folds.inputs import Inputs, Planned, inputs_of, repla
 from counterpoise.pipeline.folds.replay_memo import Asking, Plans
 from counterpoise.pipeline.timelines.ownership import left_by
 
-__all__ = ["BY_LAG", "CLOSED_LOOP", "FOLDED", "OBSERVED", "REPLAY", "Replay", "ReplayFold", "comparable", "replays_of_group"]
+__all__ = ["BY_LAG", "CLOSED_LOOP", "FOLDED", "OBSERVED", "REPLAY", "Replay", "ReplayFold", "comparable"]
 
 OBSERVED = "observed"
 REPLAY = "replay"
@@ -91,20 +91,11 @@ def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
     return strategies()
 
 
-def replays_of_group(rows: Iterable[Row], names: Sequence[str], plans: Plans | None = None) -> Iterator[Replay]:
-    """Replays of one group's generations, in log order; memory is that of three generations, and of `plans`.
-
-    `rows` are rows of `group_generations`, all of them with the step they made as `folded` (columns `FOLDED`) or none, and of
-    `epochs.as_generation`.
-    """
-    fold = ReplayFold(names, plans=plans)
-    for row in rows:
-        yield from fold.feed(row)
-    yield from fold.close()
-
-
 class ReplayFold:
     """One group's generations, in log order, to the replays of each: finished when the generation after it is known.
+
+    Rows are those of `group_generations`, all of them with the step they made as `folded` (columns `FOLDED`) or none, and those
+    of `epochs.as_generation`. Memory is that of three generations, and of `plans`.
 
     Parameters
     ----------

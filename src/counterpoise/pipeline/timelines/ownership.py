@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
@@ -17,6 +17,7 @@ __all__ = [
     "left_by",
     "owners_of",
     "pending",
+    "without_unused_codes",
 ]
 
 Owners: TypeAlias = dict[str, npt.NDArray[np.int32]]
@@ -77,6 +78,17 @@ _FEW = 256
 """Below this a list is filled sooner than an array."""
 _MOST = 10_000_000
 """No topic has so many partitions: an index beyond is damage, and must not be allocated for."""
+
+
+def without_unused_codes(owners: Owners, codes: Mapping[str, int], keep: Collection[str]) -> tuple[Owners, dict[str, int]]:
+    """Owners and codes by name without the names that own nothing and are not in `keep`; codes are consecutive again."""
+    owning = np.zeros(len(codes) + 1, np.bool_)  # the last place is for NOBODY
+    for array in owners.values():
+        owning[array] = True
+    kept = [name for name, code in codes.items() if owning[code] or name in keep]
+    new = np.full(len(codes) + 1, NOBODY, np.int32)
+    new[[codes[name] for name in kept]] = np.arange(len(kept))
+    return {topic: new[array] for topic, array in owners.items()}, {name: at for at, name in enumerate(kept)}
 
 
 def changes(before: Owners, now: Owners, alive: npt.NDArray[np.bool_]) -> tuple[int, int]:
