@@ -108,16 +108,15 @@ def excess_claims(cell: Int64, position: Int64, excess: Int64, *, spread: bool) 
     key = cell * width + position
     key.sort()
     held = np.bincount(cell, minlength=len(excess))
-    rank = ranks_in_runs(held)
-    gone: npt.NDArray[np.bool_]
-    if spread:
-        phase = np.concatenate([[0], np.cumsum(excess)[:-1]]) % np.maximum(held, 1)
-        upto = rank * np.repeat(excess, held) + np.repeat(phase, held)
-        size = np.repeat(held, held)
-        gone = (upto + np.repeat(excess, held)) // size > upto // size
+    first, gone = np.cumsum(held) - held, np.cumsum(excess) - excess
+    of = np.repeat(np.arange(len(excess)), excess)
+    nth = np.arange(len(of)) - gone[of]
+    if spread:  # the rank r at which (r + 1) * excess + phase reaches a further multiple of held
+        phase = gone % np.maximum(held, 1)
+        rank = ((nth + 1) * held[of] - phase[of] - 1) // excess[of]
     else:
-        gone = rank >= np.repeat(held - excess, held)
-    return key[gone] % width
+        rank = (held - excess)[of] + nth
+    return np.asarray(key[first[of] + rank] % width, np.int64)
 
 
 def give_up(owner: Int32, claims: Claims, topic_class: Int32, shed: Int64, n_members: int) -> None:

@@ -12,12 +12,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.errors import InvariantError
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.decode import excess_claims, slots
 from counterpoise.solver.flows.quotas import Demand, quotas
 
-__all__ = ["assign_equal", "common_subscribers", "member_quotas"]
+__all__ = ["assign_equal", "common_subscribers"]
 
 FIRST_TOPICS = 5
 """Starts that are compared first."""
@@ -82,64 +81,53 @@ def assign_equal(
     int32[P]
         Balanced, and at that balance with as many claims kept as possible. O(P), and one sort of what changes hands.
     """
-    owner = claims = None
-    if history != "ignore" and int(problem.previous_owner.max(initial=UNOWNED)) >= 0:
-        owner = problem.previous_owner.copy()
-        claims = np.bincount(owner + 1, minlength=problem.n_members + 1)[1:]
-    dead = _without_subscribers(problem)
+    n, everybody = problem.n_members, len(members) == problem.n_members
+    dead = None if everybody and len(problem.subscriber) == n * problem.n_topics else _without_subscribers(problem)
     units = problem.n_partitions - (0 if dead is None else int(dead.sum()))
     if not units or not len(members):
         return np.full(problem.n_partitions, UNOWNED, np.int32)
-    if claims is None:
-        claims = np.zeros(problem.n_members, np.int64)
-    quota = _equal_quotas(problem, members, units, claims, pinned=history == "pin")
-    if owner is None:
-        if dead is None and not by_index:
-            return slots(quota, claims)
-        owner = np.full(problem.n_partitions, UNOWNED, np.int32)
+    claims = np.zeros(n, np.int64) if history == "ignore" else np.bincount(problem.previous_owner + 1, minlength=n + 1)[1:]
+    quota = _quotas(problem, members, units, claims, pinned=history == "pin")
+    if dead is None and not by_index and not claims.any():
+        return slots(quota, claims)
+    owner = np.full(problem.n_partitions, UNOWNED, np.int32) if history == "ignore" else problem.previous_owner.copy()
     kept = np.minimum(claims, quota)
     _give_up(owner, claims - kept, spread=not by_index)
-    free = np.flatnonzero(owner < 0 if dead is None else (owner < 0) & ~dead)
-    if by_index:
-        free = _by_index(problem, free)
-    owner[free] = slots(quota - kept, np.zeros_like(kept) if by_index else kept)
+    free = (owner < 0 if dead is None else (owner < 0) & ~dead).nonzero()[0]
+    if len(free):
+        owner[free if not by_index else _by_index(problem, free)] = slots(quota - kept, np.zeros_like(kept) if by_index else kept)
     return owner
 
 
-def member_quotas(units: int, claims: Int64, floor: Int64, candidate: npt.NDArray[np.bool_], ceiling_slots: int) -> Int64:
-    """Loads of one block in which any unit fits any member: ceiling slots by most claims above the floor, then by member."""
-    claiming = candidate & (claims > floor)
-    wish = claiming.nonzero()[0]
-    if len(wish) > ceiling_slots:
-        surplus = (claims - floor)[wish]
-        keys = np.sort((int(surplus.max()) - surplus) * len(claims) + wish)
-        chosen = keys[:ceiling_slots] % len(claims)
-    else:
-        rest = (candidate & ~claiming).nonzero()[0]
-        chosen = np.concatenate([wish, rest[: ceiling_slots - len(wish)]])
-    quota = floor.copy()
-    quota[chosen] += 1
-    if int(quota.sum()) != units:
-        raise InvariantError(f"quotas sum up to {int(quota.sum())}, not to {units} units")
-    return quota
-
-
-def _equal_quotas(problem: Problem, members: Int32, units: int, claims: Int64, *, pinned: bool) -> Int64:
-    capacity = problem.capacity
+def _quotas(problem: Problem, members: Int32, units: int, claims: Int64, *, pinned: bool) -> Int64:
+    """How many partitions each member gets."""
+    capacity, n = problem.capacity, problem.n_members
     weights = capacity if bool((capacity != capacity[0]).any()) else None
-    if weights is None and not pinned:
-        each, ceiling_slots = divmod(units, len(members))
-        takes_part = np.zeros(problem.n_members, np.bool_)
-        takes_part[members] = True
-        return member_quotas(units, claims, takes_part * np.int64(each), takes_part, ceiling_slots)
-    block = np.full(problem.n_members, -1, np.int64)
+    if weights is None and not pinned and len(members) == n:
+        each, ceiling_slots = divmod(units, n)
+        return _with_ceiling(np.full(n, each), claims, ceiling_slots)
+    block = np.full(n, -1, np.int64)
     block[members] = 0
     if pinned:
-        rest = units - int(claims.sum())
-        shares = quotas(np.array([rest]), block, Demand(weights, claims))
-        return claims + member_quotas(rest, np.zeros_like(claims), shares.floor, shares.candidate, int(shares.ceiling_slots[0]))
+        shares = quotas(np.array([units - int(claims.sum())]), block, Demand(weights, claims))
+        nothing = np.zeros_like(claims)
+        return claims + _with_ceiling(shares.floor, nothing, int(shares.ceiling_slots[0]), shares.candidate)
     shares = quotas(np.array([units]), block, Demand(weights))
-    return member_quotas(units, claims, shares.floor, shares.candidate, int(shares.ceiling_slots[0]))
+    return _with_ceiling(shares.floor, claims, int(shares.ceiling_slots[0]), shares.candidate)
+
+
+def _with_ceiling(floor: Int64, claims: Int64, ceiling_slots: int, candidate: npt.NDArray[np.bool_] | None = None) -> Int64:
+    """One more than the floor for so many of the candidates (default: all): those with most claims above it, then by member."""
+    claiming = claims > floor if candidate is None else candidate & (claims > floor)
+    chosen = claiming.nonzero()[0]
+    if len(chosen) > ceiling_slots:
+        surplus = (claims - floor)[chosen]
+        chosen = chosen[np.argsort(-surplus, kind="stable")[:ceiling_slots]]
+    elif len(chosen) < ceiling_slots:
+        rest = (~claiming if candidate is None else candidate & ~claiming).nonzero()[0]
+        floor[rest[: ceiling_slots - len(chosen)]] += 1
+    floor[chosen] += 1
+    return floor
 
 
 def _without_subscribers(problem: Problem) -> npt.NDArray[np.bool_] | None:
@@ -152,13 +140,13 @@ def _without_subscribers(problem: Problem) -> npt.NDArray[np.bool_] | None:
 
 def _give_up(owner: Int32, excess: Int64, *, spread: bool) -> None:
     """Set what members hold beyond their quota to UNOWNED, in place (`owner` is the caller's own copy)."""
-    givers = np.flatnonzero(excess)
+    givers = excess.nonzero()[0]
     if not len(givers):
         return
-    cell_of_member = np.full(len(excess) + 1, -1, np.int64)
+    cell_of_member = np.full(len(excess) + 1, -1)
     cell_of_member[givers] = np.arange(len(givers))
     cell = cell_of_member[owner]
-    where = np.flatnonzero(cell >= 0)
+    where = (cell >= 0).nonzero()[0]
     owner[excess_claims(cell[where], where, excess[givers], spread=spread)] = UNOWNED
 
 
