@@ -20,29 +20,31 @@ if TYPE_CHECKING:
 
 _SPARK = re.compile(r"spark|\b(audited|pieces|followed)\b", re.IGNORECASE)
 """What a test file that needs the session has in it: its name, or a fixture that is made with it."""
+_S3 = re.compile(r"\bs3: ")
+"""The same of the S3-compatible server."""
 
 pytest_plugins = ["tests.kafka_broker", "tests.s3_server"]
 
 
-class SparkOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Where tests run side by side (`make test`), all that need Spark are one row: one session, and a start before all others."""
+class ServersOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """With several workers (`make test`) all tests that need Spark run on one of them, and so do those that need S3."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
-        needs = path.startswith("tests/pipeline/") and _SPARK.search(Path(path).read_text(encoding="utf-8"))
-        return "spark" if needs else nodeid
+        text = Path(path).read_text(encoding="utf-8") if path.startswith("tests/pipeline/") else ""
+        return "spark" if _SPARK.search(text) else "s3" if _S3.search(text) else nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkOnOneWorker:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ServersOnOneWorker:
     """Live groups, which mostly wait, run beside Spark's row."""
-    return SparkOnOneWorker(config, log)
+    return ServersOnOneWorker(config, log)
 
 
 # A shared machine stalls for seconds: no deadlines, and a slow draw is no failure.
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", _COMMON, max_examples=50)
-settings.register_profile("ci", _COMMON, max_examples=100, derandomize=True)
+settings.register_profile("ci", _COMMON, max_examples=50, derandomize=True)
 settings.register_profile("long", _COMMON, max_examples=5_000)
 settings.load_profile(os.environ.get("COUNTERPOISE_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
