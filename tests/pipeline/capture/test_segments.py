@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoise.errors import CaptureError, WireError
-from counterpoise.pipeline.capture.backup.crc import crc32c
 from counterpoise.pipeline.capture.backup.log_batches import LogBatch, Record, batches, records
 from counterpoise.pipeline.capture.backup.segments import Found, from_segments, partition_folders, read_partition
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
@@ -84,14 +82,6 @@ def offsets(folder: Path, found: Found | None = None) -> list[int]:
 
 def whole(data: bytes) -> list[Record]:
     return [each for found in batches(data) if isinstance(found, LogBatch) for each in records(found)]
-
-
-@given(st.lists(st.binary(min_size=4, max_size=300), min_size=1, max_size=6))
-def test_checksums_are_those_of_the_definition(parts: list[bytes]) -> None:
-    data = np.frombuffer(b"".join(parts), np.uint8)
-    length = np.array([len(part) for part in parts])
-    start = np.cumsum(length) - length
-    assert crc32c(data, start, length).tolist() == [slow_crc(part) for part in parts]
 
 
 def test_records_of_a_batch() -> None:

@@ -12,12 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from google_crc32c import value as crc32c
 
 from counterpoise.errors import WireError
-from counterpoise.pipeline.capture.backup.crc import crc32c
 
 __all__ = ["LogBatch", "Record", "batches", "records"]
 
@@ -77,19 +75,27 @@ def batches(data: bytes) -> Iterator[LogBatch | str]:
     Notes
     -----
     A batch that is cut by the end of the file is told as "cut short"; zeros up to the end (a segment that was allocated ahead)
-    are nothing at all. Checksums are computed for all batches of the file in one vectorised pass.
+    are nothing at all.
     """
-    raw = np.frombuffer(data, np.uint8)
-    starts, faults = _walk(data, raw)
-    at = np.array(starts, np.int64)
-    sizes = np.array([_size(data, start) for start in starts], np.int64)
-    right = crc32c(raw, at + CRC_FROM, sizes - CRC_FROM)
-    told = [struct.unpack_from(">I", data, start + 17)[0] for start in starts]
-    found: list[tuple[int, LogBatch | str]] = list(faults)
-    for start, size, good, given in zip(starts, sizes.tolist(), right.tolist(), told, strict=True):
-        found.append((start, _batch(data, start, size) if good == given else f"byte {start}: checksum does not match"))
-    for _, each in sorted(found, key=lambda pair: pair[0]):
-        yield each
+    at, effort = 0, _EFFORT * len(data)
+    while at < len(data):
+        size = _size(data, at)
+        if HEADER.size <= size <= len(data) - at and data[at + 16] == 2:
+            yield _batch(data, at, size) if _is_intact(data, at, size) else f"byte {at}: checksum does not match"
+            at += size
+            continue
+        if data.count(0, at) == len(data) - at:
+            break
+        following, effort = _next(data, at + 1, effort)
+        old = len(data) - at > 17 and data[at + 16] in (0, 1) and following is None
+        cut = following is None and (size > len(data) - at or len(data) - at < HEADER.size)
+        why = (
+            "cut short by the end of the file" if cut else "a message format from before Kafka 0.11" if old else "no record batch"
+        )
+        yield f"byte {at}: {why}"
+        if following is None:
+            break
+        at = following
 
 
 def records(batch: LogBatch) -> list[Record]:
@@ -125,44 +131,22 @@ def records(batch: LogBatch) -> list[Record]:
     return found
 
 
-def _walk(data: bytes, raw: NDArray[np.uint8]) -> tuple[list[int], list[tuple[int, LogBatch | str]]]:
-    """Where batches begin, judged by their headers alone, and the stretches between them that are none."""
-    starts: list[int] = []
-    faults: list[tuple[int, LogBatch | str]] = []
-    at, effort = 0, _EFFORT * len(data)
-    while at < len(data):
-        size = _size(data, at)
-        if HEADER.size <= size <= len(data) - at and data[at + 16] == 2:
-            starts.append(at)
-            at += size
-            continue
-        if not raw[at:].any():
-            break
-        following, effort = _next(data, raw, at + 1, effort)
-        old = len(data) - at > 17 and data[at + 16] in (0, 1) and following is None
-        cut = following is None and (size > len(data) - at or len(data) - at < HEADER.size)
-        why = (
-            "cut short by the end of the file" if cut else "a message format from before Kafka 0.11" if old else "no record batch"
-        )
-        faults.append((at, f"byte {at}: {why}"))
-        if following is None:
-            break
-        at = following
-    return starts, faults
-
-
 def _size(data: bytes, at: int) -> int:
     return int(struct.unpack_from(">i", data, at + 8)[0]) + 12 if at + 12 <= len(data) else -1
 
 
-def _next(data: bytes, raw: NDArray[np.uint8], at: int, effort: int) -> tuple[int | None, int]:
+def _is_intact(data: bytes, start: int, size: int) -> bool:
+    """Whether a batch has the CRC-32C that its header says."""
+    return bool(crc32c(data[start + CRC_FROM : start + size]) == struct.unpack_from(">I", data, start + 17)[0])
+
+
+def _next(data: bytes, at: int, effort: int) -> tuple[int | None, int]:
     """The next place where a batch with a right checksum begins, and how many bytes may still be tried in vain."""
     start = at - 1
     while effort >= 0 and (start := data.find(b"\x02", start + 17) - 16) >= at:
         size = _size(data, start)
         if HEADER.size <= size <= len(data) - start:
-            right = crc32c(raw, np.array([start + CRC_FROM]), np.array([size - CRC_FROM]))[0]
-            if right == struct.unpack_from(">I", data, start + 17)[0]:
+            if _is_intact(data, start, size):
                 return start, effort
             effort -= size
     return None, effort
