@@ -10,7 +10,6 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, TypeAlias
 
-from counterpoise.wire.offsets_topic.quick import quick_reader
 from counterpoise.wire.offsets_topic.schema import Array, Spec, Struct, WireType
 from counterpoise.wire.primitives import Reader, Writer
 
@@ -116,8 +115,8 @@ def _read_type(kind: WireType, version: int, flexible: bool, name: str, inside_t
         return _read_nullable(inner, name, inside_tag) if kind.nullable else inner
     method = getattr(Reader, "nullable_text" if kind.nullable else kind.name)
     if kind.name in ("text", "raw"):
-        return quick_reader(kind, lambda reader: method(reader, name, compact=flexible), compact=flexible)
-    return quick_reader(kind, lambda reader: method(reader, name), compact=flexible)
+        return lambda reader: method(reader, name, compact=flexible)
+    return lambda reader: method(reader, name)
 
 
 def _read_array(kind: Array, version: int, flexible: bool, name: str) -> _Read:
