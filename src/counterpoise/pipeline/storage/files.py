@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -57,7 +57,7 @@ _AT_ONCE = 16
 """So many footers are asked for at a time."""
 _CHUNK = 1 << 20
 _DETAIL = re.compile(r"Detail: \[errno \d+\] (.+)$", re.MULTILINE)
-_COPIES: dict[str, IO[bytes]] = {}
+_COPIES: dict[str, int] = {}
 _MOST_COPIES = 8
 _SCHEMES = (*_OBJECT_STORES, "s3a", "hdfs", "viewfs")
 _ONE_PUT = {"allow_delayed_open": True} if int(pa.__version__.partition(".")[0]) >= 21 else {}
@@ -302,14 +302,13 @@ def local_copy(uri: str) -> str:
         return absolute(uri)
     if uri not in _COPIES:
         store, path = filesystem_of(uri)
-        scratch = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as it is kept
-        with storage_errors(uri), store.open_input_stream(path) as content:
+        with storage_errors(uri), store.open_input_stream(path) as content, tempfile.TemporaryFile() as scratch:
             shutil.copyfileobj(content, scratch, _CHUNK)
-        scratch.flush()
-        _COPIES[uri] = scratch
+            scratch.flush()
+            _COPIES[uri] = os.dup(scratch.fileno())
         if len(_COPIES) > _MOST_COPIES:
-            _COPIES.pop(next(iter(_COPIES))).close()
-    return f"/dev/fd/{_COPIES[uri].fileno()}"
+            os.close(_COPIES.pop(next(iter(_COPIES))))
+    return f"/dev/fd/{_COPIES[uri]}"
 
 
 def upload(uri: str, file: BinaryIO) -> None:
