@@ -12,7 +12,7 @@ import pytest
 
 from counterpoise.pipeline.fold import task
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, Rows
-from counterpoise.pipeline.fold.samples import samples_of
+from counterpoise.pipeline.fold.ends_file import samples_of
 from counterpoise.pipeline.fold.task import ClusterFold, fold
 from counterpoise.pipeline.folds.replay_fold import comparable
 from counterpoise.pipeline.scan import scan as scanning

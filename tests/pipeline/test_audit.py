@@ -18,12 +18,12 @@ from counterpoise.pipeline.audit import audit, run_audit
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.standstill import seconds_of
-from counterpoise.pipeline.stored import store
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import stored
 from counterpoise.pipeline.stored.tables import PARTITIONS, folder_of
 from counterpoise.pipeline.summary import nothing_note, transaction_note
 from tests.pipeline.conftest import Audited, rows_of
+from tests.pipeline.stored import targets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,7 +103,7 @@ def test_auditing_twice_adds_nothing(small: tuple[Path, dict[str, Any], list[int
 def test_a_catalog_has_the_rows_of_the_folder(spark: SparkSession, small: tuple[Path, dict[str, Any], list[int]]) -> None:
     out, summary, _ = small
     for name, about in summary["tables"].items():
-        found = store.read(spark, name, LAKE)
+        found = targets.read(spark, name, LAKE)
         assert found.columns == stored(name).names, name
         assert found.count() == about["stored"], name
         columns = ["cluster", "group_id"] if "group_id" in found.columns else ["cluster", "log_offset"]

@@ -18,12 +18,12 @@ import pytest
 
 from counterpoise.model import lag as model_lag
 from counterpoise.pipeline.fold.ends_file import EndsFile
+from counterpoise.pipeline.fold.ends_file import samples_of as laid_out
 from counterpoise.pipeline.fold.group_figures import StopFigures, add_stops
 from counterpoise.pipeline.fold.lag import lag_rows
-from counterpoise.pipeline.fold.mapped_ends import mapped_lives
+from counterpoise.pipeline.fold.log_ends import mapped_lives
 from counterpoise.pipeline.fold.ownership import NewSteps
 from counterpoise.pipeline.fold.partitions import Partitions
-from counterpoise.pipeline.fold.samples import samples_of as laid_out
 from counterpoise.pipeline.fold.stops import Stops, find_stops
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
 from counterpoise.pipeline.source.capture import CaptureFiles

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.stored import store
-from counterpoise.pipeline.stored.store import Folder
 from tests.pipeline.conftest import Audited
+from tests.pipeline.stored import targets
+from tests.pipeline.stored.targets import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,7 +93,7 @@ CHECKS: tuple[Check, ...] = (causes, behind, over_time, per_minute, restarts, id
 def views(spark: SparkSession, audited: Audited) -> SparkSession:
     """The session with the page's own views."""
     for name in TABLES:
-        store.read(spark, name, Folder(audited.result.out / "tables")).createOrReplaceTempView(name)
+        targets.read(spark, name, Folder(audited.result.out / "tables")).createOrReplaceTempView(name)
     return spark
 
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from counterpoise.pipeline.engine import ClusterInput, Engine
-from counterpoise.pipeline.fold.samples import samples_of
+from counterpoise.pipeline.fold.ends_file import samples_of
 from counterpoise.pipeline.incremental.history import History
 from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.scan.aggregation import NEVER

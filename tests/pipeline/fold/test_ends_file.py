@@ -19,8 +19,7 @@ import pytest
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.fold import ends_file
 from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
-from counterpoise.pipeline.fold.log_ends import LogEnds
-from counterpoise.pipeline.fold.mapped_ends import mapped_lives
+from counterpoise.pipeline.fold.log_ends import LogEnds, mapped_lives
 from counterpoise.pipeline.fold.new_samples import NewSamples
 
 START = datetime(2026, 11, 22, tzinfo=UTC)

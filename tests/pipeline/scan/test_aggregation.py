@@ -8,9 +8,9 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from counterpoise.pipeline.fold.log_ends import last_at
+from counterpoise.pipeline.arrays import last_at
 from counterpoise.pipeline.scan import aggregation
-from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, HeldAggregates, aggregated, joined
+from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, HeldAggregates, aggregated
 
 Commit = tuple[int, int, int, int, bool]
 """Key, time, log offset, committed offset, deletion."""
@@ -72,7 +72,7 @@ def test_aggregates_of_aggregates_are_aggregates() -> None:
     rows = commits(1)
     cell = np.array([row[1] // 3 for row in rows])
     parts = [aggregated(single(rows[part]), cell[part]) for part in (slice(0, 100), slice(100, 130), slice(130, None))]
-    again = aggregated(joined(part for part, _ in parts), np.concatenate([found for _, found in parts]))[0]
+    again = aggregated(Aggregates.joined([part for part, _ in parts]), np.concatenate([found for _, found in parts]))[0]
     assert as_tuples(again) == as_tuples(aggregated(single(rows), cell)[0])
 
 

@@ -17,10 +17,11 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.stored import catalog, store
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import KEYS, stored
-from counterpoise.pipeline.stored.store import Folder, Target
 from counterpoise.pipeline.stored.tables import NO_DAY, table_files
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from tests.pipeline.conftest import rows_of
+from tests.pipeline.stored import targets
+from tests.pipeline.stored.targets import Folder, Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +60,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
 
 
 def offsets(spark: SparkSession, target: Target) -> list[tuple[str, date, int]]:
-    found = store.read(spark, "offset_commits", target)
+    found = targets.read(spark, "offset_commits", target)
     assert found.columns == stored("offset_commits").names
     return sorted((row["cluster"], row["date"], row["log_offset"]) for row in found.collect())
 
@@ -72,21 +73,21 @@ def test_the_same_rows_again_add_nothing_and_later_ones_only_what_is_new(spark: 
     zone = spark.conf.get("spark.sql.session.timeZone")
     try:
         spark.conf.set("spark.sql.session.timeZone", "Pacific/Auckland")
-        store.write(first, "offset_commits", target)
+        targets.write(first, "offset_commits", target)
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(zone))
     assert offsets(spark, target) == told
-    store.write(first, "offset_commits", target)
+    targets.write(first, "offset_commits", target)
     assert offsets(spark, target) == told
-    store.write(table(spark, "offset_commits", commit(3, 0), commit(4, 1), commit(3, 0, cluster=ODD)), "offset_commits", target)
+    targets.write(table(spark, "offset_commits", commit(3, 0), commit(4, 1), commit(3, 0, cluster=ODD)), "offset_commits", target)
     assert offsets(spark, target) == sorted([*told, ("east", on, 4), (ODD, on, 3)])
 
 
 def test_what_tells_how_things_stand_is_replaced_on_its_day_only(spark: SparkSession, target: Target) -> None:
     for day, rows in ((1, {"a": 1, "b": 1}), (2, {"a": 2, "b": 2}), (2, {"a": 3})):
         report = table(spark, "group_report", *({"cluster": "east", "group_id": g, "rebalances": n} for g, n in rows.items()))
-        store.write(report.withColumn("date", fn.lit(date(2026, 3, day))), "group_report", target)
-    found = store.read(spark, "group_report", target).collect()
+        targets.write(report.withColumn("date", fn.lit(date(2026, 3, day))), "group_report", target)
+    found = targets.read(spark, "group_report", target).collect()
     assert sorted((row["date"].day, row["group_id"], row["rebalances"]) for row in found) == [
         (1, "a", 1),
         (1, "b", 1),
@@ -98,10 +99,10 @@ def test_what_no_longer_holds_at_the_end_goes_though_nothing_comes_in_its_place(
     kept = Folder(tmp_path / "tables")
     for day in (1, 2):
         found = table(spark, "findings", {"cluster": "east", "rank": 1}).withColumn("date", fn.lit(date(2026, 3, day)))
-        store.write(found, "findings", kept)
+        targets.write(found, "findings", kept)
     with (work := TableTransaction(kept.out)).open():
         work.publish(*store.merge(spark, "findings", {}, work, {"cluster=east/date=2026-03-02"}), {})
-    assert [row["date"].day for row in store.read(spark, "findings", kept).collect()] == [1]
+    assert [row["date"].day for row in targets.read(spark, "findings", kept).collect()] == [1]
 
 
 def test_what_no_longer_holds_at_the_end_goes_from_a_catalog_too(spark: SparkSession, lake: Catalog) -> None:
@@ -110,7 +111,7 @@ def test_what_no_longer_holds_at_the_end_goes_from_a_catalog_too(spark: SparkSes
         catalog.add(found, "findings", lake)
     none = table(spark, "findings").withColumn("date", fn.lit(None).cast("date"))
     catalog.add(none, "findings", lake, {(ODD, date(2026, 3, 2)), ("it's \\", date(2026, 3, 2)), ("other", date(2026, 3, 2))})
-    left = {(row["cluster"], row["date"].day) for row in store.read(spark, "findings", lake).collect()}
+    left = {(row["cluster"], row["date"].day) for row in targets.read(spark, "findings", lake).collect()}
     assert left == {(ODD, 1), ("west", 2)}
 
 
@@ -119,7 +120,7 @@ def test_folders_that_a_killed_audit_filled_unknown_to_the_catalog_are_not_fille
 ) -> None:
     """Spark writes the files of a day before it tells its catalog of the day."""
     rows = table(spark, "offset_commits", commit(1, 0), commit(2, 0))
-    store.write(rows, "offset_commits", lake)
+    targets.write(rows, "offset_commits", lake)
     full = lake.table("offset_commits")
     described = spark.sql(f"DESCRIBE TABLE EXTENDED {full}").where("col_name = 'Location'").first()
     assert described is not None
@@ -128,7 +129,7 @@ def test_folders_that_a_killed_audit_filled_unknown_to_the_catalog_are_not_fille
     spark.sql(f"ALTER TABLE {full} DROP PARTITION (cluster='east', date='2026-03-02')")
     shutil.copytree(tmp_path / "day", day)
     assert offsets(spark, lake) == []
-    store.write(rows, "offset_commits", lake)
+    targets.write(rows, "offset_commits", lake)
     assert [offset for *_, offset in offsets(spark, lake)] == [1, 2]
 
 
@@ -139,15 +140,15 @@ def test_a_table_that_was_made_by_others_is_taken_in_its_own_format_and_refused_
     columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in reversed(stored("offset_commits").fields))
     spark.sql(f"CREATE TABLE {full} ({columns}) USING orc PARTITIONED BY (date, cluster)")
     for _ in range(2):
-        store.write(table(spark, "offset_commits", commit(1, 0)), "offset_commits", lake)
-    (row,) = store.read(spark, "offset_commits", lake).collect()
+        targets.write(table(spark, "offset_commits", commit(1, 0)), "offset_commits", lake)
+    (row,) = targets.read(spark, "offset_commits", lake).collect()
     assert (row["group_id"], row["topic"], row["committed_offset"], row["log_ts"].astimezone(UTC)) == ("g", "t", 1, MIDNIGHT)
     wrong = {"cluster string, date date": "no column log_partition, ", columns: "columns of its own: team"}
     for there, words in wrong.items():
         spark.sql(f"DROP TABLE {full}")
         spark.sql(f"CREATE TABLE {full} (team string, {there})")
         with pytest.raises(CaptureError, match=rf"^audits\.shop_offset_commits: has {words}.*another --table-prefix"):
-            store.write(table(spark, "offset_commits", commit(1, 0)), "offset_commits", lake)
+            targets.write(table(spark, "offset_commits", commit(1, 0)), "offset_commits", lake)
 
 
 @pytest.mark.parametrize("day", ["2026-03-02", None])
@@ -155,7 +156,7 @@ def test_a_table_without_a_row_is_read_by_any_engine_and_takes_rows_later(
     spark: SparkSession, tmp_path: Path, day: str | None
 ) -> None:
     target = Folder(tmp_path / "tables")
-    store.write(table(spark, "offset_commits", commit(1, 0)), "offset_commits", target)
+    targets.write(table(spark, "offset_commits", commit(1, 0)), "offset_commits", target)
     with (work := TableTransaction(target.out)).open():
         none = [store.empty_file(name, ODD, day or NO_DAY, work.new_files) for name in TABLES if name != "offset_commits"]
         work.publish(none, (), {})
@@ -167,15 +168,15 @@ def test_a_table_without_a_row_is_read_by_any_engine_and_takes_rows_later(
         assert found.count() == len(rows_of(tmp_path, name)) == (name == "offset_commits"), name
     error = {"cluster": ODD, "log_partition": 0, "log_offset": 1, "log_ts": MIDNIGHT, "reason": "r", "key": b"k", "value": b"v"}
     for _ in range(2):
-        store.write(table(spark, "decode_errors", error), "decode_errors", target)
+        targets.write(table(spark, "decode_errors", error), "decode_errors", target)
     assert [row["reason"] for row in rows_of(tmp_path, "decode_errors")] == ["r"]
 
 
 def test_records_of_another_cluster_under_the_same_name_are_refused(spark: SparkSession, target: Target) -> None:
-    store.write(table(spark, "offset_commits", commit(1, 1), commit(2, 2)), "offset_commits", target)
+    targets.write(table(spark, "offset_commits", commit(1, 1), commit(2, 2)), "offset_commits", target)
     for stranger in (commit(2, 2.5), commit(2, 2, group="other")):
         with pytest.raises(CaptureError, match=r"another record of cluster east at partition 0, offset 2; two clusters need"):
-            store.write(table(spark, "offset_commits", commit(3, 3), stranger), "offset_commits", target)
+            targets.write(table(spark, "offset_commits", commit(3, 3), stranger), "offset_commits", target)
     assert [offset for *_, offset in offsets(spark, target)] == [1, 2]
 
 
@@ -183,32 +184,32 @@ def test_rows_without_a_time_are_kept_once_too(spark: SparkSession, target: Targ
     place = {"cluster": "east", "log_partition": 1, "reason": "null offset, timestamp", "key": b"k"}
     errors = table(spark, "decode_errors", place, {**place, "key": b"other"}, {**place, "log_offset": 7, "log_ts": MIDNIGHT})
     for _ in range(2):
-        store.write(errors, "decode_errors", target)
-    found = store.read(spark, "decode_errors", target).collect()
+        targets.write(errors, "decode_errors", target)
+    found = targets.read(spark, "decode_errors", target).collect()
     assert sorted((row["date"] is None, bytes(row["key"])) for row in found) == [(False, b"k"), (True, b"k"), (True, b"other")]
 
 
 def test_folders_are_read_without_spark_and_nothing_unfinished_is_seen(spark: SparkSession, tmp_path: Path) -> None:
     target = Folder(tmp_path / "tables")
-    store.write(table(spark, "offset_commits", commit(1, 0, cluster=ODD)), "offset_commits", target)
+    targets.write(table(spark, "offset_commits", commit(1, 0, cluster=ODD)), "offset_commits", target)
     with (work := TableTransaction(target.out)).open():
         store.empty_file("offset_commits", "east", "2026-03-02", work.new_files)
         (row,) = rows_of(tmp_path, "offset_commits")
-        assert store.read(spark, "offset_commits", target).count() == 1
+        assert targets.read(spark, "offset_commits", target).count() == 1
     assert (row["cluster"], row["log_offset"], row["log_ts"]) == (ODD, 1, MIDNIGHT)
     assert len(table_files(f"{target.path}/offset_commits")) == 1
-    store.write(table(spark, "metrics"), "metrics", target)
+    targets.write(table(spark, "metrics"), "metrics", target)
     assert rows_of(tmp_path, "metrics") == []
-    assert store.read(spark, "metrics", target).count() == 0
+    assert targets.read(spark, "metrics", target).count() == 0
 
 
 def test_a_table_on_an_object_store_is_appended_to_and_read(spark: SparkSession, s3: str) -> None:
     target = Folder(f"{s3}/out/tables")
-    store.write(table(spark, "offset_commits", commit(1, -2), commit(2, 0)), "offset_commits", target)
-    store.write(table(spark, "offset_commits", commit(2, 0), commit(3, 0, cluster=ODD)), "offset_commits", target)
+    targets.write(table(spark, "offset_commits", commit(1, -2), commit(2, 0)), "offset_commits", target)
+    targets.write(table(spark, "offset_commits", commit(2, 0), commit(3, 0, cluster=ODD)), "offset_commits", target)
     assert [(cluster, offset) for cluster, _, offset in offsets(spark, target)] == [(ODD, 3), ("east", 1), ("east", 2)]
     with pytest.raises(CaptureError, match="another record of cluster east at partition 0, offset 2"):
-        store.write(table(spark, "offset_commits", commit(2, 0.5)), "offset_commits", target)
+        targets.write(table(spark, "offset_commits", commit(2, 0.5)), "offset_commits", target)
 
 
 def test_the_page_of_tables_has_every_column_in_its_order_with_its_type() -> None:
@@ -235,9 +236,9 @@ def test_wrong_targets_get_one_line(spark: SparkSession, tmp_path: Path) -> None
     with pytest.raises(OptionError, match="--into nowhere: no such schema"):
         catalog.check_target(spark, Catalog("nowhere"))
     with pytest.raises(CaptureError, match="no such table; run the audit again"):
-        store.read(spark, "metrics", Folder(tmp_path))
+        targets.read(spark, "metrics", Folder(tmp_path))
     with pytest.raises(CaptureError, match=r"default\.metrics: no such table"):
-        store.read(spark, "metrics", Catalog("default"))
+        targets.read(spark, "metrics", Catalog("default"))
     with pytest.raises(OptionError, match="kept in memory here and forgotten when the audit ends"):
         catalog.check_lasting(spark, Catalog("default"))
     catalog.check_lasting(spark, Catalog("lake.audits"))

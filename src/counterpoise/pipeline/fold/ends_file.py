@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ import pyarrow as pa
 
 from counterpoise.errors import CaptureError
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.fold.log_ends import last_at
+from counterpoise.pipeline.arrays import last_at, ranges, run_starts, slices, widened
 from counterpoise.pipeline.fold.new_samples import NewSamples
+from counterpoise.pipeline.scan.read import Window
+from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.storage.files import is_local, join, local_copy, read_bytes, upload, write_bytes
 
-__all__ = ["TIME", "EndsFile", "with_samples"]
+__all__ = ["END", "START", "TIME", "EndsFile", "samples_of", "with_samples"]
 
 TIME, START, END = range(3)
 _WIDTH = 3
@@ -116,6 +118,36 @@ class EndsFile:
         return cls(file, logs, *(np.array(about[name], np.int64) for name in _ARRAYS))
 
 
+def samples_of(
+    files: CaptureFiles,
+    new_file: Callable[[], str],
+    window: Window = (None, None),
+    before: EndsFile | None = None,
+    after: int | None = None,
+) -> EndsFile:
+    """All samples of a capture, in a file of this machine.
+
+    Parameters
+    ----------
+    files : CaptureFiles
+    new_file : callable
+        Gives the path of a new file.
+    window : pair
+        Samples of other times are left out.
+    before : EndsFile, optional
+        What an earlier update left: it stays where it is, and grows.
+    after : int, optional
+        Samples up to then are in `before`, in microseconds.
+    """
+    if not files.ends:
+        return EndsFile.empty()
+    if before is None or not before.logs:
+        before, after = EndsFile.empty(), None
+    since, until = window
+    first = [at for at in (after, None if since is None else since - 1) if at is not None]
+    return with_samples(before, NewSamples(files.ends, max(first, default=None), until), new_file)
+
+
 def with_samples(before: EndsFile, new: NewSamples, new_file: Callable[[], str]) -> EndsFile:
     """What is in `before`, and further samples, all of them later.
 
@@ -148,7 +180,7 @@ class _Adding:
         number = np.array([self._number.setdefault(log, len(self._number)) for log in logs], np.int64)
         grown = np.zeros(len(self._number), np.int64)
         grown[number] = counts
-        first, count, room = (_widened(column, len(grown)) for column in (before.first, before.count, before.room))
+        first, count, room = (widened(column, len(grown)) for column in (before.first, before.count, before.room))
         now = replace(before, logs=tuple(self._number), first=first, count=count, room=room)
         if (now.count + grown > now.room).any():
             now = _roomier(now, grown, Path(new_file()), oldest)
@@ -168,7 +200,7 @@ class _Adding:
         samples = np.stack([table[name].to_numpy() for name in ("us", "log_start", "log_end")], axis=1)
         order = np.lexsort((samples[:, START], samples[:, END], samples[:, TIME], log))
         log, samples = log[order], samples[order]
-        begins = np.flatnonzero(np.append(True, log[1:] != log[:-1]))
+        begins = run_starts(log)
         mine = log[begins]
         size = np.diff(np.append(begins, len(log)))
         at = self._now.first[mine] + self._count[mine]
@@ -190,9 +222,9 @@ class _Adding:
     def _once(self) -> Int64:
         """Keep the last of new samples of one log and time, which has the largest end; when there were others that differ."""
         first, base, odd = self._now.first, self._base, [np.zeros(0, np.int64)]
-        for some in _parts(self._count - base):
+        for some in slices(self._count - base, _AT_ONCE):
             begin = first[some] + base[some]
-            row = _each(begin, np.maximum(first[some] + self._count[some] - 1, begin))
+            row = ranges(begin, np.maximum(first[some] + self._count[some] - 1, begin))
             again = row[self._rows[row, TIME] == self._rows[row + 1, TIME]]
             log = np.searchsorted(first, again, "right") - 1
             differ = (self._rows[again, START:] != self._rows[again + 1, START:]).any(axis=1)
@@ -209,9 +241,9 @@ class _Adding:
         """Log and place of new samples that begin a life: a topic is recreated as a whole if one of its logs has shrunk."""
         first, base, count = self._now.first, self._base, self._count
         fallen: set[tuple[str, int]] = set()
-        for some in _parts(count - base):
+        for some in slices(count - base, _AT_ONCE):
             begin = first[some] + np.maximum(base[some], 1)
-            row = _each(begin, np.maximum(first[some] + count[some], begin))
+            row = ranges(begin, np.maximum(first[some] + count[some], begin))
             shrunk = row[self._rows[row, END] < self._rows[row - 1, END]]
             log = np.searchsorted(first, shrunk, "right") - 1
             times = self._rows[shrunk, TIME].tolist()
@@ -269,9 +301,9 @@ def _roomier(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -> En
     place.parent.mkdir(parents=True, exist_ok=True)
     _reserve(place, (int(room.sum()) + 1) * _WIDTH * 8)
     into: Any = np.memmap(place, np.int64, "r+").reshape(-1, _WIDTH)
-    for some in _parts(count):
+    for some in slices(count, _AT_ONCE):
         from_, to = now.first[some] + gone[some], first[some]
-        into[_each(to, to + count[some])] = rows[_each(from_, from_ + count[some])]
+        into[ranges(to, to + count[some])] = rows[ranges(from_, from_ + count[some])]
     into.flush()
     at = np.maximum(now.life_at - gone[now.life_log], 0)
     follows = np.append(now.life_log[1:] == now.life_log[:-1], False)[: len(at)]
@@ -292,25 +324,3 @@ def _reserve(place: Path, size: int) -> None:
     except OSError as error:
         words = f"{error.strerror}; samples of log ends need {size / 1e6:.0f} MB there; give another --out, or make room"
         raise CaptureError(f"{place.parent}: {words}") from error
-
-
-def _widened(column: Int64, size: int) -> Int64:
-    return np.concatenate((column, np.zeros(size - len(column), np.int64)))
-
-
-def _parts(sizes: Int64) -> Iterator[slice]:
-    """Places one after the other, of some million rows together."""
-    ends = np.cumsum(sizes)
-    start = 0
-    while start < len(sizes):
-        before = int(ends[start - 1]) if start else 0
-        end = max(start + 1, int(np.searchsorted(ends, before + _AT_ONCE, "right")))
-        yield slice(start, end)
-        start = end
-
-
-def _each(begin: Int64, end: Int64) -> Int64:
-    """All places from each `begin` to before its `end`."""
-    count = end - begin
-    found: Int64 = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count - begin, count)
-    return found

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.fold.lag import QUALITIES
 from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.fold.stops import Stops
@@ -98,8 +99,7 @@ def add_stops(of: Mapping[str, StopFigures], parts: Partitions, stops: Stops) ->
         of[groups[group]].known = True
     known = np.flatnonzero(stops.timed & ~np.isnan(stops.stop))
     order = known[np.lexsort((stops.at[known], stops.generation[known], -stops.stop[known], stops.group[known]))]
-    fresh = np.append(True, stops.group[order][1:] != stops.group[order][:-1])[: len(order)]
-    for row in order[fresh].tolist():
+    for row in order[run_starts(stops.group[order])].tolist():
         found = of[groups[stops.group[row]]]
         found.stop(float(stops.stop[row]), int(stops.generation[row]), int(stops.at[row]))
     # Whole microseconds: a sum of fractions would depend on the order in which rows come.
@@ -159,8 +159,7 @@ def lag_figures(parts: Partitions) -> Iterator[tuple[str, Figures, int | None]]:
     keys, groups, members, topics = parts.keys, parts.groups, parts.members, parts.topics
     rows = np.flatnonzero(keys.lag_at != -NEVER)
     rows = rows[np.argsort(keys.group[rows], kind="stable")]
-    starts = np.flatnonzero(np.append(True, keys.group[rows][1:] != keys.group[rows][:-1])[: len(rows)])
-    for start, end in pairwise([*starts.tolist(), len(rows)]):
+    for start, end in pairwise([*run_starts(keys.group[rows]).tolist(), len(rows)]):
         mine = rows[start:end]
         lag, owner, quality = keys.lag[mine], keys.lag_owner[mine], keys.lag_quality[mine]
         known = lag >= 0

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.fold.log_ends import LogEnds, last_at
+from counterpoise.pipeline.arrays import Bool, Columns, last_at, ranges, run_starts, slices
+from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.scan.aggregation import NEVER
@@ -22,9 +22,6 @@ __all__ = ["LAG_COLUMNS", "QUALITIES", "LagRows", "lag_rows"]
 
 LAG_COLUMNS = arrow_schema(StructType(PARTITION_LAG.fields[1:]))
 _ROWS = 100_000
-Bool = npt.NDArray[np.bool_]
-
-
 QUALITIES = ("exact", "interpolated", "unknown", "reset_policy")
 
 
@@ -103,19 +100,14 @@ def lag_rows(
     steps, step_time = np.searchsorted(parts.step_group, np.arange(len(parts.names.groups) + 1)), parts.step_time
     first_sample, first_step = _firsts(parts, ends, log, steps, step_time)
     group = parts.keys.group
-    asked = np.where(log[:, 1] > log[:, 0], steps[group + 1] - first_step, 0)
-    sizes = log[:, 1] - first_sample + asked
+    at_steps = np.where(log[:, 1] > log[:, 0], steps[group + 1] - first_step, 0)
+    samples = log[:, 1] - first_sample
     gone = _gone(parts, now_ids)
-    first = 0
-    while first < len(sizes):
-        after = max(first + 1, int(np.searchsorted(np.cumsum(sizes[first:]), _ROWS, "right")) + first)
-        keys = np.arange(first, after)
-        keys = keys[sizes[keys] > 0]
-        first = after
+    for some in slices(samples + at_steps, _ROWS):
+        keys = np.flatnonzero(samples[some] + at_steps[some] > 0) + some.start
         if len(keys):
-            key_s, at_s = _each(keys, first_sample[keys], log[keys, 1])
-            begin = first_step[keys]
-            key_a, at_a = _each(keys, begin, begin + asked[keys])
+            key_s, at_s = np.repeat(keys, samples[keys]), ranges(first_sample[keys], log[keys, 1])
+            key_a, at_a = np.repeat(keys, at_steps[keys]), ranges(first_step[keys], first_step[keys] + at_steps[keys])
             key = np.concatenate((key_s, key_a))
             time = np.concatenate((ends.time[at_s], step_time[at_a]))
             before = last_at(ends.time, log[key_a, 0], log[key_a, 1], step_time[at_a])
@@ -126,7 +118,7 @@ def _last_commits(parts: Partitions) -> Iterator[LagRows]:
     """If no log end is known: what was committed last, with an unknown lag; a later commit replaces the row."""
     commits = parts.commits
     order = np.lexsort((commits.offset, commits.key))
-    last = order[np.append(commits.key[order][1:] != commits.key[order][:-1], True)[: len(order)]]
+    last = order[::-1][run_starts(commits.key[order[::-1]])][::-1]
     last = last[~commits.deleted[last]]
     key, n = commits.key[last].astype(np.int64), len(last)
     if n:
@@ -148,13 +140,6 @@ def _firsts(parts: Partitions, ends: LogEnds, log: Int64, steps: Int64, step_tim
     return sample, np.where((before >= 0) & (passed >= 0), passed + 1, bounds[0])
 
 
-def _each(keys: Int64, begin: Int64, end: Int64) -> tuple[Int64, Int64]:
-    """Each key with all places from `begin` to before `end`."""
-    count = end - begin
-    key = np.repeat(keys, count)
-    return key, np.arange(len(key)) - np.repeat(np.cumsum(count) - count - begin, count)
-
-
 def _gone(parts: Partitions, now_ids: Mapping[str, str] | None) -> Bool:
     """Whether the newest commit of each row is of another topic than the one that has the name now."""
     commits, code = parts.commits, parts.names.ids
@@ -167,8 +152,8 @@ def _gone(parts: Partitions, now_ids: Mapping[str, str] | None) -> Bool:
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """Rows to be: a key at a time, with the sample at or before it, whether that is not of this very time, and what was known."""
+class LagQuery(Columns):
+    """Rows to compute: a key and a time, the sample at or before it, whether that sample is older, and what was known then."""
 
     key: Int64
     time: Int64
@@ -178,9 +163,6 @@ class _Asked:
     known: Bool
     owner: Int64
     owned: Bool
-
-    def take(self, rows: Int64) -> _Asked:
-        return _Asked(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 def _rows(
@@ -208,8 +190,8 @@ def _rows(
     owner, owned = _held(parts, key, time)
     keep = np.flatnonzero((known | (owned & ~between)) & (known_at <= until))
     if len(keep):
-        asked = _Asked(key, time, sample, between, offset, known, owner, owned).take(keep)
-        yield _found(ends, asked, known_at[keep], reset)
+        query = LagQuery(key, time, sample, between, offset, known, owner, owned).take(keep)
+        yield _found(ends, query, known_at[keep], reset)
 
 
 def _commits(parts: Partitions, key: Int64, time: Int64) -> tuple[Int64, Int64]:
@@ -231,12 +213,12 @@ def _held(parts: Partitions, key: Int64, time: Int64) -> tuple[Int64, Bool]:
     return held.owner[found], (found >= 0) & ((until == NEVER) | (time < until))
 
 
-def _found(ends: LogEnds, asked: _Asked, known_at: Int64, reset: Reset | None) -> LagRows:
-    offset, known = asked.offset, asked.known
-    begin, end = ends.start[asked.sample], _end(ends, asked)
+def _found(ends: LogEnds, query: LagQuery, known_at: Int64, reset: Reset | None) -> LagRows:
+    offset, known = query.offset, query.known
+    begin, end = ends.start[query.sample], _end(ends, query)
     reached = offset if reset is None else np.where(known, offset, begin if reset == "earliest" else end)
     behind = end - np.maximum(reached, begin)
-    late, timed = _time_lag(ends, asked, end)
+    late, timed = _time_lag(ends, query, end)
     columns = {
         "committed": pa.array(offset, mask=~known),
         "log_start": pa.array(begin),
@@ -245,34 +227,34 @@ def _found(ends: LogEnds, asked: _Asked, known_at: Int64, reset: Reset | None) -
         "time_lag_ms": pa.array(late, mask=~timed),
     }
     lag = np.maximum(behind, 0)
-    quality = np.where(known, np.where(asked.between, 1, 0), 2 if reset is None else 3)
-    owner = np.where(asked.owned, asked.owner, -1)
+    quality = np.where(known, np.where(query.between, 1, 0), 2 if reset is None else 3)
+    owner = np.where(query.owned, query.owner, -1)
     lag = lag if reset is not None else np.where(known, lag, -1)
-    return LagRows(asked.key, asked.time, known_at, owner, lag, quality, columns)
+    return LagRows(query.key, query.time, known_at, owner, lag, quality, columns)
 
 
-def _end(ends: LogEnds, asked: _Asked) -> Int64:
+def _end(ends: LogEnds, query: LagQuery) -> Int64:
     """The end of the log: sampled, or on the line to the next sample."""
-    end = ends.end[asked.sample]
-    if asked.between.any():
-        at, when = asked.sample[asked.between], asked.time[asked.between]
+    end = ends.end[query.sample]
+    if query.between.any():
+        at, when = query.sample[query.between], query.time[query.between]
         share = (when - ends.time[at]) / (ends.next_time[at] - ends.time[at])
-        end[asked.between] += np.floor((ends.next_end[at] - ends.end[at]) * share).astype(np.int64)
+        end[query.between] += np.floor((ends.next_end[at] - ends.end[at]) * share).astype(np.int64)
     return end
 
 
-def _time_lag(ends: LogEnds, asked: _Asked, end: Int64) -> tuple[Int64, Bool]:
+def _time_lag(ends: LogEnds, query: LagQuery, end: Int64) -> tuple[Int64, Bool]:
     """How long ago, in ms, the offset was the end of the log; and whether that is known (`log_ends.reached_at`)."""
-    late, timed = np.zeros(len(end), np.int64), asked.known & (asked.offset >= end)
-    rest = np.flatnonzero(asked.known & ~timed)
-    sample = asked.sample[rest]
+    late, timed = np.zeros(len(end), np.int64), query.known & (query.offset >= end)
+    rest = np.flatnonzero(query.known & ~timed)
+    sample = query.sample[rest]
     # Within a life ends only rise: no later sample is at or below an offset that lies below this row's end.
-    mark = last_at(ends.end, ends.life_first[sample], sample + 1, asked.offset[rest])
+    mark = last_at(ends.end, ends.life_first[sample], sample + 1, query.offset[rest])
     rest, mark = rest[mark >= 0], mark[mark >= 0]
     low, high, since = ends.end[mark], ends.next_end[mark], ends.time[mark]
     grows = ends.has_next[mark] & (high > low)
-    share = (asked.offset[rest] - low) / np.where(grows, high - low, 1)
+    share = (query.offset[rest] - low) / np.where(grows, high - low, 1)
     line = since + np.floor(share * (ends.next_time[mark] - since)).astype(np.int64)
-    late[rest] = np.maximum(np.floor((asked.time[rest] - np.where(grows, line, since)) / 1000).astype(np.int64), 0)
+    late[rest] = np.maximum(np.floor((query.time[rest] - np.where(grows, line, since)) / 1000).astype(np.int64), 0)
     timed[rest] = True
     return late, timed

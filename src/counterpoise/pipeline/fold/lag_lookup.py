@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.fold.lag import LagRows
 from counterpoise.pipeline.fold.partitions import Partitions
 
@@ -75,9 +76,7 @@ class LagLookup:
         order = np.lexsort((key, place))  # keys are sorted by group, topic and partition
         place, key, lag = place[order], key[order], lag[order]
         topic, partition = self._parts.keys.topic[key], self._parts.keys.partition[key].astype(np.int32)
-        new = np.ones(len(place), np.bool_)
-        new[1:] = (place[1:] != place[:-1]) | (topic[1:] != topic[:-1])
         entries: dict[int, list[tuple[int, Int64, Int64]]] = {}
-        for begin, end in pairwise([*np.flatnonzero(new).tolist(), len(place)]):
+        for begin, end in pairwise([*run_starts(place, topic).tolist(), len(place)]):
             entries.setdefault(int(place[begin]), []).append((int(topic[begin]), partition[begin:end], lag[begin:end]))
         return entries

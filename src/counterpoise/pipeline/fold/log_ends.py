@@ -1,4 +1,4 @@
-"""Samples of log ends in arrays: the lives of logs, and look-ups in many sorted ranges at once.
+"""Samples of log ends as arrays that are mapped from an `EndsFile`, and the lives of logs.
 
 A log that ends lower than before was recreated: samples before and after that are two lives, and no line joins them. A topic is
 recreated as a whole. Of samples of one log and instant (two recordings of one time in one folder) the one with the largest end
@@ -8,14 +8,15 @@ counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
+from counterpoise.pipeline.fold.ends_file import END, START, TIME, EndsFile
 
-__all__ = ["Column", "LogEnds", "last_at"]
+__all__ = ["Column", "LogEnds", "mapped_lives"]
 
 Values_co = TypeVar("Values_co", covariant=True)
 
@@ -54,16 +55,40 @@ class LogEnds:
     has_next: Column[npt.NDArray[np.bool_]]
 
 
-def last_at(values: Int64, first: Int64, after: Int64, limit: Int64) -> Int64:
-    """For each row the last place in ``values[first:after]``, which rises, that is not greater than `limit`; -1 = none."""
-    low, high = first.astype(np.int64), after.astype(np.int64)
-    while len(low):
-        middle = (low + high) // 2
-        going = low < high
-        if not going.any():
-            break
-        fits = np.zeros(len(low), np.bool_)
-        fits[going] = values[middle[going]] <= limit[going]
-        low, high = np.where(going & fits, middle + 1, low), np.where(going & ~fits, middle, high)
-    found: Int64 = np.where(low > first, low - 1, -1)
-    return found
+def mapped_lives(ends: EndsFile) -> LogEnds:
+    """The samples of a file; only what is looked at is read, and the system may drop it again."""
+    rows = ends.rows()
+    begins = ends.first[ends.life_log] + ends.life_at
+    follows = np.append(ends.life_log[1:] == ends.life_log[:-1], False)[: len(begins)]
+    after = np.where(follows, np.append(begins[1:], 0)[: len(begins)], (ends.first + ends.count)[ends.life_log])
+    most = ends.lives_of_topics()
+    newest = np.array([most[ends.logs[log][0]] for log in ends.life_log.tolist()], np.int64) == ends.life_number
+    bounds = zip(ends.first.tolist(), (ends.first + ends.count).tolist(), strict=True)
+    return LogEnds(
+        log=dict(zip(ends.logs, bounds, strict=True)),
+        time=rows[:, TIME],
+        start=rows[:, START],
+        end=rows[:, END],
+        life_first=_OfLife(begins, begins),
+        newest_life=_OfLife(begins, newest),
+        next_end=rows[1:, END],
+        next_time=rows[1:, TIME],
+        has_next=_HasNext(begins, after),
+    )
+
+
+class _OfLife:
+    """A figure of the life that a sample belongs to."""
+
+    def __init__(self, begins: Int64, figures: npt.NDArray[Any]) -> None:
+        self._begins, self._figures = begins, figures
+
+    def __getitem__(self, rows: Int64, /) -> Any:
+        return self._figures[np.searchsorted(self._begins, rows, "right") - 1]
+
+
+class _HasNext(_OfLife):
+    """Whether another sample of the same life follows."""
+
+    def __getitem__(self, rows: Int64, /) -> Any:
+        return rows + 1 < super().__getitem__(rows)

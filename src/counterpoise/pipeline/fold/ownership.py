@@ -8,19 +8,18 @@ there commits are nobody's only after the step that follows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import Bool, Columns
 from counterpoise.pipeline.scan.aggregation import NEVER
 
-__all__ = ["FOLLOWING", "Held", "Names", "NewSteps", "Steps", "joined_arrays"]
+__all__ = ["FOLLOWING", "Held", "Names", "NewSteps", "Steps"]
 
-Bool = npt.NDArray[np.bool_]
 _ENDS = ("emptied", "deleted", "migrated")
 _REPLACED = "static_replacement"
 FOLLOWING = 3
@@ -38,18 +37,8 @@ class Names:
     ids: dict[str, int] = field(default_factory=dict)
 
 
-def joined_arrays(parts: Sequence[Any]) -> Any:
-    """Dataclasses of arrays (and lists) as one."""
-    kind = type(parts[0])
-    columns = []
-    for one in fields(kind):
-        values = [getattr(part, one.name) for part in parts]
-        columns.append(list(chain(*values)) if isinstance(values[0], list) else np.concatenate(values))
-    return kind(*columns)
-
-
 @dataclass(frozen=True)
-class Steps:
+class Steps(Columns):
     """The last steps of each group (`FOLLOWING` of them, and new ones), group by group in log order.
 
     Attributes
@@ -70,17 +59,6 @@ class Steps:
     server: Bool
     left: list[tuple[int, ...]]
 
-    @classmethod
-    def empty(cls) -> Steps:
-        """No step."""
-        numbers, flags = np.zeros(0, np.int64), np.zeros(0, np.bool_)
-        return cls(numbers, numbers, numbers, flags, flags, flags, flags, [])
-
-    def take(self, rows: Int64) -> Steps:
-        """Some of the steps."""
-        arrays = {one.name: getattr(self, one.name)[rows] for one in fields(self) if one.name != "left"}
-        return Steps(**arrays, left=[self.left[at] for at in rows.tolist()])
-
     def following(self, by: int) -> Int64:
         """The time of the step that comes so many later in the same group; NEVER: there is none yet."""
         after = np.full(len(self.group), NEVER, np.int64)
@@ -90,7 +68,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Held:
+class Held(Columns):
     """One row per partition and step that hands it out; sorted by key, time and log offset, or as they come.
 
     Attributes
@@ -122,15 +100,6 @@ class Held:
     nobody_from: Int64
     closed: Int64
     timed: Bool
-
-    @classmethod
-    def empty(cls) -> Held:
-        """No row."""
-        return cls(*(np.zeros(0, np.bool_ if one.name in ("eager", "recreated", "timed") else np.int64) for one in fields(cls)))
-
-    def take(self, rows: Any) -> Held:
-        """Some of the rows."""
-        return Held(*(getattr(self, one.name)[rows] for one in fields(self)))
 
     def ended(self, steps: Steps) -> Held:
         """The same with `until`, `nobody_from` and `closed` as the steps so far say."""

@@ -10,23 +10,21 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.fold.log_ends import LogEnds, last_at
-from counterpoise.pipeline.fold.ownership import FOLLOWING, Held, Names, NewSteps, Steps, joined_arrays
-from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, aggregated, aggregates_of, joined
+from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs, last_at, run_starts, widened
+from counterpoise.pipeline.fold.log_ends import LogEnds
+from counterpoise.pipeline.fold.ownership import FOLLOWING, Held, Names, NewSteps, Steps
+from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, aggregated, aggregates_of
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.fold.lag import LagRows
 
-__all__ = ["Keys", "Partitions", "coded", "recoded"]
-
-Bool = npt.NDArray[np.bool_]
+__all__ = ["Keys", "Partitions"]
 
 
-def coded(texts: Any) -> tuple[Int64, list[str]]:
+def _coded(texts: Any) -> tuple[Int64, list[str]]:
     """Texts as codes into a list of the different ones."""
     encoded = texts.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
@@ -36,13 +34,13 @@ def coded(texts: Any) -> tuple[Int64, list[str]]:
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()
 
 
-def recoded(code: Int64, names: list[str], known: dict[str, int]) -> Int64:
+def _recoded(code: Int64, names: list[str], known: dict[str, int]) -> Int64:
     """Codes into one list for all."""
     return np.array([*(known.setdefault(name, len(known)) for name in names), 0], np.int64)[code]
 
 
 @dataclass(frozen=True)
-class Keys:
+class Keys(Columns):
     """One row per partition of a group, sorted by the codes of group, topic and partition.
 
     Attributes
@@ -67,7 +65,7 @@ class Keys:
     begun: Bool
     owner_before: Int64
     last_before: Int64
-    gap_before: npt.NDArray[np.float64]
+    gap_before: Float
     lag_at: Int64
     lag_owner: Int64
     lag: Int64
@@ -105,12 +103,9 @@ class Partitions:
     """
 
     def __init__(self) -> None:
-        nothing = np.zeros(0, np.int64)
         self.names = Names()
-        self.keys = Keys.new(nothing, nothing, nothing)
-        self.steps, self.held = Steps.empty(), Held.empty()
-        self.commits = _no_commits()
-        self.step_group = self.step_time = self.n_steps = self.third_step = nothing
+        self.keys, self.steps, self.held, self.commits = Keys.empty(), Steps.empty(), Held.empty(), Aggregates.empty()
+        self.step_group = self.step_time = self.n_steps = self.third_step = np.zeros(0, np.int64)
         self.since = -NEVER
 
     # The names by code, as lists.
@@ -135,12 +130,12 @@ class Partitions:
         names, old = self.names, self.keys
         first = len(self.steps.group)
         held_topic, held_partition, held = new.held(first)
-        steps = joined_arrays([self.steps, new.steps()])
+        steps = Steps.joined([self.steps, new.steps()])
         held_group = steps.group[held.step]
         group, topic = (
-            recoded(*coded(commits[name]), known) for name, known in (("group_id", names.groups), ("topic", names.topics))
+            _recoded(*_coded(commits[name]), known) for name, known in (("group_id", names.groups), ("topic", names.topics))
         )
-        id_code, ids = coded(commits["topic_id"].fill_null(""))
+        id_code, ids = _coded(commits["topic_id"].fill_null(""))
         topic_id = np.array([*(names.ids.setdefault(one, len(names.ids)) if one else -1 for one in ids), -1], np.int32)[id_code]
         places = [
             np.concatenate(columns)
@@ -153,7 +148,7 @@ class Partitions:
         key, first_row = _numbered(*places)
         n, m = len(old.group), len(old.group) + len(commits)
         self.keys = _spread(old, key[:n], Keys.new(*(column[first_row] for column in places)))
-        rows = joined(
+        rows = Aggregates.joined(
             [
                 replace(self.commits, key=key[:n][self.commits.key].astype(np.int32)),
                 aggregates_of(commits, key[n:m].astype(np.int32), topic_id),
@@ -168,12 +163,12 @@ class Partitions:
         place[order] = np.arange(len(order))
         times, added = steps.time[first:], groups
         self.steps = steps.take(order)
-        whole = joined_arrays(held)
+        whole = Held.joined(held)
         whole = replace(whole, step=np.where(whole.step >= 0, place[np.maximum(whole.step, 0)] if len(place) else -1, -1))
         whole = whole.ended(self.steps)
         self.held = whole.take(np.lexsort((whole.offset, whole.time, whole.key)))
         n = len(self.names.groups)
-        before, third = (_widened(column, n, fill) for column, fill in ((self.n_steps, 0), (self.third_step, NEVER)))
+        before, third = (widened(column, n, fill) for column, fill in ((self.n_steps, 0), (self.third_step, NEVER)))
         for group, time in zip(added.tolist(), times.tolist(), strict=True):
             before[group] += 1
             if before[group] == FOLLOWING:
@@ -182,8 +177,7 @@ class Partitions:
         group, time = np.concatenate((self.step_group, added)), np.concatenate((self.step_time, times))
         order = np.lexsort((time, group))
         group, time = group[order], time[order]
-        fresh = np.ones(len(group), np.bool_)
-        fresh[1:] = (group[1:] != group[:-1]) | (time[1:] != time[:-1])
+        fresh = run_starts(group, time)
         self.step_group, self.step_time = group[fresh], time[fresh]
 
     def remember_lag(self, found: LagRows) -> None:
@@ -216,9 +210,8 @@ class Partitions:
         # Of commits whose rows are written the newest stays, because lag is counted from it.
         gone &= commits.max_ts <= settled[commits.key]
         newest = np.zeros(len(commits), np.bool_)
-        done = np.flatnonzero(commits.max_ts <= settled[commits.key])
-        last = np.append(commits.key[done][1:] != commits.key[done][:-1], True)[: len(done)]
-        newest[done[last]] = True
+        done = np.flatnonzero(commits.max_ts <= settled[commits.key])[::-1]
+        newest[done[run_starts(commits.key[done])]] = True
         written = gone & newest
         live = np.where(written, 0, commits.live)
         rows = replace(
@@ -328,21 +321,10 @@ class Partitions:
         self.step_group, self.step_time = self.step_group[stay], self.step_time[stay]
 
 
-def _no_commits() -> Aggregates:
-    nothing, codes = np.zeros(0, np.int64), np.zeros(0, np.int32)
-    return Aggregates.of_commits(codes, nothing, nothing, nothing, np.zeros(0, np.bool_), codes)
-
-
-def _widened(column: Int64, size: int, fill: int) -> Int64:
-    return np.concatenate((column, np.full(size - len(column), fill)))
-
-
 def _numbered(group: Int64, topic: Int64, partition: Int64) -> tuple[Int64, Int64]:
     """The key of each row, and for each key a row that has it."""
     order = np.lexsort((partition, topic, group))
-    ordered = [column[order] for column in (group, topic, partition)]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in ordered])
+    new = first_of_runs(*(column[order] for column in (group, topic, partition)))
     key = np.empty(len(order), np.int64)
     key[order] = np.cumsum(new) - 1
     return key, order[new]

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.fold.ownership import FOLLOWING
 from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.fold.stops import Stops
@@ -282,10 +283,7 @@ def add_last_commits(of: Mapping[str, PollTimeouts], parts: Partitions, stops: S
     times = np.array(sorted({at for places in leaving.values() for at, _ in places}), np.int64)
     rows = rows[np.isin(stops.at[rows], times)]
     order = rows[np.lexsort((-stops.last_before[rows], stops.owner_before[rows], stops.at[rows], stops.group[rows]))]
-    columns = [column[order] for column in (stops.group, stops.at, stops.owner_before)]
-    fresh = np.ones(len(order), np.bool_)
-    fresh[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    for row in order[fresh].tolist():
+    for row in order[run_starts(stops.group[order], stops.at[order], stops.owner_before[order])].tolist():
         group, at, owner = groups[stops.group[row]], int(stops.at[row]), int(stops.owner_before[row])
         if (at, owner) in leaving.get(group, ()):
             of[group].committed(at, members[owner], int(stops.last_before[row]))

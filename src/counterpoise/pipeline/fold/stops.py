@@ -16,14 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs
 from counterpoise.pipeline.fold.ownership import FOLLOWING
 from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.scan.aggregation import NEVER
 
 __all__ = ["Stops", "find_stops"]
-
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class Stops:
 
 
 @dataclass(frozen=True)
-class _Spans:
+class _Spans(Columns):
     """One row per key and span between two steps that hand it out: sorted by key and time; `held` -1: before the first one."""
 
     key: Int64
@@ -166,13 +164,10 @@ def _spans(parts: Partitions) -> _Spans:
     order = np.lexsort((np.concatenate((held.offset, said.live_offset)), time, key))
     key, time = key[order], time[order]
     is_step = order < handed
-    new = is_step.copy()
-    new[:1] = True
-    new[1:] |= key[1:] != key[:-1]
+    new = is_step | first_of_runs(key)
     starts = np.flatnonzero(new)
     if not len(starts):
-        nothing = np.zeros(0, np.int64)
-        return _Spans(nothing, nothing, nothing, nothing, np.zeros(0), nothing, nothing)
+        return _Spans.empty()
     at: Int64 = np.where(is_step[starts], order[starts], -1)
     zeros = np.zeros(handed, np.int64)
     count = np.concatenate((zeros, said.live))[order]
@@ -196,9 +191,7 @@ def _of_owners(spans: _Spans, group: Int64, step: Int64, owner: Int64) -> tuple[
     if not len(group):
         return spans.first, spans.last, spans.gap
     order = np.lexsort((owner, step, group))
-    columns = [column[order] for column in (group, step, owner)]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    new = first_of_runs(group[order], step[order], owner[order])
     starts = np.flatnonzero(new)
     number = np.empty(len(order), np.int64)
     number[order] = np.cumsum(new) - 1

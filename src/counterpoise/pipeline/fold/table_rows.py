@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import slices
 from counterpoise.pipeline.fold.lag import LAG_COLUMNS, LagRows
 from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.fold.reporting import GroupKinds, StoppedTimes, found_in, reported
 from counterpoise.pipeline.fold.strategy_figures import SLIM
 from counterpoise.pipeline.folds.replay_fold import Replay
 from counterpoise.pipeline.records.arrow_types import arrow_schema
-from counterpoise.pipeline.records.errors import error_rows
+from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
 from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
 from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
 from counterpoise.pipeline.replays import Pending
@@ -28,7 +29,6 @@ from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT, METRICS, REBAL
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.tables.by_day import ByDay
 from counterpoise.pipeline.tables.day_rows import DayRows
-from counterpoise.pipeline.tables.error_rows import ErrorRows
 from counterpoise.pipeline.tables.one_file import OneFile
 from counterpoise.wire.offsets_topic import decode_record
 
@@ -69,7 +69,7 @@ class TableRows:
         self._cluster, self._end, self._salt, self.provisional = cluster, end, salt, False
         self._generations = DayRows(files.of("group_generations", cluster), GENERATION_COLUMNS, salt=salt)
         self._modern = DayRows(files.of("modern_group_records", cluster), MODERN_COLUMNS, salt=salt)
-        self._errors = ErrorRows(files.of("decode_errors", cluster), salt)
+        self._errors = DayRows(files.of("decode_errors", cluster), ERROR_COLUMNS, salt=salt)
         self._report = DayRows(files.of("group_report", cluster), _REPORT, end)
         self._findings = OneFile(partial(files.state_file, "findings"), arrow_schema(FINDINGS))
         self._final, self._open = (_Revised(cluster, files, salt) for _ in range(2))
@@ -116,8 +116,9 @@ class TableRows:
         for batch in _in_log_order(records):
             for raw in batch.to_pylist():
                 record = decode_record(raw["key"], raw["value"])
-                self._errors.write(error_rows(raw, record))
                 size = 200 + 4 * len(raw["value"] or b"")
+                for error in error_rows(raw, record):
+                    self._errors.add(error, size)
                 row = generation_row(raw, record)
                 if row is not None:
                     self._generations.add(row, size)
@@ -199,10 +200,5 @@ def _in_log_order(records: pa.Table) -> Iterator[pa.RecordBatch]:
     place = [records[name].fill_null(-1).to_numpy() for name in ("offset", "partition")]
     order = np.lexsort((*place, group))
     size = pc.add(*(pc.binary_length(records[name]).fill_null(0) for name in ("key", "value"))).to_numpy()
-    ends = np.cumsum(size[order].astype(np.int64) + 1)
-    start = 0
-    while start < len(order):
-        before = int(ends[start - 1]) if start else 0
-        end = max(start + 1, int(np.searchsorted(ends, before + _AT_ONCE, "right")))
-        yield from records.take(pa.array(order[start:end])).combine_chunks().to_batches()
-        start = end
+    for some in slices(size[order].astype(np.int64) + 1, _AT_ONCE):
+        yield from records.take(pa.array(order[some])).combine_chunks().to_batches()

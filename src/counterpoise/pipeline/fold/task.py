@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
 from counterpoise.pipeline.fold.ends_file import EndsFile
-from counterpoise.pipeline.fold.mapped_ends import mapped_lives
+from counterpoise.pipeline.fold.log_ends import mapped_lives
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, totals
 from counterpoise.pipeline.fold.table_rows import TableRows
 from counterpoise.pipeline.folds.replay_memo import Plans

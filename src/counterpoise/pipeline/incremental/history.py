@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from counterpoise.pipeline.engine import ClusterInput, Engine
-from counterpoise.pipeline.fold.ends_file import EndsFile
-from counterpoise.pipeline.fold.samples import samples_of
+from counterpoise.pipeline.fold.ends_file import EndsFile, samples_of
 from counterpoise.pipeline.incremental.saved import ClusterState, Saved, identity_of, save
 from counterpoise.pipeline.incremental.snapshot import (
     changed_files,

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline import schemas
+from counterpoise.pipeline.arrays import ranges, run_starts
 from counterpoise.pipeline.records.arrow_types import arrow_type
 
 __all__ = ["ASSIGNMENT", "PlanRow", "assignments"]
@@ -56,12 +57,12 @@ def _runs(plans: Sequence[PlanRow]) -> tuple[Int64, Int64, Int64, Int64]:
     size = np.concatenate([start[1:] - start[:-1] for start in starts])
     members = np.array([len(plan.member_ids) for plan in plans])
     topic = np.repeat(np.arange(len(size)), size)
-    index = np.arange(len(owners)) - np.repeat(np.cumsum(size) - size, size)
+    index = ranges(np.zeros_like(size), size)
     first_member = np.repeat(np.cumsum(members) - members, [int(start[-1]) for start in starts])
     held = np.flatnonzero(owners >= 0)
     order = held[np.argsort((owners + first_member)[held], kind="stable")]
     owner, topic = (owners + first_member)[order], topic[order]
-    first = np.flatnonzero(np.concatenate(([True], (np.diff(owner) != 0) | (np.diff(topic) != 0)))) if len(order) else order
+    first = run_starts(owner, topic)
     length = np.diff(np.append(first, len(order)))
     runs = np.bincount(owner[first], minlength=int(members.sum())).astype(np.int64)
     return index[order], length, topic[first], runs

@@ -11,15 +11,16 @@ from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.generations import member_faults
 from counterpoise.pipeline.records.place import nowhere, place_of
 from counterpoise.pipeline.schemas import DECODE_ERRORS
-from counterpoise.wire.offsets_topic import Record, RecordType, Tombstone, Undecodable
+from counterpoise.wire.offsets_topic import Record, RecordType, Tombstone, Undecodable, decode_record
 
 __all__ = ["ERROR_COLUMNS", "error_rows"]
 
 ERROR_COLUMNS = arrow_schema(StructType(DECODE_ERRORS.fields[1:]))
 
 
-def error_rows(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable) -> Iterator[dict[str, Any]]:
-    """Why one record cannot be decoded: nearly always nothing."""
+def error_rows(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable | None = None) -> Iterator[dict[str, Any]]:
+    """Why one record cannot be decoded: nearly always no row. Without `record` it is decoded once more."""
+    record = decode_record(raw["key"], raw["value"]) if record is None else record
     if isinstance(record, Undecodable):
         about = {"record_type": record.record_type, "value_version": record.value_version, "reason": record.reason}
         yield {**_as_it_is(raw), **about}

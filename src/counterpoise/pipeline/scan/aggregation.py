@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from counterpoise.model.problem import Int32, Int64
+from counterpoise.pipeline.arrays import Bool, Columns, run_starts
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.solver.decode import ascending
 
@@ -22,19 +22,17 @@ __all__ = [
     "aggregate_table",
     "aggregated",
     "aggregates_of",
-    "joined",
 ]
 
 NEVER = np.iinfo(np.int64).max
 """The first time of no commit; the last one is its negative."""
 _HELD = 100_000
 """So many rows a task holds before it aggregates them, and half of them before it gives them to the shuffle."""
-Bool = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Aggregates:
-    """Columns of equal length, a row per partition of a group and cell; a commit by itself is such a row too.
+class Aggregates(Columns):
+    """Commits: a row per partition of a group and cell; a commit by itself is such a row too.
 
     Attributes
     ----------
@@ -83,13 +81,6 @@ class Aggregates:
             live_until=np.where(deleted, -NEVER, time) if some else time,
         )
 
-    def take(self, rows: Any) -> Aggregates:
-        """Some of the rows."""
-        return Aggregates(*(getattr(self, field.name)[rows] for field in fields(self)))
-
-    def __len__(self) -> int:
-        return len(self.key)
-
 
 _FIELDS = tuple(field.name for field in fields(Aggregates))
 _NUMBERS = ("ts", "offset", "committed", "max_ts", "live", "dead", "live_ts", "live_offset", "live_until")
@@ -103,12 +94,6 @@ AGGREGATE_COLUMNS = pa.schema(
         *((name, pa.int64()) for name in _NUMBERS),
     ]
 )
-
-
-def joined(parts: Iterable[Aggregates]) -> Aggregates:
-    """All rows of all parts."""
-    several = list(parts)
-    return Aggregates(*(np.concatenate([getattr(part, field.name) for part in several]) for field in fields(Aggregates)))
 
 
 @dataclass(frozen=True)
@@ -134,8 +119,7 @@ class _Alike:
         low = int(cell.min())
         both = key.astype(np.int64) * (int(cell.max()) - low + 1) + (cell - low)
         order = ascending(both)
-        sorted_both = both[order]
-        starts = np.flatnonzero(np.concatenate(([True], sorted_both[1:] != sorted_both[:-1])))
+        starts = run_starts(both[order])
         later = offset[order]
         falls = later[1:] < later[:-1]
         falls[starts[1:] - 1] = False
@@ -217,10 +201,7 @@ class HeldAggregates:
         rows, cell = aggregated(rows, cell)
         first, self._rows = self._rows, self._rows + len(rows)
         if self._rows > len(self._columns["cell"]):
-            room = {name: np.zeros(self._rows + _HELD, one.dtype) for name, one in self._columns.items()}
-            for name, one in self._columns.items():
-                room[name][:first] = one[:first]
-            self._columns = room
+            self._columns = {name: np.resize(one, self._rows + _HELD) for name, one in self._columns.items()}
         for name in _FIELDS:
             self._columns[name][first : self._rows] = getattr(rows, name)
         self._columns["cell"][first : self._rows] = cell

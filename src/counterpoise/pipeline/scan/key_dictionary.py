@@ -98,16 +98,13 @@ class KeyDictionary:
         topic = _codes(strings(column.data, new.topic_start, new.topic_length), sound, self.topics)
         fresh = list(self.groups)[len(self._fits) :]
         self._fits += [True] * len(fresh) if self._fitting is None else self._fitting(fresh)
-        of = {name: _joined(getattr(self.columns, name), getattr(new, name)) for name in ("record_type", "fault", "partition")}
+        kept = ("record_type", "fault", "partition")
+        of: dict[str, Any] = {name: np.concatenate((getattr(self.columns, name), getattr(new, name))) for name in kept}
         gone = np.broadcast_to(np.int64(0), len(self) + len(raw))  # names lie in the bytes of this batch alone
         self.columns = KeyColumns(**of, group_start=gone, group_length=gone, topic_start=gone, topic_length=gone)
-        self.commit = _joined(self.commit, are_commits(raw))
-        self.group, self.topic = _joined(self.group, group), _joined(self.topic, topic)
-        self.chosen = _joined(self.chosen, np.array([*self._fits, False], np.bool_)[group])
-
-
-def _joined(before: npt.NDArray[Any], new: npt.NDArray[Any]) -> Any:
-    return np.concatenate((before, new))
+        self.commit = np.concatenate((self.commit, are_commits(raw)))
+        self.group, self.topic = np.concatenate((self.group, group)), np.concatenate((self.topic, topic))
+        self.chosen = np.concatenate((self.chosen, np.array([*self._fits, False], np.bool_)[group]))
 
 
 def _codes(names: pa.StringArray, sound: npt.NDArray[np.bool_], known: dict[str, int]) -> Int32:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from counterpoise.errors import CaptureError
 from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["Cut", "OffsetSpans", "chunk_starts", "overlapping", "refuse_duplicates"]
@@ -43,7 +44,7 @@ class OffsetSpans:
         partition, offset = partition[order], offset[order]
         new = partition[1:] != partition[:-1]
         falls = ~new & (offset[1:] <= offset[:-1])
-        starts = np.flatnonzero(np.append(True, new)[: len(partition)])
+        starts = run_starts(partition)
         ends = np.append(starts[1:], len(partition)) - 1
         self.mixed.update(partition[1:][falls].tolist())
         for one, first, last in zip(partition[starts].tolist(), offset[starts].tolist(), offset[ends].tolist(), strict=True):

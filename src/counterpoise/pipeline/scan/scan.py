@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int32, Int64
+from counterpoise.pipeline.arrays import run_starts, widened
 from counterpoise.pipeline.records.commits import CODED_COLUMNS, coded_commits
+from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
 from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, HeldAggregates, aggregate_table
 from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
@@ -26,7 +29,7 @@ from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, plain, rows_from
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, Block, bucket_of, manifest_block, to_stream
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.tables.by_day import ByDay
-from counterpoise.pipeline.tables.error_rows import ErrorRows
+from counterpoise.pipeline.tables.day_rows import DayRows
 from counterpoise.wire.offsets_topic.batch import CommitBatch
 
 __all__ = ["ScanSpec", "group_of", "scan"]
@@ -51,7 +54,6 @@ class ScanSpec:
     cluster : str
     files : NewFiles
         Names for what is written.
-        Whose records they are, and where files of tables go.
     first_bucket, buckets : int
         Of the cluster's groups.
     instants : tuple of int
@@ -108,7 +110,7 @@ class _Scan:
         self._days = ByDay(
             spec.files.of("offset_commits", spec.cluster), CODED_COLUMNS, _RISING, spanned=_SPANNED, salt=spec.salt
         )
-        self._errors = ErrorRows(spec.files.of("decode_errors", spec.cluster), spec.salt)
+        self._errors = DayRows(spec.files.of("decode_errors", spec.cluster), ERROR_COLUMNS, salt=spec.salt)
         self._held = HeldAggregates()
         self._ids: dict[str, int] = {}
         self._records: list[pa.RecordBatch] = []
@@ -204,8 +206,7 @@ class _Scan:
     def _records_before(self, batch: pa.RecordBatch, others: Int64, decoded: CommitBatch) -> Int64:
         """For each commit how many other records of its group this task has seen before it."""
         groups, group = self._keys.groups, self._keys.group[decoded.key]
-        seen = np.concatenate((self._seen_of_group, np.zeros(len(groups) - len(self._seen_of_group), np.int64)))
-        self._seen_of_group = seen
+        seen = self._seen_of_group = widened(self._seen_of_group, len(groups))
         found: Int64 = seen[group]
         if len(others):
             encoded = batch.column("key").take(pa.array(others)).cast(pa.binary()).dictionary_encode()
@@ -229,7 +230,7 @@ class _Scan:
         if not chosen.everyone:
             groups = (group_of(key).decode(errors="replace") for key in rows.column("key").to_pylist())
             fits = pa.array(chosen.fitting(groups), pa.bool_())
-            self._errors.add(rows.filter(pc.invert(fits)).to_pylist())
+            self._write_errors(rows.filter(pc.invert(fits)))
             rows = rows.filter(fits)
         self._records.append(rows)
         self._record_bytes += rows.nbytes
@@ -253,8 +254,13 @@ class _Scan:
         if not len(lost):
             return np.zeros(0, np.int64)
         rows = plain(batch.take(pa.array(lost)))
-        self._errors.add(rows.to_pylist())
+        self._write_errors(rows)
         return np.asarray(rows.column("timestamp").drop_null().cast(pa.int64()))
+
+    def _write_errors(self, rows: pa.RecordBatch) -> None:
+        for raw in rows.to_pylist():
+            for error in error_rows(raw):
+                self._errors.add(error, 200 + 2 * len(raw["value"] or b""))
 
     def _count(self, decoded: CommitBatch, time: Int64, lost_times: Int64, lost: int) -> None:
         counts = self._counts
@@ -334,8 +340,7 @@ class _Scan:
         bucket = bucket[order]
         names = [pa.array(one, pa.string()) for one in (groups, list(keys.topics), [*self._ids, None])]
         table = aggregate_table(rows.take(order), keys, *names)
-        starts = np.flatnonzero(np.append(True, bucket[1:] != bucket[:-1])).tolist()
-        for start, end in zip(starts, [*starts[1:], len(bucket)], strict=True):
+        for start, end in pairwise([*run_starts(bucket).tolist(), len(bucket)]):
             yield self._block(int(bucket[start]), COMMITS, table.slice(start, end - start), "lz4")
         self._ids = {}
 

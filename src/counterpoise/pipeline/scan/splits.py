@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC
 from itertools import accumulate
@@ -47,7 +47,7 @@ def plan_splits(
     sizes = {
         name: [
             (file, at, about.row_group(at).num_rows)
-            for file, about in _footers(one)
+            for file, about in zip(one.records, parquet_footers(one.records), strict=True)
             for at in range(about.num_row_groups)
             if not _is_before(about, at, begins.get(name, {}))
         ]
@@ -85,10 +85,6 @@ def before(splits: Iterable[InputSplit], time: int) -> list[InputSplit]:
 def _starts_before(group: Any, time: int) -> bool:
     stamps = statistics_of(group, "timestamp")
     return stamps is None or micros(stamps.min if stamps.min.tzinfo else stamps.min.replace(tzinfo=UTC)) < time
-
-
-def _footers(capture: CaptureFiles) -> Iterator[tuple[str, Any]]:
-    yield from zip(capture.records, parquet_footers(capture.records), strict=True)
 
 
 def _is_before(about: Any, at: int, begin: Mapping[int, int]) -> bool:

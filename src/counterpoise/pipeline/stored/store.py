@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote
 
@@ -23,93 +21,27 @@ from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.storage.files import absolute, is_local, parquet_file, parquet_writer
+from counterpoise.pipeline.storage.files import parquet_file, parquet_writer
 from counterpoise.pipeline.stored import catalog
 from counterpoise.pipeline.stored.catalog import Catalog
-from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, dated, missing, stored
-from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, by_partition, table_files
+from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, missing, stored
+from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, by_partition
 from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
 from counterpoise.pipeline.tables.one_file import OneFile
 
 __all__ = [
-    "Folder",
     "Partitions",
-    "Target",
     "add_to_catalog",
     "check",
     "empty_file",
     "frame",
     "merge",
-    "read",
-    "write",
+    "written",
 ]
 
 Partitions: TypeAlias = Mapping[str, Sequence[str]]
 """``cluster=<name>/date=<day>`` -> files."""
 _ROWS = 65_536
-
-
-@dataclass(frozen=True)
-class Folder:
-    """Parquet: ``<path>/<table>/cluster=<name>/date=<day>/``; ``tables`` in an audit's output folder, a local path or a URI."""
-
-    path: str | Path
-
-    @property
-    def out(self) -> str:
-        """The output folder."""
-        return absolute(self.path).rpartition("/")[0]
-
-
-Target: TypeAlias = Folder | Catalog
-
-
-def write(table: DataFrame, name: str, target: Target) -> None:
-    """Append the rows of `table` that the target does not have; the same rows again add nothing.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Columns of ``TABLES[name]``, and perhaps `date` (see `dated`).
-    name : str
-    target : Folder or Catalog
-
-    Raises
-    ------
-    CaptureError
-        The target holds other records at the same places of the log.
-    """
-    spark, table = table.sparkSession, dated(table, name)
-    if isinstance(target, Catalog):
-        catalog.check(table, name, target)
-        catalog.add(table, name, target)
-        return
-    work = TableTransaction(target.out)
-    with work.open():
-        new = _written(table, name, work.new_files)
-        check(spark, name, new, work)
-        added, removed = merge(spark, name, new, work)
-        if not added and not work.manifest.below("tables", name):
-            added = [empty_file(name, NO_DAY, NO_DAY, work.new_files)]
-        work.publish(added, removed, {})
-
-
-def read(spark: SparkSession, name: str, target: Target) -> DataFrame:
-    """A whole table, columns as in `stored`.
-
-    Raises
-    ------
-    CaptureError
-        There is no such table.
-    """
-    if isinstance(target, Catalog):
-        return catalog.read(spark, name, target)
-    place = f"{absolute(target.path)}/{name}"
-    files = table_files(place)
-    if not is_local(place):
-        return frame(spark, name, files)
-    # Spark's own reader leaves out partitions and columns that a query does not need.
-    return spark.read.schema(stored(name)).parquet(place).select(*stored(name).names)
 
 
 def check(spark: SparkSession, name: str, new: Partitions, work: TableTransaction) -> None:
@@ -143,8 +75,8 @@ def merge(
     added = _of(new, new.keys() - both)
     if both:
         rest = missing(frame(spark, name, _of(new, both)), frame(spark, name, _of(there, both)), name)
-        written = _written(rest, name, work.new_files)
-        added += _of(written, written)
+        rest_files = written(rest, name, work.new_files)
+        added += _of(rest_files, rest_files)
     return added, []
 
 
@@ -176,8 +108,8 @@ def _read(name: str, files: Sequence[str], batches: Iterable[pa.RecordBatch]) ->
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _written(table: DataFrame, name: str, files: NewFiles) -> dict[str, list[str]]:
-    """Rows of a table, with `date`, in new files."""
+def written(table: DataFrame, name: str, files: NewFiles) -> dict[str, list[str]]:
+    """Rows of a table, with `date`, in new files by partition."""
     rows = table.select(*stored(name).names).mapInArrow(partial(_write, name, files), "file string").collect()
     return by_partition(sorted(row["file"] for row in rows))
 

@@ -12,10 +12,13 @@ import pyarrow.parquet as pq
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.source.anonymous import anonymous
 from counterpoise.pipeline.storage.files import parquet_writer, storage_errors
+from counterpoise.pipeline.stored.tables import NO_DAY
 
-__all__ = ["ByDay"]
+__all__ = ["NO_TIME", "ByDay"]
 
 _DAY_US = 86_400_000_000
+NO_TIME = np.iinfo(np.int64).min
+"""The time of a row without a day."""
 
 
 class ByDay:
@@ -96,7 +99,7 @@ class ByDay:
 
 
 def _date(day: int) -> str:
-    return str(np.datetime64(day, "D"))
+    return NO_DAY if day == NO_TIME // _DAY_US else str(np.datetime64(day, "D"))
 
 
 def _leaves(path: str, kind: pa.DataType) -> list[str]:

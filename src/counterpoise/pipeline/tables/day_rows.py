@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.tables.by_day import ByDay
+from counterpoise.pipeline.tables.by_day import NO_TIME, ByDay
 
 __all__ = ["DayRows"]
 
@@ -26,7 +26,7 @@ class DayRows:
         As for `ByDay`.
     schema : pyarrow.Schema
     time : str or int
-        The column by which a row has its day; or the time of all rows, in microseconds.
+        The column by which a row has its day, null for none; or the time of all rows, in microseconds.
     salt : str, optional
         As for `ByDay`.
     """
@@ -87,5 +87,5 @@ class DayRows:
     def _times(self, batch: pa.RecordBatch) -> Int64:
         if isinstance(self._time, int):
             return np.full(batch.num_rows, self._time)
-        found: Int64 = batch.column(self._time).cast(pa.int64()).to_numpy()
+        found: Int64 = batch.column(self._time).cast(pa.int64()).fill_null(NO_TIME).to_numpy()
         return found

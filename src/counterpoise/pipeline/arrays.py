@@ -1,0 +1,93 @@
+"""Arrays that are sorted or grouped: runs, ranges, look-ups in many ranges at once; and tables as dataclasses of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from itertools import chain
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.model.problem import Int64
+
+__all__ = ["Bool", "Columns", "Float", "first_of_runs", "last_at", "ranges", "run_starts", "slices", "widened"]
+
+Bool = npt.NDArray[np.bool_]
+Float = npt.NDArray[np.float64]
+_KINDS = {"Int64": np.int64, "Int32": np.int32, "Bool": np.bool_, "Float": np.float64}
+
+
+class Columns:
+    """A dataclass of arrays (or lists) of equal length: one row per place."""
+
+    @classmethod
+    def empty(cls) -> Self:
+        """No row."""
+        return cls(*([] if str(one.type) not in _KINDS else np.zeros(0, _KINDS[str(one.type)]) for one in fields(cls)))  # type: ignore[arg-type]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """All rows of some tables, of one at least."""
+        columns = ([getattr(part, one.name) for part in parts] for one in fields(cls))  # type: ignore[arg-type]
+        return cls(*(list(chain(*values)) if isinstance(values[0], list) else np.concatenate(values) for values in columns))
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))  # type: ignore[arg-type]
+
+    def take(self, rows: Any) -> Self:
+        """Some of the rows."""
+        columns = (getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
+        return type(self)(*([one[at] for at in rows.tolist()] if isinstance(one, list) else one[rows] for one in columns))
+
+
+def first_of_runs(*columns: npt.NDArray[Any]) -> Bool:
+    """Of each row, whether it differs from the one before it in any of the columns."""
+    first = np.ones(len(columns[0]), np.bool_)
+    first[1:] = columns[0][1:] != columns[0][:-1]
+    for column in columns[1:]:
+        first[1:] |= column[1:] != column[:-1]
+    return first
+
+
+def run_starts(*columns: npt.NDArray[Any]) -> Int64:
+    """The first row of each run of rows that are equal in all columns."""
+    return np.flatnonzero(first_of_runs(*columns))
+
+
+def ranges(begin: Int64, end: Int64) -> Int64:
+    """All places from each `begin` to before its `end`."""
+    count = end - begin
+    found: Int64 = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count - begin, count)
+    return found
+
+
+def slices(sizes: npt.NDArray[Any], most: int) -> Iterator[slice]:
+    """Consecutive rows whose sizes add up to at most so much, or single ones."""
+    ends, start = np.cumsum(sizes), 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        end = max(start + 1, int(np.searchsorted(ends, before + most, "right")))
+        yield slice(start, end)
+        start = end
+
+
+def widened(column: Int64, size: int, fill: int = 0) -> Int64:
+    """The column with so many rows; new ones hold `fill`."""
+    return np.concatenate((column, np.full(size - len(column), fill)))
+
+
+def last_at(values: Int64, first: Int64, after: Int64, limit: Int64) -> Int64:
+    """For each row the last place in ``values[first:after]``, which rises, that is not greater than `limit`; -1 = none."""
+    low, high = first.astype(np.int64), after.astype(np.int64)
+    while len(low):
+        middle = (low + high) // 2
+        going = low < high
+        if not going.any():
+            break
+        fits = np.zeros(len(low), np.bool_)
+        fits[going] = values[middle[going]] <= limit[going]
+        low, high = np.where(going & fits, middle + 1, low), np.where(going & ~fits, middle, high)
+    found: Int64 = np.where(low > first, low - 1, -1)
+    return found

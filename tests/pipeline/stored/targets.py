@@ -1,0 +1,81 @@
+"""Tables written to a folder or a catalog by themselves, and read back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+
+from counterpoise.pipeline.storage.files import absolute, is_local
+from counterpoise.pipeline.stored import catalog, store
+from counterpoise.pipeline.stored.catalog import Catalog
+from counterpoise.pipeline.stored.keyed import dated, stored
+from counterpoise.pipeline.stored.tables import NO_DAY, table_files
+from counterpoise.pipeline.stored.transaction import TableTransaction
+
+__all__ = ["Folder", "Target", "read", "write"]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Parquet: ``<path>/<table>/cluster=<name>/date=<day>/``; ``tables`` in an audit's output folder, a local path or a URI."""
+
+    path: str | Path
+
+    @property
+    def out(self) -> str:
+        """The output folder."""
+        return absolute(self.path).rpartition("/")[0]
+
+
+Target: TypeAlias = Folder | Catalog
+
+
+def write(table: DataFrame, name: str, target: Target) -> None:
+    """Append the rows of `table` that the target does not have; the same rows again add nothing.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns of ``TABLES[name]``, and perhaps `date` (see `dated`).
+    name : str
+    target : Folder or Catalog
+
+    Raises
+    ------
+    CaptureError
+        The target holds other records at the same places of the log.
+    """
+    spark, table = table.sparkSession, dated(table, name)
+    if isinstance(target, Catalog):
+        catalog.check(table, name, target)
+        catalog.add(table, name, target)
+        return
+    work = TableTransaction(target.out)
+    with work.open():
+        new = store.written(table, name, work.new_files)
+        store.check(spark, name, new, work)
+        added, removed = store.merge(spark, name, new, work)
+        if not added and not work.manifest.below("tables", name):
+            added = [store.empty_file(name, NO_DAY, NO_DAY, work.new_files)]
+        work.publish(added, removed, {})
+
+
+def read(spark: SparkSession, name: str, target: Target) -> DataFrame:
+    """A whole table, columns as in `stored`.
+
+    Raises
+    ------
+    CaptureError
+        There is no such table.
+    """
+    if isinstance(target, Catalog):
+        return catalog.read(spark, name, target)
+    place = f"{absolute(target.path)}/{name}"
+    files = table_files(place)
+    if not is_local(place):
+        return store.frame(spark, name, files)
+    # Spark's own reader leaves out partitions and columns that a query does not need.
+    return spark.read.schema(stored(name)).parquet(place).select(*stored(name).names)
