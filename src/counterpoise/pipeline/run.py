@@ -212,7 +212,7 @@ class Run:
         clusters = list(self._captures)
         notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
         known = all(capture.tells_aborted for capture in self._captures.values())
-        notes += samples_note({name: len(one.ends.odd) for name, one in engine.clusters.items()})
+        notes += samples_note({name: len(one.ends.conflicting) for name, one in engine.clusters.items()})
         notes += [*nothing_note(about), *transaction_note(transactional, known), *lag_note(sums.with_lag)]
         if self._salt is not None:
             notes.append("names are hashed; details of steps, metadata of commits, user data and raw bytes are left out")

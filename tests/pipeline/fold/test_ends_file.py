@@ -164,7 +164,7 @@ def test_samples_in_pieces_are_the_samples_of_the_whole(
         file, plain = put(more, tmp_path / "capture"), put(once, tmp_path / "plain")
         full = added(ends, [file], settled, tmp_path)
         assert told(mapped_lives(full)) == told(read_lives([plain]))
-        assert sorted(full.odd.tolist()) == odd
+        assert sorted(full.conflicting.tolist()) == odd
         assert full.lives_of_topics() == added(EndsFile.empty(), [file], None, tmp_path).lives_of_topics()
         assert full.instants.tolist() == sorted({micros(0) + 15_000_000 * one for one in range(last + 1)})
         settled = micros(last - 1)

@@ -34,7 +34,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class FoldSpec:
-    """What folding a cluster's groups needs to know.
+    """The parameters of the fold for one cluster.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class FoldSpec:
     ends : LogEnds
         Samples of log ends.
     instants : int64
-        When was sampled, in microseconds, ascending.
+        Times of samples of any log, in microseconds, ascending.
     names : mapping
         Topic id -> name.
     now_ids : mapping, optional
@@ -82,12 +82,12 @@ class Chunk:
 
     @classmethod
     def empty(cls) -> Chunk:
-        """No records, and none come later."""
+        """No records, and no later ones."""
         return cls((), AGGREGATE_COLUMNS.empty_table())
 
 
 class Rows(Protocol):
-    """Takes rows of tables as they become known."""
+    """Receives rows of tables as they become final."""
 
     def step(self, row: Row) -> None:
         """A row of `rebalances`."""
@@ -109,7 +109,7 @@ class Bucket:
     ----------
     spec : FoldSpec
     plans : Plans
-        What strategies were asked before. It changes no result.
+        Cache of plans. It changes no result.
     state : bytes, optional
         What `state` gave.
     """
@@ -139,19 +139,19 @@ class Bucket:
         self._new.add(group, step, at)
 
     def advance(self, chunk: Chunk, rows: Rows) -> None:
-        """Fold a chunk; gives `rows` what no later chunk can change."""
+        """Fold a chunk; rows that no later chunk can change are added to `rows`."""
         self._feed(chunk.records, rows)
         # All samples up to then are known, and all records.
         until = min(NEVER if chunk.until == NEVER else chunk.until - 1, self._spec.settled)
         self._fold(chunk.commits, rows, min(until, NEVER - 1), until)
 
     def finish(self, chunk: Chunk, rows: Rows) -> Iterator[dict[str, Any]]:
-        """Fold the last chunk and give `rows` all that is left, as if no record came later. The state cannot be used again.
+        """Fold the last chunk and add all remaining rows to `rows`, as if no record followed. The bucket cannot be used again.
 
         Yields
         ------
         dict
-            What is known of a group, in columns of `group_report`.
+            Figures of a group, in columns of `group_report`.
         """
         self._feed(chunk.records, rows)
         for _, group in sorted(self.groups.items()):

@@ -1,4 +1,4 @@
-"""Samples of log ends, log by log in one file that tasks map into memory: any number of them, and new ones are added to it."""
+"""Samples of log ends, sorted by log and time in one file that tasks map into memory; an update appends to it in place."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ __all__ = ["END", "START", "TIME", "EndsFile", "samples_of", "with_samples"]
 TIME, START, END = range(3)
 _WIDTH = 3
 _AT_ONCE = 1 << 20
-_ARRAYS = ("first", "count", "room", "life_log", "life_at", "life_number", "instants", "odd")
+_ARRAYS = ("first", "count", "room", "life_log", "life_at", "life_number", "instants", "conflicting")
 
 
 @dataclass(frozen=True)
 class EndsFile:
-    """Where samples stand: three numbers (time in microseconds, start, end) each; those of a log by time, one of an instant.
+    """The index of a file of samples: rows of three int64 (time in microseconds, start, end); one per log and time.
 
     Attributes
     ----------
     file : str
     logs : tuple of (topic, partition)
     first, count, room : int64
-        Of each log: its first row, how many there are, and for how many there is room.
+        Of each log: its first row, its number of rows, and the number of rows reserved for it.
     life_log, life_at, life_number : int64
-        By log: after how many of its samples a life begins (see `lives`), and how many came before it.
+        One row per life of a log (see `log_ends`): the log, the place of its first sample in the log, and its number from 0.
     instants : int64
-        At which was sampled, ascending.
-    odd : int64
-        When a log was sampled more than once with different ends, of which the largest counts: a time for each such log.
+        Times of samples, ascending.
+    conflicting : int64
+        Times at which a log has several samples with different ends, one entry per log; the largest end counts.
     """
 
     file: str
@@ -56,7 +56,7 @@ class EndsFile:
     life_at: Int64
     life_number: Int64
     instants: Int64
-    odd: Int64
+    conflicting: Int64
 
     @classmethod
     def empty(cls) -> EndsFile:
@@ -65,20 +65,20 @@ class EndsFile:
         return cls("", (), *[nothing] * len(_ARRAYS))
 
     def rows(self) -> Int64:
-        """What is in the file, a row for each place."""
+        """The rows of the file, mapped into memory."""
         if not self.file:
             return np.zeros((1, _WIDTH), np.int64)
         found: Int64 = np.asarray(np.memmap(self.file, np.int64, "r")).reshape(-1, _WIDTH)
         return found
 
     def up_to(self, moment: int) -> EndsFile:
-        """The same as if nothing had been sampled later."""
+        """The same without samples after a time."""
         count = last_at(self.rows()[:, TIME], self.first, self.first + self.count, np.full(len(self.first), moment))
         count = np.where(count < 0, 0, count - self.first + 1)
         stay = self.life_at < count[self.life_log]
         instants = self.instants[self.instants <= moment]
         life_log, life_at, life_number = self.life_log[stay], self.life_at[stay], self.life_number[stay]
-        cut = replace(self, count=count, instants=instants, odd=self.odd[self.odd <= moment])
+        cut = replace(self, count=count, instants=instants, conflicting=self.conflicting[self.conflicting <= moment])
         return replace(cut, life_log=life_log, life_at=life_at, life_number=life_number)
 
     def lives_of_topics(self) -> dict[str, int]:
@@ -90,7 +90,7 @@ class EndsFile:
         return found
 
     def save(self, place: str) -> None:
-        """Put this away; the samples stay where they are."""
+        """Write the index; the samples stay in their file."""
         write_bytes(place, self._about())
 
     def _about(self) -> bytes:
@@ -98,7 +98,7 @@ class EndsFile:
         return json.dumps({"file": self.file, "logs": self.logs, **arrays}).encode()
 
     def share(self, folder: str) -> str:
-        """`save`, for tasks that may run elsewhere: a folder of an object store gets the samples too. Where it is put."""
+        """`save` for tasks on other machines: in an object store the samples are uploaded too. Returns the path."""
         name, shared = f"ends-{uuid4().hex}", self
         if self.file and not is_local(folder):
             shared = replace(self, file=join(folder, f"{name}.bin"))
@@ -135,7 +135,7 @@ def samples_of(
     window : pair
         Samples of other times are left out.
     before : EndsFile, optional
-        What an earlier update left: it stays where it is, and grows.
+        The samples of an earlier update; new ones are appended to its file.
     after : int, optional
         Samples up to then are in `before`, in microseconds.
     """
@@ -149,24 +149,35 @@ def samples_of(
 
 
 def with_samples(before: EndsFile, new: NewSamples, new_file: Callable[[], str]) -> EndsFile:
-    """What is in `before`, and further samples, all of them later.
+    """`before` with further samples, all of them later.
 
     Parameters
     ----------
     before : EndsFile
-        Its rows stay as they are; new ones are written behind those of their log, or all together into another file.
+        New rows are written into the room that its logs have reserved, or all rows into a new file if that is too small.
     new : NewSamples
     new_file : callable
         Gives the name of that file.
     """
-    work = _Adding(before, new.logs, new.counts, new_file, new.oldest)
+    work = _SampleWriter(before, new.logs, new.counts, new_file, new.oldest)
     for table in new.tables():
         work.add(table)
     return work.done(new.instants)
 
 
-class _Adding:
-    """A file that samples are being added to."""
+class _SampleWriter:
+    """Appends samples to the rows of their logs.
+
+    Parameters
+    ----------
+    before : EndsFile
+    logs, counts
+        The new samples by log, to reserve room.
+    new_file : callable
+        Returns the name of a new file, if there is not enough room.
+    oldest : int, optional
+        Samples before it may be dropped: the capture has dropped them.
+    """
 
     def __init__(
         self,
@@ -210,18 +221,18 @@ class _Adding:
         self._count[mine] += size
 
     def done(self, instants: Int64) -> EndsFile:
-        """With all that was added."""
+        """The index with all samples that were added."""
         for log in sorted(self._mixed):
             first = int(self._now.first[log])
             part = self._rows[first + int(self._base[log]) : first + int(self._count[log])]
             part[:] = part[np.lexsort((part[:, START], part[:, END], part[:, TIME]))]
-        odd = np.concatenate((self._now.odd, self._once()))
-        whole = replace(self._now, count=self._count, instants=np.union1d(self._now.instants, instants), odd=odd)
+        conflicting = np.concatenate((self._now.conflicting, self._once()))
+        whole = replace(self._now, count=self._count, instants=np.union1d(self._now.instants, instants), conflicting=conflicting)
         return _with_lives(whole, sorted(self._recreated()))
 
     def _once(self) -> Int64:
-        """Keep the last of new samples of one log and time, which has the largest end; when there were others that differ."""
-        first, base, odd = self._now.first, self._base, [np.zeros(0, np.int64)]
+        """Keep one new sample per log and time: the last, with the largest end. Returns times of samples that differed."""
+        first, base, conflicting = self._now.first, self._base, [np.zeros(0, np.int64)]
         for some in slices(self._count - base, _AT_ONCE):
             begin = first[some] + base[some]
             row = ranges(begin, np.maximum(first[some] + self._count[some] - 1, begin))
@@ -229,16 +240,16 @@ class _Adding:
             log = np.searchsorted(first, again, "right") - 1
             differ = (self._rows[again, START:] != self._rows[again + 1, START:]).any(axis=1)
             found = set(zip(log[differ].tolist(), self._rows[again[differ], TIME].tolist(), strict=True))
-            odd.append(np.array(sorted(at for _, at in found), np.int64))
+            conflicting.append(np.array(sorted(at for _, at in found), np.int64))
             for one, gone in zip(*_split(log, again), strict=True):
                 start, count = int(first[one] + base[one]), int(self._count[one] - base[one])
                 stay = np.delete(self._rows[start : start + count], gone - start, axis=0)
                 self._rows[start : start + len(stay)] = stay
                 self._count[one] = base[one] + len(stay)
-        return np.concatenate(odd)
+        return np.concatenate(conflicting)
 
     def _recreated(self) -> set[tuple[int, int]]:
-        """Log and place of new samples that begin a life: a topic is recreated as a whole if one of its logs has shrunk."""
+        """Log and place of new samples that begin a life. If one log of a topic shrank, all its logs begin a life."""
         first, base, count = self._now.first, self._base, self._count
         fallen: set[tuple[str, int]] = set()
         for some in slices(count - base, _AT_ONCE):
@@ -289,7 +300,7 @@ def _split(log: Int64, rows: Int64) -> tuple[list[int], list[Int64]]:
 
 
 def _roomier(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -> EndsFile:
-    """Another file with room for so many more samples, and for a quarter beyond; without what the capture itself has dropped."""
+    """A new file with room for `grown` more samples per log and a quarter beyond, without samples before `oldest`."""
     gone = np.zeros(len(now.first), np.int64)
     rows = now.rows()
     if oldest is not None:
@@ -314,7 +325,7 @@ def _roomier(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -> En
 
 
 def _reserve(place: Path, size: int) -> None:
-    """A file of so many bytes. Taken now, a full disk says so; a map that the disk cannot hold would end the process."""
+    """Reserve a file of so many bytes. A full disk raises an error here; writing through a map would kill the process."""
     try:
         with place.open("wb") as out:
             if hasattr(os, "posix_fallocate"):

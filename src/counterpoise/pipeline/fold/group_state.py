@@ -1,4 +1,4 @@
-"""One group's state: where its folds stand, and what has been counted of its steps, stops, commits and replays."""
+"""The state of one group: its folds, and the figures of its steps, stops, commits and replays."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ class GroupState:
 
     @property
     def unnamed(self) -> list[str]:
-        """Topic ids that stand in steps instead of a name."""
+        """Topic ids without a known name: steps have the id instead."""
         return self.steps.fold.unnamed
 
     def state(self) -> str:
-        """All of it, before steps are added that may still change."""
+        """The state as text; call it before steps are added that may still change."""
         last = self._replays.last
         again = [*([] if last is None else [last]), *self._again, *(_decode(row) for *_, row in self._generations)]
         return to_text(
@@ -161,7 +161,7 @@ class GroupState:
         self._hold(at, {**row, "folded": {name: step.get(name) for name in FOLDED}})
 
     def _hold(self, at: int, row: Row) -> None:
-        # As MessagePack a row takes a tenth of the memory.
+        # A row as MessagePack takes a tenth of the memory.
         self._generations.append((at, bool(row["members"]), _encode(row)))
 
     def times(self) -> Iterator[int]:
@@ -196,7 +196,7 @@ class GroupState:
 
 
 class InOrder:
-    """One group's steps in the order of the log. A step of a modern group is finished late: others wait for it.
+    """One group's finished steps in log order. A step of a modern group is finished late, so later steps wait for it.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ class InOrder:
                 yield from sorted(ready, key=_place)
 
     def unfinished(self) -> list[Row]:
-        """The steps that further records may still change, as they stand."""
+        """The steps that later records may still change."""
         return sorted([*self.waiting, *self.fold.unfinished()], key=_place)
 
 

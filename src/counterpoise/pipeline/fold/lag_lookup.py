@@ -1,7 +1,7 @@
-"""The lag that leaders could have known: picked out of rows of `partition_lag`, looked up when strategies are replayed.
+"""The lag that a leader could have known at a generation, for replays of strategies.
 
-A generation is given the lag of the last instant at or before it at which log ends of its cluster were sampled, whether or not
-its own logs were among them: so it does not matter which groups are chosen.
+It is the lag at the last instant before the generation at which log ends of the cluster were sampled, of any log: so it does not
+depend on which groups are chosen.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["LagLookup"]
 
 
 class LagLookup:
-    """Lag by group and time: of what the state has as the newest final rows, and of rows that are added.
+    """Lag by group and time, from the newest final rows in the state and from rows that are added.
 
     Parameters
     ----------
     generations : iterable of (group, microseconds)
-        What will be asked for.
+        Those for which `at` will be called.
     instants : int64
         When log ends of the cluster were sampled, in microseconds, ascending.
     parts : Partitions
@@ -35,30 +35,30 @@ class LagLookup:
     def __init__(self, generations: Iterable[tuple[str, int]], instants: Int64, parts: Partitions) -> None:
         self._instants, self._parts, self._code = instants, parts, parts.names.groups
         known = [(self._code[group], at) for group, at in generations if group in self._code]
-        asked = np.array(known, np.int64).reshape(-1, 2)
-        last = np.searchsorted(instants, asked[:, 1], "right") - 1
-        self._asked = np.unique(asked[:, 0][last >= 0] * len(instants) + last[last >= 0])
+        pairs = np.array(known, np.int64).reshape(-1, 2)
+        last = np.searchsorted(instants, pairs[:, 1], "right") - 1
+        self._wanted = np.unique(pairs[:, 0][last >= 0] * len(instants) + last[last >= 0])
         self._rows: list[tuple[Int64, Int64, Int64]] = []
         self._entries: dict[int, list[tuple[int, Int64, Int64]]] | None = None
         keys = parts.keys
         self._keep(np.arange(len(keys.group)), keys.lag_at, keys.lag)
 
     def add(self, rows: LagRows) -> None:
-        """Keep of some rows what will be asked for."""
+        """Keep the rows that `at` will return."""
         self._keep(rows.key, rows.time, rows.lag)
 
     def _keep(self, key: Int64, time: Int64, lag: Int64) -> None:
         n = len(self._instants)
-        if not len(self._asked):
+        if not len(self._wanted):
             return
         place = np.minimum(np.searchsorted(self._instants, time), n - 1)
         place = np.where(self._instants[place] == time, self._parts.keys.group[key] * n + place, -1)
-        at = np.minimum(np.searchsorted(self._asked, place), len(self._asked) - 1)
-        mine = np.flatnonzero((self._asked[at] == place) & (lag >= 0))
+        at = np.minimum(np.searchsorted(self._wanted, place), len(self._wanted) - 1)
+        mine = np.flatnonzero((self._wanted[at] == place) & (lag >= 0))
         self._rows.append((place[mine], key[mine], lag[mine]))
 
     def at(self, group: str, moment: int) -> list[Mapping[str, Any]] | None:
-        """``topic, partitions, lags`` of what is known of a group at a time; None: no log end had been sampled by then."""
+        """``topic, partitions, lags`` of a group at a time, as far as known; None: no log end was sampled before."""
         last = int(np.searchsorted(self._instants, moment, "right")) - 1
         if last < 0:
             return None

@@ -1,4 +1,4 @@
-"""Samples of log ends as arrays that are mapped from an `EndsFile`, and the lives of logs.
+"""Samples of log ends as arrays that are mapped from an `EndsFile`, and the incarnations ("lives") of logs.
 
 A log that ends lower than before was recreated: samples before and after that are two lives, and no line joins them. A topic is
 recreated as a whole. Of samples of one log and instant (two recordings of one time in one folder) the one with the largest end
@@ -22,7 +22,7 @@ Values_co = TypeVar("Values_co", covariant=True)
 
 
 class Column(Protocol[Values_co]):
-    """What can be asked for the values in some rows: an array, or what finds them."""
+    """Values by row: an array, or an object that computes them."""
 
     def __getitem__(self, rows: Int64, /) -> Values_co: ...
 

@@ -18,7 +18,7 @@ _AT_ONCE = 1 << 18
 
 
 class NewSamples:
-    """Samples, counted; read once more when they are asked for, some hundred thousand at a time.
+    """Samples of a capture that are later than a time. They are read twice: to count them, and by `tables`.
 
     Attributes
     ----------
@@ -26,9 +26,9 @@ class NewSamples:
     counts : int64
         How many samples there are of each.
     instants : int64
-        At which was sampled, ascending.
+        Times of samples, ascending.
     oldest : int, optional
-        When the first sample of all was that the files hold, as far as they say so.
+        The time of the first sample in the files, if their statistics have it.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Who held which partition from when to when, in arrays.
+"""Spans of ownership in arrays: which member owned which partition, from when until when.
 
-A member has a partition until it is handed out again or the group takes its next step; what a cooperative round withholds is held
-until the step after it, unless its owner left. The broker's members commit what they give up after the step that takes it, so
-there commits are nobody's only after the step that follows.
+A member owns a partition until the partition is assigned again or the group takes its next step. What a cooperative round
+withholds stays with its owner until the step after it, unless the owner left. Members of KIP-848 groups commit what they give up
+after the step that takes it, so there commits are without an owner only after the step that follows.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["FOLLOWING", "Held", "Names", "NewSteps", "Steps"]
 _ENDS = ("emptied", "deleted", "migrated")
 _REPLACED = "static_replacement"
 FOLLOWING = 3
-"""After so many further steps of its group nothing that a later record says changes who held what a step handed out, and which of
-its owner's commits count when stops are measured."""
+"""After so many further steps of the group, no later record changes which owners a step assigned, or which of their commits count
+for stops."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Steps(Columns):
     left: list[tuple[int, ...]]
 
     def following(self, by: int) -> Int64:
-        """The time of the step that comes so many later in the same group; NEVER: there is none yet."""
+        """The time of the step `by` places later in the same group; NEVER: there is none yet."""
         after = np.full(len(self.group), NEVER, np.int64)
         same = self.group[by:] == self.group[:-by]
         after[: max(len(after) - by, 0)][same] = self.time[by:][same]
@@ -69,12 +69,12 @@ class Steps(Columns):
 
 @dataclass(frozen=True)
 class Held(Columns):
-    """One row per partition and step that hands it out; sorted by key, time and log offset, or as they come.
+    """Spans of ownership: one row per partition and step that assigns it; in the state sorted by key, time and log offset.
 
     Attributes
     ----------
     key, step : int64
-        The partition, and the step's place among `Steps`; -1: so many steps have followed that the other columns are final.
+        The partition, and the step's place among `Steps`; -1: `FOLLOWING` steps have followed, so the other columns are final.
     time, offset, owner, generation : int64
         Of the step, and the member; a generation is -1 if there is none.
     eager : bool
@@ -82,8 +82,8 @@ class Held(Columns):
     recreated : bool
         The topic was deleted and created again since the last step that handed out any of it.
     until, nobody_from, closed : int64
-        When the owner no longer has it; from when a commit is nobody's; from when commits do not count as the owner's in stops.
-        NEVER: not before it is handed out again.
+        Until when the owner has it; from when a commit is without an owner; from when commits do not count for the owner's stops.
+        NEVER: until the partition is assigned again.
     timed : bool
         Its stop is in the group's figures.
     """
@@ -102,7 +102,7 @@ class Held(Columns):
     timed: Bool
 
     def ended(self, steps: Steps) -> Held:
-        """The same with `until`, `nobody_from` and `closed` as the steps so far say."""
+        """The same with `until`, `nobody_from` and `closed` by the steps so far."""
         one, two, three = (steps.following(by) for by in range(1, FOLLOWING + 1))
         there = one != NEVER
         ended, withheld = (np.append(flags[1:], False)[: len(there)] & there for flags in (steps.ends, steps.withheld))
@@ -142,7 +142,7 @@ class NewSteps:
         self._weight = 0
 
     def __len__(self) -> int:
-        """How many partitions are handed out."""
+        """How many partitions are assigned."""
         return self._weight
 
     def add(self, group: str, row: Mapping[str, Any], time: int) -> None:
@@ -164,7 +164,7 @@ class NewSteps:
                 self._weight += len(entry["partitions"])
 
     def steps(self) -> Steps:
-        """The steps in the order in which they came."""
+        """The steps in the order in which they were added."""
         rows = np.array(self._steps, np.int64).reshape(-1, 7)
         group, time, offset, *flags = rows.T
         ends, withheld, cooperative, server = (one != 0 for one in flags)

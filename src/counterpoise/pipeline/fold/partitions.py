@@ -1,7 +1,7 @@
-"""The partitions of a bucket's groups: who held them and what was committed, from one chunk of the log to the next.
+"""The partitions of a bucket's groups: their owners and commits, from one chunk of the log to the next.
 
-What is held between two chunks is bounded by partitions, not by history: of what was handed out only what later records may
-still ask for, and of commits one row per partition and span between two steps, up to the last sample of the partition's log.
+The state between two chunks is O(partitions), whatever the history. It has the spans of ownership that later records may still
+change, and one row of commits per partition and span between two steps, up to the last sample of the partition's log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Keys", "Partitions"]
 
 
 def _coded(texts: Any) -> tuple[Int64, list[str]]:
-    """Texts as codes into a list of the different ones."""
+    """Strings as codes into the list of distinct ones."""
     encoded = texts.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries().combine_chunks()
@@ -35,7 +35,7 @@ def _coded(texts: Any) -> tuple[Int64, list[str]]:
 
 
 def _recoded(code: Int64, names: list[str], known: dict[str, int]) -> Int64:
-    """Codes into one list for all."""
+    """Codes into the dictionary `known`, which is extended."""
     return np.array([*(known.setdefault(name, len(known)) for name in names), 0], np.int64)[code]
 
 
@@ -73,7 +73,7 @@ class Keys(Columns):
 
     @classmethod
     def new(cls, group: Int64, topic: Int64, partition: Int64) -> Keys:
-        """Keys of which nothing is known."""
+        """Keys without any commit, stop or lag."""
         n = len(group)
         none, never, no = np.full(n, -1), np.full(n, -NEVER), np.zeros(n, np.bool_)
         return cls(
@@ -93,11 +93,11 @@ class Partitions:
     held : Held
         Sorted by key, time and log offset.
     commits : Aggregates
-        Sorted by key, then by time: no row reaches across a sample or a step of its group.
+        Sorted by key, then by time: no row spans a sample or a step of its group.
     step_group, step_time : int64
-        Different times of steps, by group: those at which lag may still be asked for.
+        Distinct times of steps, by group: those for which rows of lag may still be computed.
     n_steps, third_step : int64
-        By group: how many steps it has had, and when the third was.
+        By group: the number of its steps, and the time of the third.
     since : int
         Rows of `partition_lag` up to then are final, in microseconds.
     """
@@ -126,7 +126,7 @@ class Partitions:
         return list(self.names.members)
 
     def add(self, new: NewSteps, commits: pa.Table) -> None:
-        """A chunk: steps in log order, and rows of `AGGREGATE_COLUMNS`."""
+        """Add a chunk: steps in log order, and rows of `AGGREGATE_COLUMNS`."""
         names, old = self.names, self.keys
         first = len(self.steps.group)
         held_topic, held_partition, held = new.held(first)
@@ -193,53 +193,65 @@ class Partitions:
             ("lag_quality", found.quality),
         ):
             column = getattr(keys, name).copy()
-            column[found.key[newest]] = values[newest]  # of a key the last one stands
+            column[found.key[newest]] = values[newest]  # of several rows of a key the last one wins
             changed[name] = column
         self.keys = replace(keys, **changed)
 
     def compact(self, settled: Int64, until: int) -> None:
-        """Drop what no later chunk needs, when rows of lag up to `until` and of all known stops are written."""
-        keys, held, commits = self.keys, self.held, self.commits
-        next_time = np.full(len(held.key), NEVER)
-        next_time[:-1][held.key[1:] == held.key[:-1]] = held.time[1:][held.key[1:] == held.key[:-1]]
-        over = (held.closed != NEVER) & held.timed & (next_time <= settled[held.key])
-        span = self._span_of(commits)
-        gone = np.append(over, False)[span]  # the last one is for commits before the first span
-        before = (span < 0) & keys.begun[commits.key]
-        gone = np.where(span < 0, before & (self._first_time()[commits.key] <= settled[commits.key]), gone)
-        # Of commits whose rows are written the newest stays, because lag is counted from it.
-        gone &= commits.max_ts <= settled[commits.key]
+        """Drop what no later chunk needs, after rows of lag up to `until` and all known stops are written.
+
+        - spans of ownership that are finished (see `_finished_spans`), and their commits;
+        - of the commits before `settled`, the counts of the newest row of each partition: its offset stays, because lag is
+          counted from it; rows between the same two steps become one;
+        - steps before the last `FOLLOWING` of each group, and times for which no row of lag can follow.
+        """
+        commits, finished = self.commits, self._finished_spans(settled)
+        is_old = commits.max_ts <= settled[commits.key]
+        droppable = self._of_finished_spans(finished, settled) & is_old
         newest = np.zeros(len(commits), np.bool_)
-        done = np.flatnonzero(commits.max_ts <= settled[commits.key])[::-1]
-        newest[done[run_starts(commits.key[done])]] = True
-        written = gone & newest
-        live = np.where(written, 0, commits.live)
+        newest_first = np.flatnonzero(is_old)[::-1]
+        newest[newest_first[run_starts(commits.key[newest_first])]] = True
+        counted = droppable & newest
         rows = replace(
             commits,
-            live=live,
-            dead=np.where(written, 0, commits.dead),
-            live_ts=np.where(written, NEVER, commits.live_ts),
-            live_offset=np.where(written, NEVER, commits.live_offset),
-            live_until=np.where(written, -NEVER, commits.live_until),
+            live=np.where(counted, 0, commits.live),
+            dead=np.where(counted, 0, commits.dead),
+            live_ts=np.where(counted, NEVER, commits.live_ts),
+            live_offset=np.where(counted, NEVER, commits.live_offset),
+            live_until=np.where(counted, -NEVER, commits.live_until),
         )
-        keep = np.flatnonzero(~gone | newest)
-        rows, settled_of = rows.take(keep), settled[commits.key[keep]]
-        cell = np.where(rows.max_ts <= settled_of, self._cells(rows), (1 << 40) + np.arange(len(rows)))
+        keep = np.flatnonzero(~droppable | newest)
+        rows = rows.take(keep)
+        cell = np.where(is_old[keep], self._cells(rows), (1 << 40) + np.arange(len(rows)))
         self.commits, _ = aggregated(rows, cell)
-        self.held = self._without_old_steps(held.take(np.flatnonzero(~over)))
+        self.held = self._without_old_steps(self.held.take(np.flatnonzero(~finished)))
         self._forget_step_times(settled, until)
         self.since = max(self.since, until)
 
+    def _finished_spans(self, settled: Int64) -> Bool:
+        """Of each row of `held`: its stop is counted, its end is final, and rows of lag up to the next span are written."""
+        held = self.held
+        next_time = np.full(len(held.key), NEVER)
+        next_time[:-1][held.key[1:] == held.key[:-1]] = held.time[1:][held.key[1:] == held.key[:-1]]
+        found: Bool = (held.closed != NEVER) & held.timed & (next_time <= settled[held.key])
+        return found
+
+    def _of_finished_spans(self, finished: Bool, settled: Int64) -> Bool:
+        """Of each row of commits, whether its span is finished; the span before the first step ends when that step is settled."""
+        key, span = self.commits.key, self._span_of(self.commits)
+        before_first = self.keys.begun[key] & (self._first_time()[key] <= settled[key])
+        return np.where(span < 0, before_first, np.append(finished, False)[span])
+
     def _first_time(self) -> Int64:
-        """By key: when it was handed out first, of what is held; NEVER: it is not."""
+        """By key: the begin of its first span; NEVER if it has none."""
         found = np.full(len(self.keys.group), NEVER)
         np.minimum.at(found, self.held.key, self.held.time)
         return found
 
     def settled(self, ends: LogEnds, until: int, *, complete: bool) -> Int64:
-        """By key: if rows of `partition_lag` up to `until` are final, lag at later times alone may still be asked for.
+        """By key: the time after which rows of lag may still be computed, if those up to `until` are final.
 
-        If `ends` is `complete`, nothing is asked for after the last sample of a log.
+        If `ends` is `complete`, there are none after the last sample of a log.
         """
         if not ends.log or until == NEVER:
             return np.full(len(self.keys.group), until)
@@ -272,7 +284,7 @@ class Partitions:
         return found
 
     def _cells(self, rows: Aggregates) -> Int64:
-        """For each row a number that rises with every known step of its group, and every end of a span, before it."""
+        """For each row the number of known steps of its group, and of ends of spans, before it."""
         held, steps, group = self.held, self.steps, self.keys.group
         marks = [(steps.group, steps.time, steps.offset), (group[held.key], held.time, held.offset)]
         for bound in (held.nobody_from, held.closed):
@@ -289,7 +301,7 @@ class Partitions:
         return found
 
     def _without_old_steps(self, held: Held) -> Held:
-        """Only the last steps of each group stay; what was handed out before has its final columns."""
+        """Keep the last steps of each group only; spans that earlier steps began have their final columns."""
         group = self.steps.group
         places = np.arange(len(group))
         end = np.searchsorted(group, group, "right")
@@ -300,14 +312,14 @@ class Partitions:
         return replace(held, step=place[held.step])
 
     def _forget_step_times(self, settled: Int64, until: int) -> None:
-        """Only times after the last sample of some log of the group, while there is a commit: between samples lag needs one.
+        """Keep times of steps after the last sample of some log of the group, and only while there is a commit.
 
-        Topics that are gone have no more samples, and Kafka deletes their offsets.
+        Between samples a row of lag needs a commit. A topic that was deleted has no more samples, and Kafka deletes its offsets.
         """
         commits, n = self.commits, len(self.keys.group)
         live = np.full(n, -1)
         rows = np.flatnonzero(~commits.deleted)
-        live[commits.key[rows]] = rows  # of a key the last one stands
+        live[commits.key[rows]] = rows  # of several rows of a key the last one wins
         key = np.flatnonzero(live >= 0)
         after = live[key] + 1
         dead = np.append(commits.key, -1)[after] == key
@@ -331,7 +343,7 @@ def _numbered(group: Int64, topic: Int64, partition: Int64) -> tuple[Int64, Int6
 
 
 def _spread(old: Keys, key: Int64, new: Keys) -> Keys:
-    """The new keys with what is known of the old ones."""
+    """The new keys with the values of the old ones."""
     columns = []
     for one in fields(Keys):
         column = getattr(new, one.name).copy()

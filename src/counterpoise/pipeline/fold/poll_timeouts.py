@@ -189,7 +189,7 @@ class PollTimeouts:
             self._leave(replace(one, generation=generation, at=at))
 
     def _expire(self, now: int) -> None:
-        """Drop who is not back in time."""
+        """Drop departures whose member did not come back in time."""
         while self._expiry and self._expiry[0][0] < now // 1000:
             key = heappop(self._expiry)[1]
             if key in self._open and not self._open[key].back:
@@ -209,7 +209,7 @@ class PollTimeouts:
             one.back |= by_id and one.member == name
 
     def leaving(self) -> set[_Key]:
-        """When who left whose last commit may be asked for: times of steps, and members."""
+        """Departures that still need their last commit: times of steps, and members."""
         return set(self._open)
 
     def committed(self, at: int, member: str, last: int) -> None:

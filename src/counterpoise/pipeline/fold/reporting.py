@@ -1,4 +1,4 @@
-"""Rows of `group_report`, and what the rules find in them, for the groups of one bucket: from sums made on the way."""
+"""Rows of `group_report` and `findings` for the groups of one bucket, from their figures."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def reported(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, salt: 
 
 
 def _without_type(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Type and state of a group that shows no member: commits tell, of one that left only a tombstone, that it never had any."""
+    """Type and state of a group without members: if it has commits and only a tombstone, it never had any."""
     if part.get("first_ts") is not None and not part.get("commits"):
         return {"group_type": "classic"}
     return {"group_type": "simple", "state": "deleted" if part.get("commits_gone") else "commits_only", "complete": None}

@@ -1,9 +1,9 @@
-"""How long partitions stood still around a rebalance, as commits show it, and commits by nobody; for the groups of one bucket.
+"""Stops of partitions around a rebalance, estimated from commits, and commits without an owner; for the groups of one bucket.
 
-The offsets topic does not hold the start of a rebalance. What it shows is the time from the last commit of the old owner to
-the first commit of the new one (on any of its partitions: one without traffic has nothing to commit). Members commit every
-few seconds anyway, so the usual gap between commits is taken off: what is left is the stop. Of an owner count the commits up to
-the third step after the one that handed a partition to it; later ones, which nobody should make, are counted and no more.
+The offsets topic does not record the start of a rebalance. It records the last commit of the old owner and the first commit of
+the new one (on any of its partitions, because a partition without traffic has no commits). A stop is the time between the two
+less the usual gap between commits. An owner's commits count up to the third step after the one that assigned the partition to
+it; later ones are in the number of commits only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Stops", "find_stops"]
 
 @dataclass(frozen=True)
 class Stops:
-    """One row per partition and step that handed it out, and one before the first such step if there were commits.
+    """One row per partition and step that assigned it, and one for commits before the first such step.
 
     Attributes
     ----------
@@ -35,14 +35,15 @@ class Stops:
     generation, at : int64
         Of the step, and its time in microseconds; -1 and -NEVER before the first step.
     owner_before, last_before : int64
-        The member that held the partition before (-1: none), and the time of its last commit (-NEVER: none).
+        The owner before (-1: none), and the time of its last commit (-NEVER: none).
     stop : float64
         Seconds; nan if it did not stop, or one of the two commits is missing.
     commits, by_nobody : int64
+        Number of commits in the span, and of those without an owner.
     timed : bool
-        All but the last two columns are new.
+        Whether the stop became known with this call.
     counted : bool
-        The last two columns are new.
+        Whether the two numbers of commits became final with this call.
     """
 
     key: Int64
@@ -60,7 +61,19 @@ class Stops:
 
 @dataclass(frozen=True)
 class _Spans(Columns):
-    """One row per key and span between two steps that hand it out: sorted by key and time; `held` -1: before the first one."""
+    """One row per partition and span between two steps that assign it, sorted by key and time.
+
+    Attributes
+    ----------
+    key, held : int64
+        The partition, and the row of `Partitions.held`; -1: the span before the first step.
+    first, last : int64
+        Times of the first and the last commit that count as the owner's; NEVER and -NEVER: none.
+    gap : float64
+        Mean seconds between them; nan: fewer than two.
+    commits, by_nobody : int64
+        As in `Stops`.
+    """
 
     key: Int64
     held: Int64
@@ -72,13 +85,19 @@ class _Spans(Columns):
 
 
 def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
-    """The stops that are known now and were not before; they are marked in the state.
+    """The stops that became known, in O(n log n) of spans and commits in the state. They are marked as timed in the state.
 
     Parameters
     ----------
     parts : Partitions
     settled : int64, optional
-        As `Partitions.settled`; None: no records come later, so all that is left is known.
+        As `Partitions.settled`; None: no records follow, so every stop is known.
+
+    Notes
+    -----
+    A stop is known when `FOLLOWING` steps have followed (`Held.closed`). Spans of one owner and step share their first and last
+    commit and their shortest gap. The last commit before a span comes from the nearest earlier span of the partition that has
+    one, or from `Keys` if that span is no longer in the state; a topic that was recreated starts again without one.
     """
     spans = _spans(parts)
     keys, held, at = parts.keys, parts.held, spans.held
@@ -135,11 +154,11 @@ _NOTHING = {"last_before": -NEVER, "owner_before": -1, "gap_before": np.nan}
 
 
 def _remember(parts: Partitions, found: Stops, recreated: Bool, known: Mapping[str, Bool], values: Mapping[str, Any]) -> None:
-    """What later stops are measured from; of a topic that was created again what was before is nobody's."""
+    """Update `Keys` with the last owner, commit and gap of spans that are timed; a recreated topic starts again without them."""
     keys, rows = parts.keys, np.arange(len(found.key))
     counted, reset = keys.counted.copy(), np.full(len(keys.group), -1)
     counted[found.key[found.counted & (found.commits > 0)]] = True
-    reset[found.key[recreated]] = rows[recreated]  # of a key the last one stands
+    reset[found.key[recreated]] = rows[recreated]  # of several rows of a key the last one wins
     changed: dict[str, Any] = {"begun": keys.begun | (parts.n_steps[keys.group] >= FOLLOWING), "counted": counted}
     for name, nothing in _NOTHING.items():
         column = np.where(reset >= 0, nothing, getattr(keys, name))
@@ -155,6 +174,7 @@ def _pick(column: npt.NDArray[Any], rows: Int64) -> Any:
 
 
 def _spans(parts: Partitions) -> _Spans:
+    """The spans of all partitions with their commits: steps and commits are sorted together, each step begins a span."""
     held, commits = parts.held, parts.commits
     has_steps = parts.n_steps > 0
     said = commits.take(np.flatnonzero((commits.live > 0) & has_steps[parts.keys.group[commits.key]]))
@@ -175,7 +195,7 @@ def _spans(parts: Partitions) -> _Spans:
     span = np.cumsum(new) - 1
     over = np.where(at >= 0, _pick(held.nobody_from, at), NEVER)[span]
     closed = np.where(at >= 0, _pick(held.closed, at), parts.third_step[parts.keys.group[key[starts]]])[span]
-    nobody = (time >= over) & (till > over)  # one of the very millisecond of the step stands before it in the log
+    nobody = (time >= over) & (till > over)  # a commit in the same millisecond as the step is before it in the log
     counts = ~is_step & (time < closed)
     first: Int64 = np.minimum.reduceat(np.where(counts, time, NEVER), starts)
     last: Int64 = np.maximum.reduceat(np.where(counts, till, -NEVER), starts)
@@ -187,7 +207,7 @@ def _spans(parts: Partitions) -> _Spans:
 
 
 def _of_owners(spans: _Spans, group: Int64, step: Int64, owner: Int64) -> tuple[Int64, Int64, Float]:
-    """For each span the first commit, the last one and the shortest gap over all that its owner was handed in that step."""
+    """For each span the first commit, the last one and the shortest gap over all spans of the same group, step and owner."""
     if not len(group):
         return spans.first, spans.last, spans.gap
     order = np.lexsort((owner, step, group))
@@ -201,7 +221,7 @@ def _of_owners(spans: _Spans, group: Int64, step: Int64, owner: Int64) -> tuple[
 
 
 def _before(known: Bool, begins: Int64) -> Int64:
-    """For each row the last one before it, of the same key, that is known; -1: none."""
+    """For each row the nearest known row before it, not before `begins`; -1: none."""
     newest = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1)) if len(known) else begins
     found = np.concatenate(([-1], newest[:-1]))[: len(known)]
     return np.where(found >= begins, found, -1)

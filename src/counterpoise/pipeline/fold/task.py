@@ -1,4 +1,4 @@
-"""One fold task: the blocks of some buckets, one after the other, to rows of tables and to the buckets' states."""
+"""One fold task: the blocks of some buckets, one bucket at a time, to rows of tables and to the states of the buckets."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ __all__ = ["STATES", "ClusterFold", "fold"]
 
 _ALLOCATIONS = 100_000
 _CHUNK = 12 << 20
-"""So many bytes of a bucket's blocks are folded at once, about, uncompressed."""
+"""About the uncompressed size of a chunk, in bytes."""
 STATES = pa.schema([("bucket", pa.int32()), ("state", pa.binary())])
 
 
 @dataclass(frozen=True)
 class ClusterFold:
-    """What a fold task needs to know of a cluster.
+    """The parameters of a fold task for one cluster.
 
     Attributes
     ----------
     cluster : str
     files : NewFiles
-        Names for what is written.
+        Names of new files.
     first_bucket, buckets : int
     strategies : tuple of str
     ends : str
@@ -57,9 +57,9 @@ class ClusterFold:
     end : int
         When its last record was, in microseconds.
     keep : bool
-        States are written for the next update. Otherwise all rows are final.
+        Whether states are written for the next update. If not, all rows are final.
     salt : str, optional
-        Names in tables are hashed with it.
+        Key for hashing names in tables.
     """
 
     cluster: str
@@ -79,7 +79,7 @@ class ClusterFold:
 
 
 def fold(blocks: Iterable[Block], clusters: Sequence[ClusterFold]) -> Iterator[str]:
-    """Fold sorted blocks; yields a manifest (JSON) for each cluster that has any."""
+    """Fold sorted blocks. Yields one manifest (JSON) per cluster that has blocks."""
     gc.set_threshold(_ALLOCATIONS)
     plans = Plans()
     for cluster, mine in groupby(blocks, key=lambda block: _cluster_of(block, clusters)):
@@ -94,7 +94,7 @@ def _cluster_of(block: Block, clusters: Sequence[ClusterFold]) -> ClusterFold:
 
 
 class _Task:
-    """Buckets of one cluster."""
+    """The part of a fold task that belongs to one cluster."""
 
     def __init__(self, of: ClusterFold, plans: Plans) -> None:
         ends = EndsFile.load(of.ends)
@@ -117,13 +117,13 @@ class _Task:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Complete when this is closed."""
+        """Files and figures; complete when the task is closed."""
         steps = [[kind, cause or None, n, n * missed] for (kind, cause, missed), n in sorted(self._kinds.items())]
         about = {"steps": steps, "states": self._states.file, "unnamed": sorted(self._unnamed)}
         return {**self._rows.manifest, **totals(self._strategies), **about}
 
     def fold(self, number: int, blocks: Iterable[Block]) -> None:
-        """One bucket."""
+        """Fold the blocks of one bucket."""
         waiting = _Chunks(blocks, self._of.chunk_starts)
         bucket, rows = Bucket(self._spec, self._plans, waiting.state), self._rows
         rows.provisional = False
@@ -152,14 +152,14 @@ class _Task:
 
 @dataclass(frozen=True)
 class _RawChunk:
-    """A chunk with its records as they were."""
+    """A chunk with raw records."""
 
     records: pa.Table
     commits: pa.Table
     until: int
 
     def with_rows(self, rows: TableRows) -> Chunk:
-        """The same with its records decoded as they are asked for."""
+        """The same chunk; its records are decoded lazily."""
         return Chunk(rows.decoded(self.records), self.commits, self.until)
 
 
@@ -169,9 +169,9 @@ class _Chunks:
     Attributes
     ----------
     state : bytes, optional
-        What an earlier update left.
+        The saved state of the bucket.
     ended : bool
-        The chunk that was given last is the last one.
+        Whether the last chunk was returned.
     """
 
     def __init__(self, blocks: Iterable[Block], starts: frozenset[int]) -> None:
@@ -194,7 +194,7 @@ class _Chunks:
             del table, block
             self._next = next(self._blocks, None)
         self.ended = True
-        # Of a bucket with a state and no records new samples may have become final all the same.
+        # A bucket with a state and no new records may still have rows of lag that became final.
         if size or self.state is not None:
             yield _chunk(parts, NEVER)
 

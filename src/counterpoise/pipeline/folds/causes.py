@@ -41,7 +41,7 @@ def identity(member: Row) -> str:
 
 
 def in_words(*parts: str) -> str:
-    """One text of those parts that say something."""
+    """The parts that are not empty, as one text."""
     return "; ".join(filter(None, parts))
 
 
@@ -91,16 +91,16 @@ def _cause(
         words.append("left: " + _names(left))
     if restarted:
         words.append("restarted: " + ", ".join(restarted))
-    asked = _asked_anew(*members)
+    subscribed = _changed_topics(*members)
     grown = _grown(*sizes)
     changed = protocols[0] is not None and protocols[1] is not None and protocols[0] != protocols[1]
-    words += asked + grown + ([f"protocol {protocols[0]} -> {protocols[1]}"] if changed else [])
+    words += subscribed + grown + ([f"protocol {protocols[0]} -> {protocols[1]}"] if changed else [])
     detail = "; ".join(words)
     if joined and left:
         return "join_leave", detail
     if joined or left:
         return ("join" if joined else "leave"), detail
-    if asked:
+    if subscribed:
         return "subscription", detail
     if grown:
         return "partition_count", detail
@@ -108,11 +108,11 @@ def _cause(
 
 
 def changed_subscriptions(before: Sequence[Row], now: Sequence[Row]) -> list[str]:
-    """Which members of both ask for other topics than before, in words."""
-    return _asked_anew(*({identity(member): member for member in members} for members in (before, now)))
+    """Which members of both subscribe to other topics than before, in words."""
+    return _changed_topics(*({identity(member): member for member in members} for members in (before, now)))
 
 
-def _asked_anew(was: Mapping[str, Row], is_now: Mapping[str, Row]) -> list[str]:
+def _changed_topics(was: Mapping[str, Row], is_now: Mapping[str, Row]) -> list[str]:
     words = []
     for key, member in is_now.items():
         before, now = was.get(key, member).get("topics") or (), member.get("topics") or ()

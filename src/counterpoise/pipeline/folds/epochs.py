@@ -1,4 +1,4 @@
-"""Epochs of KIP-848 groups as generations, so that strategies can be asked what they would have done in the broker's place."""
+"""Epochs of KIP-848 groups as generations, so that strategies can be replayed in the broker's place."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def as_generation(step: Row) -> dict[str, Any]:
 
     Notes
     -----
-    Where `subscriptions` is null nobody knows what members asked for: such a generation is not `replayable`. What members hold
-    is no part of their records: it is what the generation before gave them.
+    If `subscriptions` is null the topics of members are not known, and the generation is not `replayable`. Members do not report
+    what they own: it is what the generation before assigned.
     """
-    asked = {one["member_id"]: one for one in step["subscriptions"] or ()}
+    of_member = {one["member_id"]: one for one in step["subscriptions"] or ()}
     members = []
     for member in step["assignment"] or ():
-        own = asked.get(member["member_id"], {"group_instance_id": None, "topics": None})
+        own = of_member.get(member["member_id"], {"group_instance_id": None, "topics": None})
         members.append({**member, "group_instance_id": own["group_instance_id"], "topics": own["topics"]})
     return {
         **{name: step[name] for name in ("group_id", "log_partition", "log_offset", "log_ts", "generation", "protocol")},

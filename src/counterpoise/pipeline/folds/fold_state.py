@@ -1,4 +1,4 @@
-"""A fold between two records as text and back, so that it can be stored and continued elsewhere: JSON, nothing that runs."""
+"""The state of a fold between two records as JSON text, and back."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from counterpoise.pipeline.folds.causes import Difference
 __all__ = ["FOLD_VERSION", "from_text", "to_text"]
 
 FOLD_VERSION = 8
-"""Of the state of every fold: raised when a field of one changes its meaning."""
+"""Version of the saved states of all folds; raised when a field changes."""
 _MARK = "\0"
-"""A key no record can bring: what follows says what the value is."""
+"""A key that no record can contain; its value is the type of the value beside it."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 

@@ -29,7 +29,7 @@ _OF_STEP = (
     *("log_partition", "log_ts", "kind", "generation", "group_type", "protocol_type", "protocol", "protocol_kind", "complete"),
     *("n_members", "n_static", "n_idle", "n_partitions", "n_withheld", "joined", "assignment"),
 )
-"""What a later step, or the summary, may ask of a step that was added."""
+"""The columns of a step that later steps and the summary read."""
 
 
 class History:
@@ -252,7 +252,7 @@ def _busiest(assignment: Sequence[Row]) -> list[str]:
 
 
 def _size(entry: Row) -> int:
-    """How many partitions of a topic: of all steps of a fleet only the number is at hand, and the first."""
+    """The number of partitions of a topic; some callers have only that number, as `n`."""
     return int(entry["n"]) if "n" in entry else len(entry["partitions"])
 
 

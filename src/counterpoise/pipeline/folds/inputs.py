@@ -1,9 +1,8 @@
-"""What a leader (or the broker) had before it in one generation: the group as a Problem, rebuilt from the record.
+"""The input of a leader (or the broker) at one generation, as a Problem that is rebuilt from the record.
 
-Partition counts are the ones of that moment, not today's: every strategy hands out all partitions of a subscribed topic,
-so a topic has as many as the highest index that was assigned says. Cooperative rounds withhold some: there the claims count
-too, as far as the following generation hands those partitions out. A subscribed topic of which nothing was handed out did
-not exist for the leader.
+Partition counts are those of that time. Every strategy assigns all partitions of a subscribed topic, so the highest assigned
+index gives the count. A cooperative round withholds some: there claims count too, if the following generation assigns those
+partitions. A subscribed topic without any assigned partition did not exist for the leader.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _OPAQUE = ("stream",)
 
 @dataclass(eq=False)
 class Planned:
-    """One plan by itself: what members are known by, topics, both in code order, `topic_start` int64[T+1], `owner` int32[P]."""
+    """One plan: names of members and topics in code order, `topic_start` int64[T+1], `owner` int32[P]."""
 
     members: Sequence[str]
     topics: Sequence[str]
@@ -46,7 +45,7 @@ class Planned:
     owner: Int32
 
     def without(self, topics: Collection[str]) -> Planned:
-        """The same, as if some topics had been nobody's."""
+        """The same with some topics without owners."""
         owner = self.owner.copy()
         for at, name in enumerate(self.topics):
             if name in topics:
@@ -105,7 +104,7 @@ class Inputs:
         return self.problem.lag
 
     def planned(self, owner: Int32) -> Planned:
-        """A plan for this generation, free of all else that is known about it."""
+        """A plan for this generation without the rest of the input."""
         return Planned(self.known_as, self.group.topic_names, self.problem.topic_start, owner)
 
     def carry(self, before: Planned | None) -> Int32:
@@ -144,23 +143,29 @@ class Inputs:
 
 
 def replayable(row: Row) -> bool:
-    """Whether a generation's members can be read and its strategy is one that deals in partitions."""
+    """Whether the members of a generation could be decoded and its strategy assigns partitions."""
     readable = all(member["topics"] is not None and member["assigned"] is not None for member in row["members"])
     return bool(row["members"]) and row["protocol_type"] == "consumer" and row["protocol"] not in _OPAQUE and readable
 
 
 def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) -> Inputs:
-    """Rebuild what the leader saw.
+    """Rebuild the input of the leader: members, topics, claims and lag as arrays. O(members and partitions).
 
     Parameters
     ----------
     row : mapping
-        A row of `group_generations` (or `epochs.as_generation`) for which `replayable` holds; with a `lag` (see
-        `direct.lag.asked_lag.LagKnown`) or without.
+        A row of `group_generations` (or of `epochs.as_generation`) for which `replayable` is true; `lag` is what
+        `LagLookup.at` returns, if the row has it.
     kind : str
         As in `rebalances`: eager, cooperative or server.
     before, following : mapping, optional
-        The group's generations around it, for claims nobody sends and for withheld partitions.
+        The generations before and after it: the first has the claims if the protocol sends none, the second the owners of
+        withheld partitions.
+
+    Raises
+    ------
+    SnapshotError
+        Two members have the same id, or there are too many partitions: the record is damaged.
     """
     protocol: Kind = "cooperative" if kind == "cooperative" else "server" if kind == "server" else "eager"
     members, claimed = row["members"], _claims(row, protocol, before)
@@ -192,7 +197,7 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
 
 
 def _check(row: Row, group: Names, sizes: Mapping[str, int]) -> None:
-    """No broker writes such a generation: it is damage, and would be planned for hours."""
+    """Raise an error for a damaged generation: no broker writes it, and planning it would take hours."""
     where = f"group {row['group_id']!r}, generation {row['generation']}"
     if len(group.member_ids) != len(row["members"]):
         raise SnapshotError(f"{where}: two members have the same id; the record is damaged")
@@ -230,10 +235,10 @@ def _problem(group: Names, members: Sequence[Row], start: Int64, claimed: Sequen
 
 
 def _subscriptions(members: Sequence[Row], at_topic: Mapping[str, int]) -> tuple[Int64, Int32]:
-    """``subscriber_start, subscriber``; nearly always all members name the same topics."""
+    """``subscriber_start, subscriber``; nearly always all members subscribe to the same topics."""
     n, topics = len(members), len(at_topic)
-    asked = members[0]["topics"]
-    if all(one["topics"] == asked for one in members) and at_topic.keys() <= set(asked):
+    first = members[0]["topics"]
+    if all(one["topics"] == first for one in members) and at_topic.keys() <= set(first):
         return np.arange(topics + 1, dtype=np.int64) * n, np.arange(n * topics, dtype=np.int32) % n
     pairs = [(at, at_topic[topic]) for at, member in enumerate(members) for topic in member["topics"] if topic in at_topic]
     member, topic = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -241,7 +246,7 @@ def _subscriptions(members: Sequence[Row], at_topic: Mapping[str, int]) -> tuple
 
 
 def _lag(group: Names, start: Int64, entries: Sequence[Row] | None) -> tuple[Int64 | None, int | None]:
-    """(lag per partition, how many are unknown) from what `asked_lag.LagKnown` gives; (None, None) without a sample."""
+    """(lag per partition, number of unknown ones) from entries of `LagLookup.at`; (None, None) without a sample."""
     if entries is None:
         return None, None
     first = start.tolist()
@@ -259,7 +264,7 @@ def _lag(group: Names, start: Int64, entries: Sequence[Row] | None) -> tuple[Int
 
 
 def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
-    """Member id -> (claims, generation): as it sent them, or what it owned before where the protocol sends none."""
+    """Member id -> (claims, generation): as sent, or what it owned before if the protocol sends none."""
     members = row["members"]
     if kind == "server":
         # The broker gives a static member that comes back under another id what it held.
@@ -279,14 +284,14 @@ def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
 
 
 def _of_before(members: Mapping[str, str], before: Row | None, known_as: Callable[[Row], str]) -> dict[str, Claimed]:
-    """What members (id, and what each is known by) held in the generation before."""
+    """What members (id -> identity) owned in the generation before."""
     past = {} if before is None else {known_as(m): m["assigned"] or () for m in before["members"]}
     generation = -1 if before is None else before["generation"]
     return {name: (_merged(past[one]), generation) if one in past else ({}, -1) for name, one in members.items()}
 
 
 def _but(claimed: Mapping[str, Claimed], topics: Collection[str]) -> dict[str, Claimed]:
-    """The claims without some topics: of what was deleted and made again nobody holds anything."""
+    """The claims without some topics: nobody owns partitions of a topic that was recreated."""
     return {
         name: ({topic: held for topic, held in owned.items() if topic not in topics}, generation)
         for name, (owned, generation) in claimed.items()

@@ -13,7 +13,7 @@ from typing import Any
 
 from counterpoise.pipeline.folds.causes import Difference, difference, identity, in_words
 from counterpoise.pipeline.folds.protocol_fold import ProtocolFold
-from counterpoise.pipeline.folds.subscriptions import asked_throughout, assignor_of, nameless, subscriptions
+from counterpoise.pipeline.folds.subscriptions import assignor_of, nameless, subscribed_throughout, subscriptions
 from counterpoise.pipeline.records.place import POLLED
 from counterpoise.pipeline.timelines.ownership import Left, changes, owners_of
 
@@ -44,14 +44,14 @@ _ROLES: Mapping[int, tuple[str, str]] = {
     22: ("streams", "current"),
 }
 GROUP_RECORDS = tuple(kind for kind, (_, role) in _ROLES.items() if role == "epoch")
-"""Types of the records that a group lives and ends with."""
+"""Types of the records whose tombstone deletes a group."""
 _STABLE = {"consumer": 0, "share": 0, "streams": 1}
 
 
 class ModernFold(ProtocolFold):
     """A modern group: members, targets, and the step that is not settled yet.
 
-    `feed` takes a row of `modern_group_records` (with its `value`, if that is at hand and need not be read from its text) and
+    `feed` takes a row of `modern_group_records` (`value` is used instead of `payload` if the row has it) and
     returns the steps that are finished by it; `close` the last one.
     """
 
@@ -65,7 +65,7 @@ class ModernFold(ProtocolFold):
 
     @property
     def unnamed(self) -> list[str]:
-        """Topic ids that stand in a step instead of a name, because nobody has said the name."""
+        """Topic ids without a known name: steps have the id instead."""
         return self._unnamed
 
     @property
@@ -144,13 +144,13 @@ class ModernFold(ProtocolFold):
             self._reached.pop(row["member_id"], None)
             return
         pattern = value.get("subscribed_topic_regex")
-        # What a pattern matches is found out later, and changes without the member: it asks for the pattern.
-        asked = {*value.get("subscribed_topic_names", ()), *([f"pattern {pattern}"] if pattern else ())}
+        # What a pattern matches is in later records, and changes without the member: the pattern itself is compared.
+        topics = {*value.get("subscribed_topic_names", ()), *([f"pattern {pattern}"] if pattern else ())}
         self._members[row["member_id"]] = {
             "member_id": row["member_id"],
             "group_instance_id": value.get("instance_id"),
             "client_id": value["client_id"],
-            "topics": sorted(asked),
+            "topics": sorted(topics),
             "named": list(value.get("subscribed_topic_names", ())),
             "pattern": pattern or None,
             "assignor": value.get("server_assignor"),
@@ -176,7 +176,7 @@ class ModernFold(ProtocolFold):
             return []
         if any(self._reached.get(member, -1) < step["generation"] for member in self._members):
             return []
-        # Nothing that comes later changes a settled step: it is final now, not when the next epoch comes.
+        # No later record changes a settled step: it is final now, not at the next epoch.
         step["settle_ms"] = max(0, (row["log_ts"] - self._opened) // timedelta(milliseconds=1))
         return self.close()
 
@@ -192,16 +192,16 @@ class ModernFold(ProtocolFold):
         epoch = int(value["assignment_epoch"])
         members = [self._members[name] for name in sorted(self._members)]
         if not members and not self._before and epoch == self._target_epoch:
-            return []  # The group's own record has said already that it is empty.
+            return []  # The group's epoch record has already made this step.
         finished = self.close()
         names = list(map(identity, members))
         code = self._code(names)
         now = owners_of((code[name], self._targets.get(m["member_id"], ())) for name, m in zip(names, members, strict=True))
         sizes_before, sizes_now = ({topic: len(array) for topic, array in one.items()} for one in (self._owners, now))
-        asked = asked_throughout((self._before, self._matched), (members, self._regex))
-        unsaid = self._type == "streams" and self._before and members  # who do not say what they read
-        if asked is not None and not unsaid:
-            compared = asked.union(self._unnamed)
+        in_both = subscribed_throughout((self._before, self._matched), (members, self._regex))
+        unsaid = self._type == "streams" and self._before and members  # streams members have no subscription
+        if in_both is not None and not unsaid:
+            compared = in_both.union(self._unnamed)
             sizes_before, sizes_now = ({t: n for t, n in sizes.items() if t in compared} for sizes in (sizes_before, sizes_now))
         recreated = self._recreated()
         why = difference(self._before, members, sizes_before, sizes_now, (None, None), self._gone)
@@ -215,7 +215,7 @@ class ModernFold(ProtocolFold):
             cause = "partition_count" if why.cause == "unknown" else why.cause
             why = replace(why, cause=cause, detail=in_words(why.detail, f"made anew: {', '.join(recreated)}"))
         if matches := self._newly_matched():
-            # Topics were made or deleted; where partitions of them were handed out or taken is a step of its own.
+            # Topics were created or deleted; the assignment of their partitions is another step.
             cause = "partition_count" if why.cause == "unknown" else why.cause
             why = replace(why, cause=cause, detail=in_words(why.detail, *matches))
         still = {topic: array for topic, array in self._owners.items() if topic not in recreated}
@@ -237,7 +237,7 @@ class ModernFold(ProtocolFold):
         return finished if members else [*finished, *self.close()]  # an empty group has nothing to settle
 
     def _recreated(self) -> list[str]:
-        """Topics whose name stands for another topic than when the group was last given any of it: deleted, and made again."""
+        """Topics whose name has another id than at the last target with any of it: deleted and recreated."""
         now: dict[str, set[str]] = {}
         for one in {one for given in self._given.values() for one in given}:
             now.setdefault(self._names.get(one, one), set()).add(one)
@@ -246,7 +246,7 @@ class ModernFold(ProtocolFold):
         return sorted(recreated)
 
     def _newly_matched(self) -> list[str]:
-        """Patterns of which other topics than at the last target are known to match, in words."""
+        """Patterns that match other topics than at the last target, in words."""
         words = []
         for pattern, topics in sorted(self._regex.items()):
             old, new = set(self._matched.get(pattern, topics)), set(topics)

@@ -1,4 +1,4 @@
-"""What the members of a KIP-848 group asked for at an epoch: topics, patterns as the broker resolved them, an assignor."""
+"""Subscriptions of the members of a KIP-848 group at an epoch: topics, patterns as the broker resolved them, an assignor."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-__all__ = ["asked_throughout", "assignor_of", "nameless", "subscriptions"]
+__all__ = ["assignor_of", "nameless", "subscribed_throughout", "subscriptions"]
 
 Row = Mapping[str, Any]
 Held = Mapping[str, Sequence[Row]]
 """Member id -> ``topic, partitions`` of its target."""
-_Asked: TypeAlias = tuple[Sequence[Row], Mapping[str, Sequence[str]]]
+_Subscribed: TypeAlias = tuple[Sequence[Row], Mapping[str, Sequence[str]]]
 
 
 def subscriptions(
     members: Sequence[Row], held: Held, matched: Mapping[str, Sequence[str]], unnamed: Sequence[str]
 ) -> list[dict[str, Any]] | None:
-    """Member id, instance id and topics of each member; None: not of all topics a name is known.
+    """Member id, instance id and topics of each member; None: a topic id has no known name.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def subscriptions(
     matched : mapping
         Pattern -> the topics that the broker found for it.
     unnamed : sequence of str
-        Topic ids that nobody has named.
+        Topic ids without a known name.
     """
     if nameless(held, unnamed):
         return None
@@ -35,19 +35,19 @@ def subscriptions(
     found: dict[str, set[str]] = {}
     for member in members:
         if member["pattern"] is not None:
-            # A member holds only what it asked for: that tells of its pattern where the record of what it matches is gone.
-            topics = found.setdefault(member["pattern"], set(matched.get(member["pattern"], ())))
-            topics |= own[member["member_id"]] - set(member["named"])
-    asked = []
+            # A member owns only topics of its subscription. So its target shows matches whose record was compacted away.
+            matches = found.setdefault(member["pattern"], set(matched.get(member["pattern"], ())))
+            matches |= own[member["member_id"]] - set(member["named"])
+    found_of = []
     for member in members:
-        wanted = {*member["named"], *found.get(member["pattern"], ()), *own[member["member_id"]]}
+        topics = {*member["named"], *found.get(member["pattern"], ()), *own[member["member_id"]]}
         about = {"member_id": member["member_id"], "group_instance_id": member["group_instance_id"]}
-        asked.append({**about, "topics": sorted(wanted)})
-    return asked
+        found_of.append({**about, "topics": sorted(topics)})
+    return found_of
 
 
-def asked_throughout(before: _Asked, now: _Asked) -> set[str] | None:
-    """The topics that members ask for now as they did before: of others a size says nothing.
+def subscribed_throughout(before: _Subscribed, now: _Subscribed) -> set[str] | None:
+    """The topics to which the group was subscribed before and is now; sizes of other topics cannot be compared.
 
     Parameters
     ----------
@@ -57,28 +57,28 @@ def asked_throughout(before: _Asked, now: _Asked) -> set[str] | None:
     Returns
     -------
     set of str, optional
-        None: what a pattern of theirs matches is not known, so it may be any.
+        None: it is not known what one of the patterns matches.
     """
     matched: dict[str, set[str]] = {}
     for _, matches in (before, now):
         for pattern, topics in matches.items():
             matched.setdefault(pattern, set()).update(topics)
-    asked = []
+    both = []
     for members, _ in (before, now):
         patterns = {member["pattern"] for member in members if member.get("pattern") is not None}
         if not patterns <= matched.keys():
             return None
         named = {topic for member in members for topic in member.get("named", member.get("topics")) or ()}
-        asked.append(named.union(*(matched[pattern] for pattern in patterns)))
-    return asked[0] & asked[1]
+        both.append(named.union(*(matched[pattern] for pattern in patterns)))
+    return both[0] & both[1]
 
 
 def nameless(held: Held, unnamed: Sequence[str]) -> list[str]:
-    """Topic ids that are held, but whose names nobody has said."""
+    """Topic ids in the target that have no known name."""
     return sorted({entry["topic"] for entries in held.values() for entry in entries} & set(unnamed))
 
 
 def assignor_of(members: Sequence[Row]) -> str | None:
-    """The assignor that most members ask for; None: no one asks, so it is the first one that the broker is configured with."""
-    asked = Counter(member["assignor"] for member in members if member["assignor"])
-    return min(asked, key=lambda name: (-asked[name], name), default=None)
+    """The assignor that most members request; None: no member does, so the broker uses its default."""
+    requested = Counter(member["assignor"] for member in members if member["assignor"])
+    return min(requested, key=lambda name: (-requested[name], name), default=None)

@@ -1,4 +1,4 @@
-"""Classic generations, decoded: one row per GroupMetadata record, with what each member asked for and got."""
+"""Classic generations, decoded: one row per GroupMetadata record, with the subscription and assignment of each member."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _columns(record: Record | Tombstone) -> dict[str, Any]:
 
 
 def _repeated(members: Sequence[GroupMember]) -> frozenset[int]:
-    """Which members have the id of an earlier one: no broker writes that, so what they asked for and got is not believed."""
+    """Members with the id of an earlier one. No broker writes that, so their subscription and assignment are left out."""
     if len({member.member_id for member in members}) == len(members):
         return frozenset()
     first: dict[str, int] = {}
@@ -151,17 +151,17 @@ def _member(value: GroupMetadataValue, member: GroupMember, *, sound: bool) -> d
         return {**row, "library": library_of(value.protocol_type, value.protocol, b"", -1, None)}
     if not sound:
         return row
-    asked, given = _subscription(member.subscription), _assignment(member.assignment)
-    if isinstance(asked, Subscription):
+    subscription, given = _subscription(member.subscription), _assignment(member.assignment)
+    if isinstance(subscription, Subscription):
         row |= {
-            "topics": list(asked.topics),
-            "owned": topic_partitions(asked.owned),
-            "owned_generation": asked.generation,
-            "rack_id": asked.rack,
-            "subscription_version": asked.version,
-            "user_data": asked.user_data,
+            "topics": list(subscription.topics),
+            "owned": topic_partitions(subscription.owned),
+            "owned_generation": subscription.generation,
+            "rack_id": subscription.rack,
+            "subscription_version": subscription.version,
+            "user_data": subscription.user_data,
             "library": library_of(
-                "consumer", value.protocol, member.subscription, asked.version, asked.user_data, member.client_id
+                "consumer", value.protocol, member.subscription, subscription.version, subscription.user_data, member.client_id
             ),
         }
     if isinstance(given, Assignment):

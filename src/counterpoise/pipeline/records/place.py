@@ -1,4 +1,4 @@
-"""Where a record stands in the log, and when it was appended: without that it can be counted, but not audited."""
+"""The place of a record in the log (partition, offset, time): a record without one is counted, but not audited."""
 
 from __future__ import annotations
 

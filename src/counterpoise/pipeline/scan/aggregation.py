@@ -1,4 +1,4 @@
-"""Commits aggregated: one row for all commits of a partition between which nobody looks."""
+"""Aggregates of commits: one row for all commits of a partition in the same cell (no sample or group record between them)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 NEVER = np.iinfo(np.int64).max
 """The first time of no commit; the last one is its negative."""
 _HELD = 100_000
-"""So many rows a task holds before it aggregates them, and half of them before it gives them to the shuffle."""
+"""A task aggregates its rows when it has so many; if more than half are left, it sends them to the shuffle."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def aggregates_of(table: pa.Table, key: Int32, topic_id: Int32) -> Aggregates:
 
 
 class HeldAggregates:
-    """Rows and their cells in arrays that are there from the beginning, so that they do not fragment the heap."""
+    """Rows and their cells in arrays that are allocated once, so that they do not fragment the heap."""
 
     def __init__(self) -> None:
         kinds: dict[str, type] = {"key": np.int32, "topic_id": np.int32, "deleted": np.bool_}

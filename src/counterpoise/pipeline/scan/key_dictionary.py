@@ -1,4 +1,4 @@
-"""Keys of commits as a task meets them: each is decoded once, in however many batches it comes."""
+"""A dictionary of commit keys: each distinct key is decoded once per task."""
 
 from __future__ import annotations
 

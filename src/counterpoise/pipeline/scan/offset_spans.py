@@ -1,4 +1,4 @@
-"""Whether a record is there twice, or out of order: spans of offsets tell, and offsets are only read if they overlap."""
+"""Duplicate records and records out of order, found from spans of offsets; offsets are read only if spans overlap."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class OffsetSpans:
     mixed: set[int] = field(default_factory=set)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """The next records; those without a place, or that were made from polls, count for nothing. O(n)."""
+        """Add the next records, in O(n). Those without a place in the log, and those made from polls, are ignored."""
         partition, offset = _placed(batch)
         if not len(partition):
             return

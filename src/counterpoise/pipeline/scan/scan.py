@@ -1,7 +1,7 @@
 """One scan task: raw records to rows of `offset_commits` and `decode_errors`, and to blocks by bucket of groups.
 
-Commits leave the task as aggregates: one row for all commits of a partition between which nobody will look, because neither a
-sample of log ends nor another record of their group lies between them. All other records leave it as they are.
+Commits are aggregated: one row for all commits of a partition without a sample of log ends or another record of their group
+between them. All other records are shuffled as they are.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ _SINGLE = 1 << 42
 
 @dataclass(frozen=True)
 class ScanSpec:
-    """What a scan task needs to know of its cluster.
+    """The parameters of a scan task for one cluster.
 
     Attributes
     ----------
     cluster : str
     files : NewFiles
-        Names for what is written.
+        Names of new files.
     first_bucket, buckets : int
         Of the cluster's groups.
     instants : tuple of int
-        When log ends were sampled, in microseconds, ascending: no aggregate reaches across one.
+        Times of samples of log ends, in microseconds, ascending: no aggregate spans one.
     settled : int
-        Later commits are not aggregated: a sample that is recorded later may lie between them.
+        Commits after this time are not aggregated, because a sample that is recorded later may lie between them.
     aborted : frozenset of (int, int)
         Log partition and offset of records that never took effect; they are in the table and in no aggregate.
     groups : GroupFilter
@@ -69,7 +69,7 @@ class ScanSpec:
     window : pair
         Records of other times do not count.
     salt : str, optional
-        Names in tables are hashed with it.
+        Key for hashing names in tables.
     """
 
     cluster: str
@@ -102,7 +102,7 @@ def scan(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[list[Blo
 
 
 class _Scan:
-    """A scan task under way."""
+    """The state of a scan task."""
 
     def __init__(self, spec: ScanSpec) -> None:
         self._spec = spec
@@ -156,7 +156,7 @@ class _Scan:
     def add(self, batch: pa.RecordBatch) -> Iterator[list[Block]]:
         """Decode a batch; yields the blocks of a cut if enough is held."""
         if batch.num_rows:
-            batch = self._see(batch)
+            batch = self._rows_that_count(batch)
         if not batch.num_rows:
             return
         keys = self._keys
@@ -178,8 +178,11 @@ class _Scan:
         if self._record_bytes > _RECORD_BYTES or self._keys.full or self._held.full:
             yield self.cut()
 
-    def _see(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that count; notes the last record of each log partition, and the record before the first one that counts."""
+    def _rows_that_count(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows from `begin` on and in the window; updates the spans of offsets and the positions in the manifest.
+
+        `_last` is the last record of each log partition, `_was` the one before the first offset that counts.
+        """
         begin = self._spec.begin
         table = pa.table(batch.select(["partition", "offset", "timestamp"])).drop_null()
         partition, offset = table["partition"].to_numpy(), table["offset"].to_numpy()
@@ -189,9 +192,9 @@ class _Scan:
                 time = table["timestamp"].cast(pa.int64()).to_numpy()
                 ends = np.full(wide, -1)
                 np.maximum.at(ends, partition - low, offset)
-                asked = np.array([begin.get(low + at, 0) - 1 for at in range(wide)] if begin else [], np.int64)
-                for known, wanted in ((self._last, ends), (self._was, asked)):
-                    rows = np.flatnonzero(offset == wanted[partition - low]) if len(wanted) else ()
+                before = np.array([begin.get(low + at, 0) - 1 for at in range(wide)] if begin else [], np.int64)
+                for known, offsets in ((self._last, ends), (self._was, before)):
+                    rows = np.flatnonzero(offset == offsets[partition - low]) if len(offsets) else ()
                     for row in rows:
                         one = int(partition[row])
                         if known.get(one, (-1, 0))[0] <= offset[row]:
@@ -306,7 +309,7 @@ class _Scan:
             self._names |= {(ids[at // len(topics) - 1], topics[at % len(topics)]) for at in pairs if at >= len(topics)}
 
     def cut(self) -> list[Block]:
-        """All that is held as blocks: those of one cut hold all records of their groups between two offsets."""
+        """Blocks of everything held. The blocks of one cut have all records of their groups between two offsets."""
         first, blocks = self._first, list(self._record_blocks())
         if len(self._held):
             blocks += self._commit_blocks()
@@ -349,7 +352,7 @@ class _Scan:
 
 
 def group_of(key: bytes | None) -> bytes:
-    """The name of a key's group: all keys start with their type and that name. Of a damaged key whatever stands there."""
+    """The group name in a key, which follows the type; of a damaged key whatever bytes are there."""
     return b"" if key is None else key[4 : 4 + int.from_bytes(key[2:4], "big")]
 
 

@@ -1,4 +1,4 @@
-"""Where the audit's Parquet tables lie, and how they are read by Arrow: for whoever has no Spark at hand."""
+"""Paths of the audit's Parquet tables, and how Arrow reads them without Spark."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _write_records(
     cuts = [fleet.start_ms + round(fleet.seconds * 1000 * at / slices) for at in range(slices)]
     cuts.append(fleet.start_ms + round(fleet.seconds * 1000) + 60_000)
     ends = np.zeros(LOG_PARTITIONS, np.int64)
-    total = told = done = 0
+    total = n_commits = done = 0
     with pq.ParquetWriter(path, ARROW, compression="zstd") as writer:
         for at, (begin, end) in enumerate(pairwise(cuts)):
             place, time, deleted = commits.between(timelines, begin, end)
@@ -151,10 +151,10 @@ def _write_records(
                 ends,
             )
             writer.write_batch(batch)
-            done, told, total = till, told + len(place), total + batch.num_rows
+            done, n_commits, total = till, n_commits + len(place), total + batch.num_rows
             if progress is not None:
                 progress((at + 1) / slices)
-    return total, told
+    return total, n_commits
 
 
 def _batch(

@@ -1,4 +1,4 @@
-"""The commits of a made-up fleet, slice of time by slice of time, as arrays: who commits when is told by who owns what."""
+"""The commits of a made-up fleet as arrays, one slice of time after the other: a member commits what it owns."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def _draw(number: int, topics: list[TopicPlan], chance: np.random.Generator) -> 
 
 
 def _budgets(fleet: Fleet, able: np.ndarray, chance: np.random.Generator) -> Int64:
-    """Rebalances per group: one at least for those that can, the rest skewed, exactly as many as are wanted in all."""
+    """Rebalances per group: one at least for those that can, the rest skewed, exactly as many as expected in all."""
     budget = np.where(able, 1, 0).astype(np.int64)
     if fleet.rebalances < budget.sum():
         raise OptionError(f"{fleet.rebalances} rebalances are fewer than the {budget.sum()} groups that need one each")

@@ -26,7 +26,7 @@ NOBODY = -1
 
 
 class Left(TypedDict):
-    """What a group leaves that goes on under the other protocol: members, owners, and the code of each member's identity."""
+    """What a group has when its protocol changes: members, owners, and the code of each member's identity."""
 
     members: list[Mapping[str, Any]]
     owners: Owners
@@ -39,7 +39,7 @@ def left_by(members: Iterable[Mapping[str, Any]]) -> Left:
 
 
 def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owners:
-    """Owners from pairs of a member's code and its ``[{topic, partitions}]``; the later of two owners stands."""
+    """Owners from pairs of a member's code and its ``[{topic, partitions}]``; the later of two owners wins."""
     parts: dict[str, list[tuple[int, Sequence[int]]]] = {}
     for code, held in pairs:
         for entry in held:
