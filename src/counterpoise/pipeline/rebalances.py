@@ -15,10 +15,10 @@ from pyspark.sql import functions as fn
 
 from counterpoise.pipeline.folds.classic_fold import ClassicFold
 from counterpoise.pipeline.folds.modern_fold import GROUP_RECORDS, NAMES, ModernFold
+from counterpoise.pipeline.folds.owners import Left, left_by
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.generations import portions
 from counterpoise.pipeline.schemas import REBALANCES
-from counterpoise.pipeline.timelines.ownership import Left, left_by
 
 __all__ = ["StepsFold", "rebalances", "steps_of_group"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -65,8 +66,8 @@ def test_recorded_groups_of_brokers_too(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_bucket_with_a_state_and_no_new_record_has_a_chunk() -> None:
     """New samples may have made something final; a bucket without a state has nothing to make final."""
-    chunks = _Chunks([Block(0, -NEVER, STATE, b"state")], frozenset())
-    assert [(len(one.records), len(one.commits), one.until, chunks.state, chunks.ended) for one in chunks] == [
+    chunks = _Chunks([Block(0, -NEVER, STATE, b"state")], frozenset(), pa.Table.to_pylist)
+    assert [(len(list(one.records)), len(one.commits), one.until, chunks.state, chunks.ended) for one in chunks] == [
         (0, 0, NEVER, b"state", True)
     ]
-    assert list(_Chunks([], frozenset())) == []
+    assert list(_Chunks([], frozenset(), pa.Table.to_pylist)) == []

@@ -32,7 +32,7 @@ def lag_rows(parts: Partitions, rows: list[Row]) -> LagRows:
     names = parts.names
     key = [keys.index((names.groups[group], names.topics[topic], number)) for group, topic, number, *_ in rows]
     time, lag = (np.array([row[at] for row in rows], np.int64) for at in (3, 4))
-    return LagRows(np.array(key), time, time, np.full(len(rows), -1), lag, np.full(len(rows), QUALITIES.index("exact")), {})
+    return LagRows(np.array(key), time, np.full(len(rows), -1), lag, np.full(len(rows), QUALITIES.index("exact")), {})
 
 
 def entries(known: LagLookup, group: str, at: int) -> Any:

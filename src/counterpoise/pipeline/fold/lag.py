@@ -33,8 +33,6 @@ class LagRows:
     ----------
     key, time : int64
         The partition's code, and `at` in microseconds.
-    known_at : int64
-        From when on a row is known: the time of its sample; between samples, that of the next one.
     owner, lag : int64
         The member's code, -1 for none; -1: unknown.
     quality : int64
@@ -45,7 +43,6 @@ class LagRows:
 
     key: Int64
     time: Int64
-    known_at: Int64
     owner: Int64
     lag: Int64
     quality: Int64
@@ -125,7 +122,7 @@ def _last_commits(parts: Partitions) -> Iterator[LagRows]:
         columns = {name: pa.nulls(n, LAG_COLUMNS.field(name).type) for name in ("log_start", "log_end", "time_lag_ms")}
         columns |= {"committed": pa.array(commits.committed[last]), "clamped": pa.array(np.zeros(n, np.bool_))}
         none = np.full(n, -1)
-        yield LagRows(key, commits.ts[last], np.full(n, NEVER), none, none, np.full(n, QUALITIES.index("unknown")), columns)
+        yield LagRows(key, commits.ts[last], none, none, np.full(n, QUALITIES.index("unknown")), columns)
 
 
 def _firsts(parts: Partitions, ends: LogEnds, log: Int64, steps: Int64, step_time: Int64) -> tuple[Int64, Int64]:
@@ -191,7 +188,7 @@ def _rows(
     keep = np.flatnonzero((known | (owned & ~between)) & (known_at <= until))
     if len(keep):
         query = LagQuery(key, time, sample, between, offset, known, owner, owned).take(keep)
-        yield _found(ends, query, known_at[keep], reset)
+        yield _found(ends, query, reset)
 
 
 def _commits(parts: Partitions, key: Int64, time: Int64) -> tuple[Int64, Int64]:
@@ -213,7 +210,8 @@ def _held(parts: Partitions, key: Int64, time: Int64) -> tuple[Int64, Bool]:
     return held.owner[found], (found >= 0) & ((until == NEVER) | (time < until))
 
 
-def _found(ends: LogEnds, query: LagQuery, known_at: Int64, reset: Reset | None) -> LagRows:
+def _found(ends: LogEnds, query: LagQuery, reset: Reset | None) -> LagRows:
+    """The rows of a query."""
     offset, known = query.offset, query.known
     begin, end = ends.start[query.sample], _end(ends, query)
     reached = offset if reset is None else np.where(known, offset, begin if reset == "earliest" else end)
@@ -230,7 +228,7 @@ def _found(ends: LogEnds, query: LagQuery, known_at: Int64, reset: Reset | None)
     quality = np.where(known, np.where(query.between, 1, 0), 2 if reset is None else 3)
     owner = np.where(query.owned, query.owner, -1)
     lag = lag if reset is not None else np.where(known, lag, -1)
-    return LagRows(query.key, query.time, known_at, owner, lag, quality, columns)
+    return LagRows(query.key, query.time, owner, lag, quality, columns)
 
 
 def _end(ends: LogEnds, query: LagQuery) -> Int64:
@@ -244,7 +242,7 @@ def _end(ends: LogEnds, query: LagQuery) -> Int64:
 
 
 def _time_lag(ends: LogEnds, query: LagQuery, end: Int64) -> tuple[Int64, Bool]:
-    """How long ago, in ms, the offset was the end of the log; and whether that is known (`log_ends.reached_at`)."""
+    """How long ago, in ms, the offset was the end of the log; and whether that is known."""
     late, timed = np.zeros(len(end), np.int64), query.known & (query.offset >= end)
     rest = np.flatnonzero(query.known & ~timed)
     sample = query.sample[rest]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -124,14 +124,15 @@ class _Task:
 
     def fold(self, number: int, blocks: Iterable[Block]) -> None:
         """Fold the blocks of one bucket."""
-        waiting = _Chunks(blocks, self._of.chunk_starts)
-        bucket, rows = Bucket(self._spec, self._plans, waiting.state), self._rows
+        rows = self._rows
+        waiting = _Chunks(blocks, self._of.chunk_starts, rows.decoded)
+        bucket = Bucket(self._spec, self._plans, waiting.state)
         rows.provisional = False
         for chunk in waiting:
             if waiting.ended and not self._of.keep:
-                self._finish(bucket, chunk.with_rows(rows))
+                self._finish(bucket, chunk)
                 return
-            bucket.advance(chunk.with_rows(rows), rows)
+            bucket.advance(chunk, rows)
             pa.default_memory_pool().release_unused()
         if self._of.keep:
             self._keep(number, bucket)
@@ -150,21 +151,8 @@ class _Task:
         self._states.write(pa.table([pa.array([number], pa.int32()), pa.array([bucket.state()], pa.binary())], schema=STATES))
 
 
-@dataclass(frozen=True)
-class _RawChunk:
-    """A chunk with raw records."""
-
-    records: pa.Table
-    commits: pa.Table
-    until: int
-
-    def with_rows(self, rows: TableRows) -> Chunk:
-        """The same chunk; its records are decoded lazily."""
-        return Chunk(rows.decoded(self.records), self.commits, self.until)
-
-
 class _Chunks:
-    """The blocks of one bucket as chunks of some megabytes.
+    """The blocks of one bucket as chunks of some megabytes; `decoded` returns rows of raw records, lazily.
 
     Attributes
     ----------
@@ -174,19 +162,21 @@ class _Chunks:
         Whether the last chunk was returned.
     """
 
-    def __init__(self, blocks: Iterable[Block], starts: frozenset[int]) -> None:
-        self._blocks, self._starts = iter(blocks), starts
+    def __init__(
+        self, blocks: Iterable[Block], starts: frozenset[int], decoded: Callable[[pa.Table], Iterable[Mapping[str, Any]]]
+    ) -> None:
+        self._blocks, self._starts, self._decoded = iter(blocks), starts, decoded
         self.ended = False
         first = next(self._blocks, None)
         self.state = first.payload if first is not None and first.kind == STATE else None
         self._next = next(self._blocks, None) if self.state is not None else first
 
-    def __iter__(self) -> Iterator[_RawChunk]:
+    def __iter__(self) -> Iterator[Chunk]:
         parts: dict[int, list[pa.Table]] = {RECORDS: [], COMMITS: []}
         size, at = 0, -NEVER
         while (block := self._next) is not None:
             if size > _CHUNK and block.first_time > at and block.first_time in self._starts:
-                yield _chunk(parts, block.first_time)
+                yield self._chunk(parts, block.first_time)
                 parts, size = {RECORDS: [], COMMITS: []}, 0
             table = read_stream(block.payload)
             parts[block.kind].append(table)
@@ -196,10 +186,8 @@ class _Chunks:
         self.ended = True
         # A bucket with a state and no new records may still have rows of lag that became final.
         if size or self.state is not None:
-            yield _chunk(parts, NEVER)
+            yield self._chunk(parts, NEVER)
 
-
-def _chunk(parts: Mapping[int, list[pa.Table]], until: int) -> _RawChunk:
-    records = pa.concat_tables([RAW_SCHEMA.empty_table(), *parts[RECORDS]])
-    commits = pa.concat_tables([AGGREGATE_COLUMNS.empty_table(), *parts[COMMITS]])
-    return _RawChunk(records, commits, until)
+    def _chunk(self, parts: Mapping[int, list[pa.Table]], until: int) -> Chunk:
+        records = pa.concat_tables([RAW_SCHEMA.empty_table(), *parts[RECORDS]])
+        return Chunk(self._decoded(records), pa.concat_tables([AGGREGATE_COLUMNS.empty_table(), *parts[COMMITS]]), until)

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 from counterpoise.pipeline.folds.causes import Difference, changed_subscriptions, difference, identity, in_words
+from counterpoise.pipeline.folds.owners import Left, Owners, carried, changes, owners_of, pending
 from counterpoise.pipeline.folds.protocol_fold import ProtocolFold
 from counterpoise.pipeline.records.place import POLLED
-from counterpoise.pipeline.timelines.ownership import Left, Owners, carried, changes, owners_of, pending
 
 __all__ = ["ClassicFold", "protocol_kind"]
 

@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from counterpoise.pipeline.folds.causes import Difference, difference, identity, in_words
+from counterpoise.pipeline.folds.owners import Left, changes, owners_of
 from counterpoise.pipeline.folds.protocol_fold import ProtocolFold
 from counterpoise.pipeline.folds.subscriptions import assignor_of, nameless, subscribed_throughout, subscriptions
 from counterpoise.pipeline.records.place import POLLED
-from counterpoise.pipeline.timelines.ownership import Left, changes, owners_of
 
 __all__ = ["GROUP_RECORDS", "NAMES", "ModernFold"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.pipeline.folds.causes import identity
-from counterpoise.pipeline.timelines.ownership import Left, Owners, without_unused_codes
+from counterpoise.pipeline.folds.owners import Left, Owners, without_unused_codes
 
 __all__ = ["ProtocolFold"]
 

@@ -19,8 +19,8 @@ from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.folds.classic_fold import ClassicFold
 from counterpoise.pipeline.folds.inputs import Inputs, Planned, inputs_of, replayable
+from counterpoise.pipeline.folds.owners import left_by
 from counterpoise.pipeline.folds.replay_memo import Asking, Plans
-from counterpoise.pipeline.timelines.ownership import left_by
 
 __all__ = ["BY_LAG", "CLOSED_LOOP", "FOLDED", "OBSERVED", "REPLAY", "Replay", "ReplayFold", "comparable"]
 

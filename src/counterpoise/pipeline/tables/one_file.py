@@ -40,17 +40,12 @@ class OneFile:
             with storage_errors(self.file):
                 self._writer.close()
 
-    def write(self, rows: pa.RecordBatch | pa.Table, **more: str) -> None:
-        """Rows as a row group; `more` are columns with one value in all of them."""
+    def write(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Write the columns of the schema as a row group."""
         if not rows.num_rows:
             return
-        if self._writer is None:
+        if self._writer is None or self.file is None:
             self.file = self._name()
             self._writer = parquet_writer(self.file, self._schema, store_schema=False)
-        columns = {name: pa.array([value]).take(pa.array([0] * rows.num_rows)) for name, value in more.items()}
-        for name in self._schema.names:
-            columns.setdefault(name, rows[name] if name not in more else None)
-        whole = pa.table([columns[name] for name in self._schema.names], schema=self._schema)
-        assert self.file is not None
         with storage_errors(self.file):
-            self._writer.write_table(whole)
+            self._writer.write_table(pa.table([rows[name] for name in self._schema.names], schema=self._schema))

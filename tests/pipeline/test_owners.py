@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from counterpoise.model import claims
-from counterpoise.pipeline.timelines import ownership
-from counterpoise.pipeline.timelines.ownership import NOBODY, Owners, changes, owners_of
+from counterpoise.pipeline.folds import owners
+from counterpoise.pipeline.folds.owners import NOBODY, Owners, changes, owners_of
 
 
 def held(rng: np.random.Generator) -> list[tuple[int, list[dict[str, Any]]]]:
@@ -34,7 +34,7 @@ def test_lists_and_arrays_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         pairs = [held(rng), held(rng)]
         quick = [owners_of(one) for one in pairs]
         with monkeypatch.context() as patched:
-            patched.setattr(ownership, "_FEW", -1)
+            patched.setattr(owners, "_FEW", -1)
             wanted = [owners_of(one) for one in pairs]
             moves = changes(wanted[0], wanted[1], alive)
         assert [listed(one) for one in quick] == [listed(one) for one in wanted]
