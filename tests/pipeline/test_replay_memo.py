@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoise.assignors.registry import strategies
 from counterpoise.model.problem import Problem
-from counterpoise.pipeline.folds.replay_memo import Asking, Plans
+from counterpoise.pipeline.folds.replay_memo import PlanLookup, Plans
 from tests.pipeline.pieces_of_folds import replays_of_group
 from tests.pipeline.rows import generation, member
 
@@ -79,23 +79,23 @@ def test_memory_is_bounded_and_the_oldest_goes() -> None:
     plans = Plans(20_000)
     problems = [Problem(2, [0, n], [0, 2], [0, 1]) for n in range(1, 41)]
     for problem in problems:
-        Asking(problem, plans).plan("range", problem)
+        PlanLookup(problem, plans).plan("range", problem)
     assert plans.made == 40
     assert 0 < plans.held <= 20_000
-    again = Asking(problems[-1], plans)
+    again = PlanLookup(problems[-1], plans)
     again.plan("range", problems[-1])
     assert plans.made == 40
-    Asking(problems[0], plans).plan("range", problems[0])
+    PlanLookup(problems[0], plans).plan("range", problems[0])
     assert plans.made == 41
     large = Problem(2, [0, 1000], [0, 2], [0, 1])
     before = plans.held
-    Asking(large, plans).plan("range", large)
+    PlanLookup(large, plans).plan("range", large)
     assert plans.held == before
 
 
 def test_equal_plans_are_one_object_and_claims_one_problem() -> None:
     problem = Problem(2, [0, 4], [0, 2], [0, 1], [0, 0, 1, 1])
-    asking = Asking(problem, Plans())
+    asking = PlanLookup(problem, Plans())
     assert asking.claiming(problem.previous_owner.copy()) is problem
     other = asking.claiming(np.array([1, 1, 0, 0], np.int32))
     assert asking.claiming(np.array([1, 1, 0, 0], np.int32)) is other
@@ -106,4 +106,4 @@ def test_equal_plans_are_one_object_and_claims_one_problem() -> None:
 def test_a_generation_held_apart_from_its_claims_is_another_problem() -> None:
     """Who holds a partition and who may keep it differ: closed loop with the same claims is not the same question."""
     problem = Problem(2, [0, 2], [0, 2], [0, 1], [-1, 1], holder=[0, 1])
-    assert Asking(problem, Plans()).claiming(problem.previous_owner) is not problem
+    assert PlanLookup(problem, Plans()).claiming(problem.previous_owner) is not problem

@@ -20,7 +20,7 @@ from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.folds.classic_fold import ClassicFold
 from counterpoise.pipeline.folds.inputs import Inputs, Planned, inputs_of, replayable
 from counterpoise.pipeline.folds.owners import left_by
-from counterpoise.pipeline.folds.replay_memo import Asking, Plans
+from counterpoise.pipeline.folds.replay_memo import PlanLookup, Plans
 
 __all__ = ["BY_LAG", "CLOSED_LOOP", "FOLDED", "OBSERVED", "REPLAY", "Replay", "ReplayFold", "comparable"]
 
@@ -105,7 +105,7 @@ class ReplayFold:
         `state` of an earlier fold of this group with the same strategies (see `fold_state`): feed it the last generation again,
         then what came after it.
     plans : Plans, optional
-        What strategies were asked before, of this group or of others. It changes no result and is no part of the state.
+        Cache of plans, shared between groups. It changes no result and is not part of the state.
     """
 
     def __init__(self, names: Sequence[str], state: Mapping[str, Any] | None = None, plans: Plans | None = None) -> None:
@@ -119,7 +119,7 @@ class ReplayFold:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the last generation is held against; not that itself, because what comes after it (and lag) may change it."""
+        """The state without `last`, because later records (and lag) may change the replays of that generation."""
         past = {name: vars(plan) for name, plan in self._past.items()}
         return {"fold": self._fold.state, "past": past, "before": self._before, "carried_over": self._carried_over}
 
@@ -155,7 +155,7 @@ class ReplayFold:
         self._before = row
 
     def _forget(self, topics: Sequence[str]) -> None:
-        """What strategies gave out of topics that were recreated; equal plans stay one object and are made once."""
+        """Remove owners of recreated topics from past plans; equal plans stay one object."""
         known = {id(plan): plan.without(topics) for plan in self._past.values()}
         self._past = {name: known[id(plan)] for name, plan in self._past.items()}
 
@@ -188,27 +188,27 @@ def _planned(about: Mapping[str, Any]) -> Planned:
 def _generation(
     row: Row, step: Row, inputs: Inputs, names: Sequence[str], past: dict[str, Planned], plans: Plans
 ) -> Iterator[Replay]:
-    """The replays of one generation; `past` is brought up to date. All plans are made first, and measured later."""
+    """The replays of one generation; updates `past`. All plans are computed here and measured later."""
     problem, declared = inputs.problem, None if inputs.kind == "server" else row["protocol"]
     second_round = step["kind"] == "cooperative_followup"
-    asking = Asking(problem, plans)
+    lookup = PlanLookup(problem, plans)
     able = [name for name in names if problem.lag is not None or name not in BY_LAG]
-    targets = {name: asking.plan(name, problem) for name in able if not second_round or name == declared}
+    targets = {name: lookup.plan(name, problem) for name in able if not second_round or name == declared}
     # Whichever strategies are compared, the fewest moves are known.
-    optimal, cooperative = targets["sticky"] if "sticky" in targets else asking.plan("sticky", problem), inputs.kind != "eager"
+    optimal, cooperative = targets["sticky"] if "sticky" in targets else lookup.plan("sticky", problem), inputs.kind != "eager"
     matching = _Matching(inputs)
-    observed = asking.known(inputs.observed if declared is None else _resolved(inputs, targets.get(declared), declared))
+    observed = lookup.known(inputs.observed if declared is None else _resolved(inputs, targets.get(declared), declared))
     made = [(OBSERVED, REPLAY, True)]
     queries = [Query(problem, observed, cooperative, optimal, inputs.duplicates)]
-    going_on = _GoingOn(inputs, asking)
+    closed_loop = _ClosedLoop(inputs, lookup)
     for name, owner in targets.items():
         able_to = COOPERATIVE in strategy(name).protocols
         made.append((name, REPLAY, matching.first_round(owner)))
         queries.append(Query(problem, owner, able_to if name != declared else cooperative, optimal))
         if not second_round:
-            own = going_on.after(past.get(name))
-            owner = asking.plan(name, own)
-            past[name] = going_on.planned(owner)
+            own = closed_loop.after(past.get(name))
+            owner = lookup.plan(name, own)
+            past[name] = closed_loop.planned(owner)
             made.append((name, CLOSED_LOOP, matching.whole(owner)))
             queries.append(Query(own, owner, able_to))
     figures = plans.waiting.add(queries, None if problem.lag is None else lag_floor(problem, targets.get("lag-sticky")))
@@ -216,23 +216,23 @@ def _generation(
         yield Replay(row, step, name, mode, inputs, one.owner, figures, number, matches)
 
 
-class _GoingOn:
-    """From a strategy's last plan to its next: strategies that planned alike share one object, and continue from it together."""
+class _ClosedLoop:
+    """Problems and plans of a generation in closed loop; strategies with equal plans share one object."""
 
-    def __init__(self, inputs: Inputs, asking: Asking) -> None:
-        self._inputs, self._asking = inputs, asking
+    def __init__(self, inputs: Inputs, lookup: PlanLookup) -> None:
+        self._inputs, self._lookup = inputs, lookup
         self._after: dict[int, tuple[Planned | None, Problem]] = {}
         self._planned: dict[int, Planned] = {}
 
     def after(self, before: Planned | None) -> Problem:
-        """The generation with the claims that an earlier plan leaves."""
+        """The generation with claims from an earlier plan."""
         known = self._after.get(id(before))
         if known is None:
-            known = self._after[id(before)] = before, self._asking.claiming(self._inputs.carry(before))
+            known = self._after[id(before)] = before, self._lookup.claiming(self._inputs.carry(before))
         return known[1]
 
     def planned(self, owner: Int32) -> Planned:
-        """A plan of this generation, by itself."""
+        """The plan of an owner array, one object per array."""
         known = self._planned.get(id(owner))
         if known is None:
             known = self._planned[id(owner)] = self._inputs.planned(owner)
@@ -240,8 +240,8 @@ class _GoingOn:
 
 
 def _resolved(inputs: Inputs, declared: Int32 | None, name: str) -> Int32:
-    """The observed target. Where another rebalance came before the second round, nobody saw whom the withheld partitions
-    were meant for: the declared strategy tells, beginning with what the record hands out at once.
+    """The observed target. If another rebalance came before the second round, the record does not show the new owners of the
+    withheld partitions. Then they are those of the declared strategy, if its first round equals the record.
     """
     unknown = inputs.observed == UNOWNED
     if inputs.kind == "eager" or declared is None or not unknown.any():
@@ -253,25 +253,25 @@ def _resolved(inputs: Inputs, declared: Int32 | None, name: str) -> Int32:
 
 
 class _Matching:
-    """Whether plans hand out what the record does; equal plans come as the same object and are looked at once."""
+    """Whether plans equal the record; equal plans are the same object and are compared once."""
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
-        self._told: dict[int, bool] = {}
+        self._first: dict[int, bool] = {}
         self._whole: dict[int, bool] = {}
         self._handed, self._observed = inputs.handed.tobytes(), inputs.observed.tobytes()
 
     def first_round(self, owner: Int32) -> bool:
-        """What the record hands out in this round is what the plan does."""
+        """Whether the first round of the plan is the assignment in the record."""
         key, inputs = id(owner), self._inputs
-        found = self._told.get(key)
+        found = self._first.get(key)
         if found is None:
             handed = withhold(inputs.problem, owner) if inputs.kind == "cooperative" else owner
-            found = self._told[key] = handed.tobytes() == self._handed and inputs.duplicates == 0
+            found = self._first[key] = handed.tobytes() == self._handed and inputs.duplicates == 0
         return found
 
     def whole(self, owner: Int32) -> bool:
-        """What the record hands out in the end is what the plan does."""
+        """Whether the plan is the observed target."""
         found = self._whole.get(id(owner))
         if found is None:
             found = self._whole[id(owner)] = owner.tobytes() == self._observed

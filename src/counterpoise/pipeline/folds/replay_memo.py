@@ -1,4 +1,4 @@
-"""Plans by what they depend on: a strategy that was asked before, in any generation or mode, is not asked again."""
+"""A cache of plans by what they depend on: a strategy runs once per distinct input, in any generation or mode."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from counterpoise.assignors.strategy import EVERYTHING, Assignor, Strategy
 from counterpoise.metrics import Batch
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["Asking", "Plans"]
+__all__ = ["PlanLookup", "Plans"]
 
 Content = tuple[Hashable, ...]
 _READ = tuple(sorted(EVERYTHING))
 
 
 class Plans:
-    """The plans asked for last, by strategy and by the integers they follow from; for all groups of a worker.
+    """An LRU cache of plans by strategy and the integers that they depend on, for all groups of a worker.
 
     And the plans of several generations that wait to be measured together.
 
@@ -28,12 +28,12 @@ class Plans:
     Parameters
     ----------
     most_bytes : int
-        Of keys and plans together: what was asked for longest ago goes. A plan that would take a sixteenth of it is not kept.
+        Of keys and plans together; the least recently used plan is evicted. A plan larger than a sixteenth of it is not kept.
 
     Attributes
     ----------
     made : int
-        Plans that a strategy had to make.
+        Plans that a strategy computed.
     held : int
         Bytes.
     waiting : Batch
@@ -64,8 +64,8 @@ class Plans:
             self.held -= self._known.popitem(last=False)[1][1]
 
 
-class Asking:
-    """One generation's questions to the strategies, with its own claims and with others.
+class PlanLookup:
+    """Plans of one generation, from the cache or computed, with its own claims or with others.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Asking:
         return self.known(owner)
 
     def _key(self, reads: frozenset[str], problem: Problem) -> tuple[list[bytes], int]:
-        """What a plan depends on besides members, topics and subscriptions, and how many bytes that is with these."""
+        """What a plan depends on besides members, topics and subscriptions, and the bytes of the whole key."""
         parts, size = [], self._size
         for name in _READ:
             if name not in reads:
@@ -141,7 +141,7 @@ class Asking:
 
 
 def _part(problem: Problem, name: str) -> bytes:
-    """What claims do not change, as a part of a key; empty where nothing is known of it."""
+    """A part of a key that does not depend on claims; empty if the problem does not have it."""
     if name == "racks":
         racks = problem.racks
         parts = () if racks is None else (racks.rack_of_member, racks.replica_start, racks.replica_rack)
