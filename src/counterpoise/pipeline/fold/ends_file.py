@@ -180,12 +180,7 @@ class _SampleWriter:
     """
 
     def __init__(
-        self,
-        before: EndsFile,
-        logs: Collection[tuple[str, int]],
-        counts: Int64,
-        new_file: Callable[[], str],
-        oldest: int | None,
+        self, before: EndsFile, logs: Collection[tuple[str, int]], counts: Int64, new_file: Callable[[], str], oldest: int | None
     ) -> None:
         self._number = {log: at for at, log in enumerate(before.logs)}
         number = np.array([self._number.setdefault(log, len(self._number)) for log in logs], np.int64)

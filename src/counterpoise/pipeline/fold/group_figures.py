@@ -16,15 +16,7 @@ from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.scan.aggregation import NEVER
 
-__all__ = [
-    "CommitFigures",
-    "StopFigures",
-    "add_stops",
-    "commit_figures",
-    "committed_partitions",
-    "lag_figures",
-    "of_commits",
-]
+__all__ = ["CommitFigures", "StopFigures", "add_stops", "commit_figures", "committed_partitions", "lag_figures", "of_commits"]
 
 Figures = dict[str, Any]
 _LAG_NAMED, _UNOWNED_NAMED = 5, 5

@@ -77,8 +77,7 @@ class Keys(Columns):
         n = len(group)
         none, never, no = np.full(n, -1), np.full(n, -NEVER), np.zeros(n, np.bool_)
         return cls(
-            *(group, topic, partition, no, no, none, never, np.full(n, np.nan)),
-            *(never, none, none, np.zeros(n, np.int64)),
+            *(group, topic, partition, no, no, none, never, np.full(n, np.nan)), *(never, none, none, np.zeros(n, np.int64))
         )
 
 

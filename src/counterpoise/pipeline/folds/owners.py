@@ -8,17 +8,7 @@ from typing import Any, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "NOBODY",
-    "Left",
-    "Owners",
-    "carried",
-    "changes",
-    "left_by",
-    "owners_of",
-    "pending",
-    "without_unused_codes",
-]
+__all__ = ["NOBODY", "Left", "Owners", "carried", "changes", "left_by", "owners_of", "pending", "without_unused_codes"]
 
 Owners: TypeAlias = dict[str, npt.NDArray[np.int32]]
 """Topic -> code of the owner per partition index, NOBODY where there is none."""

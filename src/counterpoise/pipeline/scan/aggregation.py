@@ -14,15 +14,7 @@ from counterpoise.pipeline.arrays import Bool, Columns, run_starts
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.solver.decode import ascending
 
-__all__ = [
-    "AGGREGATE_COLUMNS",
-    "NEVER",
-    "Aggregates",
-    "HeldAggregates",
-    "aggregate_table",
-    "aggregated",
-    "aggregates_of",
-]
+__all__ = ["AGGREGATE_COLUMNS", "NEVER", "Aggregates", "HeldAggregates", "aggregate_table", "aggregated", "aggregates_of"]
 
 NEVER = np.iinfo(np.int64).max
 """The first time of no commit; the last one is its negative."""

@@ -29,15 +29,7 @@ from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, by_partition
 from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
 from counterpoise.pipeline.tables.one_file import OneFile
 
-__all__ = [
-    "Partitions",
-    "add_to_catalog",
-    "check",
-    "empty_file",
-    "frame",
-    "merge",
-    "written",
-]
+__all__ = ["Partitions", "add_to_catalog", "check", "empty_file", "frame", "merge", "written"]
 
 Partitions: TypeAlias = Mapping[str, Sequence[str]]
 """``cluster=<name>/date=<day>`` -> files."""
