@@ -18,7 +18,7 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import PARTITION_LAG
 from counterpoise.pipeline.source.choice import Reset
 
-__all__ = ["LAG_COLUMNS", "QUALITIES", "LagRows", "lag_rows"]
+__all__ = ["LAG_COLUMNS", "QUALITIES", "LagQuery", "LagRows", "lag_rows"]
 
 LAG_COLUMNS = arrow_schema(StructType(PARTITION_LAG.fields[1:]))
 _ROWS = 100_000
