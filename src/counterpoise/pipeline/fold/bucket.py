@@ -99,7 +99,7 @@ class Rows(Protocol):
         """A row of `replays` and one of `metrics`."""
 
     def replayed(self) -> pa.Table | None:
-        """The rows of `metrics` since this was called last, with `strategy_figures.SLIM`."""
+        """The rows of `metrics` since the last call, with `strategy_figures.SLIM`."""
 
 
 class Bucket:

@@ -1,4 +1,4 @@
-"""What `group_report` says of each group about commits, stops and lag: sums and extremes that grow from chunk to chunk."""
+"""Figures of `group_report` about commits, stops and lag: sums and extremes, updated with each chunk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["CommitFigures", "StopFigures", "add_stops", "commit_figures", "commi
 
 Figures = dict[str, Any]
 _LAG_NAMED, _UNOWNED_NAMED = 5, 5
-"""So many partitions are named of the member with most lag, and so many with commits by nobody: those with most of it."""
+"""How many partitions are listed: of the member with most lag, and of those with commits without an owner."""
 _WITH_COMMIT = [QUALITIES.index(name) for name in ("exact", "interpolated")]
 """The qualities of a row of `partition_lag` that has a commit."""
 _COMMITS = [("live", "sum"), ("dead", "sum"), ("live_ts", "min"), ("live_until", "max"), ("max_ts", "max")]
@@ -44,7 +44,7 @@ class StopFigures:
 
     @property
     def state(self) -> list[Any]:
-        """All that was counted."""
+        """The figures, for the saved state."""
         return [
             self.known,
             self.worst,
@@ -55,12 +55,12 @@ class StopFigures:
         ]
 
     def stop(self, seconds: float, generation: int, at: int) -> None:
-        """The longest stop of some."""
+        """Add the longest of some stops."""
         here = (-seconds, generation, at)
         self.worst = here if self.worst is None else min(self.worst, here)
 
     def unowned(self, topic: str, partition: int, generation: int, commits: int) -> None:
-        """Commits by nobody for a partition after a step."""
+        """Add commits without an owner for a partition after a step."""
         self._unowned[topic, partition] = self._unowned.get((topic, partition), 0) + commits
         here = (-commits, generation)
         self._most = here if self._most is None else min(self._most, here)
@@ -110,7 +110,7 @@ def add_stops(of: Mapping[str, StopFigures], parts: Partitions, stops: Stops) ->
 
 
 def committed_partitions(parts: Partitions, stops: Stops) -> Int64:
-    """By group: for how many partitions it has committed since it has steps, with the last stops of all."""
+    """By group: the number of partitions with commits since its first step, including `stops`."""
     committed = parts.keys.counted.copy()
     committed[stops.key[stops.counted & (stops.commits > 0)]] = True
     return np.bincount(parts.keys.group[committed], minlength=len(parts.names.groups)).astype(np.int64)
@@ -147,7 +147,7 @@ def of_commits(found: CommitFigures) -> Figures:
 
 
 def lag_figures(parts: Partitions) -> Iterator[tuple[str, Figures, int | None]]:
-    """By group: the newest lag of its partitions summed up, its quality, the owner of most of it; and how many have a commit."""
+    """By group: the sum of the newest lag, its quality, the owner with most of it; and the number of partitions with a commit."""
     keys, groups, members, topics = parts.keys, parts.groups, parts.members, parts.topics
     rows = np.flatnonzero(keys.lag_at != -NEVER)
     rows = rows[np.argsort(keys.group[rows], kind="stable")]

@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 
 class GroupState:
-    """One group between two chunks of the log.
+    """The state of one group between two chunks.
 
     Attributes
     ----------
@@ -54,10 +54,10 @@ class GroupState:
     ----------
     group : str
     strategies : sequence of str
-        What is compared.
+        The strategies to replay.
     plans : Plans
     took_effect : callable
-        Is called with the group, each step as soon as its record is fed, and its time in microseconds.
+        Called with the group, a step and its time in microseconds as soon as the record of the step is fed.
     state : str, optional
         What `state` gave.
     """
@@ -131,7 +131,7 @@ class GroupState:
         return step
 
     def _known(self, rows: Iterable[Row], names: Mapping[str, str]) -> Iterator[Row]:
-        """The names of topics come before the first record that has their ids; members and libraries are noted."""
+        """The records, each after a row with the names of its topic ids; updates libraries and poll timeouts."""
         seen: set[str] = set()
         for row in rows:
             if row["record_type"] is None:
@@ -155,7 +155,7 @@ class GroupState:
             self._hold(at, as_generation({**step, "group_id": self._group}))
 
     def _folded(self, row: Row, step: Row) -> None:
-        """A classic record makes a step; replays need something of it, and need not fold it again."""
+        """A classic record made a step; its replay uses columns of the step."""
         at = micros(step["log_ts"])
         self._took_effect(self._group, step, at)
         self._hold(at, {**row, "folded": {name: step.get(name) for name in FOLDED}})
@@ -165,7 +165,7 @@ class GroupState:
         self._generations.append((at, bool(row["members"]), _encode(row)))
 
     def times(self) -> Iterator[int]:
-        """When the generations were written that wait for their replays and need their lag, in microseconds."""
+        """Times of generations that wait for their replays and need lag, in microseconds."""
         yield from (micros(row["log_ts"]) for row in self._again if row["members"] and row.get("lag") is None)
         yield from (at for at, members, _ in self._generations if members)
 

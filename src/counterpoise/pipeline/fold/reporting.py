@@ -66,7 +66,7 @@ def found_in(report: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class StoppedTimes:
-    """How long partitions would have stood still under each strategy, over all groups of which that is known."""
+    """Milliseconds of stopped partitions by strategy and mode, over all groups that have an estimate."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], int] = {}
@@ -85,7 +85,7 @@ class StoppedTimes:
 
 
 class GroupKinds:
-    """How many groups there are of each type, protocol and state, with the figures that the summary adds up."""
+    """Groups by type, protocol and state, with the figures that the summary adds up."""
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str | None, str], list[int]] = {}

@@ -1,4 +1,4 @@
-"""What `group_report` and the summary say of strategies: sums and extremes over the rows of `metrics`, chunk by chunk."""
+"""Figures of `group_report` and the summary about strategies: sums and extremes over rows of `metrics`, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StrategyFigures:
 
     @property
     def state(self) -> dict[str, Any]:
-        """All that was counted."""
+        """The figures, for the saved state."""
         return {
             "runs": [[*key, run] for key, run in self.runs.items()],
             "seen": list(self._seen.items()),
@@ -64,7 +64,7 @@ class StrategyFigures:
         }
 
     def observe(self, row: Mapping[str, Any], other: Mapping[str, Any] | None) -> None:
-        """What a generation really did, and the replay of the strategy that it declared."""
+        """Add the observed row of a generation, and the replay of the strategy that it declared."""
         seen = self._seen.setdefault(
             row["by_broker"], {"spread_peak": 0, "moved": 0, "revoked": 0, "needless": 0, "worst": None, "now": None}
         )

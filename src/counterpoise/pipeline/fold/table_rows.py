@@ -1,4 +1,4 @@
-"""Rows of tables as a fold task makes them, to files by day: those that are final, and those that later records may change."""
+"""The writers of a fold task: rows of tables to files by day, final rows and provisional rows apart."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from counterpoise.wire.offsets_topic import decode_record
 __all__ = ["REVISED", "TableRows"]
 
 REVISED = ("rebalances", "partition_lag", "replays", "metrics")
-"""Tables whose newest rows later records may still change: such rows are in files of their own."""
+"""Tables with provisional rows, which are in files of their own."""
 _STEPS, _REPLAYS, _METRICS, _REPORT = (
     arrow_schema(StructType(table.fields[1:])) for table in (REBALANCES, REPLAYS, METRICS, GROUP_REPORT)
 )
@@ -52,17 +52,17 @@ class TableRows:
     Attributes
     ----------
     provisional : bool
-        Rows that come may still change.
+        Whether later records may change the rows that are added now.
 
     Parameters
     ----------
     cluster : str
     files : NewFiles
-        Names for what is written.
+        Names of new files.
     end : int
         When the last record of the cluster was, in microseconds.
     salt : str, optional
-        Names are hashed with it.
+        Key for hashing names.
     """
 
     def __init__(self, cluster: str, files: NewFiles, end: int, salt: str | None = None) -> None:
@@ -112,7 +112,7 @@ class TableRows:
         }
 
     def decoded(self, records: pa.Table) -> Iterator[Row]:
-        """Raw records as rows of their tables, group by group, each in log order; rows and errors are written."""
+        """Decode raw records; yields their rows group by group in log order, and writes rows and errors."""
         for batch in _in_log_order(records):
             for raw in batch.to_pylist():
                 record = decode_record(raw["key"], raw["value"])
@@ -143,7 +143,7 @@ class TableRows:
         self._write(self._pending.add(self._cluster, replay))
 
     def replayed(self) -> pa.Table | None:
-        """The rows of `metrics` since this was called last, with `SLIM`."""
+        """The rows of `metrics` since the last call, with `SLIM`."""
         self._write(self._pending.settle())
         made, self._measured = self._measured, []
         return pa.Table.from_batches(made) if made else None
@@ -155,7 +155,7 @@ class TableRows:
             self._measured.append(batch.select(list(SLIM)))
 
     def group(self, figures: Row) -> None:
-        """What is known of a group, in columns of `group_report`."""
+        """Add the figures of a group, in columns of `group_report`."""
         self._groups.append(figures)
         if len(self._groups) >= _GROUPS:
             self._add_groups()
@@ -175,7 +175,7 @@ class TableRows:
 
 
 class _Revised:
-    """Files of `REVISED`: final rows, or those that may still change."""
+    """The files of `REVISED`, of final or of provisional rows."""
 
     def __init__(self, cluster: str, files: NewFiles, salt: str | None) -> None:
         self.steps = DayRows(files.of("rebalances", cluster), _STEPS, salt=salt)

@@ -35,7 +35,7 @@ class Difference:
 
 
 def identity(member: Row) -> str:
-    """What stays the same when a member comes back: its instance id if it is static, else its member id."""
+    """The identity of a member across rejoins: its instance id if it is static, else its member id."""
     instance = member.get("group_instance_id")
     return f"static {instance}" if instance else str(member["member_id"])
 

@@ -1,4 +1,4 @@
-"""One group's steps summed up: what `group_report` says about its past, from the rows of `rebalances`."""
+"""Figures of `group_report` about one group's steps: counts and extremes over rows of `rebalances`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class History:
 
     @property
     def state(self) -> dict[str, Any]:
-        """All that was counted, for `fold_state.to_text`; empty before the first step."""
+        """The figures, for `fold_state.to_text`; empty before the first step."""
         if self._last is None or self._first is None:
             return {}
         same = self._described is self._last
@@ -177,7 +177,7 @@ class History:
             self._slowest = (step["sync_latency_ms"], step["generation"], names.get(step["leader"]), step["log_ts"])
 
     def summary(self) -> dict[str, Any]:
-        """What was counted, in columns of `group_report`."""
+        """The figures, in columns of `group_report`."""
         self._settle()
         last, first, now = self._last, self._first, self._described
         if last is None or first is None:

@@ -24,7 +24,7 @@ class Left(TypedDict):
 
 
 def left_by(members: Iterable[Mapping[str, Any]]) -> Left:
-    """Of members alone."""
+    """`Left` with members and no owners."""
     return {"members": list(members), "owners": {}, "codes": {}}
 
 

@@ -41,15 +41,15 @@ _EVEN = Skew(0, ())
 
 
 def skew_of(replay: Replay) -> Skew | None:
-    """That of what was observed; of other plans `max_topic_spread` is enough, and there is none."""
+    """The skew of the observed plan; None for other plans, which have `max_topic_spread` only."""
     if replay.name != OBSERVED:
         return None
-    # Nearly all plans are even, and the figure that says so is there already.
+    # Nearly all plans are even, which the metrics show at no cost.
     return _EVEN if replay.metrics.max_topic_spread < APART else topic_skew(replay.inputs, replay.owner)
 
 
 def topic_skew(inputs: Inputs, owner: Int32) -> Skew:
-    """That of any plan of a generation."""
+    """The skew of a plan."""
     apart = within_topics(inputs.problem, owner)
     uneven = np.flatnonzero(apart >= APART)
     worst = uneven[np.argsort(-apart[uneven], kind="stable")][:NAMED]  # topics are in the order of their names
@@ -57,7 +57,7 @@ def topic_skew(inputs: Inputs, owner: Int32) -> Skew:
 
 
 def _ends(inputs: Inputs, owner: Int32, topic: int) -> dict[str, Any]:
-    """Who has most and who has fewest partitions of a topic, of several the first by member id."""
+    """The members with most and with fewest partitions of a topic; ties by member id."""
     problem = inputs.problem
     mine = owner[problem.topic_start[topic] : problem.topic_start[topic + 1]]
     members = problem.subscriber[problem.subscriber_start[topic] : problem.subscriber_start[topic + 1]]

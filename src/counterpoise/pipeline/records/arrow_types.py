@@ -24,7 +24,7 @@ def arrow_schema(table: StructType) -> pa.Schema:
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """One type; nested ones too."""
+    """The Arrow type of a Spark type."""
     if isinstance(kind, StructType):
         return pa.struct([(field.name, arrow_type(field.dataType)) for field in kind.fields])
     if isinstance(kind, ArrayType):

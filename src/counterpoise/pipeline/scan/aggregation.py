@@ -90,7 +90,7 @@ AGGREGATE_COLUMNS = pa.schema(
 
 @dataclass(frozen=True)
 class _Alike:
-    """Rows of aggregates in an order in which those that agree in key and cell come one after the other.
+    """Rows of aggregates sorted by key and cell.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class _Alike:
 
     @classmethod
     def of(cls, key: Int32, cell: Int64, offset: Int64) -> _Alike:
-        """One sort of a number per row; offsets that do not rise as they come cost another one."""
+        """Sorts one number per row; a second sort is needed if offsets fall within a run."""
         low = int(cell.min())
         both = key.astype(np.int64) * (int(cell.max()) - low + 1) + (cell - low)
         order = ascending(both)
@@ -180,7 +180,7 @@ class HeldAggregates:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to `take` them, although they were aggregated."""
+        """Whether it is time to `take` the rows: too many are left after aggregation."""
         if self._rows <= _HELD:
             return False
         self._aggregate()
@@ -199,7 +199,7 @@ class HeldAggregates:
         self._columns["cell"][first : self._rows] = cell
 
     def take(self) -> Aggregates:
-        """All rows, until more are added; they are held no more."""
+        """Remove and return all rows; the arrays are valid until more rows are added."""
         self._aggregate()
         rows, self._rows = self._rows, 0
         return Aggregates(*(self._columns[name][:rows] for name in _FIELDS))

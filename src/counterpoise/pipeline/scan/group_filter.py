@@ -44,7 +44,7 @@ class GroupFilter:
         return self.names is None and (not self.patterns or "*" in self.patterns)
 
     def fitting(self, groups: Iterable[str]) -> list[bool]:
-        """Of each group, whether it counts."""
+        """Whether each group is chosen."""
         fits = _fits(self.patterns) if self.patterns else None
         names = self.names
         return [(fits is None or bool(fits.match(one))) and (names is None or one in names) for one in groups]

@@ -79,7 +79,7 @@ class KeyDictionary:
         return found
 
     def _codes_of(self, raw: pa.Array) -> Int32:
-        """Of keys as bytes: behind all known ones in one dictionary, made in Arrow, they have their codes, new ones the next."""
+        """Codes of keys as bytes: Arrow appends new keys to the dictionary of known ones."""
         if not len(raw):
             return np.zeros(0, np.int32)
         encoded = pa.chunked_array([self._raw, raw], pa.binary()).dictionary_encode().chunks[-1]  # an empty one is left out

@@ -63,7 +63,7 @@ def bucket_of(group: bytes, buckets: int) -> int:
 
 
 def bucket_count(records: int | None) -> int:
-    """How many buckets: about 130,000 records each, because fifty small ones cost what a large one does; a power of two."""
+    """The number of buckets, a power of two: about 130,000 records each, because many small buckets cost more."""
     if records is None:
         return _MOST
     return max(_LEAST, min(_MOST, 1 << (records // _RECORDS_A_BUCKET).bit_length()))
@@ -85,7 +85,7 @@ def read_stream(payload: bytes) -> pa.Table:
 
 
 def manifest_block(manifest: Mapping[str, Any]) -> Block:
-    """What a task counted and which files it wrote; files that no manifest names count for nothing."""
+    """The manifest of a task as a block: its counts and files. Files that no manifest names are ignored."""
     return Block(MANIFEST, 0, 0, json.dumps(manifest).encode())
 
 

@@ -52,7 +52,7 @@ class Manifest:
 
     @property
     def place(self) -> str:
-        """Where it is put."""
+        """Its path or URI."""
         return join(self.out, FOLDER, f"manifest-{self.number:010d}.json")
 
     def to_bytes(self) -> bytes:

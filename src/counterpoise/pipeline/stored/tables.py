@@ -30,12 +30,12 @@ def folder_of(out: str | Path, name: str) -> Path:
 
 
 def cluster_folder(cluster: str) -> str:
-    """Where the rows of one cluster lie in the folder of a table; written as Spark writes it."""
+    """The folder of one cluster in a table, escaped as Spark does."""
     return f"cluster={''.join(f'%{ord(sign):02X}' if sign in _ESCAPED else sign for sign in cluster)}"
 
 
 def day_folder(cluster: str, day: str) -> str:
-    """Where the rows of one cluster and day lie in the folder of a table; written as Spark writes it."""
+    """The folder of one cluster and day in a table, escaped as Spark does."""
     return f"{cluster_folder(cluster)}/date={day}"
 
 

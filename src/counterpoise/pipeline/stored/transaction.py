@@ -130,7 +130,7 @@ class TableTransaction:
         return frozenset(name for name in self.manifest.files if name.startswith(f"{_STATE}/"))
 
     def place_of(self, name: str) -> str:
-        """Where a file of the manifest is."""
+        """The path or URI of a file of the manifest."""
         return join(self.state, name.removeprefix(f"{_STATE}/")) if name.startswith(f"{_STATE}/") else join(self.out, name)
 
     def name_of(self, uri: str) -> str:

@@ -35,7 +35,7 @@ _STEP_S = 17.0
 
 @dataclass(frozen=True)
 class Fleet:
-    """How large a fleet is made, and for how long it is watched.
+    """The size of a made-up fleet and the length of its recording.
 
     Attributes
     ----------

@@ -74,7 +74,7 @@ class _Life:
         self._generation = int(self._chance.integers(1, 60)) if self._chance.random() < 0.8 else 0
 
     def steps(self) -> Iterator[Step]:
-        """All of them."""
+        """The steps of the group."""
         times = self._times()
         for at, seconds in enumerate(times):
             begin = self._fleet.start_ms + round(seconds * 1000)
@@ -106,7 +106,7 @@ class _Life:
         return first + [begin + pace * at for at in range(ordinary)]
 
     def _next_people(self, at: int) -> tuple[Person, ...]:
-        """Those of the next generation: at first all, then one leaves or one comes (back) in turn, at times a few at once."""
+        """Members of the next generation: first all; then one leaves and one (sometimes two) joins in turn."""
         if not at:
             return self._sorted([self._new(number) for number in range(self._plan.members)])
         here = {one.number for one in self._people}

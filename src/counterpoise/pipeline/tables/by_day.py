@@ -103,7 +103,7 @@ def _date(day: int) -> str:
 
 
 def _leaves(path: str, kind: pa.DataType) -> list[str]:
-    """What Parquet calls the columns that a column, perhaps a nested one, is kept in."""
+    """Paths of the Parquet leaf columns of a column."""
     if pa.types.is_list(kind):
         return _leaves(f"{path}.list.element", kind.value_type)
     if pa.types.is_struct(kind):

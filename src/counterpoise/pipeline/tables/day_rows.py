@@ -1,4 +1,4 @@
-"""Rows of a table as a task makes them, one by one or in batches, to files by day: in row groups of some megabytes."""
+"""A buffered writer of one table by day: takes rows or batches, writes row groups of some megabytes."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class DayRows:
         return self._days.manifest
 
     def add(self, row: Mapping[str, Any], size: int) -> pa.RecordBatch | None:
-        """One row, of about so many bytes; what is no column is left out. The batch that it completed, if it did."""
+        """Add a row of about `size` bytes; other keys than columns are ignored. Returns the batch that it completed, if any."""
         self._rows.append(row)
         self._weight += size
         return self.settle() if len(self._rows) >= _ROWS or self._weight > _BYTES else None
 
     def settle(self) -> pa.RecordBatch | None:
-        """The batch of all rows that were added and are in none yet."""
+        """The batch of all rows that are in no batch yet."""
         if not self._rows:
             return None
         batch = pa.RecordBatch.from_pylist(self._rows, schema=self._schema)
