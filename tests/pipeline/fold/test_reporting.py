@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.fold.group_figures import CommitFigures, commit_figures, lag_figures
-from counterpoise.pipeline.fold.reporting import GroupKinds, found_in, reported
+from counterpoise.pipeline.fold.reporting import ReportTotals, found_in, reported
 from counterpoise.pipeline.records.place import micros
 from tests.pipeline.fold.test_lag_lookup import Row, lag_rows, partitions
 
@@ -112,7 +112,7 @@ def test_a_better_strategy_is_suggested_and_found_and_groups_are_counted_by_kind
     assert (row["suggested_strategy"], row["cluster"]) == ("cooperative-sticky", "c")
     assert row["fidelity_note"].startswith("3 of 4 generations reproduced; 1 differ by ties")
     assert "better_strategy" in found_in(report)["kind"].to_pylist()
-    kinds = GroupKinds()
+    kinds = ReportTotals()
     kinds.add(report)
     kinds.add(report)
-    assert kinds.listed == [["classic", "range", "stable", 2, 8, 8, 6, 2]]
+    assert kinds.manifest["groups"] == [["classic", "range", "stable", 2, 8, 8, 6, 2]]

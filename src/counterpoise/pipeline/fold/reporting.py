@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -14,7 +15,7 @@ from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.source.anonymous import anonymous
 
-__all__ = ["GroupKinds", "StoppedTimes", "found_in", "reported"]
+__all__ = ["ReportTotals", "found_in", "reported"]
 
 _JUDGED = arrow_schema(JUDGED)
 _HOUR = 3600
@@ -65,44 +66,29 @@ def found_in(report: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-class StoppedTimes:
-    """Milliseconds of stopped partitions by strategy and mode, over all groups that have an estimate."""
+class ReportTotals:
+    """Figures of the summary over rows of `GROUP_REPORT`."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], int] = {}
+        self._stopped: Counter[tuple[str, str]] = Counter()
+        self._kinds: dict[tuple[str, str | None, str], list[int]] = {}
 
     def add(self, report: pa.RecordBatch) -> None:
         """Rows of `GROUP_REPORT`."""
         for run in report.column("strategies").flatten().to_pylist():
             if run["stopped_seconds"] is not None:
-                key = run["strategy"], run["mode"]
-                self._known[key] = self._known.get(key, 0) + int(run["stopped_seconds"] * 1000 + 0.5)
-
-    @property
-    def listed(self) -> list[list[Any]]:
-        """Strategy, mode and milliseconds, as JSON takes it."""
-        return [[*key, ms] for key, ms in self._known.items()]
-
-
-class GroupKinds:
-    """Groups by type, protocol and state, with the figures that the summary adds up."""
-
-    def __init__(self) -> None:
-        self._kinds: dict[tuple[str, str | None, str], list[int]] = {}
-
-    def add(self, report: pa.RecordBatch) -> None:
-        """Rows of `GROUP_REPORT`."""
+                self._stopped[run["strategy"], run["mode"]] += int(run["stopped_seconds"] * 1000 + 0.5)
         names = ["group_type", "protocol", "state", "distinct_members", "judged_generations", "replay_fidelity"]
-        for kind, protocol, state, members, judged, share in zip(
-            *(report.column(name).to_pylist() for name in names), strict=True
-        ):
-            matched = 0 if share is None or judged is None else int(share * judged + 0.5)
-            found = self._kinds.setdefault((kind, protocol, state), [0] * 5)
+        for *kind, members, compared, share in zip(*(report.column(name).to_pylist() for name in names), strict=True):
+            matched = 0 if share is None or compared is None else int(share * compared + 0.5)
             below = share is not None and share < 1
-            for at, figure in enumerate((1, members or 0, judged or 0, matched, int(below))):
-                found[at] += figure
+            found = self._kinds.setdefault((kind[0], kind[1], kind[2]), [0] * 5)
+            found[:] = map(sum, zip(found, (1, members or 0, compared or 0, matched, int(below)), strict=True))
 
     @property
-    def listed(self) -> list[list[Any]]:
-        """As JSON takes it."""
-        return [[*key, *figures] for key, figures in self._kinds.items()]
+    def manifest(self) -> dict[str, Any]:
+        """`stopped`: milliseconds by strategy and mode. `groups`: number, members, generations that were compared, those that
+        matched, and groups in which some did not, by type, protocol and state.
+        """
+        groups = [[*key, *figures] for key, figures in self._kinds.items()]
+        return {"groups": groups, "stopped": [[*key, ms] for key, ms in self._stopped.items()]}

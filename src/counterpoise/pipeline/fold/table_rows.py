@@ -16,7 +16,7 @@ from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import slices
 from counterpoise.pipeline.fold.lag import LAG_COLUMNS, LagRows
 from counterpoise.pipeline.fold.partitions import Partitions
-from counterpoise.pipeline.fold.reporting import GroupKinds, StoppedTimes, found_in, reported
+from counterpoise.pipeline.fold.reporting import ReportTotals, found_in, reported
 from counterpoise.pipeline.fold.strategy_figures import SLIM
 from counterpoise.pipeline.folds.replay_fold import Replay
 from counterpoise.pipeline.records.arrow_types import arrow_schema
@@ -73,8 +73,7 @@ class TableRows:
         self._report = DayRows(files.of("group_report", cluster), _REPORT, end)
         self._findings = OneFile(partial(files.state_file, "findings"), arrow_schema(FINDINGS))
         self._final, self._open = (_Revised(cluster, files, salt) for _ in range(2))
-        self._kinds, self._stopped = GroupKinds(), StoppedTimes()
-        self._pending, self._measured = Pending(), list[pa.RecordBatch]()
+        self._totals, self._pending, self._measured = ReportTotals(), Pending(), list[pa.RecordBatch]()
         self._groups: list[Row] = []
         self._replayed = 0
         self._files = ExitStack()
@@ -105,8 +104,7 @@ class TableRows:
             "tables": tables,
             "open": self._open.manifest,
             "findings": self._findings.file,
-            "groups": self._kinds.listed,
-            "stopped": self._stopped.listed,
+            **self._totals.manifest,
             "lag_times": [min(times), max(times)] if times else None,
             "replayed": self._replayed,
         }
@@ -164,8 +162,7 @@ class TableRows:
         if self._groups:
             groups = reported(self._groups, self._cluster, self._end, self._salt)
             self._groups = []
-            self._kinds.add(groups)
-            self._stopped.add(groups)
+            self._totals.add(groups)
             self._report.write(groups.select(_REPORT.names))
             self._findings.write(found_in(groups))
 

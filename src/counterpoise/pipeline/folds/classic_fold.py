@@ -9,7 +9,7 @@ from typing import Any
 
 from counterpoise.pipeline.folds.causes import Difference, changed_subscriptions, difference, identity, in_words
 from counterpoise.pipeline.folds.owners import Left, Owners, carried, changes, owners_of, pending
-from counterpoise.pipeline.folds.protocol_fold import ProtocolFold
+from counterpoise.pipeline.folds.protocol_fold import ProtocolFold, assignment_columns
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["ClassicFold", "protocol_kind"]
@@ -174,28 +174,19 @@ class ClassicFold(ProtocolFold):
         return {**empty, **about, **dict.fromkeys(("n_members", "n_static", "n_idle", "n_partitions"), 0)}
 
     def _described(self, row: Row, kind: str, why: Difference) -> dict[str, Any]:
-        members = row["members"]
-        counts = [sum(len(entry["partitions"]) for entry in member["assigned"] or ()) for member in members]
-        is_consumer = row["protocol_type"] == "consumer"
-        return self._common(kind, why.cause) | {
+        columns = assignment_columns(row["members"], [member["assigned"] or [] for member in row["members"]])
+        if row["protocol_type"] != "consumer":
+            columns |= {"n_idle": None, "n_partitions": None}
+        return {
+            **self._common(kind, why.cause),
+            **vars(why),
+            **columns,
             "generation": int(row["generation"]),
             "protocol_type": row["protocol_type"],
             "protocol": row["protocol"],
             "protocol_kind": protocol_kind(row),
-            "joined": why.joined,
-            "left": why.left,
-            "restarted": why.restarted,
-            "detail": why.detail,
-            "n_members": len(members),
-            "n_static": sum(member["group_instance_id"] is not None for member in members),
-            "n_idle": counts.count(0) if is_consumer else None,
-            "n_partitions": sum(counts) if is_consumer else None,
             "leader": row["leader"],
             "leader_library": row["leader_library"],
-            "assignment": [
-                {"member_id": member["member_id"], "client_id": member["client_id"], "assigned": member["assigned"] or []}
-                for member in members
-            ],
         }
 
 

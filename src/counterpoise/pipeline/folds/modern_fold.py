@@ -13,7 +13,7 @@ from typing import Any
 
 from counterpoise.pipeline.folds.causes import Difference, difference, identity, in_words
 from counterpoise.pipeline.folds.owners import Left, changes, owners_of
-from counterpoise.pipeline.folds.protocol_fold import ProtocolFold
+from counterpoise.pipeline.folds.protocol_fold import ProtocolFold, assignment_columns
 from counterpoise.pipeline.folds.subscriptions import assignor_of, nameless, subscribed_throughout, subscriptions
 from counterpoise.pipeline.records.place import POLLED
 
@@ -275,11 +275,7 @@ class ModernFold(ProtocolFold):
             "protocol": None,
             "protocol_kind": "server",
             "kind": kind,
-            "cause": why.cause,
-            "joined": why.joined,
-            "left": why.left,
-            "restarted": why.restarted,
-            "detail": why.detail,
+            **vars(why),
             "assignment": [],
             "subscriptions": None,
             "settle_ms": None,
@@ -292,15 +288,7 @@ class ModernFold(ProtocolFold):
         if self._type == "consumer" and (ids := nameless(held, self._unnamed)):
             unknown = f"not compared with strategies: no name is known of topic {', '.join(ids)}"
             step["detail"] = in_words(step["detail"], unknown)
-        counts = [sum(len(entry["partitions"]) for entry in entries) for entries in held.values()]
-        step |= {
-            "protocol": assignor_of(members),
-            "n_members": len(members),
-            "n_static": sum(member["group_instance_id"] is not None for member in members),
-            "n_idle": counts.count(0),
-            "n_partitions": sum(counts),
-            "assignment": [
-                {"member_id": m["member_id"], "client_id": m["client_id"], "assigned": held[m["member_id"]]} for m in members
-            ],
-            "subscriptions": subscriptions(members, held, self._regex, self._unnamed) if self._type == "consumer" else None,
-        }
+        step |= assignment_columns(members, list(held.values()))
+        step["protocol"] = assignor_of(members)
+        if self._type == "consumer":
+            step["subscriptions"] = subscriptions(members, held, self._regex, self._unnamed)

@@ -11,9 +11,24 @@ import numpy.typing as npt
 from counterpoise.pipeline.folds.causes import identity
 from counterpoise.pipeline.folds.owners import Left, Owners, without_unused_codes
 
-__all__ = ["ProtocolFold"]
+__all__ = ["ProtocolFold", "assignment_columns"]
 
 Row = Mapping[str, Any]
+
+
+def assignment_columns(members: Sequence[Row], assigned: Sequence[Sequence[Row]]) -> dict[str, Any]:
+    """Columns of a step that follow from its members and their ``[{topic, partitions}]``."""
+    counts = [sum(len(entry["partitions"]) for entry in entries) for entries in assigned]
+    return {
+        "n_members": len(members),
+        "n_static": sum(member["group_instance_id"] is not None for member in members),
+        "n_idle": counts.count(0),
+        "n_partitions": sum(counts),
+        "assignment": [
+            {"member_id": member["member_id"], "client_id": member["client_id"], "assigned": entries}
+            for member, entries in zip(members, assigned, strict=True)
+        ],
+    }
 
 
 class ProtocolFold:
