@@ -21,7 +21,7 @@ from counterpoise.pipeline.fold.ends_file import EndsFile
 from counterpoise.pipeline.fold.ends_file import samples_of as laid_out
 from counterpoise.pipeline.fold.group_figures import StopFigures, add_stops
 from counterpoise.pipeline.fold.lag import lag_rows
-from counterpoise.pipeline.fold.log_ends import mapped_lives
+from counterpoise.pipeline.fold.log_ends import mapped_log_ends
 from counterpoise.pipeline.fold.ownership import NewSteps
 from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.fold.stops import Stops, find_stops
@@ -251,7 +251,7 @@ def partitions_of(told: pa.Table, life: list[dict[str, Any]]) -> Partitions:
 
 def lag_of(told: pa.Table, life: list[dict[str, Any]], samples: EndsFile | None, **more: Any) -> list[dict[str, Any]]:
     """Rows of `partition_lag`."""
-    parts, lives = partitions_of(told, life), mapped_lives(samples or EndsFile.empty())
+    parts, lives = partitions_of(told, life), mapped_log_ends(samples or EndsFile.empty())
     found = lag_rows(parts, lives, more.pop("now_ids", None), **more)
     return [row for one in found for row in one.batch(parts, np.arange(len(one.key))).to_pylist()]
 

@@ -140,7 +140,7 @@ class _Bucket(Bucket):
             group.timeouts.step(step, time)
             self._took_effect(name, step, time)
             moment = datetime.fromtimestamp(time / 1_000_000, UTC)
-            group._hold(time, {"members": [0], "log_ts": moment, "log_offset": step["log_offset"]})
+            group._queue_generation(time, {"members": [0], "log_ts": moment, "log_offset": step["log_offset"]})
 
     def _group(self, name: str, state: str | None = None) -> GroupState:
         group = super()._group(name, state)

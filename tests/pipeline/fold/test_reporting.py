@@ -71,7 +71,7 @@ def test_the_partitions_with_most_of_an_owners_lag_are_named_also_when_they_come
         order, parts = np.random.default_rng(seed).permutation(len(rows)), partitions(rows)
         parts.names.members = {"m-1": 0, "m-2": 1}
         for some in (order[:4], order[4:]):
-            parts.remember_lag(replace(lag_rows(parts, [rows[at] for at in some.tolist()]), owner=owner[some]))
+            parts.keep_newest_lag(replace(lag_rows(parts, [rows[at] for at in some.tolist()]), owner=owner[some]))
         ((group, figures, committed),) = lag_figures(parts)
         assert (group, figures["lag_owner"], figures["lag_now"], committed) == ("g", "m-1", 6951, 12)
         named = [(one["topic"], one["partition"], one["lag"]) for one in figures["lag_partitions"]]

@@ -10,7 +10,7 @@ import pytest
 
 from counterpoise.pipeline.arrays import last_at
 from counterpoise.pipeline.scan import aggregation
-from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, HeldAggregates, aggregated
+from counterpoise.pipeline.scan.aggregation import NEVER, AggregateBuffer, Aggregates, aggregated
 
 Commit = tuple[int, int, int, int, bool]
 """Key, time, log offset, committed offset, deletion."""
@@ -80,7 +80,7 @@ def test_what_is_held_is_aggregated_before_it_is_full_and_is_bounded_whatever_co
     """Rows of several batches that agree become one; a batch that is larger than all the room is held too."""
     monkeypatch.setattr(aggregation, "_HELD", 100)
     for different, takes in ((1, 0), (100, 20)):
-        rows, held = commits(7, 4_000), HeldAggregates()
+        rows, held = commits(7, 4_000), AggregateBuffer()
         cell = np.array([at // 100 * different + row[1] for at, row in enumerate(rows)]) % (8 if takes == 0 else 1 << 40)
         taken: list[tuple[int, ...]] = []
         n = 0

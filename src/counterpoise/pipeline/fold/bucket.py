@@ -192,7 +192,7 @@ class Bucket:
         for found in lag_rows(parts, spec.ends, spec.now_ids, spec.reset, limit):
             lookup.add(found)
             rows.lag(parts, found, np.arange(len(found.key)))
-            parts.remember_lag(found)
+            parts.keep_newest_lag(found)
         for _, group in sorted(self.groups.items()):
             for replay in group.replay(replay_until, lookup.at):
                 rows.replay(replay)

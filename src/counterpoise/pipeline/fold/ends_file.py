@@ -162,7 +162,7 @@ def with_samples(before: EndsFile, new: NewSamples, new_file: Callable[[], str])
     work = _SampleWriter(before, new.logs, new.counts, new_file, new.oldest)
     for table in new.tables():
         work.add(table)
-    return work.done(new.instants)
+    return work.finish(new.instants)
 
 
 class _SampleWriter:
@@ -189,7 +189,7 @@ class _SampleWriter:
         first, count, room = (widened(column, len(grown)) for column in (before.first, before.count, before.room))
         now = replace(before, logs=tuple(self._number), first=first, count=count, room=room)
         if (now.count + grown > now.room).any():
-            now = _roomier(now, grown, Path(new_file()), oldest)
+            now = _larger_file(now, grown, Path(new_file()), oldest)
         self._now, self._base, self._count = now, now.count, now.count.copy()
         self._mixed: set[int] = set()
         self._rows: Any = np.memmap(now.file, np.int64, "r+").reshape(-1, _WIDTH) if now.file else now.rows()
@@ -215,17 +215,17 @@ class _SampleWriter:
         self._rows[np.repeat(at - begins, size) + np.arange(len(log))] = samples
         self._count[mine] += size
 
-    def done(self, instants: Int64) -> EndsFile:
+    def finish(self, instants: Int64) -> EndsFile:
         """The index with all samples that were added."""
         for log in sorted(self._mixed):
             first = int(self._now.first[log])
             part = self._rows[first + int(self._base[log]) : first + int(self._count[log])]
             part[:] = part[np.lexsort((part[:, START], part[:, END], part[:, TIME]))]
-        conflicting = np.concatenate((self._now.conflicting, self._once()))
+        conflicting = np.concatenate((self._now.conflicting, self._deduplicate()))
         whole = replace(self._now, count=self._count, instants=np.union1d(self._now.instants, instants), conflicting=conflicting)
         return _with_lives(whole, sorted(self._recreated()))
 
-    def _once(self) -> Int64:
+    def _deduplicate(self) -> Int64:
         """Keep one new sample per log and time: the last, with the largest end. Returns times of samples that differed."""
         first, base, conflicting = self._now.first, self._base, [np.zeros(0, np.int64)]
         for some in slices(self._count - base, _AT_ONCE):
@@ -294,7 +294,7 @@ def _split(log: Int64, rows: Int64) -> tuple[list[int], list[Int64]]:
     return logs.tolist(), np.split(rows, begins[1:]) if len(logs) else []
 
 
-def _roomier(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -> EndsFile:
+def _larger_file(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -> EndsFile:
     """A new file with room for `grown` more samples per log and a quarter beyond, without samples before `oldest`."""
     gone = np.zeros(len(now.first), np.int64)
     rows = now.rows()

@@ -24,7 +24,7 @@ from counterpoise.pipeline.rebalances import StepsFold
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.schemas import REBALANCES
 
-__all__ = ["GroupState", "InOrder"]
+__all__ = ["GroupState", "StepQueue"]
 
 _TOPIC_ID = re.compile('"topic_id":"([^"]+)"')
 _NOTHING: Mapping[str, Any] = dict.fromkeys(REBALANCES.names[1:])
@@ -37,7 +37,7 @@ class GroupState:
 
     Attributes
     ----------
-    steps : InOrder
+    steps : StepQueue
     history : History
         Of all finished steps.
     kinds : Counter
@@ -72,7 +72,7 @@ class GroupState:
     ) -> None:
         saved = {} if state is None else from_text(state)
         self._group, self._took_effect = group, took_effect
-        self.steps = InOrder(StepsFold(saved.get("steps"), self._begun, self._folded), saved.get("waiting", ()))
+        self.steps = StepQueue(StepsFold(saved.get("steps"), self._begun, self._folded), saved.get("waiting", ()))
         self.history = History(saved.get("history"))
         self.kinds: Counter[tuple[str, str, int]] = Counter({tuple(kind): n for *kind, n in saved.get("kinds", ())})
         self.libraries: set[str] = set(saved.get("libraries", ()))
@@ -152,15 +152,15 @@ class GroupState:
         at = micros(step["log_ts"])
         self._took_effect(self._group, step, at)
         if is_epoch(step):
-            self._hold(at, as_generation({**step, "group_id": self._group}))
+            self._queue_generation(at, as_generation({**step, "group_id": self._group}))
 
     def _folded(self, row: Row, step: Row) -> None:
         """A classic record made a step; its replay uses columns of the step."""
         at = micros(step["log_ts"])
         self._took_effect(self._group, step, at)
-        self._hold(at, {**row, "folded": {name: step.get(name) for name in FOLDED}})
+        self._queue_generation(at, {**row, "folded": {name: step.get(name) for name in FOLDED}})
 
-    def _hold(self, at: int, row: Row) -> None:
+    def _queue_generation(self, at: int, row: Row) -> None:
         # A row as MessagePack takes a tenth of the memory.
         self._generations.append((at, bool(row["members"]), _encode(row)))
 
@@ -195,7 +195,7 @@ class GroupState:
         yield from self._replays.close()
 
 
-class InOrder:
+class StepQueue:
     """One group's finished steps in log order. A step of a modern group is finished late, so later steps wait for it.
 
     Attributes

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.fold.ends_file import END, START, TIME, EndsFile
 
-__all__ = ["Column", "LogEnds", "mapped_lives"]
+__all__ = ["Column", "LogEnds", "mapped_log_ends"]
 
 Values_co = TypeVar("Values_co", covariant=True)
 
@@ -55,7 +55,7 @@ class LogEnds:
     has_next: Column[npt.NDArray[np.bool_]]
 
 
-def mapped_lives(ends: EndsFile) -> LogEnds:
+def mapped_log_ends(ends: EndsFile) -> LogEnds:
     """The samples of a file; only what is looked at is read, and the system may drop it again."""
     rows = ends.rows()
     begins = ends.first[ends.life_log] + ends.life_at
@@ -69,15 +69,15 @@ def mapped_lives(ends: EndsFile) -> LogEnds:
         time=rows[:, TIME],
         start=rows[:, START],
         end=rows[:, END],
-        life_first=_OfLife(begins, begins),
-        newest_life=_OfLife(begins, newest),
+        life_first=_ByLife(begins, begins),
+        newest_life=_ByLife(begins, newest),
         next_end=rows[1:, END],
         next_time=rows[1:, TIME],
         has_next=_HasNext(begins, after),
     )
 
 
-class _OfLife:
+class _ByLife:
     """A figure of the life that a sample belongs to."""
 
     def __init__(self, begins: Int64, figures: npt.NDArray[Any]) -> None:
@@ -87,7 +87,7 @@ class _OfLife:
         return self._figures[np.searchsorted(self._begins, rows, "right") - 1]
 
 
-class _HasNext(_OfLife):
+class _HasNext(_ByLife):
     """Whether another sample of the same life follows."""
 
     def __getitem__(self, rows: Int64, /) -> Any:

@@ -18,7 +18,7 @@ from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns
 from counterpoise.pipeline.scan.aggregation import NEVER
 
-__all__ = ["FOLLOWING", "Held", "Names", "NewSteps", "Steps"]
+__all__ = ["FOLLOWING", "Names", "NewSteps", "OwnerSpans", "Steps"]
 
 _ENDS = ("emptied", "deleted", "migrated")
 _REPLACED = "static_replacement"
@@ -68,7 +68,7 @@ class Steps(Columns):
 
 
 @dataclass(frozen=True)
-class Held(Columns):
+class OwnerSpans(Columns):
     """Spans of ownership: one row per partition and step that assigns it; in the state sorted by key, time and log offset.
 
     Attributes
@@ -101,7 +101,7 @@ class Held(Columns):
     closed: Int64
     timed: Bool
 
-    def ended(self, steps: Steps) -> Held:
+    def ended(self, steps: Steps) -> OwnerSpans:
         """The same with `until`, `nobody_from` and `closed` by the steps so far."""
         one, two, three = (steps.following(by) for by in range(1, FOLLOWING + 1))
         there = one != NEVER
@@ -170,7 +170,7 @@ class NewSteps:
         ends, withheld, cooperative, server = (one != 0 for one in flags)
         return Steps(group, time, offset, ends, withheld, cooperative, server, list(self._left))
 
-    def held(self, first: int) -> tuple[Int64, Int64, Held]:
+    def held(self, first: int) -> tuple[Int64, Int64, OwnerSpans]:
         """Topic and partition of each row, and the rows, without a key; `first` is the place of the first new step."""
         entries = np.array(self._entries, np.int64).reshape(-1, 4)
         sizes = [len(one) for one in self._partitions]
@@ -179,7 +179,7 @@ class NewSteps:
         step = np.array(self._steps, np.int64).reshape(-1, 7)
         of_step = np.array(self._of_step, np.int64).reshape(-1, 2)
         never, no = np.full(len(at), NEVER), np.zeros(len(at), np.bool_)
-        held = Held(
+        held = OwnerSpans(
             key=np.zeros(len(at), np.int64),
             step=at + first,
             time=step[at, 1],

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.fold.ownership import Held, Names, Steps
+from counterpoise.pipeline.fold.ownership import Names, OwnerSpans, Steps
 from counterpoise.pipeline.fold.partitions import Keys, Partitions
 from counterpoise.pipeline.scan.aggregation import Aggregates
 
 __all__ = ["decode_partitions", "encode_partitions"]
 
-_TABLES = {"keys": Keys, "steps": Steps, "held": Held, "commits": Aggregates}
+_TABLES = {"keys": Keys, "steps": Steps, "held": OwnerSpans, "commits": Aggregates}
 _COLUMNS = ("step_group", "step_time", "n_steps", "third_step")
 
 

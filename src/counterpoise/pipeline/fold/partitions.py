@@ -15,7 +15,7 @@ import pyarrow as pa
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs, last_at, run_starts, widened
 from counterpoise.pipeline.fold.log_ends import LogEnds
-from counterpoise.pipeline.fold.ownership import FOLLOWING, Held, Names, NewSteps, Steps
+from counterpoise.pipeline.fold.ownership import FOLLOWING, Names, NewSteps, OwnerSpans, Steps
 from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, aggregated, aggregates_of
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Partitions:
     names : Names
     keys : Keys
     steps : Steps
-    held : Held
+    held : OwnerSpans
         Sorted by key, time and log offset.
     commits : Aggregates
         Sorted by key, then by time: no row spans a sample or a step of its group.
@@ -103,7 +103,7 @@ class Partitions:
 
     def __init__(self) -> None:
         self.names = Names()
-        self.keys, self.steps, self.held, self.commits = Keys.empty(), Steps.empty(), Held.empty(), Aggregates.empty()
+        self.keys, self.steps, self.held, self.commits = Keys.empty(), Steps.empty(), OwnerSpans.empty(), Aggregates.empty()
         self.step_group = self.step_time = self.n_steps = self.third_step = np.zeros(0, np.int64)
         self.since = -NEVER
 
@@ -156,13 +156,13 @@ class Partitions:
         self.commits = rows.take(np.lexsort((rows.offset, rows.max_ts, rows.key)))
         self._add_steps(steps, [replace(self.held, key=key[:n][self.held.key]), replace(held, key=key[m:])], new.groups(), first)
 
-    def _add_steps(self, steps: Steps, held: list[Held], groups: Int64, first: int) -> None:
+    def _add_steps(self, steps: Steps, held: list[OwnerSpans], groups: Int64, first: int) -> None:
         order = np.argsort(steps.group, kind="stable")
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         times, added = steps.time[first:], groups
         self.steps = steps.take(order)
-        whole = Held.joined(held)
+        whole = OwnerSpans.joined(held)
         whole = replace(whole, step=np.where(whole.step >= 0, place[np.maximum(whole.step, 0)] if len(place) else -1, -1))
         whole = whole.ended(self.steps)
         self.held = whole.take(np.lexsort((whole.offset, whole.time, whole.key)))
@@ -179,7 +179,7 @@ class Partitions:
         fresh = run_starts(group, time)
         self.step_group, self.step_time = group[fresh], time[fresh]
 
-    def remember_lag(self, found: LagRows) -> None:
+    def keep_newest_lag(self, found: LagRows) -> None:
         """Keep the newest of some final rows of each partition."""
         keys = self.keys
         order = np.argsort(found.time, kind="stable")
@@ -224,7 +224,7 @@ class Partitions:
         cell = np.where(is_old[keep], self._cells(rows), (1 << 40) + np.arange(len(rows)))
         self.commits, _ = aggregated(rows, cell)
         self.held = self._without_old_steps(self.held.take(np.flatnonzero(~finished)))
-        self._forget_step_times(settled, until)
+        self._drop_step_times(settled, until)
         self.since = max(self.since, until)
 
     def _finished_spans(self, settled: Int64) -> Bool:
@@ -299,7 +299,7 @@ class Partitions:
         found[order[~is_mark] - len(time)] = count[~is_mark]
         return found
 
-    def _without_old_steps(self, held: Held) -> Held:
+    def _without_old_steps(self, held: OwnerSpans) -> OwnerSpans:
         """Keep the last steps of each group only; spans that earlier steps began have their final columns."""
         group = self.steps.group
         places = np.arange(len(group))
@@ -310,7 +310,7 @@ class Partitions:
         self.steps = self.steps.take(np.flatnonzero(stay))
         return replace(held, step=place[held.step])
 
-    def _forget_step_times(self, settled: Int64, until: int) -> None:
+    def _drop_step_times(self, settled: Int64, until: int) -> None:
         """Keep times of steps after the last sample of some log of the group, and only while there is a commit.
 
         Between samples a row of lag needs a commit. A topic that was deleted has no more samples, and Kafka deletes its offsets.

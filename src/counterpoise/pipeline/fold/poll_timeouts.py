@@ -220,7 +220,7 @@ class PollTimeouts:
     def settle(self) -> None:
         """Count or drop the departures that nothing changes any more, after `add_last_commits`.
 
-        The last commit before a step is final when `FOLLOWING` later steps are folded (see `Held.closed`).
+        The last commit before a step is final when `FOLLOWING` later steps are folded (see `OwnerSpans.closed`).
         """
         if self._open and len(self._times) == FOLLOWING:
             for key, one in list(self._open.items()):
@@ -265,9 +265,11 @@ def _members(saved: Mapping[str, Any]) -> dict[str, _About]:
 
 def _merged(before: _About, member: Mapping[str, Any]) -> _About:
     """What several records say of a member: the largest of each."""
-    client, interval = member["client_id"], member["rebalance_timeout_ms"]
-    named = [one for one in (before[0], client) if one is not None]
-    waits = [one for one in (before[1], interval) if one is not None]
+    now: _About = (member["client_id"], member["rebalance_timeout_ms"])
+    if now == before or before == (None, None):
+        return now
+    named = [one for one in (before[0], now[0]) if one is not None]
+    waits = [one for one in (before[1], now[1]) if one is not None]
     return max(named, default=None), max(waits, default=None)
 
 

@@ -95,9 +95,9 @@ def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
 
     Notes
     -----
-    A stop is known when `FOLLOWING` steps have followed (`Held.closed`). Spans of one owner and step share their first and last
-    commit and their shortest gap. The last commit before a span comes from the nearest earlier span of the partition that has
-    one, or from `Keys` if that span is no longer in the state; a topic that was recreated starts again without one.
+    A stop is known when `FOLLOWING` steps have followed (`OwnerSpans.closed`). Spans of one owner and step share their first and
+    last commit and their shortest gap. The last commit before a span comes from the nearest earlier span of the partition
+    that has one, or from `Keys` if that span is no longer in the state; a topic that was recreated starts again without one.
     """
     spans = _spans(parts)
     keys, held, at = parts.keys, parts.held, spans.held

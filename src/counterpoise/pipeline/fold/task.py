@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
 from counterpoise.pipeline.fold.ends_file import EndsFile
-from counterpoise.pipeline.fold.log_ends import mapped_lives
+from counterpoise.pipeline.fold.log_ends import mapped_log_ends
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, totals
 from counterpoise.pipeline.fold.table_rows import TableRows
 from counterpoise.pipeline.folds.replay_memo import Plans
@@ -99,7 +99,7 @@ class _Task:
     def __init__(self, of: ClusterFold, plans: Plans) -> None:
         ends = EndsFile.load(of.ends)
         self._of, self._plans = of, plans
-        self._spec = FoldSpec(of.strategies, mapped_lives(ends), ends.instants, of.names, of.now_ids, of.reset, of.settled)
+        self._spec = FoldSpec(of.strategies, mapped_log_ends(ends), ends.instants, of.names, of.now_ids, of.reset, of.settled)
         self._rows = TableRows(of.cluster, of.files, of.end, of.salt)
         self._kinds: Counter[tuple[str, str, int]] = Counter()
         self._strategies: list[StrategyFigures] = []

@@ -14,7 +14,7 @@ from counterpoise.pipeline.arrays import Bool, Columns, run_starts
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.solver.decode import ascending
 
-__all__ = ["AGGREGATE_COLUMNS", "NEVER", "Aggregates", "HeldAggregates", "aggregate_table", "aggregated", "aggregates_of"]
+__all__ = ["AGGREGATE_COLUMNS", "NEVER", "AggregateBuffer", "Aggregates", "aggregate_table", "aggregated", "aggregates_of"]
 
 NEVER = np.iinfo(np.int64).max
 """The first time of no commit; the last one is its negative."""
@@ -89,7 +89,7 @@ AGGREGATE_COLUMNS = pa.schema(
 
 
 @dataclass(frozen=True)
-class _Alike:
+class _SortedRuns:
     """Rows of aggregates sorted by key and cell.
 
     Attributes
@@ -106,7 +106,7 @@ class _Alike:
     newest: Int64
 
     @classmethod
-    def of(cls, key: Int32, cell: Int64, offset: Int64) -> _Alike:
+    def of(cls, key: Int32, cell: Int64, offset: Int64) -> _SortedRuns:
         """Sorts one number per row; a second sort is needed if offsets fall within a run."""
         low = int(cell.min())
         both = key.astype(np.int64) * (int(cell.max()) - low + 1) + (cell - low)
@@ -142,7 +142,7 @@ def aggregated(rows: Aggregates, cell: Int64) -> tuple[Aggregates, Int64]:
     """Rows that agree in `key` and `cell` as one, in the order of both; and the cell of each."""
     if not len(rows):
         return rows, cell
-    alike = _Alike.of(rows.key, cell, rows.offset)
+    alike = _SortedRuns.of(rows.key, cell, rows.offset)
     return Aggregates(*(alike.summed(field.name, getattr(rows, field.name)) for field in fields(Aggregates))), cell[alike.newest]
 
 
@@ -165,7 +165,7 @@ def aggregates_of(table: pa.Table, key: Int32, topic_id: Int32) -> Aggregates:
     return Aggregates(key=key, topic_id=topic_id, deleted=table["deleted"].to_numpy(zero_copy_only=False), **numbers)
 
 
-class HeldAggregates:
+class AggregateBuffer:
     """Rows and their cells in arrays that are allocated once, so that they do not fragment the heap."""
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ class HeldAggregates:
         return Aggregates(*(self._columns[name][:rows] for name in _FIELDS))
 
     def _aggregate(self) -> None:
-        alike = _Alike.of(*(self._columns[name][: self._rows] for name in ("key", "cell", "offset")))
+        alike = _SortedRuns.of(*(self._columns[name][: self._rows] for name in ("key", "cell", "offset")))
         for name, column in self._columns.items():
             column[: len(alike.newest)] = alike.summed(name, column[: self._rows])
         self._rows = len(alike.newest)

@@ -21,7 +21,7 @@ from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline.arrays import run_starts, widened
 from counterpoise.pipeline.records.commits import CODED_COLUMNS, coded_commits
 from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
-from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, HeldAggregates, aggregate_table
+from counterpoise.pipeline.scan.aggregation import NEVER, AggregateBuffer, Aggregates, aggregate_table
 from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.scan.offset_spans import OffsetSpans
@@ -111,7 +111,7 @@ class _Scan:
             spec.files.of("offset_commits", spec.cluster), CODED_COLUMNS, _RISING, spanned=_SPANNED, salt=spec.salt
         )
         self._errors = DayRows(spec.files.of("decode_errors", spec.cluster), ERROR_COLUMNS, salt=spec.salt)
-        self._held = HeldAggregates()
+        self._held = AggregateBuffer()
         self._ids: dict[str, int] = {}
         self._records: list[pa.RecordBatch] = []
         self._record_bytes = 0
