@@ -22,9 +22,10 @@ def test_the_python_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) 
     exec(live.split("\n\n")[0], {})
 
 
-@pytest.mark.parametrize(
-    "page", sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-)
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     """To a file that is there, and to a heading of it."""
     path = ROOT / page
@@ -33,6 +34,14 @@ def test_links_lead_somewhere(page: str) -> None:
             found = path.parent / target if target else path
             assert found.exists(), target
             assert not anchor or anchor in anchors(found), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_modules_and_tests_that_a_page_names_exist(page: str) -> None:
+    """By their path in the repository, in the package, or in its pipeline."""
+    places = [ROOT, ROOT / "src" / "counterpoise", ROOT / "src" / "counterpoise" / "pipeline"]
+    for name in re.findall(r"`([\w/]+/\w+\.py)`", (ROOT / page).read_text(encoding="utf-8")):
+        assert any((place / name).exists() for place in places), name
 
 
 def anchors(page: Path) -> set[str]:
