@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["DENSE_CELLS", "Classes", "classify", "classify_members", "first_seen", "mix", "ranges", "sum_by"]
+__all__ = ["DENSE_CELLS", "Classes", "classify", "classify_members", "first_seen", "mix", "ranges", "sum_by", "topic_classes"]
 
 DENSE_CELLS = 4_000_000
 """Up to this many cells (topic classes x members) a table beats sorting; beyond it would cost memory."""
@@ -82,22 +82,27 @@ def classify(problem: Problem) -> Classes:
         none = np.zeros(1, np.int64)
         whole = np.zeros(partitions, np.int32), np.array([partitions]), np.array([0, n]), np.arange(n)
         return Classes(*whole, np.zeros(n, np.int64), 1, none, none)
-    live = np.flatnonzero(
-        (problem.subscriber_start[1:] > problem.subscriber_start[:-1]) & (problem.topic_start[1:] > problem.topic_start[:-1])
-    )
-    class_of_live, first = _topic_classes(problem, live)
+    class_of_topic, first = topic_classes(problem)
     sizes = np.diff(problem.topic_start)
-    class_of_topic = np.full(problem.n_topics, -1, np.int32)
-    class_of_topic[live] = class_of_live
     size = np.zeros(len(first), np.int64)
-    np.add.at(size, class_of_live, sizes[live])
+    np.add.at(size, class_of_topic[class_of_topic >= 0], sizes[class_of_topic >= 0])
     if len(first) == problem.n_topics:  # each topic its own class
         edge_start, edge_member = problem.subscriber_start.astype(np.int64), problem.subscriber.astype(np.int64)
     else:
-        begin, end = problem.subscriber_start[live[first]], problem.subscriber_start[live[first] + 1]
+        begin, end = problem.subscriber_start[first], problem.subscriber_start[first + 1]
         edge_start = np.concatenate([[0], np.cumsum(end - begin)])
         edge_member = problem.subscriber[ranges(begin, end - begin)].astype(np.int64)
     return classify_members(np.repeat(class_of_topic, sizes), size, edge_start, edge_member, problem.n_members, None)
+
+
+def topic_classes(problem: Problem) -> tuple[Int32, Int64]:
+    """Class of each topic, -1 without subscribers or partitions, and the first topic of each class; O(S + T)."""
+    starts = problem.subscriber_start
+    live = np.flatnonzero((starts[1:] > starts[:-1]) & (problem.topic_start[1:] > problem.topic_start[:-1]))
+    class_of_topic = np.full(problem.n_topics, -1, np.int32)
+    everybody = len(problem.subscriber) == problem.n_members * problem.n_topics
+    class_of_topic[live], first = (0, live[:1] * 0) if everybody else _topic_classes(problem, live)
+    return class_of_topic, live[first]
 
 
 def classify_members(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import accumulate, compress
 
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.problem import Int64
 from counterpoise.solver.lag.state import LagGroup
 
 _CELLS = 10**8
@@ -18,17 +18,19 @@ _LIGHTEST = 4
 """That is looked for among so many times the largest count of the lightest partitions."""
 
 Bools = npt.NDArray[np.bool_]
+Ratio = tuple[int, int]
+"""Lag and capacity."""
 
 __all__ = ["lower_bound"]
 
 
-def lower_bound(group: LagGroup, counts: Int64 | None) -> Fraction:
+def lower_bound(group: LagGroup, counts: list[int] | None) -> Fraction:
     """No plan has a smaller largest lag per capacity.
 
     Parameters
     ----------
     group : LagGroup
-    counts : int64[M], optional
+    counts : list of int, optional
         The counts of one balanced plan: the bound then holds of balanced plans only, and may be higher.
 
     Notes
@@ -45,60 +47,62 @@ def lower_bound(group: LagGroup, counts: Int64 | None) -> Fraction:
     """
     if not group.heaviest_first:
         return Fraction(0)
-    lag, capacity = np.array(group.lag, np.int64), np.array(group.capacity, np.int64)
-    order = np.array(group.heaviest_first)
-    topic_class = np.array(group.topic_class)
-    may = np.frombuffer(b"".join(group.takes), np.bool_).reshape(len(group.takes), len(capacity))
-    bound, dense = _densest(lag[order], topic_class[order], may, capacity)
-    inside = order[dense[topic_class[order]]]
-    bound = max(bound, _heaviest(lag[inside], np.sort(capacity[may[dense].any(axis=0)])[::-1]))
-    strongest = np.where(may, capacity, 0).max(axis=1).tolist()
-    heaviest = np.zeros(len(may), np.int64)
-    np.maximum.at(heaviest, topic_class[order], lag[order])
-    alone = dict(sorted(zip(strongest, heaviest.tolist(), strict=True)))  # the heaviest for each capacity
-    bound = max(bound, *(Fraction(weight, most) for most, weight in alone.items()))
-    if counts is not None and int(capacity.min()) == int(capacity.max()):
-        return max(bound, Fraction(_completed(lag, order[::-1], topic_class, may, heaviest, counts), int(capacity[0])))
-    return bound
+    may = np.frombuffer(b"".join(group.takes), np.bool_).reshape(len(group.takes), -1)
+    dense, able = ([True], group.takes[0]) if len(may) == 1 else _densest(group, may)
+    strong = sorted(compress(group.capacity, able), reverse=True)
+    bound = _heaviest([group.lag[p] for p in group.heaviest_first if dense[group.topic_class[p]]], strong)
+    heaviest = {group.topic_class[partition]: lag for lag, partition in group.lightest_first}
+    alike = len(set(group.capacity)) == 1
+    strongest = group.capacity[:1] * len(may) if alike else np.where(may, group.capacity, 0).max(axis=1).tolist()
+    for number, lag in heaviest.items():
+        bound = _larger(bound, (lag, strongest[number]))
+    if counts is not None and alike:
+        bound = _larger(bound, (_completed(group, may, heaviest, counts), strong[0]))
+    return Fraction(*bound)
 
 
-def _densest(lag: Int64, topic_class: Int64, may: Bools, capacity: Int64) -> tuple[Fraction, Bools]:
-    """The densest of the sets looked at, and which topic classes it holds."""
-    of_class = np.zeros(len(may), np.int64)
-    np.add.at(of_class, topic_class, lag)
-    best, dense = Fraction(int(of_class.sum()), int(capacity[may.any(axis=0)].sum())), np.ones(len(may), np.bool_)
-    if len(may) > 1 and len(may) * may.size <= _CELLS:
+def _larger(one: Ratio, other: Ratio) -> Ratio:
+    return one if one[0] * other[1] >= other[0] * one[1] else other
+
+
+def _densest(group: LagGroup, may: Bools) -> tuple[list[bool], bytes]:
+    """Which topic classes are in the densest of the sets looked at, and 1 for each member that subscribes to any of these."""
+    lag, capacity = np.zeros(len(may), np.int64), np.array(group.capacity)
+    np.add.at(lag, [group.topic_class[p] for _, p in group.lightest_first], [weight for weight, _ in group.lightest_first])
+    best, dense = (int(lag.sum()), int(capacity[may.any(axis=0)].sum())), np.ones(len(may), np.bool_)
+    if len(may) * may.size <= _CELLS:
         subscribers = np.packbits(may, axis=1)
-        for mine, strength in zip(subscribers, np.where(may, capacity, 0).sum(axis=1).tolist(), strict=True):
+        for mine, strength in zip(subscribers, (may @ capacity).tolist(), strict=True):
             within = ~(subscribers & ~mine).any(axis=1)
-            found = Fraction(int(of_class[within].sum()), strength)
-            if found > best:
-                best, dense = found, within
-    return best, dense
+            found = int(lag[within].sum())
+            if found * best[1] > best[0] * strength:
+                best, dense = (found, strength), within
+    return dense.tolist(), may[dense].any(axis=0).tobytes()
 
 
-def _heaviest(falling: Int64, capacity: Int64) -> Fraction:
-    """What heavy partitions demand of members of falling capacity."""
-    total = np.concatenate(([0], np.cumsum(falling)))
-    n, most = len(capacity), min(len(falling), len(capacity))
-    share = total[1 : most + 1] / np.cumsum(capacity[:most])
-    j = int(np.argmax(share)) + 1
-    last = np.arange(1, (len(falling) - 1) // n + 1) * n + 1
-    crowd = int((total[last] - total[last - 1 - np.arange(1, len(last) + 1)]).max(initial=0))
-    return max(Fraction(int(total[j]), int(capacity[:j].sum())), Fraction(crowd, int(capacity[0])))
+def _heaviest(falling: list[int], strong: list[int]) -> Ratio:
+    """What these partitions demand of members of falling capacity: all of them, and the heaviest ones."""
+    n, total, strength = len(strong), [0, *accumulate(falling)], 0
+    bound = total[-1], sum(strong)
+    for weight, capacity in zip(total[1:], strong, strict=False):
+        strength += capacity
+        bound = _larger(bound, (weight, strength))
+    crowd = max((total[k * n + 1] - total[k * n - k] for k in range(1, (len(falling) - 1) // n + 1)), default=0)
+    return _larger(bound, (crowd, strong[0]))
 
 
-def _completed(lag: Int64, lightest: Int64, topic_class: Int64, may: Bools, heaviest: Int64, counts: Int64) -> int:
+def _completed(group: LagGroup, may: Bools, heaviest: dict[int, int], counts: list[int]) -> int:
     """The least that the owner of some heavy partition bears once its count is complete."""
-    others = np.maximum(counts - np.isin(counts - 1, counts) - 1, 0)  # in any balanced plan, besides the heavy one
-    lightest = lightest[: _LIGHTEST * (int(others.max(initial=0)) + 1) + 16]
-    most, bound = int(lag[lightest].sum()), 0
-    for number in np.argsort(-heaviest, kind="stable")[:_HEAVIEST].tolist():
-        weight = int(heaviest[number])
+    known = set(counts)
+    others = np.array([max(count - 1 - (count - 1 in known), 0) for count in counts])  # in any balanced plan, besides that one
+    lightest = group.lightest_first[: _LIGHTEST * max(counts) + 16]
+    lag, topic_class = np.array([weight for weight, _ in lightest]), np.array([group.topic_class[p] for _, p in lightest])
+    most, bound = int(lag.sum()), 0
+    for number, weight in sorted(heaviest.items(), key=lambda item: (-item[1], item[0]))[:_HEAVIEST]:
         if weight + most <= bound:
             break
-        lighter = lightest[lag[lightest] < weight]
-        able = may[topic_class[lighter]][:, may[number]]
-        taken = able & (np.cumsum(able, axis=0) <= others[may[number]])
-        bound = max(bound, weight + int((taken * lag[lighter][:, None]).sum(axis=0).min()))
+        lighter, members = int(np.searchsorted(lag, weight)), may[number].nonzero()[0]
+        able = may[topic_class[:lighter]][:, members]
+        taken = able & (able.cumsum(axis=0) <= others[members])
+        bound = max(bound, weight + int((lag[:lighter] @ taken).min()))
     return bound

@@ -1,4 +1,4 @@
-"""Counts: which claims are released so that counts can be reached, and how many partitions each member then takes."""
+"""Counts: which claims are released so that counts can be reached, and how many partitions each member takes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import defaultdict
 from itertools import accumulate
 
 from counterpoise.model.problem import UNOWNED
-from counterpoise.solver.lag.placement import CountSlack, Slots
+from counterpoise.solver.lag.placement import CountSlack
 from counterpoise.solver.lag.state import PlanState
 
-__all__ = ["balanced_slack", "balanced_slots", "band_slack", "counts_allowed", "fill_up"]
+__all__ = ["balanced_slack", "band_slack", "counts_allowed", "fill_up", "release_excess"]
 
 
-def balanced_slots(state: PlanState, target: list[int]) -> list[Slots]:
-    """Release the claims that a balanced plan gives up, and return how many of each topic class each member then takes.
+def release_excess(state: PlanState, target: list[int]) -> None:
+    """Release the claims that a balanced plan gives up.
 
     Parameters
     ----------
@@ -30,18 +30,12 @@ def balanced_slots(state: PlanState, target: list[int]) -> list[Slots]:
             surplus[number, before] += 1
             surplus[number, after] -= 1
     claims: dict[tuple[int, int], list[int]] = {cell: [] for cell, number in surplus.items() if number > 0 and cell[1] != UNOWNED}
-    if claims:
-        for partition in group.lightest_first:
-            cell = group.topic_class[partition], owner[partition]
-            if cell in claims:
-                claims[cell].append(partition)
+    for _, partition in group.lightest_first if claims else ():
+        cell = group.topic_class[partition], owner[partition]
+        if cell in claims:
+            claims[cell].append(partition)
     for cell, mine in claims.items():
         _release(state, cell[1], mine, surplus[cell])
-    slots: list[Slots] = [{} for _ in group.takes]
-    for (number, member), more in surplus.items():
-        if more < 0:
-            slots[number][member] = -more
-    return slots
 
 
 def _release(state: PlanState, member: int, mine: list[int], number: int) -> None:
@@ -55,19 +49,27 @@ def _release(state: PlanState, member: int, mine: list[int], number: int) -> Non
         state.release(partition)
 
 
-def balanced_slack(state: PlanState, target: list[int]) -> CountSlack:
-    """How many partitions each member takes so that counts end as balanced as in the target; ceiling slots by marginal cost."""
-    end = PlanState(state.group, target, [0] * len(state.load), [0] * len(state.load), state.limit, state.effort)
-    for member in target:
-        if member != UNOWNED:
-            end.count[member] += 1
-    least = [after - before for before, after in zip(state.count, end.count, strict=True)]
-    ceilings = dict.fromkeys(map(end.next_cost, range(len(least))), 0)
+def balanced_slack(state: PlanState, balanced: list[int]) -> CountSlack | None:
+    """How many partitions each member takes so that counts end as balanced as these; ceiling slots by marginal cost.
+
+    None if a member holds more than its count in any of the balanced plans that differ from this one in who has a ceiling slot.
+    """
+    weight, ceilings, least = state.group.weight, dict[int, int](), list[int]()
+    following = {(2 * end + 1) * unit for end, unit in zip(balanced, weight, strict=True)}
+    for end, has, unit in zip(balanced, state.count, weight, strict=True):
+        last = (2 * end - 1) * unit
+        if last in following:
+            ceilings[last] = ceilings.get(last, 0) + 1
+            end -= 1
+        least.append(end - has)
     for member, more in enumerate(least):
-        if more > 0 and end.last_cost(member) in ceilings:
-            least[member] -= 1
-            ceilings[end.last_cost(member)] += 1
-    return CountSlack(least, ceilings)
+        if more < 0:
+            cost = state.last_cost(member)
+            if more < -1 or not ceilings.get(cost):
+                return None
+            ceilings[cost] -= 1
+    most = [has + more + 1 for has, more in zip(state.count, least, strict=True)]
+    return CountSlack([max(more, 0) for more in least], most, ceilings)
 
 
 def band_slack(state: PlanState) -> CountSlack:
@@ -75,9 +77,9 @@ def band_slack(state: PlanState) -> CountSlack:
     assert state.most is not None
     for member, most in enumerate(state.most):
         if state.count[member] > most:
-            held = [p for p in state.group.lightest_first if state.owner[p] == member]
+            held = [p for _, p in state.group.lightest_first if state.owner[p] == member]
             _release(state, member, held, state.count[member] - most)
-    return CountSlack([most - count for count, most in zip(state.count, state.most, strict=True)], {})
+    return CountSlack([most - count for count, most in zip(state.count, state.most, strict=True)], state.most, {})
 
 
 def fill_up(state: PlanState) -> bool:

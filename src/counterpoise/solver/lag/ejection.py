@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from itertools import islice
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from counterpoise.solver.lag.state import Holding, PlanState
 
@@ -27,15 +27,9 @@ Chain = list[tuple[int, int]]
 """(partition, its new owner), in order."""
 
 
-class _Path(NamedTuple):
-    """A cyclic exchange so far. `wasted`: lag given beyond the excess of its members. `relieved`: these members, a bit each."""
-
-    wasted: int
-    level: int
-    partition: int
-    relieved: int
-    first: int
-    before: _Path | None
+_Path: TypeAlias = "tuple[int, int, int, int, _Path | None]"
+"""A cyclic exchange so far: lag given beyond the excess of its members, lag of the last partition, that partition, the members
+relieved (a bit each), and the path before."""
 
 
 class _Candidate(NamedTuple):
@@ -69,15 +63,14 @@ def cyclic_exchange(state: PlanState, start: int, over: list[int], *, transfer: 
     best: _Path | None = None
     filled = 0
     lag, partition = (0, -1) if transfer else state.holding[start][0]
-    root = _Path(0, lag, partition, 0, -1, None)
-    candidates = _candidates(state, start, over[:_CANDIDATES], root.level, slack, transfer=transfer)
-    beam = [root] if candidates else []
+    candidates = _candidates(state, start, over[:_CANDIDATES], lag, slack, transfer=transfer)
+    beam: list[_Path] = [(0, lag, partition, 0, None)] if candidates else []
     while beam and state.effort.left > 0:
         state.effort.left -= len(beam) * len(candidates)
-        longer = _extend(state, beam, candidates, root.level + slack)
+        longer = _extend(state, beam, candidates, lag + slack)
         for path in longer:
-            relief = path.level - root.level - path.wasted
-            if relief > filled and takes[topic_class[path.partition]][start]:
+            relief = path[1] - lag - path[0]
+            if relief > filled and takes[topic_class[path[2]]][start]:
                 best, filled = path, relief
         beam = sorted(longer, key=itemgetter(0))[:width]
     return _links(state, best, start) if best else ([], [])
@@ -111,7 +104,7 @@ def _extend(state: PlanState, beam: list[_Path], candidates: list[_Candidate], m
     followers = _FOLLOWERS if classes > 1 else 1
     longer: dict[int, _Path] = {}
     for path in beam:
-        wasted, level, last, relieved, first, _ = path
+        wasted, level, last, relieved, _ = path
         able = takes[topic_class[last]] if last >= 0 else None
         for bit, member, held, excess, may_start in candidates:
             if relieved & bit or not (may_start if able is None else able[member]):
@@ -123,8 +116,8 @@ def _extend(state: PlanState, beam: list[_Path], candidates: list[_Candidate], m
                     break
                 waste, key = wasted + lag - needed, (relieved | bit) * classes + topic_class[partition]
                 known = longer.get(key)
-                if known is None or waste < known.wasted:
-                    longer[key] = _Path(waste, lag, partition, relieved | bit, member if able is None else first, path)
+                if known is None or waste < known[0]:
+                    longer[key] = waste, lag, partition, relieved | bit, path
     return list(longer.values())
 
 
@@ -132,9 +125,9 @@ def _links(state: PlanState, path: _Path, start: int) -> tuple[Chain, list[int]]
     """Each partition to the owner of the next one, the last to `start`."""
     partitions = []
     step: _Path | None = path
-    while step is not None and step.partition >= 0:
-        partitions.append(step.partition)
-        step = step.before
+    while step is not None and step[2] >= 0:
+        partitions.append(step[2])
+        step = step[4]
     givers = [state.owner[partition] for partition in reversed(partitions)]
     chain = list(zip(reversed(partitions), [*givers[1:], start], strict=True))
     return chain, [giver for giver in givers if giver != start]

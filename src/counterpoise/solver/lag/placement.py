@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass
-from heapq import heapify, heappop, heapreplace
 
 from counterpoise.solver.lag.state import PlanState
 
@@ -13,10 +12,7 @@ _SCALE = 2**40
 _STEPS = 8
 """So many members are looked at for each partition and for each member, on average."""
 
-Slots = dict[int, int]
-"""How many partitions of one topic class each member takes."""
-
-__all__ = ["CountSlack", "Slots", "place_by_class", "place_by_count"]
+__all__ = ["CountSlack", "place"]
 
 
 @dataclass
@@ -27,6 +23,8 @@ class CountSlack:
     ----------
     least : list of int
         How many each member must take.
+    most : list of int
+        The largest count of each member.
     ceilings : dict of int to int
         By the marginal cost of a member's next partition: how many members take one more at that cost.
     reserve : int
@@ -34,16 +32,15 @@ class CountSlack:
     """
 
     least: list[int]
+    most: list[int]
     ceilings: dict[int, int]
     reserve: int = 0
 
     def has(self, state: PlanState, member: int) -> bool:
         """Whether the member takes another one."""
-        return self.least[member] > 0 or self.ceilings.get(state.next_cost(member), 0) > 0
-
-    def kept(self, member: int) -> int:
-        """The slack that the member keeps for what it must take besides its next partition."""
-        return max(self.least[member] - 1, 0) * self.reserve
+        if self.least[member] > 0:
+            return True
+        return state.count[member] < self.most[member] and self.ceilings.get(state.next_cost(member), 0) > 0
 
     def take(self, state: PlanState, member: int) -> bool:
         """The member is about to take one; whether it was the last one at its cost."""
@@ -53,118 +50,126 @@ class CountSlack:
         self.ceilings[state.next_cost(member)] -= 1
         return not self.ceilings[state.next_cost(member)]
 
-    def copy(self, reserve: int) -> CountSlack:
-        """The same with another reserve."""
-        return CountSlack(self.least[:], dict(self.ceilings), reserve)
 
-
-def place_by_count(state: PlanState, waiting: list[int], counts: CountSlack) -> bool:
+def place(state: PlanState, waiting: list[int], counts: CountSlack) -> bool:
     """Give each partition to the subscriber with most slack whose count may rise, ties by member; whether all found one.
 
     Parameters
     ----------
     waiting : list of int
-        In the order in which they are placed; by falling lag the rule is LPT. Those without lag come last, each to the member
-        with the fewest partitions per capacity.
+        In the order in which they are placed, those without lag last; by falling lag the rule is LPT. A partition without lag
+        goes to the member with the fewest partitions per capacity.
     counts : CountSlack
         Reduced by what is placed.
 
     Notes
     -----
-    If no subscriber's count may rise, one of them passes a partition that it was just given to a member whose count may.
+    If no subscriber's count may rise, partitions that were just placed are passed on along an augmenting path.
     O(P log M + M): False also if more members must be looked at than that.
     """
-    lag, takes = state.group.lag, state.group.takes
-    idle, placed, steps = False, list[int](), _STEPS * (len(waiting) + len(state.load))
-    order = [
-        (_level(state, member, idle) + counts.kept(member), member)
-        for member in range(len(state.load))
-        if counts.has(state, member)
-    ]
-    order.sort()
-    for partition in sorted(waiting, key=lambda one: not lag[one]):
-        if not idle and not lag[partition]:
-            idle = True
-            order = sorted((_level(state, member, idle), member) for _, member in order)
-        able, looked = takes[state.group.topic_class[partition]], 0
-        for at, (_, member) in enumerate(order):
-            if able[member]:
-                looked = at
-                del order[at]
-                break
-        else:
-            member, looked = _free_slot(state, able, placed, order, counts, steps)
+    if not waiting:
+        return True
+    queue, placed = _Queue(state, counts, idle=False), dict[int, list[int]]()
+    steps = _STEPS * (len(waiting) + len(state.load))
+    for partition in waiting:
+        if not queue.idle and not state.group.lag[partition]:
+            queue = _Queue(state, counts, idle=True)
+        member, looked = queue.pop(partition)
+        if member < 0:
+            member, looked = _free_slot(queue, partition, placed)
         steps -= looked
         if steps < 0 or member < 0:
             return False
-        if counts.take(state, member):
-            order = [entry for entry in order if counts.has(state, entry[1])]
-        state.place(partition, member)
-        placed.append(partition)
-        if counts.has(state, member):
-            insort(order, (_level(state, member, idle) + (0 if idle else counts.kept(member)), member))
+        queue.give(partition, member, placed)
     return True
 
 
-def _free_slot(
-    state: PlanState, able: bytes, placed: list[int], order: list[tuple[int, int]], counts: CountSlack, steps: int
-) -> tuple[int, int]:
-    """A subscriber of the next partition passes on the last one that fits: (that subscriber or -1, members looked at)."""
-    looked = len(order)
-    for place in range(len(placed) - 1, -1, -1):
-        holder = state.owner[placed[place]]
-        looked += 1
-        if looked > steps:
-            break
-        if able[holder]:
-            row = state.group.takes[state.group.topic_class[placed[place]]]
-            for at, (_, member) in enumerate(order):
-                if row[member]:
-                    partition = placed.pop(place)
-                    state.release(partition)
-                    counts.take(state, member)
-                    state.place(partition, member)
-                    placed.append(partition)
-                    order[:] = [entry for entry in order if counts.has(state, entry[1])]
-                    counts.least[holder] += 1
-                    return holder, looked + at
-            looked += len(order)
-    return -1, looked
+class _Queue:
+    """Members that take another partition, by level, then by member: a sorted list per member class.
 
-
-def place_by_class(state: PlanState, waiting: list[int], slots: list[Slots]) -> bool:
-    """Give each partition to the member with most slack among those with a slot for its topic class, as `place_by_count` does.
-
-    Several topic classes may share one table of slots. One heap of members per topic class; O((S + P) log M). A member's level
-    only rises, so an entry that is too low is corrected when it comes to the top.
+    An entry is one number: the level times the number of members, plus the member. The level is the excess and the slack that the
+    member keeps for further partitions, or, for partitions without lag (`idle`), the count per capacity.
     """
-    lag, topic_class, takes = state.group.lag, state.group.topic_class, state.group.takes
-    heaps: dict[tuple[int, bool], list[tuple[int, int]]] = {}
-    for partition in waiting:
-        number, idle = topic_class[partition], not lag[partition]
-        free, heap = slots[number], heaps.get((number, idle))
-        if heap is None:
-            some = [member for member, left in free.items() if left > 0 and takes[number][member]]
-            heap = heaps[number, idle] = [(_level(state, member, idle), member) for member in some]
-            heapify(heap)
-        while heap:
-            member = heap[0][1]
-            level = _level(state, member, idle)
-            if not free[member]:
-                heappop(heap)
-            elif level != heap[0][0]:
-                heapreplace(heap, (level, member))
+
+    def __init__(self, state: PlanState, counts: CountSlack, *, idle: bool) -> None:
+        self.state, self.counts, self.idle, self.n = state, counts, idle, len(state.load)
+        self.lists: list[list[int]] = [[] for _ in range(max(state.group.member_class) + 1)]
+        for member, number in enumerate(state.group.member_class):
+            if counts.has(state, member):
+                self.lists[number].append(self._entry(member))
+        for some in self.lists:
+            some.sort()
+
+    def _entry(self, member: int) -> int:
+        state, more = self.state, self.counts.least[member]
+        if self.idle:
+            return state.count[member] * _SCALE // state.group.capacity[member] * self.n + member
+        level = state.load[member] - state.limit[member]
+        return (level + (more - 1) * self.counts.reserve if more > 1 else level) * self.n + member
+
+    def pop(self, partition: int) -> tuple[int, int]:
+        """Take out the first subscriber: (it or -1, members looked at)."""
+        group, n, looked = self.state.group, self.n, 0
+        number = group.topic_class[partition]
+        able, first, best, found = group.takes[number], 0, 0, None
+        for one in group.subscribers[number]:
+            some = self.lists[one]
+            for at, entry in enumerate(some):
+                if able[entry % n]:
+                    looked += at
+                    if found is None or entry < first:
+                        found, first, best = some, entry, at
+                    break
             else:
-                break
-        else:
-            return False
+                looked += len(some)
+        return (found.pop(best) % n, looked) if found is not None else (-1, looked)
+
+    def give(self, partition: int, member: int, placed: dict[int, list[int]]) -> None:
+        """Place the partition with a member that is in no list; it goes back if it takes another one.
+
+        `placed`: per topic class the partitions placed, in order.
+        """
+        state, counts = self.state, self.counts
+        if counts.take(state, member):
+            self.lists = [[entry for entry in some if counts.has(state, entry % self.n)] for some in self.lists]
         state.place(partition, member)
-        free[member] -= 1
-    return True
+        placed.setdefault(state.group.topic_class[partition], []).append(partition)
+        if counts.has(state, member):
+            insort(self.lists[state.group.member_class[member]], self._entry(member))
 
 
-def _level(state: PlanState, member: int, idle: bool) -> int:
-    """By what members are compared: their excess, or, for partitions without lag, their count per capacity."""
-    if idle:
-        return state.count[member] * _SCALE // state.group.capacity[member]
-    return state.load[member] - state.limit[member]
+def _free_slot(queue: _Queue, waiting: int, placed: dict[int, list[int]]) -> tuple[int, int]:
+    """Free a slot along a shortest augmenting path: (the subscriber that can take the partition or -1, partitions looked at).
+
+    A subscriber passes on one that was placed with it, the lightest first; so does the one that takes it, and so on, until
+    somebody's count may rise. Each topic class is on the path once.
+    """
+    state, group, looked = queue.state, queue.state.group, 0
+    paths: dict[int, list[int]] = {group.topic_class[waiting]: []}
+    search = list(paths)
+    for number in search:
+        able, mine = group.takes[number], set(group.subscribers[number])
+        found = list[tuple[int, int]]()
+        for other, some in placed.items():
+            if other in paths or mine.isdisjoint(group.subscribers[other]):
+                continue
+            for partition in reversed(some):
+                looked += 1
+                if able[state.owner[partition]]:
+                    found.append((group.lag[partition], partition))
+                    break
+        for _, partition in sorted(found):
+            member, more = queue.pop(partition)
+            looked += more
+            path = paths[group.topic_class[partition]] = [*paths[number], partition]
+            if member >= 0:
+                for passed in reversed(path):
+                    holder = state.owner[passed]
+                    state.release(passed)
+                    placed[group.topic_class[passed]].remove(passed)
+                    queue.give(passed, member, placed)
+                    queue.counts.least[holder] += 1
+                    member = holder
+                return member, looked
+            search.append(group.topic_class[partition])
+    return -1, looked

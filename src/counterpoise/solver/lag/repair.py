@@ -75,7 +75,7 @@ def _relieve_each(state: PlanState) -> None:
     stuck: set[int] = set()
     chained: set[int] = set()  # a chain was looked for already
     for _ in range(_STEPS * len(state.load)):
-        worst = next((member for member in _worst_first(state) if member not in stuck), None)
+        worst = next((member for excess, member in reversed(state.by_slack) if excess > 0 and member not in stuck), None)
         if worst is None or state.effort.left <= 0:
             break
         gain, chain = _exchange(state, worst)

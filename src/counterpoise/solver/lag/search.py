@@ -8,7 +8,6 @@ and it is returned whenever it keeps all of them. A plan that moves no claim pas
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,8 +18,8 @@ from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.solver.engine import solve
 from counterpoise.solver.lag.bound import lower_bound
-from counterpoise.solver.lag.counts import balanced_slack, balanced_slots, band_slack, counts_allowed, fill_up
-from counterpoise.solver.lag.placement import place_by_class, place_by_count
+from counterpoise.solver.lag.counts import balanced_slack, band_slack, fill_up, release_excess
+from counterpoise.solver.lag.placement import place
 from counterpoise.solver.lag.repair import repair
 from counterpoise.solver.lag.state import Effort, LagGroup, PlanState, lag_group
 
@@ -29,9 +28,9 @@ _STEPS, _FIXED, _MORE, _LARGE = 80_000, 5, 20, 6_000
 
 A step is what the search takes to look at one candidate, rather less than a microsecond.
 """
-_HALVINGS = 5
+_HALVINGS = 3
 """If the plan from scratch misses its limit, so many limits between it and the largest lag are tried."""
-_ATTEMPTS = 10
+_ATTEMPTS = 5
 """Attempts at a plan that its second round leaves as it is."""
 
 __all__ = ["LagSearch"]
@@ -66,24 +65,25 @@ class LagSearch:
         return np.array(self._from(self.group.claim), np.int32)
 
     def _from(self, claims: list[int]) -> list[int]:
-        if self._is_steady(claims):
-            return claims
-        if _stays(claims, self.scratch.owner):
+        filled = self._start if max(claims, default=UNOWNED) == UNOWNED else self._filled(claims, self._strict)
+        kept = _stays(claims, filled.owner)
+        if kept and not filled.over():
+            return filled.owner
+        # Claims that counts demand to move are not those of a second round, nor are they in any plan with such counts.
+        first = kept or self.band > 0
+        if first and _stays(claims, self.scratch.owner):
             return self.scratch.owner
-        filled = self._filled(claims)
         if self.max_moves is not None:
-            return self._capped(filled, self.max_moves)
-        effort = Effort(4 * self._share)
-        settled = self._settled(filled.copy(), effort)
-        if settled is not None:
-            return settled
-        stays = effort.left <= 0 and _stays(claims, filled.owner)
-        return filled.owner if stays else self.scratch.owner
-
-    def _is_steady(self, claims: list[int]) -> bool:
-        """Whether nothing waits, counts are allowed, and nobody is above the limit of the bound: then nothing moves."""
-        state = self._state(claims, self._limits(self.bound))
-        return not state.waiting(self.group.heaviest_first) and self._has_counts(state) and not state.over()
+            return self._capped(self._filled(claims, self.limit), self.max_moves)
+        effort, settled = Effort(4 * self._share), None
+        if not first:
+            settled = self._settled(filled, effort, final=False)
+        if settled is None and (first or self.limit != self._strict):
+            filled = self._filled(claims, self.limit)
+            settled = self._settled(filled.copy(), effort, final=True)
+        if settled is None:
+            settled = filled.owner if kept and effort.left <= 0 else self.scratch.owner
+        return settled
 
     @cached_property
     def group(self) -> LagGroup:
@@ -91,14 +91,15 @@ class LagSearch:
         return lag_group(self.problem, self.lag)
 
     @cached_property
-    def _counts(self) -> Int64:
-        """Counts of a balanced plan."""
-        return np.bincount(self._balanced + 1, minlength=self.problem.n_members + 1)[1:].astype(np.int64)
+    def _counts(self) -> list[int]:
+        """Counts of a balanced plan that depends on no claim."""
+        return self._counted(solve(self.problem, history="ignore", racks="ignore").tolist())
 
-    @cached_property
-    def _balanced(self) -> Int32:
-        """A balanced plan that depends on no claim."""
-        return solve(self.problem, history="ignore", racks="ignore")
+    def _counted(self, owner: list[int]) -> list[int]:
+        count = [0] * (self.problem.n_members + 1)  # the last entry is that of UNOWNED
+        for member in owner:
+            count[member] += 1
+        return count[:-1]
 
     @cached_property
     def _share(self) -> int:
@@ -112,36 +113,35 @@ class LagSearch:
         return lower_bound(self.group, None if self.band else self._counts)
 
     @cached_property
+    def _strict(self) -> list[int]:
+        """The largest lag each member should have: that of the bound."""
+        return self._limits(self.bound)
+
+    @cached_property
     def limit(self) -> list[int]:
-        """The largest lag each member should have: that of the bound, or, where the plan from scratch misses it, of that plan."""
-        over = self.scratch.over()
-        return self._limits(_largest(self.scratch)) if over else self._limits(self.bound)
+        """The same, or, if the plan from scratch misses it, that of this plan."""
+        return self._limits(_largest(self.scratch)) if self.scratch.over() else self._strict
 
     def _limits(self, level: Fraction) -> list[int]:
         """Per member: the level and what is tolerated above it, rounded up to whole records."""
-        top, bottom = (level + self.bound * self.tolerance).as_integer_ratio()
         low, high = level.as_integer_ratio()
-        return [max(-(-top * c // bottom), -(-low * c // high) + self.gain) for c in self.group.capacity]
+        top, bottom = (self.bound.numerator * self.tolerance.numerator, self.bound.denominator * self.tolerance.denominator)
+        top, bottom = low * bottom + top * high, bottom * high
+        of = {one: max(-(-top * one // bottom), -(-low * one // high) + self.gain) for one in set(self.group.capacity)}
+        return [of[one] for one in self.group.capacity]
+
+    @cached_property
+    def _start(self) -> PlanState:
+        """Heaviest partitions first, without a look at claims."""
+        return self._filled([UNOWNED] * len(self.group.lag), self._strict)
 
     @cached_property
     def scratch(self) -> PlanState:
-        """The best plan found without a look at claims."""
-        found = []
-        for state in self._starts():
-            if repair(state):
-                return state
-            found.append(state)
-        return self._lowered(min(found, key=_largest))
-
-    def _starts(self) -> Iterator[PlanState]:
-        """Plans to repair: heaviest partitions first, those with the fewest subscribers first, and one by counts only."""
-        nobody, limit = [UNOWNED] * len(self.group.lag), self._limits(self.bound)
-        yield self._placed(nobody, self.group.heaviest_first, limit)
-        degree = [row.count(1) for row in self.group.takes]
-        if len(set(degree)) > 1:
-            order = sorted(self.group.heaviest_first, key=lambda partition: degree[self.group.topic_class[partition]])
-            yield self._placed(nobody, order, limit)
-        yield self._state(self._target(nobody), limit)
+        """The best plan found without a look at claims: from two starts, one of them by counts only."""
+        if not self._start.over():
+            return self._start
+        by_count = self._state(self._target([UNOWNED] * len(self.group.lag)), self._strict)
+        return by_count if repair(by_count) else self._lowered(min(self._start, by_count, key=_largest))
 
     def _lowered(self, state: PlanState) -> PlanState:
         """Binary search for the smallest limit that the repair meets, between the one that it missed and the largest lag."""
@@ -156,36 +156,36 @@ class LagSearch:
         best.limit = state.limit
         return best
 
-    def _placed(self, claims: list[int], order: list[int], limit: list[int]) -> PlanState:
-        """Claims that counts let stay, and the rest placed in this order."""
+    def _placed(self, claims: list[int], limit: list[int]) -> PlanState:
+        """Claims that counts let stay, and the rest placed, heaviest first."""
         state = self._state(claims, limit)
         if self.band:
-            counts, waiting, trial = band_slack(state), state.waiting(order), state.copy()
-            if not place_by_count(trial, waiting, counts.copy(0)):
-                trial = state
-            shared = [dict(enumerate(counts.least))] * len(self.group.takes)
-            placed = trial is not state or place_by_class(state, waiting, shared)
-            return trial if placed and fill_up(trial) else self._state(self._target(claims), limit)
-        target = self._target(claims)
-        slots, waiting, found = balanced_slots(state, target), state.waiting(order), list[PlanState]()
-        counts, rising = balanced_slack(state, target), sorted(self.group.lag[partition] for partition in waiting)
-        reserves = [rising[0], 0, rising[len(rising) // 4], rising[len(rising) // 2]] if rising else [0]
-        for reserve in dict.fromkeys(reserves if 4 * len(waiting) < len(order) else reserves[:1]):
-            trial = state.copy()
-            if not place_by_count(trial, waiting, counts.copy(reserve)):
-                place_by_class(state, waiting, slots)
-                return state
-            found.append(trial)
-            if not trial.over():
-                break
-        return min(found, key=lambda one: len(one.over()))
+            counts = band_slack(state)
+            placed = place(state, state.waiting(self.group.heaviest_first), counts) and fill_up(state)
+            return state if placed else self._state(self._target(claims), limit)
+        if not self._place(state, self._counts):
+            target = self._target(claims)
+            state = self._state(claims, limit)
+            release_excess(state, target)
+            if not self._place(state, self._counted(target)):
+                return self._state(target, limit)
+        return state
+
+    def _place(self, state: PlanState, counts: list[int]) -> bool:
+        """Place what waits so that counts are as balanced as these; whether claims and subscriptions allow that."""
+        free, waiting = balanced_slack(state, counts), state.waiting(self.group.heaviest_first)
+        if free is None:
+            return False
+        free.reserve = min((self.group.lag[partition] for partition in waiting), default=0)
+        return place(state, waiting, free)
 
     def _state(self, owner: list[int], limit: list[int]) -> PlanState:
-        n, code = self.problem.n_members, np.array(owner, np.int64) + 1
-        load = np.zeros(n + 1, np.int64)
-        np.add.at(load, code, self.lag)
-        count = np.bincount(code, minlength=n + 1)
-        state = PlanState(self.group, owner[:], load[1:].tolist(), count[1:].tolist(), limit, Effort(self._share))
+        n = self.problem.n_members
+        load, count = [0] * (n + 1), [0] * (n + 1)  # the last entry is that of UNOWNED
+        for lag, member in zip(self.group.lag, owner, strict=True):
+            load[member] += lag
+            count[member] += 1
+        state = PlanState(self.group, owner[:], load[:n], count[:n], limit, Effort(self._share))
         if self.band:
             state.least, state.most = self._allowed
         return state
@@ -195,51 +195,44 @@ class LagSearch:
         """The least and the most partitions of each member, if counts need not be balanced."""
         if self.band >= self.problem.n_partitions:
             return [0] * self.problem.n_members, [self.band] * self.problem.n_members
-        counts = self._counts.tolist()
-        return [max(count - self.band, 0) for count in counts], [count + self.band for count in counts]
-
-    def _has_counts(self, state: PlanState) -> bool:
-        """Whether counts are balanced or within the band."""
-        if self.band:
-            return counts_allowed(state)
-        weight = np.array(self.group.weight, object)
-        return bool((weight * (np.array(state.count, object) ** 2 - self._counts**2)).sum() == 0)
+        return [max(count - self.band, 0) for count in self._counts], [count + self.band for count in self._counts]
 
     def _target(self, claims: list[int]) -> list[int]:
         """Owners in a balanced plan that keeps as many of the claims as any."""
-        target = self._balanced
-        if max(claims, default=UNOWNED) != UNOWNED:
-            target = solve(self.problem.replace(previous_owner=np.array(claims, np.int32)), racks="ignore")
-        owners: list[int] = target.tolist()
-        return owners
+        target: list[int] = solve(self.problem.replace(previous_owner=np.array(claims, np.int32)), racks="ignore").tolist()
+        return target
 
-    def _filled(self, claims: list[int]) -> PlanState:
+    def _filled(self, claims: list[int], limit: list[int]) -> PlanState:
         """The plan that moves claims only for counts; what is not claimed is placed and repaired around them."""
-        state = self._placed(claims, self.group.heaviest_first, self.limit)
-        waited = any(owner != claim for claim, owner in zip(claims, state.owner, strict=True))
-        if waited and state.over():
+        state = self._placed(claims, limit)
+        if state.over() and claims != state.owner:
             state.fixed = {p for p, (claim, owner) in enumerate(zip(claims, state.owner, strict=True)) if claim == owner}
             repair(state)
             state.fixed = set()
         return state
 
-    def _settled(self, state: PlanState, effort: Effort) -> list[int] | None:
+    def _settled(self, state: PlanState, effort: Effort, *, final: bool) -> list[int] | None:
         """Owners within the limit from which the second round ends within it and revokes nothing that the first one gave.
 
         Mostly they are what that round ends with. Claims that it would move are moved at once, as if round followed round.
+        `final`: the plan from scratch is known, and with it the limit.
         """
-        settled: list[int] | None = None
+        settled, limit = None, state.limit
         for _ in range(_ATTEMPTS):
-            state.effort = effort
+            state.effort, state.limit = effort, limit
             if effort.left <= 0 or not repair(state):
                 break
             handed = withhold(self.problem, np.array(state.owner, np.int32)).tolist()
             if handed == state.owner:
                 return state.owner
-            if _stays(handed, self.scratch.owner):
-                return self.scratch.owner
-            second = self._filled(handed)
+            second = self._filled(handed, self._strict)
             effort.left -= self._share - second.effort.left + self.problem.n_partitions
+            if final and second.over():
+                if _stays(handed, self.scratch.owner):
+                    return self.scratch.owner
+                if limit != self._strict:
+                    second = self._filled(handed, limit)
+                    effort.left -= self._share - second.effort.left + self.problem.n_partitions
             if not second.over() and _stays(handed, second.owner):
                 if withhold(self.problem, np.array(second.owner, np.int32)).tolist() == handed:
                     return second.owner
@@ -264,5 +257,8 @@ def _stays(claims: list[int], owner: list[int]) -> bool:
 
 def _largest(state: PlanState) -> Fraction:
     """The largest lag per capacity."""
-    largest = dict(sorted(zip(state.group.capacity, state.load, strict=True)))  # for each capacity
+    largest: dict[int, int] = {}
+    for capacity, lag in zip(state.group.capacity, state.load, strict=True):
+        if lag >= largest.get(capacity, 0):
+            largest[capacity] = lag
     return max(Fraction(lag, capacity) for capacity, lag in largest.items())

@@ -11,11 +11,13 @@ from typing import TypeAlias
 import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int64, Problem
-from counterpoise.solver.classes import classify
-from counterpoise.solver.history import claims_of
+from counterpoise.solver.classes import topic_classes
 
 Holding: TypeAlias = list[tuple[int, int]]
 """A member's partitions as (lag, partition), lightest first."""
+
+_MOST_CLASSES, _MOST_COLUMNS = 16, 64
+"""With more member classes than the one, or topic classes than the other, classes are too small to help: they count as one."""
 
 __all__ = ["Effort", "Holding", "LagGroup", "PlanState", "lag_group"]
 
@@ -30,12 +32,16 @@ class LagGroup:
         Records behind, per partition.
     heaviest_first : list of int
         The partitions that somebody may own, by falling lag, ties by partition.
-    lightest_first : list of int
-        The same by rising lag, ties by partition.
+    lightest_first : Holding
+        The same by rising lag, ties by partition, each with its lag.
     topic_class : list of int
         Per partition; topics with equal subscribers form a class. -1: nobody subscribes.
     takes : list of bytes
         Per topic class: 1 for each member that subscribes.
+    member_class : list of int
+        Per member; those that subscribe to the same topic classes form a class. With more than `_MOST_CLASSES` all are in one.
+    subscribers : list of list of int
+        Per topic class: the member classes that subscribe.
     capacity : list of int
         Per member.
     weight : list of int
@@ -46,9 +52,11 @@ class LagGroup:
 
     lag: list[int]
     heaviest_first: list[int]
-    lightest_first: list[int]
+    lightest_first: Holding
     topic_class: list[int]
     takes: list[bytes]
+    member_class: list[int]
+    subscribers: list[list[int]]
     capacity: list[int]
     weight: list[int]
     claim: list[int]
@@ -60,22 +68,40 @@ class LagGroup:
 
 def lag_group(problem: Problem, lag: Int64) -> LagGroup:
     """Read a problem; O(P log P + S)."""
-    classes = classify(problem)
-    rows = np.zeros((classes.n_topic_classes, problem.n_members), np.bool_)
-    rows[classes.edge_topic_class(), classes.edge_member] = True
-    owned = np.flatnonzero(classes.topic_class >= 0)
+    class_of_topic, first = topic_classes(problem)
+    starts, takes = problem.subscriber_start, list[bytes]()
+    for topic in first.tolist():
+        row = np.zeros(problem.n_members, np.bool_)
+        row[problem.subscriber[starts[topic] : starts[topic + 1]]] = True
+        takes.append(row.tobytes())
+    member_class, subscribers = _member_classes(takes, problem.n_members)
+    topic_class = np.repeat(class_of_topic, np.diff(problem.topic_start))
+    owned = np.flatnonzero(topic_class >= 0)
+    lightest = owned[np.argsort(lag[owned], kind="stable")]
     capacity = problem.capacity.tolist()
     multiple = lcm(*set(capacity))
     return LagGroup(
         lag=lag.tolist(),
         heaviest_first=owned[np.argsort(-lag[owned], kind="stable")].tolist(),
-        lightest_first=owned[np.argsort(lag[owned], kind="stable")].tolist(),
-        topic_class=classes.topic_class.tolist(),
-        takes=[row.tobytes() for row in rows],
+        lightest_first=list(zip(lag[lightest].tolist(), lightest.tolist(), strict=True)),
+        topic_class=topic_class.tolist(),
+        takes=takes,
+        member_class=member_class,
+        subscribers=subscribers,
         capacity=capacity,
         weight=[multiple // one for one in capacity],
-        claim=claims_of(problem, classes).owner.tolist(),
+        claim=problem.previous_owner.tolist(),
     )
+
+
+def _member_classes(takes: list[bytes], n_members: int) -> tuple[list[int], list[list[int]]]:
+    """Class of each member, and the classes that take a topic class."""
+    if len(takes) > 1:
+        seen: dict[tuple[int, ...], int] = {}
+        member_class = [seen.setdefault(column, len(seen)) for column in zip(*takes[:_MOST_COLUMNS], strict=True)]
+        if len(seen) <= _MOST_CLASSES and len(takes) <= _MOST_COLUMNS:
+            return member_class, [[number for column, number in seen.items() if column[one]] for one in range(len(takes))]
+    return [0] * n_members, [[0]] * len(takes)
 
 
 @dataclass(slots=True)
@@ -143,23 +169,25 @@ class PlanState:
 
     def with_slack(self, givers: list[int]) -> Iterator[int]:
         """Members with slack that may take something of what these hold, those with most slack first, ties by member."""
-        takes, topic_class = self.group.takes, self.group.topic_class
-        rows = [takes[number] for number in {topic_class[partition] for giver in givers for _, partition in self.holding[giver]}]
+        held = {self.group.topic_class[partition] for giver in givers for _, partition in self.holding[giver]}
+        rows = [self.group.takes[number] for number in held]
         for excess, member in self.by_slack:
             if excess >= 0:
                 break
             self.effort.left -= 1
-            if any(row[member] for row in rows):
-                yield member
+            for row in rows:
+                if row[member]:
+                    yield member
+                    break
 
     def index(self) -> None:
         """List what each member holds; O(P + M log M)."""
-        self.holding = [[] for _ in self.load]
-        lag, owner, fixed = self.group.lag, self.owner, self.fixed
-        for partition in self.group.lightest_first:
-            member = owner[partition]
-            if member != UNOWNED and partition not in fixed:
-                self.holding[member].append((lag[partition], partition))
+        holding: list[Holding] = [[] for _ in range(len(self.load) + 1)]  # the last entry is that of UNOWNED
+        owner, fixed = self.owner, self.fixed
+        for entry in self.group.lightest_first:
+            if entry[1] not in fixed:
+                holding[owner[entry[1]]].append(entry)
+        self.holding = holding[:-1]
         self.by_slack = sorted(
             (load - most, member) for member, (load, most) in enumerate(zip(self.load, self.limit, strict=True))
         )
