@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from fractions import Fraction
 from itertools import accumulate, compress
 
@@ -94,15 +95,19 @@ def _heaviest(falling: list[int], strong: list[int]) -> Ratio:
 def _completed(group: LagGroup, may: Bools, heaviest: dict[int, int], counts: list[int]) -> int:
     """The least that the owner of some heavy partition bears once its count is complete."""
     known = set(counts)
-    others = np.array([max(count - 1 - (count - 1 in known), 0) for count in counts])  # in any balanced plan, besides that one
+    others = [max(count - 1 - (count - 1 in known), 0) for count in counts]  # in any balanced plan, besides that one
     lightest = group.lightest_first[: _LIGHTEST * max(counts) + 16]
-    lag, topic_class = np.array([weight for weight, _ in lightest]), np.array([group.topic_class[p] for _, p in lightest])
-    most, bound = int(lag.sum()), 0
+    lag, bound = [weight for weight, _ in lightest], 0
+    if len(may) == 1:  # whoever takes the fewest bears least
+        few = min(bisect_left(lag, heaviest[0]), *compress(others, group.takes[0]))
+        return heaviest[0] + sum(lag[:few])
+    number_of_others, lags = np.array(others), np.array(lag)
+    topic_class, most = np.array([group.topic_class[partition] for _, partition in lightest]), sum(lag)
     for number, weight in sorted(heaviest.items(), key=lambda item: (-item[1], item[0]))[:_HEAVIEST]:
         if weight + most <= bound:
             break
-        lighter, members = int(np.searchsorted(lag, weight)), may[number].nonzero()[0]
+        lighter, members = bisect_left(lag, weight), may[number].nonzero()[0]
         able = may[topic_class[:lighter]][:, members]
-        taken = able & (able.cumsum(axis=0) <= others[members])
-        bound = max(bound, weight + int((lag[:lighter] @ taken).min()))
+        taken = able & (able.cumsum(axis=0) <= number_of_others[members])
+        bound = max(bound, weight + int((lags[:lighter] @ taken).min()))
     return bound

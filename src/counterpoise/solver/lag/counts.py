@@ -69,7 +69,7 @@ def balanced_slack(state: PlanState, balanced: list[int]) -> CountSlack | None:
                 return None
             ceilings[cost] -= 1
     most = [has + more + 1 for has, more in zip(state.count, least, strict=True)]
-    return CountSlack([max(more, 0) for more in least], most, ceilings)
+    return CountSlack([max(more, 0) for more in least], most, ceilings, state.group.subscribers)
 
 
 def band_slack(state: PlanState) -> CountSlack:
@@ -79,7 +79,8 @@ def band_slack(state: PlanState) -> CountSlack:
         if state.count[member] > most:
             held = [p for _, p in state.group.lightest_first if state.owner[p] == member]
             _release(state, member, held, state.count[member] - most)
-    return CountSlack([most - count for count, most in zip(state.count, state.most, strict=True)], state.most, {})
+    least = [most - count for count, most in zip(state.count, state.most, strict=True)]
+    return CountSlack(least, state.most, {}, state.group.subscribers)
 
 
 def fill_up(state: PlanState) -> bool:

@@ -27,6 +27,8 @@ class CountSlack:
         The largest count of each member.
     ceilings : dict of int to int
         By the marginal cost of a member's next partition: how many members take one more at that cost.
+    takers : list of list of int
+        Per topic class: the member classes that may take its partitions.
     reserve : int
         The slack that a member keeps for each further partition that it must take: the lightest one weighs as much.
     """
@@ -34,6 +36,7 @@ class CountSlack:
     least: list[int]
     most: list[int]
     ceilings: dict[int, int]
+    takers: list[list[int]]
     reserve: int = 0
 
     def has(self, state: PlanState, member: int) -> bool:
@@ -42,13 +45,14 @@ class CountSlack:
             return True
         return state.count[member] < self.most[member] and self.ceilings.get(state.next_cost(member), 0) > 0
 
-    def take(self, state: PlanState, member: int) -> bool:
-        """The member is about to take one; whether it was the last one at its cost."""
-        if self.least[member] > 0:
-            self.least[member] -= 1
-            return False
+    def take_ceiling(self, state: PlanState, member: int) -> bool:
+        """The member is about to take one above its least; whether it was the last one at its cost."""
         self.ceilings[state.next_cost(member)] -= 1
         return not self.ceilings[state.next_cost(member)]
+
+    def copy(self, reserve: int) -> CountSlack:
+        """The same with another reserve."""
+        return CountSlack(self.least[:], self.most, dict(self.ceilings), self.takers, reserve)
 
 
 def place(state: PlanState, waiting: list[int], counts: CountSlack) -> bool:
@@ -112,7 +116,7 @@ class _Queue:
         group, n, looked = self.state.group, self.n, 0
         number = group.topic_class[partition]
         able, first, best, found = group.takes[number], 0, 0, None
-        for one in group.subscribers[number]:
+        for one in self.counts.takers[number]:
             some = self.lists[one]
             for at, entry in enumerate(some):
                 if able[entry % n]:
@@ -130,11 +134,13 @@ class _Queue:
         `placed`: per topic class the partitions placed, in order.
         """
         state, counts = self.state, self.counts
-        if counts.take(state, member):
+        if counts.least[member] > 0:
+            counts.least[member] -= 1
+        elif counts.take_ceiling(state, member):
             self.lists = [[entry for entry in some if counts.has(state, entry % self.n)] for some in self.lists]
         state.place(partition, member)
         placed.setdefault(state.group.topic_class[partition], []).append(partition)
-        if counts.has(state, member):
+        if counts.least[member] > 0 or counts.has(state, member):
             insort(self.lists[state.group.member_class[member]], self._entry(member))
 
 
@@ -148,14 +154,14 @@ def _free_slot(queue: _Queue, waiting: int, placed: dict[int, list[int]]) -> tup
     paths: dict[int, list[int]] = {group.topic_class[waiting]: []}
     search = list(paths)
     for number in search:
-        able, mine = group.takes[number], set(group.subscribers[number])
+        able, mine = group.takes[number], set(queue.counts.takers[number])
         found = list[tuple[int, int]]()
         for other, some in placed.items():
-            if other in paths or mine.isdisjoint(group.subscribers[other]):
+            if other in paths or mine.isdisjoint(queue.counts.takers[other]):
                 continue
             for partition in reversed(some):
-                looked += 1
-                if able[state.owner[partition]]:
+                looked, holder = looked + 1, state.owner[partition]
+                if able[holder] and group.member_class[holder] in mine:
                     found.append((group.lag[partition], partition))
                     break
         for _, partition in sorted(found):

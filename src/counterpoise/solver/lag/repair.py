@@ -97,6 +97,8 @@ def _exchange(state: PlanState, giver: int) -> tuple[int, Chain]:
     partners = (m for m in state.with_slack([giver]) if state.holding[m] or state.may_transfer(giver, m))
     for partner in islice(partners, _PARTNERS):
         slack = state.slack(partner)
+        if slack <= best[0]:
+            break
         found = _pair(state, giver, partner, excess, slack)
         if state.may_transfer(giver, partner):
             found = _better(found, _single(state, giver, partner, excess, slack), excess)
@@ -124,9 +126,9 @@ def _single(state: PlanState, giver: int, partner: int, excess: int, slack: int)
 
 def _pair(state: PlanState, giver: int, partner: int, excess: int, slack: int) -> tuple[int, Chain]:
     """A heavier partition for a lighter one."""
-    may_take = state.group.may_take
-    mine = [entry for entry in state.holding[giver] if may_take(entry[1], partner)]
-    theirs = [entry for entry in state.holding[partner] if may_take(entry[1], giver)]
+    takes, topic_class = state.group.takes, state.group.topic_class
+    mine = [entry for entry in state.holding[giver] if takes[topic_class[entry[1]]][partner]]
+    theirs = [entry for entry in state.holding[partner] if takes[topic_class[entry[1]]][giver]]
     state.effort.left -= len(mine) + len(theirs)
     enough, some = (slack + 1, -1, -1), (0, -1, -1)
     for lag, back in theirs:

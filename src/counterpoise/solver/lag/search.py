@@ -8,6 +8,7 @@ and it is returned whenever it keeps all of them. A plan that moves no claim pas
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -92,8 +93,14 @@ class LagSearch:
 
     @cached_property
     def _counts(self) -> list[int]:
-        """Counts of a balanced plan that depends on no claim."""
-        return self._counted(solve(self.problem, history="ignore", racks="ignore").tolist())
+        """Counts of the balanced plan."""
+        return self._counted(self._balanced)
+
+    @cached_property
+    def _balanced(self) -> list[int]:
+        """A balanced plan that depends on no claim."""
+        owners: list[int] = solve(self.problem, history="ignore", racks="ignore").tolist()
+        return owners
 
     def _counted(self, owner: list[int]) -> list[int]:
         count = [0] * (self.problem.n_members + 1)  # the last entry is that of UNOWNED
@@ -137,11 +144,24 @@ class LagSearch:
 
     @cached_property
     def scratch(self) -> PlanState:
-        """The best plan found without a look at claims: from two starts, one of them by counts only."""
+        """The best plan found without a look at claims."""
+        found = [self._start]
         if not self._start.over():
             return self._start
-        by_count = self._state(self._target([UNOWNED] * len(self.group.lag)), self._strict)
-        return by_count if repair(by_count) else self._lowered(min(self._start, by_count, key=_largest))
+        for state in self._others():
+            if repair(state):
+                return state
+            found.append(state)
+        return self._lowered(min(found, key=_largest))
+
+    def _others(self) -> Iterator[PlanState]:
+        """Each topic class only to member classes that have some of it in the balanced plan; and by counts only."""
+        group = self.group
+        cells = {(number, group.member_class[owner]) for number, owner in zip(group.topic_class, self._balanced, strict=True)}
+        takers = [[one for one in some if (number, one) in cells] for number, some in enumerate(group.subscribers)]
+        if takers != group.subscribers:
+            yield self._placed([UNOWNED] * len(group.lag), self._strict, takers)
+        yield self._state(self._balanced, self._strict)
 
     def _lowered(self, state: PlanState) -> PlanState:
         """Binary search for the smallest limit that the repair meets, between the one that it missed and the largest lag."""
@@ -156,28 +176,41 @@ class LagSearch:
         best.limit = state.limit
         return best
 
-    def _placed(self, claims: list[int], limit: list[int]) -> PlanState:
+    def _placed(self, claims: list[int], limit: list[int], takers: list[list[int]]) -> PlanState:
         """Claims that counts let stay, and the rest placed, heaviest first."""
         state = self._state(claims, limit)
         if self.band:
             counts = band_slack(state)
-            placed = place(state, state.waiting(self.group.heaviest_first), counts) and fill_up(state)
-            return state if placed else self._state(self._target(claims), limit)
-        if not self._place(state, self._counts):
+            counts.takers = takers
+            allowed = place(state, state.waiting(self.group.heaviest_first), counts) and fill_up(state)
+            return state if allowed else self._state(self._target(claims), limit)
+        placed = self._place(state, self._counts, takers)
+        if placed is None:
             target = self._target(claims)
-            state = self._state(claims, limit)
             release_excess(state, target)
-            if not self._place(state, self._counted(target)):
-                return self._state(target, limit)
-        return state
+            placed = self._place(state, self._counted(target), takers) or self._state(target, limit)
+        return placed
 
-    def _place(self, state: PlanState, counts: list[int]) -> bool:
-        """Place what waits so that counts are as balanced as these; whether claims and subscriptions allow that."""
+    def _place(self, state: PlanState, counts: list[int], takers: list[list[int]]) -> PlanState | None:
+        """Place what waits so that counts are as balanced as these, if claims and subscriptions allow that.
+
+        If few wait, members have little slack, and how much they keep for the next ones matters: several reserves are tried.
+        """
         free, waiting = balanced_slack(state, counts), state.waiting(self.group.heaviest_first)
-        if free is None:
-            return False
-        free.reserve = min((self.group.lag[partition] for partition in waiting), default=0)
-        return place(state, waiting, free)
+        if free is None or not waiting:
+            return state if free else None
+        free.takers, rising = takers, sorted(self.group.lag[partition] for partition in waiting)
+        few = 4 * len(waiting) < len(self.group.heaviest_first)
+        reserves = [rising[0], 0, rising[len(rising) // 4], rising[len(rising) // 2]] if few else rising[:1]
+        found = list[PlanState]()
+        for reserve in dict.fromkeys(reserves):
+            trial = state.copy()
+            if not place(trial, waiting, free.copy(reserve)):
+                return None
+            found.append(trial)
+            if not trial.over():
+                break
+        return min(found, key=lambda one: len(one.over()))
 
     def _state(self, owner: list[int], limit: list[int]) -> PlanState:
         n = self.problem.n_members
@@ -199,12 +232,14 @@ class LagSearch:
 
     def _target(self, claims: list[int]) -> list[int]:
         """Owners in a balanced plan that keeps as many of the claims as any."""
-        target: list[int] = solve(self.problem.replace(previous_owner=np.array(claims, np.int32)), racks="ignore").tolist()
+        known = claims is self.group.claim
+        problem = self.problem if known else self.problem.replace(previous_owner=np.array(claims, np.int32))
+        target: list[int] = solve(problem, racks="ignore").tolist()
         return target
 
     def _filled(self, claims: list[int], limit: list[int]) -> PlanState:
         """The plan that moves claims only for counts; what is not claimed is placed and repaired around them."""
-        state = self._placed(claims, limit)
+        state = self._placed(claims, limit, self.group.subscribers)
         if state.over() and claims != state.owner:
             state.fixed = {p for p, (claim, owner) in enumerate(zip(claims, state.owner, strict=True)) if claim == owner}
             repair(state)
@@ -252,7 +287,7 @@ class LagSearch:
 
 def _stays(claims: list[int], owner: list[int]) -> bool:
     """Whether every claimed partition is with its claimant."""
-    return all(claim in (UNOWNED, now) for claim, now in zip(claims, owner, strict=True))
+    return claims == owner or all(claim in (UNOWNED, now) for claim, now in zip(claims, owner, strict=True))
 
 
 def _largest(state: PlanState) -> Fraction:

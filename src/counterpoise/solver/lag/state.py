@@ -75,16 +75,14 @@ def lag_group(problem: Problem, lag: Int64) -> LagGroup:
         row[problem.subscriber[starts[topic] : starts[topic + 1]]] = True
         takes.append(row.tobytes())
     member_class, subscribers = _member_classes(takes, problem.n_members)
-    topic_class = np.repeat(class_of_topic, np.diff(problem.topic_start))
-    owned = np.flatnonzero(topic_class >= 0)
-    lightest = owned[np.argsort(lag[owned], kind="stable")]
-    capacity = problem.capacity.tolist()
+    topic_class = np.repeat(class_of_topic, problem.topic_start[1:] - problem.topic_start[:-1]).tolist()
+    lags, capacity = lag.tolist(), problem.capacity.tolist()
     multiple = lcm(*set(capacity))
     return LagGroup(
-        lag=lag.tolist(),
-        heaviest_first=owned[np.argsort(-lag[owned], kind="stable")].tolist(),
-        lightest_first=list(zip(lag[lightest].tolist(), lightest.tolist(), strict=True)),
-        topic_class=topic_class.tolist(),
+        lag=lags,
+        heaviest_first=[p for p in (-lag).argsort(kind="stable").tolist() if topic_class[p] >= 0],
+        lightest_first=[(lags[p], p) for p in lag.argsort(kind="stable").tolist() if topic_class[p] >= 0],
+        topic_class=topic_class,
         takes=takes,
         member_class=member_class,
         subscribers=subscribers,
@@ -96,10 +94,10 @@ def lag_group(problem: Problem, lag: Int64) -> LagGroup:
 
 def _member_classes(takes: list[bytes], n_members: int) -> tuple[list[int], list[list[int]]]:
     """Class of each member, and the classes that take a topic class."""
-    if len(takes) > 1:
+    if 1 < len(takes) <= _MOST_COLUMNS:
         seen: dict[tuple[int, ...], int] = {}
-        member_class = [seen.setdefault(column, len(seen)) for column in zip(*takes[:_MOST_COLUMNS], strict=True)]
-        if len(seen) <= _MOST_CLASSES and len(takes) <= _MOST_COLUMNS:
+        member_class = [seen.setdefault(column, len(seen)) for column in zip(*takes, strict=True)]
+        if len(seen) <= _MOST_CLASSES:
             return member_class, [[number for column, number in seen.items() if column[one]] for one in range(len(takes))]
     return [0] * n_members, [[0]] * len(takes)
 
