@@ -2,8 +2,9 @@
 
 The leader of a cooperative group plans twice. In the second round those partitions are free that change hands. A leader that
 planned them by other steps than in the first round could revoke others, round after round. So the second round is planned here
-as well, and a plan is returned only if that round moves no claim. The plan from scratch always passes: it depends on no claim,
-and it is returned whenever it keeps all of them. A plan that moves no claim passes, too: it has no second round.
+as well, and a plan is returned only if that round moves no claim. The plan from scratch always passes, because it depends on no
+claim: a second round that can keep all claims finds a plan within the limit of the bound that keeps them, or returns it. A plan
+that moves no claim passes, too: it has no second round.
 """
 
 from __future__ import annotations
