@@ -1,4 +1,4 @@
-"""Laws of a cooperative round: what is handed out now, what waits, and what the group looks like afterwards (KIP-429)."""
+"""Laws of a cooperative round: what is handed out now, and what waits (KIP-429)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy.typing as npt
 from counterpoise.laws.violation import Violation, Words, of_partitions
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 
-__all__ = ["added_and_revoked", "after_round", "withheld"]
+__all__ = ["added_and_revoked", "withheld"]
 
 
 def withheld(problem: Problem, target: Int32, handed: Int32, *, words: Words | None = None) -> list[Violation]:
@@ -46,11 +46,6 @@ def added_and_revoked(problem: Problem, handed: Int32, *, words: Words | None = 
     words = Words(problem) if words is None else words
     both = _held(problem) & (handed != UNOWNED) & (problem.holder != handed)
     return of_partitions("added-and-revoked", both, "added to one member and revoked from another in one round", words, handed)
-
-
-def after_round(problem: Problem, handed: Int32) -> Problem:
-    """The group once every member has revoked what it was not given: everybody holds and claims what was handed out."""
-    return problem.replace(previous_owner=handed, holder=handed)
 
 
 def _held(problem: Problem) -> npt.NDArray[np.bool_]:

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.laws.balance import loads
-from counterpoise.laws.cooperative import added_and_revoked, after_round, withheld
+from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.exchange_graph import ranges
 from counterpoise.laws.violation import Violation, Words
 from counterpoise.model.problem import Int32, Problem, Racks
 from counterpoise.model.withhold import withhold
 
-__all__ = ["idempotent", "pure", "renamed", "renaming", "two_rounds"]
+__all__ = ["after_round", "idempotent", "pure", "renamed", "renaming", "two_rounds"]
 
 _Assignor = Callable[[Problem], Int32]
 
@@ -57,6 +57,11 @@ def two_rounds(assign: _Assignor, problem: Problem) -> list[Violation]:
     if _balance(problem, end) != _balance(problem, target):
         found.append(Violation("two-rounds", "the second round ends with other loads than the target of the first"))
     return found
+
+
+def after_round(problem: Problem, handed: Int32) -> Problem:
+    """The group once every member has revoked what it was not given: everybody holds and claims what was handed out."""
+    return problem.replace(previous_owner=handed, holder=handed)
 
 
 def renaming(
