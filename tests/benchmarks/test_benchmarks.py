@@ -18,7 +18,8 @@ from benchmarks.tables import tables
 
 from counterpoise.assignors.registry import assignor
 from counterpoise.model.problem import Problem
-from counterpoise.snapshot.join import JoinMember, join
+from counterpoise.snapshot.joined import JoinMember
+from tests.planning.join import join
 
 ROOT = Path(__file__).parents[2]
 SOLVE = assignor("sticky")

@@ -10,7 +10,7 @@ from counterpoise.clients.leader_side import protocol_to_lead
 from counterpoise.laws import audit
 from counterpoise.planning.lead import lead_plan
 from counterpoise.snapshot.group import Topic
-from counterpoise.snapshot.join import JoinMember
+from counterpoise.snapshot.joined import JoinMember
 from counterpoise.wire.consumer_protocol import decode_subscription
 from tests.clients.fleet import Fleet
 from tests.clients.records import GroupHistory

@@ -10,7 +10,7 @@ import pytest
 
 from counterpoise.planning.lead import lead_plan
 from counterpoise.snapshot.group import Topic
-from counterpoise.snapshot.join import JoinMember
+from counterpoise.snapshot.joined import JoinMember
 from counterpoise.wire.consumer_protocol import Subscription, decode_assignment, encode_subscription
 from tests.clients.fleet import Fleet
 from tests.clients.invariants import check_run

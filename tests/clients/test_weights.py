@@ -15,7 +15,7 @@ from counterpoise.clients.weights import weight_of, with_weight
 from counterpoise.errors import OptionError
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.planning.lead import Lead
-from counterpoise.snapshot.join import JoinMember
+from counterpoise.snapshot.joined import JoinMember
 from counterpoise.wire.user_data import encode_cooperative, encode_sticky
 
 CLUSTER: Any = SimpleNamespace(brokers=lambda: (), partitions_for_topic=lambda _: set(range(12)))

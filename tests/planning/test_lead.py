@@ -12,9 +12,9 @@ from counterpoise import lead
 from counterpoise.errors import SnapshotError
 from counterpoise.model.problem import CONTESTED, Problem
 from counterpoise.snapshot.group import Topic
-from counterpoise.snapshot.join import JoinMember, join
-from counterpoise.snapshot.joined import join_problem
+from counterpoise.snapshot.joined import JoinMember, join_problem
 from counterpoise.wire.consumer_protocol import Subscription, decode_assignment, encode_subscription
+from tests.planning.join import join
 from tests.planning.vectors import cases, group_of
 
 SHARE = 1 if os.environ.get("COUNTERPOISE_PROFILE") == "long" else 4

@@ -13,7 +13,8 @@ import numpy as np
 
 from counterpoise import Group, Member, Topic
 from counterpoise.model.problem import Int32, Problem
-from counterpoise.snapshot.join import JoinMember, join
+from counterpoise.snapshot.joined import JoinMember
+from tests.planning.join import join
 
 __all__ = ["cases", "group_of", "kept", "loads"]
 

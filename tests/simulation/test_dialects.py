@@ -7,9 +7,10 @@ import pytest
 
 from counterpoise.clients.member_side import MemberSide
 from counterpoise.simulation.dialects import DIALECTS, Statement
-from counterpoise.snapshot.join import JoinMember, read_member
+from counterpoise.snapshot.joined import JoinMember
 from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 from counterpoise.wire.user_data import encode_cooperative, encode_sticky
+from tests.planning.join import read_member
 
 KEYS = {"nothing": [], "two": [0, 2]}
 

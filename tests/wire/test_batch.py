@@ -38,7 +38,7 @@ Row = tuple[bytes | None, bytes | None]
 def decode(rows: list[Row]) -> tuple[CommitBatch, BinaryColumn, BinaryColumn]:
     distinct = sorted({key for key, _ in rows if key is not None})
     codes = np.array([-1 if key is None else distinct.index(key) for key, _ in rows], np.int32)
-    keys, values = BinaryColumn.from_list(list(distinct)), BinaryColumn.from_list([value for _, value in rows])
+    keys, values = column(pa.array(distinct, pa.binary())), column(pa.array([value for _, value in rows], pa.binary()))
     return decode_commits(keys, codes, values), keys, values
 
 
@@ -209,13 +209,13 @@ def column(array: pa.BinaryArray) -> BinaryColumn:
     _, offsets, data = array.buffers()
     starts = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
     valid = None if array.null_count == 0 else np.asarray(array.is_valid())
-    return BinaryColumn(starts, np.frombuffer(data, np.uint8), valid)
+    return BinaryColumn(starts, np.frombuffer(b"" if data is None else data, np.uint8), valid)
 
 
 @example([b"\xc3", b"\xa9"])
 @example([b"ok", b"\xc3", b"", b"\xa9", "é".encode()])
 @given(st.lists(st.binary(max_size=6) | texts.map(str.encode), max_size=8))
 def test_slices_that_are_not_utf8_are_found_one_by_one(slices: list[bytes]) -> None:
-    packed = BinaryColumn.from_list(list(slices))
+    packed = column(pa.array(slices, pa.binary()))
     bad = not_utf8(packed.data, packed.offsets[:-1].astype(np.int64), np.diff(packed.offsets).astype(np.int64))
     assert bad.tolist() == [raw.decode("utf-8", "replace").encode() != raw for raw in slices]

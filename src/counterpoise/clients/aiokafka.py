@@ -27,7 +27,7 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from counterpoise.clients.leader_side import GroupToLead
-    from counterpoise.snapshot.join import JoinMember
+    from counterpoise.snapshot.joined import JoinMember
 
 __all__ = [
     "ConstrainedCooperativeStickyAssignor",
@@ -86,7 +86,7 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
     def _joined(self, members: Any) -> list[JoinMember]:
         # (id, metadata), or (id, instance id, metadata) from version 5 of the response on.
         raw = calling_variable("_perform_assignment", "response").members
-        from counterpoise.snapshot.join import JoinMember
+        from counterpoise.snapshot.joined import JoinMember
 
         joined = [JoinMember(each[0], bytes(each[-1]), each[1] if len(each) == 3 else None) for each in raw]
         if {each.id for each in joined} != set(members):

@@ -26,7 +26,7 @@ from counterpoise.wire.consumer_protocol import TopicPartitions
 if TYPE_CHECKING:  # only a leader loads these
     from counterpoise.clients.leader_side import GroupToLead
     from counterpoise.planning.lead import Lead
-    from counterpoise.snapshot.join import JoinMember
+    from counterpoise.snapshot.joined import JoinMember
 
 __all__ = ["HostAssignor", "PerConsumer"]
 

@@ -30,7 +30,7 @@ except ImportError as error:
     raise MissingExtraError("these assignors need kafka-python: pip install 'counterpoise[kafka-python]'") from error
 
 if TYPE_CHECKING:
-    from counterpoise.snapshot.join import JoinMember
+    from counterpoise.snapshot.joined import JoinMember
 
 __all__ = [
     "ConstrainedCooperativeStickyAssignor",
@@ -101,7 +101,7 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
 
     def _joined(self, members: Any) -> list[JoinMember]:
         if not isinstance(members, dict):
-            from counterpoise.snapshot.join import JoinMember
+            from counterpoise.snapshot.joined import JoinMember
 
             return [JoinMember(each.member_id, _encoded(each.metadata), each.group_instance_id) for each in members]
         joined = [_from_raw(each) for each in calling_variable("_perform_assignment", "members")]
@@ -134,7 +134,7 @@ def _encoded(metadata: Any) -> bytes:
 
 def _from_raw(member: Any) -> JoinMember:
     """A member as kafka-python 2 got it: (id, metadata) in 2.2, (id, instance id, metadata) in 2.3."""
-    from counterpoise.snapshot.join import JoinMember
+    from counterpoise.snapshot.joined import JoinMember
 
     return JoinMember(member[0], bytes(member[-1]), member[1] if len(member) == 3 else None)
 

@@ -14,7 +14,7 @@ from counterpoise.clients.member_side import WITHOUT_HISTORY
 from counterpoise.clients.weights import assignment_user_data, weight_of
 from counterpoise.planning.lead import Lead, lead_plan
 from counterpoise.snapshot.group import Topic
-from counterpoise.snapshot.join import JoinMember
+from counterpoise.snapshot.joined import JoinMember
 from counterpoise.wire.consumer_protocol import Subscription, decode_subscription
 
 __all__ = ["GroupToLead", "Lag", "group_to_lead", "lead_group", "protocol_to_lead", "topics_known"]

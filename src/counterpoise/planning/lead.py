@@ -12,8 +12,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.planning.assign import planned, protocol_of
 from counterpoise.snapshot.checks import as_topic, check_parts, check_topics
 from counterpoise.snapshot.group import Topic
-from counterpoise.snapshot.join import JoinMember
-from counterpoise.snapshot.joined import JoinedProblem, join_problem
+from counterpoise.snapshot.joined import JoinedProblem, JoinMember, join_problem
 from counterpoise.snapshot.json_text import fields_of
 from counterpoise.snapshot.plan import Plan
 from counterpoise.wire.group_assignments import encode_assignments

@@ -1,7 +1,6 @@
-"""A leader's whole group at once: every member's metadata to one Problem, in vectorised steps.
+"""A leader's whole group at once: every member's metadata, in any dialect, to one Problem, in vectorised steps.
 
-The same rules as `join`, which reads member by member into a Group for people to look at; a property test holds the
-two together. A leader of a million partitions cannot afford a step per partition in Python.
+A leader of a million partitions cannot afford a step per partition in Python.
 """
 
 from __future__ import annotations
@@ -17,12 +16,29 @@ from counterpoise.model.assemble import assemble, rack_codes, static_rank
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int64, Problem, Racks
 from counterpoise.snapshot.group import Topic
-from counterpoise.snapshot.join import JoinMember
 from counterpoise.wire.group_metadata import GroupMetadata, decode_group
 from counterpoise.wire.topic_lists import TopicIndex
 from counterpoise.wire.user_data import ProtocolKind
 
-__all__ = ["JoinedProblem", "join_problem"]
+__all__ = ["JoinMember", "JoinedProblem", "join_problem"]
+
+
+@dataclass(frozen=True)
+class JoinMember:
+    """One entry of a leader's JoinGroup response.
+
+    Parameters
+    ----------
+    id : str
+    metadata : bytes
+        The member's ConsumerProtocolSubscription.
+    instance_id : str, optional
+        ``group.instance.id`` of a static member.
+    """
+
+    id: str
+    metadata: bytes
+    instance_id: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

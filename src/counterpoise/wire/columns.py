@@ -20,9 +20,6 @@ Int16: TypeAlias = npt.NDArray[np.int16]
 Int32: TypeAlias = npt.NDArray[np.int32]
 Int64: TypeAlias = npt.NDArray[np.int64]
 
-_WIDEST = 16
-"""Bytes of the widest fixed field (a uuid)."""
-
 
 @dataclass(frozen=True, eq=False)
 class BinaryColumn:
@@ -44,14 +41,6 @@ class BinaryColumn:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
-
-    @classmethod
-    def from_list(cls, rows: list[bytes | None]) -> BinaryColumn:
-        """A column of Python values; None = null. For small inputs."""
-        lengths = [len(row or b"") for row in rows]
-        offsets = np.concatenate(([0], np.cumsum(np.array(lengths, np.int64)))).astype(np.int64)
-        data = np.frombuffer(b"".join(row or b"" for row in rows), np.uint8)
-        return cls(offsets, data, np.array([row is not None for row in rows], np.bool_))
 
     def spans(self, row: Int64) -> tuple[Int64, Int64]:
         """Start and length of the rows' bytes, int64; `row` ascending and distinct."""

@@ -1,4 +1,4 @@
-"""JoinGroup metadata to a Group: what a leader is handed, read for every dialect."""
+"""JoinGroup metadata to a Group, member by member: what `join_problem` reads in vectorised steps must be the same."""
 
 from __future__ import annotations
 
@@ -8,28 +8,11 @@ from typing import Literal
 
 from counterpoise.errors import SnapshotError, WireError
 from counterpoise.snapshot.group import Group, Member, Topic
+from counterpoise.snapshot.joined import JoinMember
 from counterpoise.wire.consumer_protocol import Subscription, decode_subscription
 from counterpoise.wire.user_data import claims
 
-__all__ = ["JoinMember", "JoinedGroup", "join", "read_member"]
-
-
-@dataclass(frozen=True)
-class JoinMember:
-    """One entry of a leader's JoinGroup response.
-
-    Parameters
-    ----------
-    id : str
-    metadata : bytes
-        The member's ConsumerProtocolSubscription.
-    instance_id : str, optional
-        ``group.instance.id`` of a static member.
-    """
-
-    id: str
-    metadata: bytes
-    instance_id: str | None = None
+__all__ = ["JoinedGroup", "join", "read_member"]
 
 
 @dataclass(frozen=True)
