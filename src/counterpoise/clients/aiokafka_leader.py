@@ -9,30 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from counterpoise.clients.aiokafka import _AioKafkaAssignor
     from counterpoise.clients.leader_side import GroupToLead
     from counterpoise.planning.lead import Lead
 
-__all__ = ["BesideLoop", "lead_beside_loop"]
+__all__ = ["lead_beside_loop"]
 
 
-class BesideLoop(Protocol):
-    """An assignor that can be asked in two steps."""
-
-    name: str
-    collecting: bool
-    collected: GroupToLead | None
-
-    def plan(self, given: GroupToLead) -> Lead:
-        """Plan in another thread than the event loop's; may take long."""
-
-    def hand_out(self, lead: Lead) -> dict[str, bytes]:
-        """Report a plan to the application, in the event loop, and return its assignments."""
-
-
-def lead_beside_loop(coordinator: Any, assignor: BesideLoop) -> None:
+def lead_beside_loop(coordinator: Any, assignor: _AioKafkaAssignor) -> None:
     """Let this consumer's coordinator plan with this assignor in a thread. Called again it changes nothing."""
     leader = coordinator._perform_assignment  # noqa: SLF001
     if not isinstance(leader, _Leader):
@@ -46,7 +33,7 @@ class _Leader:
     def __init__(self, coordinator: Any) -> None:
         self._coordinator = coordinator
         self._host_perform = coordinator._perform_assignment  # noqa: SLF001
-        self.assignors: dict[str, BesideLoop] = {}
+        self.assignors: dict[str, _AioKafkaAssignor] = {}
 
     async def __call__(self, response: Any) -> Any:
         assignor = self.assignors.get(response.group_protocol)
@@ -63,7 +50,7 @@ class _Leader:
             if _counts(given.topics) == _counts(topics_known(self._coordinator._cluster, wanted)):  # noqa: SLF001
                 return assignor.hand_out(lead)
 
-    async def _collect(self, assignor: BesideLoop, response: Any) -> GroupToLead:
+    async def _collect(self, assignor: _AioKafkaAssignor, response: Any) -> GroupToLead:
         """The host's own method, up to the call of `assign`: it waits for the metadata of the group's topics."""
         assignor.collecting = True
         try:
@@ -74,7 +61,7 @@ class _Leader:
         assert given is not None, "the host did not call assign"
         return given
 
-    async def _plan(self, assignor: BesideLoop, given: GroupToLead) -> Lead:
+    async def _plan(self, assignor: _AioKafkaAssignor, given: GroupToLead) -> Lead:
         self._coordinator._start_heartbeat_task()  # noqa: SLF001
         try:
             return await asyncio.to_thread(assignor.plan, given)

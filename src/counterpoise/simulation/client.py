@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,37 +14,12 @@ from counterpoise.simulation.ledger import Ledger
 from counterpoise.simulation.scenario_parts import Timing
 from counterpoise.simulation.world import World, milliseconds
 
-__all__ = ["Broker", "Client"]
+if TYPE_CHECKING:
+    from counterpoise.simulation.coordinator import Coordinator
+
+__all__ = ["Client"]
 
 _NOTHING = np.zeros(0, np.int64)
-
-
-class Broker(Protocol):
-    """What a member asks of its group's coordinator."""
-
-    generation: int
-    epoch: int
-
-    @property
-    def follows_up(self) -> bool:
-        """Whether the rebalance under way is the second round of a cooperative one."""
-        ...
-
-    def knows(self, client: Client) -> bool:
-        """Whether the client is a member."""
-        ...
-
-    def awaits(self, client: Client) -> bool:
-        """Whether a rebalance waits for the client's JoinGroup."""
-        ...
-
-    def said(self, client: Client) -> Statement:
-        """The client's last JoinGroup."""
-        ...
-
-    def on_join(self, client: Client, hands_over: bool = False) -> None:
-        """The client's JoinGroup arrives."""
-        ...
 
 
 class Client:
@@ -71,7 +46,7 @@ class Client:
         timing: Timing,
         world: World,
         ledger: Ledger,
-        coordinator: Broker,
+        coordinator: Coordinator,
     ) -> None:
         self.number, self.name, self.member_id, self.instance_id = number, name, member_id, instance_id
         self.topics, self.dialect, self.strategies, self.protocol = tuple(topics), dialect, tuple(strategies), protocol
