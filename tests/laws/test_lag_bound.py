@@ -101,12 +101,6 @@ def test_counts_can_bind_a_shared_topic_to_one_side() -> None:
     assert (report.bound, report.gap) == (Fraction(60), 0.0)
 
 
-def test_a_claimed_set_of_topics_is_checked_not_believed() -> None:
-    problem = problem_of([2, 2], [[0], [0, 1]], 2, lag=[50, 50, 90, 90])
-    owner = np.array([0, 0, 1, 1], np.int32)
-    assert lag_report(problem, owner, topics=[1]).bound == lag_report(problem, owner).bound == 140
-
-
 def test_without_lag_there_is_no_report() -> None:
     with pytest.raises(ProblemError, match=r"set Problem\.lag"):
         lag_report(problem_of([1], [[0]], 1), np.zeros(1, np.int32))
@@ -173,6 +167,3 @@ def test_what_a_report_is_asked_for_must_exist() -> None:
     for counts in ("free", -1, True):
         with pytest.raises(OptionError, match="counts: "):
             lag_report(problem, owner, counts=counts)
-    for topics in ([1], [-1]):
-        with pytest.raises(ProblemError, match=r"topics: codes must lie in 0\.\.0"):
-            lag_report(problem, owner, topics=topics)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from counterpoise.assignors import assignor
 from counterpoise.errors import OptionError, SnapshotError
 from counterpoise.laws import audit, verify
-from counterpoise.laws.lag_counts import count_band
+from counterpoise.laws.lag_law import count_band
 from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.promises import promised
 from counterpoise.planning.assign import assign

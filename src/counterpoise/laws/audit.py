@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from counterpoise.errors import InvariantError, OptionError
 from counterpoise.laws.certificate import certify, check
-from counterpoise.laws.lag_counts import count_band
-from counterpoise.laws.lag_law import lag
+from counterpoise.laws.lag_law import count_band, lag
 from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.sticky_first import sticky_first
 from counterpoise.laws.violation import Violation, Words

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -72,9 +71,7 @@ class _View:
     lag: Int64
 
 
-def lag_report(
-    problem: Problem, owner: Int32, *, counts: str | int | None = None, topics: Iterable[int] | None = None
-) -> LagReport:
+def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = None) -> LagReport:
     """Measure a plan's lag and prove how much better a plan could be at most.
 
     Parameters
@@ -86,22 +83,20 @@ def lag_report(
     counts : "balanced", int or None
         What plans it is compared with: those with balanced counts (the plan itself must be balanced: that is another
         law), those with counts within so many of the balanced ones, or all.
-    topics : iterable of int, optional
-        A set of topics somebody claims to be densest: checked like any other set.
 
     Raises
     ------
     ProblemError
-        Without `Problem.lag`; `owner` or `topics` hold codes that do not exist.
+        Without `Problem.lag`; `owner` holds codes that do not exist.
     OptionError
         `counts` is none of these.
 
     Notes
     -----
     The bound is the largest of: lag over capacity of the members that may own it, over sets of topics (those within one
-    subscriber set, those whose subscribers all lie above some lag in this plan, and `topics`); and within the densest of
-    them what single partitions demand: the j heaviest lie on j members at most, and of the k*M + 1 heaviest some member
-    owns k + 1. Exact integers. O(S + P log P + C*M + C**3) for C topic classes.
+    subscriber set, and those whose subscribers all lie above some lag in this plan); and within the densest of them what
+    single partitions demand: the j heaviest lie on j members at most, and of the k*M + 1 heaviest some member owns k + 1.
+    Exact integers. O(S + P log P + C*M + C**3) for C topic classes.
     """
     a_problem(problem)
     if problem.lag is None:
@@ -115,7 +110,7 @@ def lag_report(
     load = _sums(owner, problem.lag, problem.n_members)
     heaviest = max(range(len(load)), key=lambda m: (Fraction(int(load[m]), int(problem.capacity[m])), -m))
     largest = Fraction(int(load[heaviest]), int(problem.capacity[heaviest]))
-    bound, chosen = _densest(view, problem.capacity, load, topics)
+    bound, chosen = _densest(view, problem.capacity, load)
     crowd = _crowding(view, problem.capacity, chosen, _least(view, problem, counts))
     crowd = max(crowd, _single(view, problem, owner, counts))
     reason = "nothing" if not max(bound, crowd) else "topics" if bound >= crowd else "crowding"
@@ -147,7 +142,7 @@ def lag_floor(problem: Problem, owner: Int32 | None = None) -> Fraction:
     view, capacity = _view(problem, problem.lag), problem.capacity
     nobody = np.full(problem.n_partitions, UNOWNED, np.int32)
     load = _sums(nobody if owner is None else owner, problem.lag, problem.n_members)
-    bound, chosen = _densest(view, capacity, load, None)
+    bound, chosen = _densest(view, capacity, load)
     crowd = max(_crowding(view, capacity, one, 0) for one in (chosen, np.ones(len(chosen), np.bool_)))
     return _in_records(max(bound, crowd, _single(view, problem, nobody, None)), capacity)
 
@@ -228,7 +223,7 @@ def _within_cycles(view: _View, owner: Int32, capacity: Int64) -> _View:
     return _View(view.kind_of_topic, view.kind, view.may & way_back.T, view.lag)
 
 
-def _densest(view: _View, capacity: Int64, load: Int64, topics: Iterable[int] | None) -> tuple[Fraction, Bools]:
+def _densest(view: _View, capacity: Int64, load: Int64) -> tuple[Fraction, Bools]:
     """The largest lag over capacity among the sets of topic classes worth a look."""
     n_kinds = len(view.may)
     lag = _sums(view.kind, view.lag, n_kinds)
@@ -239,12 +234,6 @@ def _densest(view: _View, capacity: Int64, load: Int64, topics: Iterable[int] | 
     ratio = load // capacity
     lowest = np.where(view.may, ratio, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
     sets += [lowest >= value for value in np.unique(lowest)[-1000:]]
-    if topics is not None:
-        claimed, named = np.zeros(n_kinds + 1, np.bool_), np.fromiter(topics, np.int64)
-        if len(named) and not 0 <= int(named.min()) <= int(named.max()) < len(view.kind_of_topic):
-            raise ProblemError(f"topics: codes must lie in 0..{len(view.kind_of_topic) - 1}")
-        claimed[view.kind_of_topic[named]] = True
-        sets.append(claimed[:-1])
     for one in sets:
         share = int(capacity[view.may[one].any(axis=0)].sum())
         density = Fraction(int(lag[one].sum()), share) if share else Fraction(0)

@@ -11,8 +11,7 @@ import numpy as np
 from counterpoise.laws.audit import audit, chosen
 from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.lag_bound import lag_report
-from counterpoise.laws.lag_counts import count_band
-from counterpoise.laws.lag_law import carried_lag, lag
+from counterpoise.laws.lag_law import carried_lag, count_band, lag
 from counterpoise.laws.promises import counts_compared, promised
 from counterpoise.laws.violation import Violation, Words
 from counterpoise.laws.written import owners_by_names
