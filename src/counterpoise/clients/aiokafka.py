@@ -14,7 +14,6 @@ from counterpoise.clients import constructors
 from counterpoise.clients.aiokafka_leader import lead_beside_loop
 from counterpoise.clients.calling_host import Needed, calling_object, calling_variable, check_host
 from counterpoise.clients.host_assignor import HostAssignor, PerConsumer
-from counterpoise.clients.weights import generation_handed_out
 from counterpoise.errors import MissingExtraError
 from counterpoise.wire.consumer_protocol import TopicPartitions
 
@@ -101,10 +100,6 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
         told = [getattr(coordinator, name, None) for name in ("_session_timeout_ms", "_rebalance_timeout_ms")]
         known = [timeout for timeout in told if timeout]
         return min(known) / 1000 if known else None
-
-    def _assigned_generation(self, assignment: Any) -> int:
-        told = calling_variable("_on_join_complete", "generation")
-        return told if isinstance(told, int) else generation_handed_out(assignment.user_data)
 
 
 class RangeAssignor(constructors.Range, _AioKafkaAssignor):

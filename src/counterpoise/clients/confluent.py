@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from counterpoise.clients.member_side import pairs
 from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SourceError
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group, Member
@@ -139,7 +140,7 @@ class PlannedConsumer:
         committed first, synchronously. A plan without this member takes all.
         """
         shares = self._checked(plan)
-        lost = sorted(self._owned - _pairs(shares.get(self.member, {})))
+        lost = sorted(self._owned.difference(pairs(shares.get(self.member, {}).items())))
         if lost:
             read = [each for each in self.consumer.position([TopicPartition(*each) for each in lost]) if each.offset >= 0]
             if read:
@@ -156,7 +157,7 @@ class PlannedConsumer:
         shares = self._checked(plan)
         if self.member not in shares:
             raise OptionError(f"member: the plan has no {self.member!r}, only {', '.join(map(repr, sorted(shares)))}")
-        now = _pairs(shares[self.member])
+        now = frozenset(pairs(shares[self.member].items()))
         if self._owned - now:
             raise OptionError(
                 f"plan: it gives {len(self._owned - now)} partitions of {self.member!r} to others; give_up(plan) first"
@@ -227,10 +228,6 @@ def _shares(plan: Plan | Shares | str | Path) -> Shares:
         raise SnapshotError(f"{plan}: cannot be read: {error.strerror}") from None
     except SnapshotError as error:
         raise SnapshotError(f"{plan}: {error}") from None
-
-
-def _pairs(share: Mapping[str, Sequence[int]]) -> frozenset[tuple[str, int]]:
-    return frozenset((topic, at) for topic, indices in share.items() for at in indices)
 
 
 def _partition_count(consumer: Any, topic: str, timeout_s: float) -> int:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
 from counterpoise.assignors.registry import assignor
+from counterpoise.clients.calling_host import calling_variable
 from counterpoise.clients.member_side import MemberSide, pairs
 from counterpoise.clients.rebalance_report import OnLead, OnRebalance, Rebalance, Reports
-from counterpoise.clients.weights import with_weight, withheld_of
+from counterpoise.clients.weights import generation_handed_out, with_weight, withheld_of
 from counterpoise.errors import HostError, OptionError
 from counterpoise.wire.consumer_protocol import TopicPartitions
 
@@ -244,5 +245,6 @@ class HostAssignor:
         raise NotImplementedError
 
     def _assigned_generation(self, assignment: Any) -> int:
-        """The generation of an assignment that came without one."""
-        raise NotImplementedError
+        """The generation of an assignment that came without one: both hosts know it in `_on_join_complete`."""
+        told = calling_variable("_on_join_complete", "generation")
+        return told if isinstance(told, int) else generation_handed_out(assignment.user_data)

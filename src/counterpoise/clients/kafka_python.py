@@ -14,7 +14,6 @@ from counterpoise.clients.calling_host import Needed, calling_object, calling_va
 from counterpoise.clients.host_assignor import HostAssignor
 from counterpoise.clients.kafka_python_joining import mend_joining
 from counterpoise.clients.member_side import by_topic
-from counterpoise.clients.weights import generation_handed_out
 from counterpoise.errors import HostError, MissingExtraError
 from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 
@@ -116,10 +115,6 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
         config = getattr(self._coordinator(), "config", {})
         told = [config[name] for name in ("session_timeout_ms", "max_poll_interval_ms") if config.get(name)]
         return min(told) / 1000 if told else None
-
-    def _assigned_generation(self, assignment: Any) -> int:
-        told = calling_variable("_on_join_complete", "generation")
-        return told if isinstance(told, int) else generation_handed_out(assignment.user_data)
 
 
 def _encoded(metadata: Any) -> bytes:

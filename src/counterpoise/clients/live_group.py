@@ -12,6 +12,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from counterpoise.clients.member_side import by_topic
 from counterpoise.errors import MissingExtraError, OptionError, SourceError
 from counterpoise.model.lag import PartitionLag, partition_lag
 from counterpoise.model.order import java_order
@@ -115,7 +116,7 @@ def read_live_group(
     subscribed = java_order({topic for topic, _ in owner if topic in topics})
     group = Group(
         topics,
-        [Member(member_id, subscribed, _by_topic(held), 0, capacity=weights[member_id]) for member_id, _, held in members],
+        [Member(member_id, subscribed, dict(by_topic(held)), 0, capacity=weights[member_id]) for member_id, _, held in members],
         {name: [state.lag or 0 for state in states if state.topic == name] for name in topics},
         group_id,
     )
@@ -246,13 +247,6 @@ def _weights(given: Mapping[str, int], client_of: Mapping[str, str], group_id: s
         known = ", ".join(sorted(set(client_of.values()))) or "none"
         raise OptionError(f"capacity: group {group_id} has no member or client {nobody[0]!r}; its clients: {known}")
     return {member_id: given.get(member_id, given.get(client, 1)) for member_id, client in client_of.items()}
-
-
-def _by_topic(held: Iterable[Partition]) -> dict[str, list[int]]:
-    owned: dict[str, list[int]] = {}
-    for topic, index in held:
-        owned.setdefault(topic, []).append(index)
-    return owned
 
 
 def _words(error: Exception) -> str:

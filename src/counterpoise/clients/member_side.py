@@ -93,6 +93,6 @@ def by_topic(partitions: Iterable[tuple[str, int]]) -> tuple[TopicPartitions, ..
     return tuple((topic, tuple(indices)) for topic, indices in grouped.items())
 
 
-def pairs(listed: Iterable[TopicPartitions]) -> Iterator[tuple[str, int]]:
+def pairs(listed: Iterable[tuple[str, Iterable[int]]]) -> Iterator[tuple[str, int]]:
     """The (topic, partition) pairs that `by_topic` grouped."""
     return ((topic, index) for topic, indices in listed for index in indices)
