@@ -70,24 +70,24 @@ def number(value: float | None, missing: str = UNKNOWN) -> str:
     return count(value)
 
 
-def percent(share: float | None, missing: str = UNKNOWN) -> str:
+def percent(share: float | None) -> str:
     """A share (0 to 1) as per cent; never rounded up to 100 or down to 0."""
     if share is None:
-        return missing
+        return UNKNOWN
     if share in (0, 1):
         return f"{share:.0%}"
     return f"{min(max(share * 100, 0.1), 99.9):.1f}%".replace(".0%", "%")
 
 
-def plural(value: float | None, word: str, many: str | None = None) -> str:
+def plural(value: float | None, word: str) -> str:
     """``1 group``, ``3 groups``."""
-    return f"{count(value)} {word if value == 1 else many or word + 's'}"
+    return f"{count(value)} {word if value == 1 else word + 's'}"
 
 
-def duration(milliseconds: float | None, missing: str = UNKNOWN) -> str:
+def duration(milliseconds: float | None) -> str:
     """Milliseconds as the two largest units that matter."""
     if milliseconds is None:
-        return missing
+        return UNKNOWN
     seconds = milliseconds / 1000
     if seconds < 1:
         return f"{milliseconds:.0f} ms"
