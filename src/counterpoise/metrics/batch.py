@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from counterpoise.laws.owners import check_owners
 from counterpoise.metrics.figures import Metrics, Query
 from counterpoise.metrics.table import Table
+from counterpoise.model.problem import Int32, Problem
 
-__all__ = ["Batch", "Figures"]
+__all__ = ["Batch", "Figures", "measure"]
 
 _CELLS = 1_000_000
 """Plans x (partitions + members) that wait at most; larger groups do not wait."""
@@ -73,3 +75,45 @@ class Batch:
             table = Table([queries for queries, _, _ in waiting], [floor for _, floor, _ in waiting])
             for (_, _, figures), found in zip(waiting, table.rows(), strict=True):
                 figures.found = found
+
+
+def measure(
+    problem: Problem,
+    owner: Int32,
+    *,
+    cooperative: bool = False,
+    optimal: Int32 | None = None,
+    prove: bool = True,
+    duplicates: int = 0,
+    floor: Fraction | int | None = None,
+) -> Metrics:
+    """Measure a plan.
+
+    Parameters
+    ----------
+    problem : Problem
+    owner : int32[P]
+        The target owners (under the cooperative protocol too: what the group ends with); UNOWNED allowed.
+    cooperative : bool
+        What `revoked` counts.
+    optimal : int32[P], optional
+        Owners known to be balanced and sticky, for `min_moves`.
+    prove : bool
+        False leaves `balanced` and `sticky` (and `min_moves` without `optimal`) None.
+    duplicates : int
+        As counted by the caller.
+    floor : Fraction or int, optional
+        A proven lower bound of the largest lag per capacity, if the caller has a better one than `laws.lag_bound.lag_floor`.
+
+    Raises
+    ------
+    ProblemError
+        `owner` or `optimal` is no array of integers, one per partition, or holds a code that is no member.
+
+    Notes
+    -----
+    O(P log P + S) and the cost of the proof; a batch of one.
+    """
+    for given in (owner,) if optimal is None else (owner, optimal):
+        check_owners(problem, given)
+    return Batch().add([Query(problem, owner, cooperative, optimal, duplicates, prove)], floor).of(0)

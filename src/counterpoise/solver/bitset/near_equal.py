@@ -19,8 +19,19 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.bitset.allocation import Allocation, Shares
-from counterpoise.solver.bitset.handover import hand_over
-from counterpoise.solver.bitset.sets import ByCount, bits_of, bits_of_rows, lowest, members_of, width
+from counterpoise.solver.bitset.exchange import Exchange
+from counterpoise.solver.bitset.sets import (
+    ByCount,
+    add_to,
+    bits_of,
+    bits_of_rows,
+    each_bit,
+    everybody,
+    lowest,
+    members_of,
+    take_from,
+    width,
+)
 from counterpoise.solver.classes import DENSE_CELLS
 
 __all__ = ["assign_near_equal"]
@@ -31,10 +42,10 @@ FEW_SUBSCRIBERS = 4
 """With fewer per topic the network is sparse: flows are small, paths are long, and loads seldom end within one."""
 LAYERS_PER_TOPIC = 3
 """With more, few members take many partitions of a topic each, and sets of members do not pay."""
-
-
 MOST_HANDOVERS = 5_000
 """Units that members above quota hand over."""
+FEW_CLAIMS = 100
+"""So many are added to sets one by one."""
 LOOKS, MORE_LOOKS, UNITS_PER_LOOK = 20, 4_000, 4
 """Limit on the topics that searches visit: so many per topic, so many on top, and one per so many units. Groups that are no
 single block would visit far more, and the flows that follow cost more the more units there are."""
@@ -80,7 +91,7 @@ def assign_near_equal(problem: Problem, *, with_history: bool) -> Int32 | None:
     if allocation.work < 0:
         return None
     if shares.excess or any(allocation.left):
-        if not hand_over(problem, allocation, owner, shares.excess, work):
+        if not _hand_over(problem, allocation, owner, shares.excess, work):
             return None
         free = None
     if free is None:
@@ -150,3 +161,48 @@ def _shares(owner: Int32, n_members: int, live: int, floor: int, ceiling_slots: 
                 if more and who:
                     excess[more] = excess.get(more, 0) | who
     return Shares(slack, excess, live & ~at_ceiling, at_ceiling, ceiling_slots)
+
+
+def _hand_over(problem: Problem, allocation: Allocation, owner: Int32, excess: ByCount, work: int) -> bool:
+    """Assign what is left with claims that change hands; those become UNOWNED in `owner`. False if that fails.
+
+    Mostly members above their quota can give directly to members below it: then only their claims are read.
+    """
+    givers = np.zeros(problem.n_members + 1, np.bool_)  # the last entry is for UNOWNED
+    givers[each_bit(everybody(excess))] = True
+    exchange = Exchange(allocation, _claims(problem, owner, givers[owner].nonzero()[0]), excess, work)
+    exchange.hand_over()
+    if not exchange.settled():
+        kept = _claims(problem, owner, (owner >= 0).nonzero()[0])
+        for layers, gone in zip(kept, exchange.shed, strict=True):
+            for members in gone:
+                take_from(layers, members)
+        exchange.kept = kept
+        if not exchange.settle():
+            return False
+    starts = problem.topic_start.tolist()
+    for topic, layers in enumerate(exchange.shed):
+        for layer in layers:
+            mine = owner[starts[topic] : starts[topic + 1]]
+            for member in each_bit(layer):
+                mine[(mine == member).argmax()] = UNOWNED
+    return True
+
+
+def _claims(problem: Problem, owner: Int32, where: Int64) -> list[list[int]]:
+    """Per topic, the members that hold at least one of the partitions `where`, at least two, .."""
+    n_topics, wide = problem.n_topics, width(problem.n_members)
+    held: list[list[int]] = [[] for _ in range(n_topics)]
+    topic = problem.topic_start.searchsorted(where, side="right") - 1
+    if len(where) <= FEW_CLAIMS:
+        for mine, member in zip(topic.tolist(), owner[where].tolist(), strict=True):
+            add_to(held[mine], 1 << member)
+        return held
+    topic *= wide
+    topic += owner[where]
+    claims = np.bincount(topic, minlength=n_topics * wide).reshape(n_topics, -1)
+    for layer in range(int(claims.max())):
+        for layers, members in zip(held, bits_of_rows(claims > layer), strict=True):
+            if members:
+                layers.append(members)
+    return held
