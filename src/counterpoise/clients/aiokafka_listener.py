@@ -23,6 +23,8 @@ __all__ = ["AioKafkaListener"]
 class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore[misc]
     """See `rebalance_listener`. aiokafka reports no lost membership: it shows in the coordinator's generation."""
 
+    _host_partition, _host_error = TopicPartition, KafkaError
+
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         # aiokafka sends a commit that had to wait with the generation of the moment: one begun before a rebalance and sent
@@ -56,14 +58,8 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
         """Report what is still owned as lost; call it after the consumer has stopped."""
         await self._lost()
 
-    def _host_partitions(self, partitions: Iterable[Partition]) -> list[Any]:
-        return [TopicPartition(*each) for each in partitions]
-
     def _host_offsets(self, offsets: dict[Partition, int]) -> dict[Any, Any]:
         return {TopicPartition(*each): offset for each, offset in offsets.items()}
-
-    def _errors(self) -> type[Exception]:
-        return KafkaError  # type: ignore[no-any-return]
 
     async def _commit(self, offsets: dict[Any, Any]) -> None:
         async with self._committing:

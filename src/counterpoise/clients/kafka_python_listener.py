@@ -30,6 +30,8 @@ _ASYNC_BASE = getattr(kafka, "AsyncConsumerRebalanceListener", None)
 
 
 class _Common(ListenerCore):
+    _host_partition, _host_error = TopicPartition, KafkaError
+
     def commit(self) -> bool:
         """See `ListenerCore`; blocks, so it is not for callbacks of the listener on kafka-python 3."""
         offsets = self.offsets()
@@ -41,14 +43,12 @@ class _Common(ListenerCore):
             self._committed_last = offsets
         return True
 
-    def _host_partitions(self, partitions: Iterable[Partition]) -> list[Any]:
-        return [TopicPartition(*each) for each in partitions]
+    def close(self) -> None:
+        """Report what is still owned as lost; call it after the consumer has been closed."""
+        _run(self._lost())
 
     def _host_offsets(self, offsets: dict[Partition, int]) -> dict[Any, Any]:
         return {TopicPartition(*each): OffsetAndMetadata(offset, "", *_NO_EPOCH) for each, offset in offsets.items()}
-
-    def _errors(self) -> type[Exception]:
-        return KafkaError  # type: ignore[no-any-return]
 
     def _generation(self) -> Any:
         return getattr(getattr(self._consumer, "_coordinator", None), "_generation", None)
@@ -83,10 +83,6 @@ if _ASYNC_BASE is not None:
             """Called by the client when its membership is gone."""
             await self._lost()
 
-        def close(self) -> None:
-            """Report what is still owned as lost; call it after the consumer has been closed."""
-            _run(self._lost())
-
         async def _commit(self, offsets: dict[Any, Any]) -> None:
             await self._consumer.commit_async(offsets)
 
@@ -102,10 +98,6 @@ else:
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             """Called by the client, with everything."""
             _run(self._assigned(assigned))
-
-        def close(self) -> None:
-            """Report what is still owned as lost; call it after the consumer has been closed."""
-            _run(self._lost())
 
         async def _commit(self, offsets: dict[Any, Any]) -> None:
             self._consumer.commit(offsets)

@@ -26,6 +26,11 @@ class ListenerCore:
     A client's subclass says how to commit, who the member is now, and whether the client cooperates.
     """
 
+    _host_partition: Any
+    """The client's TopicPartition."""
+    _host_error: type[Exception]
+    """The base of the client's errors."""
+
     def __init__(
         self,
         consumer: Any,
@@ -101,7 +106,7 @@ class ListenerCore:
         """Commit; False when the coordinator says that this member no longer owns them."""
         try:
             await self._commit(offsets)
-        except self._errors() as error:
+        except self._host_error as error:
             if type(error).__name__ in _LOST:
                 log.warning("the membership was lost before %d partitions could be committed: %s", len(offsets), error)
                 return False
@@ -122,7 +127,7 @@ class ListenerCore:
         return False
 
     async def _tell(self, callback: Callback | None, partitions: Iterable[Partition]) -> None:
-        listed = self._host_partitions(sorted(partitions))
+        listed = [self._host_partition(*each) for each in sorted(partitions)]
         if callback is not None and listed:
             answer = callback(listed)
             if inspect.isawaitable(answer):
@@ -131,13 +136,7 @@ class ListenerCore:
     async def _waited(self, answer: Any) -> None:
         await answer
 
-    def _host_partitions(self, partitions: Iterable[Partition]) -> list[Any]:
-        raise NotImplementedError
-
     def _host_offsets(self, offsets: dict[Partition, int]) -> dict[Any, Any]:
-        raise NotImplementedError
-
-    def _errors(self) -> type[Exception]:
         raise NotImplementedError
 
     async def _commit(self, offsets: dict[Any, Any]) -> None:
