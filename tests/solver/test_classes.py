@@ -7,7 +7,6 @@ import pytest
 
 from counterpoise.model.problem import Problem, Racks
 from counterpoise.solver import classes as classes_module
-from counterpoise.solver import racks as racks_module
 from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.engine import solve
 from counterpoise.solver.racks import rack_classes
@@ -69,7 +68,6 @@ def test_forced_collisions_take_the_exact_path(monkeypatch, code):
     problems = [random_problem(np.random.default_rng([seed, 22]), 7, racks=seed % 2 == 0) for seed in range(200)]
     wanted = [score(problem, solve(problem)) for problem in problems]
     monkeypatch.setattr(classes_module, "mix", constant)
-    monkeypatch.setattr(racks_module, "mix", constant)
     for problem, want in zip(problems, wanted, strict=True):
         check(problem)
         assert score(problem, solve(problem)) == want

@@ -15,7 +15,18 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["DENSE_CELLS", "Classes", "classify", "classify_members", "first_seen", "mix", "ranges", "sum_by", "topic_classes"]
+__all__ = [
+    "DENSE_CELLS",
+    "Classes",
+    "classify",
+    "classify_members",
+    "equal_slices",
+    "first_seen",
+    "mix",
+    "ranges",
+    "sum_by",
+    "topic_classes",
+]
 
 DENSE_CELLS = 4_000_000
 """Up to this many cells (topic classes x members) a table beats sorting; beyond it would cost memory."""
@@ -101,7 +112,9 @@ def topic_classes(problem: Problem) -> tuple[Int32, Int64]:
     live = np.flatnonzero((starts[1:] > starts[:-1]) & (problem.topic_start[1:] > problem.topic_start[:-1]))
     class_of_topic = np.full(problem.n_topics, -1, np.int32)
     everybody = len(problem.subscriber) == problem.n_members * problem.n_topics
-    class_of_topic[live], first = (0, live[:1] * 0) if everybody else _topic_classes(problem, live)
+    begin = starts[live]
+    slices = problem.subscriber, begin, starts[live + 1] - begin, problem.n_members
+    class_of_topic[live], first = (0, live[:1] * 0) if everybody else equal_slices(*slices)
     return class_of_topic, live[first]
 
 
@@ -147,31 +160,19 @@ def first_seen(values: npt.NDArray[np.generic]) -> tuple[Int64, Int64]:
     return number[inverse], first[order].astype(np.int64)
 
 
-def _topic_classes(problem: Problem, live: Int64) -> tuple[Int64, Int64]:
-    """Class of each live topic and the position in `live` of each class's first topic."""
-    if not len(live):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    begin = problem.subscriber_start[live]
-    count = problem.subscriber_start[live + 1] - begin
-    code = mix(problem.n_members)[problem.subscriber]
-    signature = np.add.reduceat(code, begin) if len(live) == problem.n_topics else _sums(code, begin, count)
-    number, first = first_seen(signature)
-    others = np.flatnonzero(first[number] != np.arange(len(live)))
+def equal_slices(values: Int32, begin: Int64, count: Int64, n_values: int) -> tuple[Int64, Int64]:
+    """Number equal slices, with values in 0..n_values-1, as `first_seen` numbers values: hashed, then verified exactly."""
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mix(n_values)[values], dtype=np.uint64)])
+    number, first = first_seen(total[begin + count] - total[begin])
+    others = np.flatnonzero(first[number] != np.arange(len(begin)))
     model = first[number[others]]
-    if bool((count[others] == count[model]).all()):
-        mine = problem.subscriber[ranges(begin[others], count[others])]
-        if np.array_equal(mine, problem.subscriber[ranges(begin[model], count[others])]):
+    if np.array_equal(count[others], count[model]):
+        mine = values[ranges(begin[others], count[others])]
+        if np.array_equal(mine, values[ranges(begin[model], count[others])]):
             return number, first
     seen: dict[bytes, int] = {}
     bounds = zip(begin.tolist(), (begin + count).tolist(), strict=True)
-    exact = np.array([seen.setdefault(problem.subscriber[b:e].tobytes(), len(seen)) for b, e in bounds])
-    return first_seen(exact)
-
-
-def _sums(code: npt.NDArray[np.uint64], begin: Int64, count: Int64) -> npt.NDArray[np.uint64]:
-    """Sums of slices of `code`; unlike reduceat's own, the slices need not touch."""
-    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(code, dtype=np.uint64)])
-    return np.asarray(total[begin + count] - total[begin], np.uint64)
+    return first_seen(np.array([seen.setdefault(values[b:e].tobytes(), len(seen)) for b, e in bounds], np.int64))
 
 
 def ranges(begin: Int64, length: Int64) -> Int64:

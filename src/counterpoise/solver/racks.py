@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.model.problem import Int32, Int64, Problem, Racks
-from counterpoise.solver.classes import Classes, classify_members, first_seen, mix, ranges
+from counterpoise.solver.classes import Classes, classify_members, equal_slices, first_seen, ranges
 from counterpoise.solver.flows.flow import Bools
 from counterpoise.solver.flows.stickiness import Costs
 from counterpoise.solver.history import Claims
@@ -34,7 +34,7 @@ def rack_classes(problem: Problem, classes: Classes) -> tuple[Classes, Bools]:
     racks = problem.racks
     assert racks is not None
     start, rack = _inhabited(racks)
-    rack_set, example = _rack_sets(start, rack)
+    rack_set, example = equal_slices(rack, start[:-1], np.diff(start), int(rack.max(initial=-1)) + 1)
     live = np.flatnonzero(classes.topic_class >= 0)
     old = classes.topic_class[live].astype(np.int64)
     number, first = first_seen(old * len(example) + rack_set[live])
@@ -72,16 +72,3 @@ def _inhabited(racks: Racks) -> tuple[Int64, Int32]:
     stays = known[racks.replica_rack]
     kept = np.concatenate([[0], np.cumsum(stays)])
     return kept[racks.replica_start], racks.replica_rack[stays]
-
-
-def _rack_sets(start: Int64, rack: Int32) -> tuple[Int64, Int64]:
-    """Number of each partition's set of racks, and an example partition of each set; hashed, then verified exactly."""
-    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mix(int(rack.max(initial=-1)) + 1)[rack], dtype=np.uint64)])
-    number, example = first_seen(total[start[1:]] - total[start[:-1]])
-    count = start[1:] - start[:-1]
-    model = example[number]
-    if np.array_equal(count, count[model]) and np.array_equal(rack, rack[ranges(start[model], count)]):
-        return number, example
-    seen: dict[bytes, int] = {}
-    bounds = zip(start[:-1].tolist(), start[1:].tolist(), strict=True)
-    return first_seen(np.array([seen.setdefault(rack[b:e].tobytes(), len(seen)) for b, e in bounds], np.int64))
