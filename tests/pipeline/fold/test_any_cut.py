@@ -35,6 +35,21 @@ def test_updates_that_know_no_later_sample_do_so_too(history: History) -> None:
     assert (cut.lag, cut.known, cut.figures) == (whole.lag, whole.known, whole.figures)
 
 
+@pytest.mark.parametrize(("protocol", "back"), [("eager", 1), ("server", 0)], ids=["its client came back", "its id came back"])
+def test_a_member_that_polled_too_late_is_counted_once_wherever_the_log_is_cut(protocol: str, back: int) -> None:
+    """Member a commits at 2 ms and leaves at 9 ms; it comes back, and what it had is known after three further steps."""
+
+    def step(time: int, owner: int, left: tuple[int, ...] = (), joined: tuple[int, ...] = ()) -> Step:
+        return Step(time * 1000, "g", "rebalance", protocol, (owner,) * 4, left, False, False, joined)
+
+    first = (step(1, 0, joined=(0,)), Commit(2000, "g", 0, 1, None), step(9, 1, left=(0,)))
+    following = [step(11, 1, joined=(back,)), *(step(time, 1) for time in range(12, 18))]
+    history = History((*first, Commit(10_000, "g", 0, 2, None), *following), None, None)
+    whole, cut = folded(history), folded(history, range(1, len(history.events)), saved=True)
+    assert whole.figures["g"][-1]["poll_kicks"] == 1
+    assert cut.figures == whole.figures
+
+
 def test_steps_of_one_millisecond_are_two_steps() -> None:
     """Member b keeps a partition in the second step that it got there; its last commits are not those of the first one."""
 
