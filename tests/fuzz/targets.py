@@ -17,8 +17,10 @@ from counterpoise.pipeline.capture.backup.segments import Found, read_partition
 from counterpoise.pipeline.capture.columns import in_batches
 from counterpoise.pipeline.capture.settings import Settings, read_properties
 from counterpoise.pipeline.export import export_written, read_offsets, read_previous
-from counterpoise.pipeline.source.checks import check_pages
-from counterpoise.pipeline.source.layout import check_source, count_records
+from counterpoise.pipeline.fold.new_samples import NewSamples
+from counterpoise.pipeline.incremental.snapshot import first_record
+from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows
+from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.planning.lead import lead
 from counterpoise.simulation.scenario_file import load
 from counterpoise.snapshot import Group
@@ -103,19 +105,21 @@ def _capture(name: str) -> Callable[[bytes], object]:
         "consumer_offsets.parquet": "capture-records",
         "topics.json": "capture-topics",
         "aborted_offsets.json": "capture-aborted",
+        "log_offsets.parquet": "capture-ends",
     }
     folder = SCRATCH / name
     folder.mkdir()
     for file, target in whole.items():
         (folder / file).write_bytes((CORPUS / target / "whole.bin").read_bytes())
 
-    def read_capture(data: bytes) -> object:
+    def read_folder(data: bytes) -> object:
         (folder / name).write_bytes(data)
-        check_source(folder)
-        check_pages([str(folder / "consumer_offsets.parquet")])
-        return count_records(folder)
+        files = read_capture(folder).files
+        assert files is not None
+        rows = sum(batch.num_rows for batch in read_rows(files.records[0], list(RAW_TYPES), RAW_TYPES, 1_000))
+        return rows, NewSamples(files.ends).counts, first_record(files)
 
-    return read_capture
+    return read_folder
 
 
 def _segment(data: bytes) -> object:
@@ -179,6 +183,7 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "capture-records": _capture("consumer_offsets.parquet"),
     "capture-topics": _capture("topics.json"),
     "capture-aborted": _capture("aborted_offsets.json"),
+    "capture-ends": _capture("log_offsets.parquet"),
     "segment": _segment,
     "batch": _batch,
     "record": _record,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
 
 from counterpoise.errors import CaptureError, OptionError, UnknownStrategyError
 from counterpoise.pipeline import audit as audit_module
@@ -38,18 +39,19 @@ Small: TypeAlias = tuple[Path, dict[str, Any], list[int]]
 def small(spark: SparkSession, shop: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     """Partition 5 of the capture as a plain DataFrame, odd records in it, audited twice into a folder, then into a catalog too.
 
-    With the sizes of what was collected. The odd records are a damaged commit, three keys without a known type, and a generation
-    whose time is null.
+    With the sizes of what was collected. The odd records are a damaged commit, three keys without a known type, and generations
+    whose time is null, or so early or late that it is no date.
     """
     records = spark.read.parquet(str(shop / "consumer_offsets.parquet")).where("partition = 5")
     group = records.where("hex(key) like '0002%' and value is not null").orderBy("offset").first()
     assert group is not None
     odd = [b"\x00\x01\x00\x01g", b"\xff\xff", b"\x80\x00x", b"\x05"]
-    rows = [*((key, b"x") for key in odd), (group["key"], group["value"])]
+    rows = [*((key, b"x", None) for key in odd), *((group["key"], group["value"], us) for us in (None, -(2**63), 2**63 - 1))]
     bad = spark.createDataFrame(
-        [(key, value, 5, ODD + at) for at, (key, value) in enumerate(rows)],
-        "key binary, value binary, partition int, offset long",
+        [(key, value, 5, ODD + at, us) for at, (key, value, us) in enumerate(rows)],
+        "key binary, value binary, partition int, offset long, us long",
     )
+    bad = bad.withColumn("timestamp", fn.timestamp_micros("us")).drop("us")
     whole = records.unionByName(bad, allowMissingColumns=True)
     sizes: list[int] = []
     collect = type(records).collect
@@ -72,13 +74,14 @@ def small(spark: SparkSession, shop: Path, tmp_path_factory: pytest.TempPathFact
 def test_odd_records_are_counted_and_nothing_else_is_lost(small: tuple[Path, dict[str, Any], list[int]], shop: Path) -> None:
     out, summary, _ = small
     errors = sorted(rows_of(out, "decode_errors"), key=lambda row: row["log_offset"])
-    types = (1, -1, -0x8000, None, 2)
+    types = (1, -1, -0x8000, None, 2, 2, 2)
     assert [(row["log_offset"], row["record_type"]) for row in errors] == [(ODD + at, kind) for at, kind in enumerate(types)]
     assert all(row["cluster"] == "west" and row["log_ts"] is None and row["reason"] for row in errors)
-    assert errors[-1]["reason"].startswith("null timestamp")
+    words = "null timestamp (or a time outside the years 1 to 9999): the record has no place in the log"
+    assert {row["reason"] for row in errors[4:]} == {words}
     keys = [row["key"] for row in pq.read_table(shop / "consumer_offsets.parquet").to_pylist() if row["partition"] == 5]
     records, tables = summary["records"], summary["tables"]
-    assert (records["errors"], records["total"]) == (5, len(keys) + 5)
+    assert (records["errors"], records["total"]) == (7, len(keys) + 7)
     for name, kind in (("offset_commits", b"\x00\x01"), ("group_generations", b"\x00\x02")):
         assert tables[name]["rows"] == sum(key.startswith(kind) for key in keys), name
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from pyspark.sql import functions as fn
 from rich.console import Console
 
 from counterpoise.cli.app import app
@@ -44,13 +45,15 @@ LATE = "bi-loader"
 
 @pytest.fixture(scope="module")
 def both(spark: SparkSession, shop: Path, tmp_path_factory: pytest.TempPathFactory) -> Audited:
-    """The capture as two clusters, only groups that use one topic, only four minutes, with a policy for no commit, hashed."""
+    """Two clusters (the capture, and again a microsecond later), only groups of a topic, four minutes, a policy, hashed."""
     choice = Choice(groups=("*",), topics=("order*",), since=SINCE, until=UNTIL, reset="earliest")
     out = tmp_path_factory.mktemp("both")
     whole = data_frames(spark, shop)
     assert whole.records is not None
-    some = replace(whole, records=whole.records.where("partition in (0, 1, 3)").coalesce(1))
-    return Audited(audit(spark, {"east": some, "west": some}, out, strategies=TWO, choice=choice, salt="pepper"))
+    records = whole.records.where("partition in (0, 1, 3)").coalesce(1)
+    later = records.withColumn("timestamp", fn.timestamp_micros(fn.unix_micros("timestamp") + 1))
+    clusters = {"east": replace(whole, records=records), "west": replace(whole, records=later)}
+    return Audited(audit(spark, clusters, out, strategies=TWO, choice=choice, salt="pepper"))
 
 
 def names_of(audited: Audited) -> set[str]:

@@ -13,6 +13,8 @@ import pytest
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.capture.columns import ARROW
+from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.records.commits import commit_batch
@@ -20,6 +22,7 @@ from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.layout import check_source, checked_files, count_records
+from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, dated, read_rows
 from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.pipeline.storage.files import join, write_bytes
 from tests.pipeline.rows import errors_in
@@ -27,6 +30,8 @@ from tests.s3_server import upload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_UTC_US, _UTC_MS = pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")
 
 
 def rejected(path: Path) -> str:
@@ -80,13 +85,42 @@ def test_a_truncated_file(tmp_path: Path, shop: Path, keep: int) -> None:
     assert count_records(tmp_path) is None
 
 
-def test_damaged_pages_behind_a_sound_footer(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
-    damaged = bytearray((shop / "consumer_offsets.parquet").read_bytes())
-    damaged[2000:4000] = bytes(byte ^ 0xFF for byte in damaged[2000:4000])
-    (tmp_path / "consumer_offsets.parquet").write_bytes(damaged)
-    with pytest.raises(CaptureError, match="damaged") as caught:
+def flipped(file: Path, column: str) -> None:
+    """Change the last bit of the last page of a column; that it can still be unpacked is made sure of by not packing it."""
+    about = pq.read_metadata(file).row_group(0)
+    chunk = next(one for one in map(about.column, range(about.num_columns)) if one.path_in_schema == column)
+    raw = bytearray(file.read_bytes())
+    raw[min(at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at) + chunk.total_compressed_size - 1] ^= 1
+    file.write_bytes(raw)
+
+
+def test_one_flipped_bit_in_a_page_with_a_checksum_is_one_error_that_names_the_file(
+    spark: SparkSession, tmp_path: Path, shop: Path
+) -> None:
+    """In a task of Spark, and where the driver reads samples itself; without a checksum such a bit is not noticed."""
+    file = tmp_path / "consumer_offsets.parquet"
+    pq.write_table(pq.read_table(shop / file.name), file, compression="none", write_page_checksum=True)
+    flipped(file, "value")
+    with pytest.raises(CaptureError, match=rf"^{file}: its pages are damaged \(.*; record it again$") as caught:
         audit(spark, tmp_path, tmp_path / "out")
     assert "\n" not in str(caught.value)
+    for name in ("topic", "log_start", "log_end", "sampled_at"):
+        sampled = tmp_path / "log_offsets.parquet"
+        pq.write_table(pq.read_table(shop / sampled.name), sampled, compression="none", write_page_checksum=True)
+        flipped(sampled, name)
+        with pytest.raises(CaptureError, match=rf"^{sampled}: its pages are damaged"):
+            NewSamples([str(sampled)])
+
+
+@pytest.mark.parametrize("column", ["key", "value", "partition", "offset", "timestamp"])
+def test_a_capture_is_written_with_checksums(tmp_path: Path, shop: Path, column: str) -> None:
+    (tmp_path / "store").mkdir()
+    series = DiskSeries(tmp_path / "t.parquet", tmp_path / "store", ARROW, "timestamp")
+    series.append(pq.read_table(shop / "consumer_offsets.parquet").to_batches(), {})
+    (file,) = (tmp_path / "t.parquet").iterdir()
+    flipped(file, column)
+    with pytest.raises(CaptureError, match="its pages are damaged"):
+        list(read_rows(str(file), [column], RAW_TYPES, 1000))
 
 
 def test_a_missing_column_is_named(tmp_path: Path, shop: Path) -> None:
@@ -182,12 +216,35 @@ def test_log_ends_without_a_column_are_told(tmp_path: Path, shop: Path) -> None:
         check_source(tmp_path)
 
 
-def test_log_ends_with_nulls_are_left_out_and_counted(tmp_path: Path, shop: Path) -> None:
-    capture = read_capture(log_ends(tmp_path, shop, "log_end", pa.array([1, None, 3, None, 5], pa.int64())))
-    assert any(note.startswith("log_offsets.parquet: 2 rows without a value") for note in capture.notes)
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        pytest.param("log_end", pa.array([1, None, 3, None, 5], pa.int64()), id="a null"),
+        pytest.param("log_end", pa.array([1, 2**63 - 1, 3, -1, 5]), id="an offset that no log has"),
+        pytest.param("log_start", pa.array([1, 2**48 + 1, 3, -(2**63), 2**48]), id="a start that no log has"),
+        pytest.param("sampled_at", pa.array([1, -(2**63), 3, 2**63 - 1, 5]).cast(_UTC_US), id="a time that is no date"),
+        pytest.param("sampled_at", pa.array([1, -(2**63), 3, 2**63 - 1, 5]).cast(_UTC_MS), id="a time in ms that is no date"),
+    ],
+)
+def test_samples_that_cannot_be_used_are_left_out_and_counted(tmp_path: Path, shop: Path, name: str, column: pa.Array) -> None:
+    folder = log_ends(tmp_path, shop, name, column)
+    capture = read_capture(folder)
+    assert any(note.startswith("log_offsets.parquet: 2 rows are left out") for note in capture.notes)
     assert capture.files is not None
-    ends = NewSamples(capture.files.ends)
-    assert sorted(end for table in ends.tables() for end in table["log_end"].to_pylist()) == [1, 3, 5]
+    whole = pq.read_table(folder / "log_offsets.parquet")["log_end"].to_pylist()
+    ends = NewSamples(capture.files.ends, after=-1)
+    assert [end for table in ends.tables() for end in table["log_end"].to_pylist()] == whole[::2]
+    assert ends.counts.sum() == 3
+
+
+def test_times_in_seconds_or_milliseconds_that_are_no_date_are_null_and_others_stay() -> None:
+    for unit, parts in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
+        first, last = -62_135_510_400 * parts, 253_402_214_399 * parts
+        inside = [0, 7 * parts] if unit == "ns" else [first, 0, 7 * parts, last]
+        outside = [] if unit == "ns" else [first - 1, last + 1, -(2**63), 2**63 - 1]
+        found = dated(pa.array([*inside, *outside, None], pa.int64()).cast(pa.timestamp(unit)))
+        assert found.cast(pa.int64()).to_pylist() == [one * 10**6 // parts for one in inside] + [None] * (len(outside) + 1)
+        assert all(one is None or one.astimezone() for one in found.to_pylist())
 
 
 def test_the_schema_of_records_is_told_before_spark_starts(tmp_path: Path, shop: Path) -> None:

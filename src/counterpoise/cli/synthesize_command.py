@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -15,7 +14,7 @@ __all__ = ["command"]
 
 
 @click.command("synthesize")
-@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="A new folder.")
+@click.option("--out", required=True, help="A new folder, or a place like s3://bucket/folder.")
 @click.option(
     "--records",
     default=1_000_000,
@@ -30,7 +29,7 @@ __all__ = ["command"]
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
 @click.option("--json", "as_json", is_flag=True, help="What was written as one JSON object.")
 def command(
-    out: Path,
+    out: str,
     records: int,
     groups: int | None,
     rebalances: int | None,
@@ -62,6 +61,6 @@ def command(
         written = synthesize(fleet, out, lambda share: bar.update(shown, completed=share))
     figures = {"records": written.records, "groups": written.groups, "rebalances": written.rebalances}
     if as_json:
-        click.echo(json.dumps(figures | {"out": str(out)}))
+        click.echo(json.dumps(figures | {"out": out}))
     else:
         say(f"{', '.join(f'{figure:,} {name}' for name, figure in figures.items())} in {out}")

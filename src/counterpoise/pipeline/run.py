@@ -27,7 +27,7 @@ from counterpoise.pipeline.storage.files import delete, is_local, list_files, pa
 from counterpoise.pipeline.stored import store
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.compaction import compacted
-from counterpoise.pipeline.stored.keyed import KEYS, stored
+from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, stored
 from counterpoise.pipeline.stored.tables import NO_DAY, day_folder
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.pipeline.summary import (
@@ -153,6 +153,8 @@ class Run:
         about = self._about(engine)
         self._begin("store")
         work, saved = self._transaction, None if self._history is None else self._history.saved
+        for name in RECORDS:
+            store.check_names(name, final[name], work)
         if self._history is None:
             for name in TABLES:
                 store.check(self._spark, name, final[name], work)

@@ -13,6 +13,7 @@ from counterpoise.pipeline.scan.read import RAW, newest_of_keys, raw_batches
 from counterpoise.pipeline.scan.scan import ScanSpec, scan
 from counterpoise.pipeline.scan.splits import InputSplit
 from counterpoise.pipeline.shuffle.blocks import STATE, Block, block_batch, blocks_in
+from counterpoise.pipeline.source.parquet_rows import dated
 from counterpoise.pipeline.storage.files import parquet_file
 
 __all__ = ["fold_blocks", "groups", "newest", "read_splits", "read_states", "scan_rows", "scan_splits"]
@@ -81,7 +82,7 @@ def read_splits(splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch])
 def _as_raw(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Spark's rows as `raw_batches` gives them."""
     columns = [batch.column(name) for name in RAW]
-    columns[-1] = columns[-1].cast(pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    columns[-1] = dated(columns[-1])
     return pa.RecordBatch.from_arrays(columns, names=list(RAW))
 
 

@@ -93,6 +93,13 @@ def test_a_properties_file_is_read_as_java_does(tmp_path: Path) -> None:
         "client.id": "me",
         "sasl.username": "jo=1",
     }
+    file.write_text("a\\ b\\=c=\\u0070w\\td\\u00e9\\ud83d\\ude00\\\\u0041\nlast=a\u2028b\\")
+    assert read_properties(file) == {"a b=c": "pw\td\u00e9\U0001f600\\u0041", "last": "a\u2028b"}
+    for wrong in ("\\u00g0", "\\u12", "\\ud800"):
+        file.write_text(f"client.id=x\npassword=hunter2{wrong}\n")
+        with pytest.raises(OptionError, match=r"client\.properties, line 2: expected four hexadecimal digits") as caught:
+            read_properties(file)
+        assert "hunter2" not in str(caught.value)
     file.write_bytes(b"\xef\xbb\xbfclient.id=x\n")
     assert read_properties(file) == {"client.id": "x"}
     file.write_bytes(b"client.id=\xff\n")

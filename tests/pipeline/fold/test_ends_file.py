@@ -138,8 +138,8 @@ def added(before: EndsFile, files: list[str], after: int | None, folder: Path) -
 def again(once: pa.Table) -> tuple[pa.Table, list[int]]:
     """With rows that repeat others, here and there with a smaller end or start; and the times of those that differ."""
     rows = once.to_pylist()
-    less = [{**row, "log_end": row["log_end"] - 1} for row in rows[::3]]
-    less += [{**row, "log_start": row["log_start"] - 2} for row in rows[::7]]
+    less = [{**row, "log_end": row["log_end"] - 1} for row in rows[::3] if row["log_end"] >= 1]
+    less += [{**row, "log_start": row["log_start"] - 2} for row in rows[::7] if row["log_start"] >= 2]
     odd = {(row["topic"], row["partition"], row["sampled_at"]) for row in less}
     more = pa.Table.from_pylist([*rows[::2], *less, *rows[1::2], *rows[::5]], SCHEMA)
     return more, sorted(int(at.timestamp()) * 1_000_000 for *_, at in odd)

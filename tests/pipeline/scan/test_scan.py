@@ -185,3 +185,16 @@ def test_a_task_that_ran_twice_leaves_its_rows_once(records: pa.Table, tmp_path:
     placed = list(map(Path, days.values()))
     assert sum(pq.read_metadata(file).num_rows for file in placed) == made["rows"] == manifest["decoded"]
     assert all(Path(file).exists() for file in others.values())
+
+
+def test_a_record_without_a_time_at_the_end_of_its_partition_is_not_read_again(records: pa.Table, tmp_path: Path) -> None:
+    """An update begins behind the last record of each log partition, and a row of `decode_errors` is written once."""
+    few = [row for row in records.slice(0, 500).to_pylist() if row["key"][:2] == b"\x00\x01"]
+    at = max(row["offset"] for row in records.to_pylist()) + 1
+    more = pa.Table.from_pylist([*few, {**few[0], "offset": at, "timestamp": None}], RAW_SCHEMA)
+    place = few[0]["partition"]
+    _, manifest = scanned(more, tmp_path)
+    assert [place, at, 0] in manifest["last"]
+    assert manifest["tables"]["decode_errors"]["rows"] == 1
+    _, again = scanned(more, tmp_path, begin={place: at + 1})
+    assert ([place, at, 0] in again["was"], again["tables"]["decode_errors"]["rows"]) == (True, 0)

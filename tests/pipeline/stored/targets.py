@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from counterpoise.pipeline.storage.files import absolute, is_local
 from counterpoise.pipeline.stored import catalog, store
 from counterpoise.pipeline.stored.catalog import Catalog
-from counterpoise.pipeline.stored.keyed import dated, stored
+from counterpoise.pipeline.stored.keyed import RECORDS, dated, stored
 from counterpoise.pipeline.stored.tables import NO_DAY, table_files
 from counterpoise.pipeline.stored.transaction import TableTransaction
 
@@ -56,6 +56,8 @@ def write(table: DataFrame, name: str, target: Target) -> None:
     work = TableTransaction(target.out)
     with work.open():
         new = store.written(table, name, work.new_files)
+        if name in RECORDS:
+            store.check_names(name, new, work)
         store.check(spark, name, new, work)
         added, removed = store.merge(spark, name, new, work)
         if not added and not work.manifest.below("tables", name):
@@ -72,7 +74,7 @@ def read(spark: SparkSession, name: str, target: Target) -> DataFrame:
         There is no such table.
     """
     if isinstance(target, Catalog):
-        return catalog.read(spark, name, target)
+        return spark.table(target.table(name)).select(*stored(name).names)
     place = f"{absolute(target.path)}/{name}"
     files = table_files(place)
     if not is_local(place):

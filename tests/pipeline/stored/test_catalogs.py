@@ -29,12 +29,14 @@ PROGRAM = "from counterpoise.cli import main\n\nmain()\n"
 DUMP = """
 import sys
 from pyspark.sql import SparkSession
-from counterpoise.pipeline.stored.catalog import Catalog, read
+from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.stored.keyed import stored
 
 spark = SparkSession.builder.master("local[2]").getOrCreate()
 for name in TABLES:
-    read(spark, name, Catalog(*sys.argv[1:3])).coalesce(1).write.parquet(f"{sys.argv[3]}/{name}")
+    table = spark.table(Catalog(*sys.argv[1:3]).table(name)).select(*stored(name).names)
+    table.coalesce(1).write.parquet(f"{sys.argv[3]}/{name}")
 """
 SQL = (
     "import sys\nfrom pyspark.sql import SparkSession\n\nSparkSession.builder.master('local[1]').getOrCreate().sql(sys.argv[1])\n"

@@ -79,7 +79,8 @@ def test_the_same_rows_again_add_nothing_and_later_ones_only_what_is_new(spark: 
     assert offsets(spark, target) == told
     targets.write(first, "offset_commits", target)
     assert offsets(spark, target) == told
-    targets.write(table(spark, "offset_commits", commit(3, 0), commit(4, 1), commit(3, 0, cluster=ODD)), "offset_commits", target)
+    more = [commit(3, 0), commit(4, 1), commit(3, 0, cluster=ODD, group="other")]
+    targets.write(table(spark, "offset_commits", *more), "offset_commits", target)
     assert offsets(spark, target) == sorted([*told, ("east", on, 4), (ODD, on, 3)])
 
 
@@ -180,6 +181,25 @@ def test_records_of_another_cluster_under_the_same_name_are_refused(spark: Spark
     assert [offset for *_, offset in offsets(spark, target)] == [1, 2]
 
 
+def test_one_capture_under_two_names_is_refused_in_one_audit_and_in_a_later_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Another offset, time or group is another record: clusters may have groups of one name."""
+    target = Folder(tmp_path / "tables")
+    words = r"cluster 2026 a/b=c is cluster east by another name \(offset_commits, log partition 0, offset 2\); one capture has"
+    first = [commit(1, -1), commit(2, 1)]
+    again = [{**row, "cluster": ODD} for row in first]
+    with pytest.raises(CaptureError, match=words):
+        targets.write(table(spark, "offset_commits", commit(2, 1), commit(2, 1, cluster=ODD)), "offset_commits", target)
+    targets.write(table(spark, "offset_commits", *first), "offset_commits", target)
+    with pytest.raises(CaptureError, match=rf"{words} one name: give --cluster east, or another --out$"):
+        targets.write(table(spark, "offset_commits", again[1], commit(5, 3, cluster=ODD)), "offset_commits", target)
+    others = [commit(1, -2), commit(2, 1, group="other"), commit(3, 1)]
+    targets.write(table(spark, "offset_commits", *({**row, "cluster": ODD} for row in others)), "offset_commits", target)
+    assert [(cluster, offset) for cluster, _, offset in offsets(spark, target)] == [
+        *((ODD, offset) for offset in (1, 2, 3)),
+        *(("east", offset) for offset in (1, 2)),
+    ]
+
+
 def test_rows_without_a_time_are_kept_once_too(spark: SparkSession, target: Target) -> None:
     place = {"cluster": "east", "log_partition": 1, "reason": "null offset, timestamp", "key": b"k"}
     errors = table(spark, "decode_errors", place, {**place, "key": b"other"}, {**place, "log_offset": 7, "log_ts": MIDNIGHT})
@@ -237,8 +257,6 @@ def test_wrong_targets_get_one_line(spark: SparkSession, tmp_path: Path) -> None
         catalog.check_target(spark, Catalog("nowhere"))
     with pytest.raises(CaptureError, match="no such table; run the audit again"):
         targets.read(spark, "metrics", Folder(tmp_path))
-    with pytest.raises(CaptureError, match=r"default\.metrics: no such table"):
-        targets.read(spark, "metrics", Catalog("default"))
     with pytest.raises(OptionError, match="kept in memory here and forgotten when the audit ends"):
         catalog.check_lasting(spark, Catalog("default"))
     catalog.check_lasting(spark, Catalog("lake.audits"))

@@ -18,6 +18,7 @@ from counterpoise.pipeline.rebalances import steps_of_group
 from counterpoise.pipeline.records.generations import generation_batches
 from counterpoise.pipeline.records.modern import modern_batches
 from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.pipeline.storage.files import join, list_folder, read_bytes
 from counterpoise.pipeline.synthetic.capture import Written, log_partition, synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
 from counterpoise.wire.offsets_topic import Record, Tombstone, decode_record
@@ -51,6 +52,17 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not(made: tuple
     synthesize(Fleet(40_000, 60, 500, 1200.0, 60.0, seed=2), tmp_path / "other")
     other = digests(tmp_path / "other")
     assert all(other[name] != digest for name, digest in digests(made[0]).items() if name != "aborted_offsets.json")
+
+
+def test_on_an_object_store_it_is_the_same(s3: str, tmp_path: Path) -> None:
+    few = Fleet(2_000, 3, 30, 600.0, 60.0, seed=1)
+    synthesize(few, tmp_path)
+    synthesize(few, join(s3, "fleet").replace("s3://", "s3a://"))
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {
+        name: read_bytes(join(s3, "fleet", name)) for name in list_folder(join(s3, "fleet"))
+    }
+    with pytest.raises(OptionError, match="holds something already"):
+        synthesize(few, join(s3, "fleet"))
 
 
 def test_it_has_the_form_of_a_recorded_capture(made: tuple[Path, Written], shop: Path) -> None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.source.parquet_rows import time_span
 from counterpoise.pipeline.storage.files import file_infos, join, parquet_file, parquet_footers
 
 __all__ = ["GRACE_S", "MERGE_AT", "STATE_KEY", "Piece", "Series"]
@@ -160,12 +161,11 @@ class Series(ABC):
         if piece not in self._spans:
             place = self._place(piece)
             (about,) = parquet_footers([place])
-            column = self._schema.get_field_index(self._time)
-            groups = [about.row_group(at).column(column).statistics for at in range(about.num_row_groups)]
-            told = [each for each in groups if each is not None and each.has_min_max]
-            span = (min(each.min for each in told), max(each.max for each in told)) if told else ()
-            first, last = (moment.timestamp() for moment in span) if span else (0.0, 0.0)
-            self._spans[piece] = first, last, file_infos(place)[place].size
+            file = file_infos(place)[place]
+            written = file.mtime_ns // 1000, file.mtime_ns // 1000  # of records whose time stamps are no times
+            spans = [time_span(about.row_group(at), self._time) or written for at in range(about.num_row_groups)]
+            first, last = min((span[0] for span in spans), default=0), max((span[1] for span in spans), default=0)
+            self._spans[piece] = first / 1e6, last / 1e6, file.size
         return self._spans[piece][:2]
 
     def _state_of(self, piece: Piece) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class Series(ABC):
     def _write(self, out: Any, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
         """A Parquet file into an open one."""
         schema = self._schema.with_metadata({STATE_KEY: json.dumps(state).encode()})
-        with pq.ParquetWriter(out, schema, compression="zstd") as writer:
+        with pq.ParquetWriter(out, schema, compression="zstd", write_page_checksum=True) as writer:
             pending: list[pa.RecordBatch] = []
             for batch in batches:
                 pending.append(batch)

@@ -23,6 +23,7 @@ _JAVA_ONLY = re.compile(
     r"|sasl\.login\.callback\.handler\.class|bootstrap\.controllers|interceptor\.classes|exclude\.internal\.topics)$"
 )
 """What a Java client reads and a librdkafka consumer has no use for."""
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
 
 class Settings(Mapping[str, str]):
@@ -79,7 +80,7 @@ def read_properties(file: Path) -> dict[str, str]:
     text = text_of(file.read_bytes, file, OptionError)
     found: dict[str, str] = {}
     pending, began = "", 0
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(re.split(r"\r\n?|\n", f"{text}\n"), 1):
         if not pending:
             began = number
             if line.lstrip()[:1] in ("", "#", "!"):
@@ -88,12 +89,22 @@ def read_properties(file: Path) -> dict[str, str]:
         if (len(pending) - len(pending.rstrip("\\"))) % 2:
             pending = pending[:-1]
             continue
-        matched = re.fullmatch(r"([^=:\s]+)\s*[=:\s]\s*(.*)", pending)
+        matched = re.fullmatch(r"((?:[^=:\s\\]|\\.)+)\s*[=:\s]\s*(.*)", pending)
         if matched is None:
             raise OptionError(f"{file}, line {began}: NAME=VALUE is wanted")
-        found[matched[1]] = re.sub(r"\\(.)", r"\1", matched[2])
+        try:
+            name, value = (_ESCAPE.sub(_unescaped, part).encode("utf-16", "surrogatepass") for part in matched.groups())
+            found[name.decode("utf-16")] = value.decode("utf-16")
+        except ValueError:
+            raise OptionError(f"{file}, line {began}: expected four hexadecimal digits of a character after \\u") from None
         pending = ""
     return found
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """What Java reads for a backslash and what follows it."""
+    char, digits = escape[0][1], escape[0][2:]
+    return chr(int(digits, 16)) if char == "u" else {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(char, char)
 
 
 def _translated(given: Mapping[str, str]) -> dict[str, str]:

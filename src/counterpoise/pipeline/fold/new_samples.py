@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.source.parquet_rows import SAMPLE_TYPES, read_rows, time_spans
+from counterpoise.pipeline.source.parquet_rows import SAMPLE_TYPES, read_rows, time_span, time_spans
+from counterpoise.pipeline.storage.files import parquet_footers
 
-__all__ = ["NewSamples"]
+__all__ = ["NewSamples", "unusable_samples"]
 
 _COLUMNS = ["topic", "partition", "log_start", "log_end", "sampled_at"]
 _AT_ONCE = 1 << 18
+_MOST_RECORDS = 2**48
+"""No log has so many: sums of larger offsets would not fit in 64 bits."""
 
 
 class NewSamples:
@@ -55,11 +59,11 @@ class NewSamples:
         self.instants: Int64 = np.array(sorted(instants), np.int64)
 
     def tables(self) -> Iterator[pa.Table]:
-        """``topic, partition, log_start, log_end, us``, topics as a dictionary; rows with a null are left out."""
+        """``topic, partition, log_start, log_end, us``, topics as a dictionary; without `unusable_samples`."""
         for file, groups in self._groups:
             for batch in read_rows(file, _COLUMNS, SAMPLE_TYPES, _AT_ONCE, groups, ["topic"]):
-                stamps = batch.column("sampled_at").cast(pa.int64())
-                table = pa.table([*(batch.column(name) for name in _COLUMNS[:4]), stamps], [*_COLUMNS[:4], "us"]).drop_null()
+                sound = _sound(batch)
+                table = pa.table([*sound.columns[:4], sound["sampled_at"].cast(pa.int64())], [*_COLUMNS[:4], "us"])
                 if self._after is not None:
                     table = table.filter(pc.greater(table["us"], self._after))
                 if self._until is not None:
@@ -77,3 +81,33 @@ class NewSamples:
             self._groups += [(file, new)] if new else []
         known = [one for one in firsts if one is not None]
         return min(known) if known and len(known) == len(firsts) else None
+
+
+def unusable_samples(files: Sequence[str]) -> int:
+    """Samples with a null, a time that is no date, or an offset that no log has; pages are read if footers do not rule them out.
+
+    Raises
+    ------
+    CaptureError
+        A file is damaged.
+    """
+    footers = zip(files, parquet_footers(files), strict=True)
+    groups = [(file, at, about.row_group(at)) for file, about in footers for at in range(about.num_row_groups)]
+    read = (read_rows(file, _COLUMNS, SAMPLE_TYPES, _AT_ONCE, [at]) for file, at, group in groups if not _is_sound(group))
+    return sum(batch.num_rows - _sound(batch).num_rows for batches in read for batch in batches)
+
+
+def _sound(batch: pa.RecordBatch) -> pa.Table:
+    table = pa.Table.from_batches([batch]).drop_null()
+    for name in ("log_start", "log_end"):
+        table = table.filter(pc.and_(pc.greater_equal(table[name], 0), pc.less_equal(table[name], _MOST_RECORDS)))
+    return table
+
+
+def _is_sound(group: Any) -> bool:
+    told = {chunk.path_in_schema: chunk.statistics for chunk in map(group.column, range(group.num_columns))}
+    if any(one is None or not one.has_null_count or one.null_count for one in told.values()):
+        return False
+    offsets = [told.get(name) for name in ("log_start", "log_end")]
+    fits = all(one is not None and one.has_min_max and one.min >= 0 and one.max <= _MOST_RECORDS for one in offsets)
+    return fits and time_span(group, "sampled_at") is not None

@@ -29,7 +29,8 @@ def without_place(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
 def nowhere(raw: Mapping[str, Any]) -> str:
     """Why a raw record has no place in the log, in words; empty if it has one."""
     missing = [name for name in PLACE if raw[name] is None]
-    return f"null {', '.join(missing)}: the record has no place in the log" if missing else ""
+    stamp = " (or a time outside the years 1 to 9999)" if "timestamp" in missing else ""
+    return f"null {', '.join(missing)}{stamp}: the record has no place in the log" if missing else ""
 
 
 def place_of(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline.arrays import run_starts, widened
 from counterpoise.pipeline.records.commits import CODED_COLUMNS, coded_commits
 from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
+from counterpoise.pipeline.records.place import PLACE
 from counterpoise.pipeline.scan.aggregation import NEVER, AggregateBuffer, Aggregates, aggregate_table
 from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
@@ -184,12 +185,14 @@ class _Scan:
         `_last` is the last record of each log partition, `_was` the one before the first offset that counts.
         """
         begin = self._spec.begin
-        table = pa.table(batch.select(["partition", "offset", "timestamp"])).drop_null()
+        # A record without a time has a place all the same: the next update must not read it again.
+        stamps = batch.column("timestamp").cast(pa.int64()).fill_null(0)
+        table = pa.table([batch.column("partition"), batch.column("offset"), stamps], PLACE).drop_null()
         partition, offset = table["partition"].to_numpy(), table["offset"].to_numpy()
         if len(partition):
             low, wide = int(partition.min()), int(partition.max() - partition.min()) + 1
             if wide <= _DIFFERENT:
-                time = table["timestamp"].cast(pa.int64()).to_numpy()
+                time = table["timestamp"].to_numpy()
                 ends = np.full(wide, -1)
                 np.maximum.at(ends, partition - low, offset)
                 before = np.array([begin.get(low + at, 0) - 1 for at in range(wide)] if begin else [], np.int64)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC
 from itertools import accumulate
 from typing import Any
 
-from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.source.capture import CaptureFiles
-from counterpoise.pipeline.source.parquet_rows import statistics_of
+from counterpoise.pipeline.source.parquet_rows import statistics_of, time_span
 from counterpoise.pipeline.storage.files import parquet_footers
 
 __all__ = ["InputSplit", "before", "plan_splits"]
@@ -83,8 +81,8 @@ def before(splits: Iterable[InputSplit], time: int) -> list[InputSplit]:
 
 
 def _starts_before(group: Any, time: int) -> bool:
-    stamps = statistics_of(group, "timestamp")
-    return stamps is None or micros(stamps.min if stamps.min.tzinfo else stamps.min.replace(tzinfo=UTC)) < time
+    span = time_span(group, "timestamp")
+    return span is None or span[0] < time
 
 
 def _is_before(about: Any, at: int, begin: Mapping[int, int]) -> bool:

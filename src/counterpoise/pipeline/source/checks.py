@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -11,15 +10,16 @@ import pyarrow as pa
 
 from counterpoise.errors import CaptureError, SnapshotError
 from counterpoise.pipeline.capture.object_series import visible
-from counterpoise.pipeline.storage.files import absolute, first_line, list_files, parquet_file, parquet_footers, read_bytes
+from counterpoise.pipeline.source.parquet_rows import sound_pages
+from counterpoise.pipeline.storage.files import absolute, list_files, parquet_file, parquet_footers, read_bytes
 from counterpoise.snapshot.json_text import decoded, fitted
 
-__all__ = ["aborted_records", "check_pages", "check_table", "missing_columns", "parquet_files", "rows_with_nulls", "topic_ids"]
+__all__ = ["aborted_records", "check_pages", "check_table", "missing_columns", "parquet_files", "topic_ids"]
 
 T = TypeVar("T")
 
 
-def check_table(where: str, files: Sequence[str], wanted: Mapping[str, str], source: str) -> None:
+def check_table(where: str, files: Sequence[str], wanted: Mapping[str, pa.DataType], source: str) -> None:
     """Whether Parquet files have footers, and columns that can be read as the wanted ones.
 
     Parameters
@@ -28,7 +28,7 @@ def check_table(where: str, files: Sequence[str], wanted: Mapping[str, str], sou
         The file, or the folder of the files.
     files : sequence of str
     wanted : mapping
-        Column -> Spark's name of its type.
+        Column -> its type.
     source : str
         Whose columns they are, in words.
 
@@ -51,8 +51,9 @@ def check_table(where: str, files: Sequence[str], wanted: Mapping[str, str], sou
             if name not in schema.names:
                 continue
             given = schema.field(name).type
-            if not _READABLE[kind](given.value_type if pa.types.is_dictionary(given) else given):
-                raise CaptureError(f"{file}: column {name} is {given}; {kind} is wanted")
+            word, fits = _READABLE[kind.id]
+            if not fits(given.value_type if pa.types.is_dictionary(given) else given):
+                raise CaptureError(f"{file}: column {name} is {given}; {word} is wanted")
 
 
 def missing_columns(where: str, given: list[str], wanted: Mapping[str, Any], source: str) -> None:
@@ -65,65 +66,26 @@ def missing_columns(where: str, given: list[str], wanted: Mapping[str, Any], sou
         )
 
 
-def _binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
-def _string(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
 def _integer(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) and not pa.types.is_uint64(kind))
 
 
-_READABLE: Mapping[str, Callable[[pa.DataType], bool]] = {
-    "binary": _binary,
-    "string": _string,
-    "int": _integer,
-    "bigint": _integer,
-    "timestamp": pa.types.is_timestamp,
+_READABLE: Mapping[int, tuple[str, Callable[[pa.DataType], bool]]] = {
+    pa.binary().id: ("binary", lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind)),
+    pa.string().id: ("string", lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind)),
+    pa.int32().id: ("int", _integer),
+    pa.int64().id: ("bigint", _integer),
+    pa.timestamp("us").id: ("timestamp", pa.types.is_timestamp),
 }
-
-
-def rows_with_nulls(files: Sequence[str], columns: list[str]) -> int:
-    """Rows of Parquet files with a null in one of the columns; pages are read only where footers do not rule nulls out.
-
-    Raises
-    ------
-    CaptureError
-        A file is damaged behind its footer.
-    """
-    footers = zip(files, parquet_footers(files), strict=True)
-    return sum(_rows_with_nulls(file, columns) for file, about in footers if not _no_nulls(about, columns))
-
-
-def _no_nulls(about: Any, columns: list[str]) -> bool:
-    chunks = [about.row_group(g).column(c) for g in range(about.num_row_groups) for c in range(about.num_columns)]
-    told = [chunk.statistics for chunk in chunks if chunk.path_in_schema in columns]
-    return all(one is not None and one.has_null_count and not one.null_count for one in told)
-
-
-def _rows_with_nulls(file: str, columns: list[str]) -> int:
-    with _sound_pages(file):
-        batches = parquet_file(file).iter_batches(columns=columns)
-        return sum(batch.num_rows - pa.Table.from_batches([batch]).drop_null().num_rows for batch in batches)
+"""By type: what Spark calls it, and what can be read as it."""
 
 
 def check_pages(files: Sequence[str]) -> None:
     """Raise a CaptureError if the pages behind sound footers cannot be read."""
     for file in files:
-        with _sound_pages(file):
-            for _ in parquet_file(file).iter_batches():
+        with sound_pages(file), parquet_file(file) as opened:
+            for _ in opened.iter_batches():
                 pass
-
-
-@contextmanager
-def _sound_pages(file: str) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        raise CaptureError(f"{file}: its pages are damaged ({first_line(error)}); record it again") from error
 
 
 def parquet_files(where: str) -> list[str]:

@@ -19,7 +19,6 @@ __all__ = [
     "ABORTED_FILE",
     "ENDS_FILE",
     "KAFKA",
-    "LOG_ENDS",
     "RECORDS_FILE",
     "RECORD_COLUMNS",
     "TOPICS_FILE",
@@ -33,7 +32,6 @@ __all__ = [
 RECORDS_FILE = "consumer_offsets.parquet"
 ENDS_FILE, TOPICS_FILE, ABORTED_FILE = "log_offsets.parquet", "topics.json", "aborted_offsets.json"
 RECORD_COLUMNS: Mapping[str, DataType] = {name: from_arrow_type(kind) for name, kind in RAW_TYPES.items()}
-LOG_ENDS: Mapping[str, DataType] = {name: from_arrow_type(kind) for name, kind in SAMPLE_TYPES.items()}
 KAFKA = "Spark's Kafka source"
 
 
@@ -58,18 +56,14 @@ def checked_files(source: str | Path) -> tuple[CaptureFiles, str | None]:
     records = records_path(place)
     folder = None if records == place else place
     files = local_files(records, folder)
-    check_table(records, files.records, _named(RECORD_COLUMNS), KAFKA)
+    check_table(records, files.records, RAW_TYPES, KAFKA)
     if folder is not None and exists(join(folder, ENDS_FILE)):
-        check_table(join(folder, ENDS_FILE), files.ends, _named(LOG_ENDS), "samples of log ends")
+        check_table(join(folder, ENDS_FILE), files.ends, SAMPLE_TYPES, "samples of log ends")
     if files.topics is not None:
         topic_ids(files.topics)
     if files.aborted is not None:
         aborted_records(files.aborted)
     return files, folder
-
-
-def _named(wanted: Mapping[str, DataType]) -> dict[str, str]:
-    return {name: kind.simpleString() for name, kind in wanted.items()}
 
 
 def local_files(records: str | Path, folder: str | Path | None) -> CaptureFiles:

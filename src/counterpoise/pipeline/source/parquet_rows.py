@@ -1,27 +1,33 @@
 """Rows of Parquet files by Arrow, with the columns and types that the audit works on, whatever wrote the files.
 
 Integers and bytes of other widths are cast, and times: without a zone they are UTC, nanoseconds and Spark's old INT96 are cut to
-microseconds. A column that is written in the path (``partition=3/``) is read from there.
+microseconds, and a time outside the years 1 to 9999 is null. A column that is written in the path (``partition=3/``) is read from
+there. Pages that do not match their checksums are an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.columns import ARROW, SAMPLES
-from counterpoise.pipeline.records.place import micros
-from counterpoise.pipeline.storage.files import parquet_file, parquet_footers
+from counterpoise.pipeline.storage.files import first_line, is_local, parquet_file, parquet_footers
 
-__all__ = ["RAW_TYPES", "SAMPLE_TYPES", "read_rows", "statistics_of", "time_spans"]
+__all__ = ["RAW_TYPES", "SAMPLE_TYPES", "dated", "read_rows", "sound_pages", "statistics_of", "time_span", "time_spans"]
 
 _RAW = ("key", "value", "partition", "offset", "timestamp")
+_UTC_US = pa.timestamp("us", tz="UTC")
 RAW_TYPES: Mapping[str, pa.DataType] = {name: ARROW.field(name).type for name in _RAW}
 SAMPLE_TYPES: Mapping[str, pa.DataType] = {field.name: field.type for field in SAMPLES}
+_FIRST, _LAST = -62_135_510_400, 253_402_214_399
+"""Seconds since 1970: from the second day of the year 1 to the last but one of 9999, so that a time in any zone is a datetime."""
+_PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def read_rows(
@@ -50,33 +56,52 @@ def read_rows(
         Columns that come as dictionaries.
     metadata : optional
         The footer, if it was read before.
+
+    Raises
+    ------
+    CaptureError
+        The file is damaged.
     """
     schema = pa.schema([(name, types[name]) for name in columns])
     given = {"row_groups": row_groups, "use_threads": False}
-    with parquet_file(file, metadata=metadata, read_dictionary=list(coded), coerce_int96_timestamp_unit="us") as opened:
+    with (
+        sound_pages(file),
+        parquet_file(file, metadata=metadata, read_dictionary=list(coded), coerce_int96_timestamp_unit="us") as opened,
+    ):
         there = [name for name in columns if name in opened.schema_arrow.names]
         for batch in opened.iter_batches(at_once, columns=there, **given):
-            if len(there) == len(columns) and all(batch.schema.field(name).type == types[name] for name in columns):
-                yield batch.select(list(columns))
-            else:
-                yield _cast(batch, schema, file)
+            yield pa.RecordBatch.from_arrays([_column(batch, field, file) for field in schema], names=schema.names)
             del batch
 
 
-def _cast(batch: pa.RecordBatch, schema: pa.Schema, file: str) -> pa.RecordBatch:
-    arrays = [_column(batch, field, file) for field in schema]
-    return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+@contextmanager
+def sound_pages(file: str) -> Iterator[None]:
+    """Turn what Arrow says about damaged pages into one line that names the file."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        what = "its pages are damaged" if is_local(file) else "its pages are damaged or out of reach"
+        raise CaptureError(f"{file}: {what} ({first_line(error)}); record it again") from error
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field, file: str) -> pa.Array:
     if field.name not in batch.schema.names:
         return pa.array([_in_path(file, field.name)] * batch.num_rows, pa.string()).cast(field.type)
     column = batch.column(field.name)
-    if column.type == field.type or pa.types.is_dictionary(column.type):
-        return column
     if pa.types.is_timestamp(column.type):
-        return column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64()).cast(field.type)
-    return column.cast(field.type)
+        return dated(column)
+    return column if column.type == field.type or pa.types.is_dictionary(column.type) else column.cast(field.type)
+
+
+def dated(column: pa.Array) -> pa.Array:
+    """Times in microseconds, UTC; null where no table could show a time: outside the years 1 to 9999."""
+    number, unit = column.cast(pa.int64()), _PARTS[column.type.unit]
+    first, last = max(_FIRST * unit, -(2**63)), min(_LAST * unit, 2**63 - 1)
+    ends = pc.min_max(number).as_py()
+    if ends["min"] is not None and (ends["min"] < first or ends["max"] > last):
+        inside = pc.and_(pc.greater_equal(number, first), pc.less_equal(number, last))
+        column = pc.if_else(inside, column, pa.scalar(None, column.type))
+    return column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64()).cast(_UTC_US)
 
 
 def _in_path(file: str, name: str) -> str | None:
@@ -95,14 +120,20 @@ def statistics_of(group: Any, name: str) -> Any:
     return None
 
 
-def time_spans(file: str, name: str) -> list[tuple[int, int] | None]:
-    """The first and the last time in a column of each row group, in microseconds; None where there are no statistics."""
-    about = parquet_footers([file])[0]
-    return [_span(statistics_of(about.row_group(number), name)) for number in range(about.num_row_groups)]
+def time_span(group: Any, name: str) -> tuple[int, int] | None:
+    """The first and the last time in a column of a row group, in microseconds; None if its statistics do not say it.
 
-
-def _span(found: Any) -> tuple[int, int] | None:
-    if found is None:
+    They do not if a time lies outside the years 1 to 9999: nobody knows the first or the last of the others.
+    """
+    found = statistics_of(group, name)
+    if found is None or not isinstance(found.min_raw, int):
         return None
-    first, last = (one if one.tzinfo else one.replace(tzinfo=UTC) for one in (found.min, found.max))
-    return micros(first), micros(last)
+    scale = 1000 if "milli" in str(found.logical_type).lower() else 1
+    first, last = found.min_raw * scale, found.max_raw * scale
+    return (first, last) if first >= _FIRST * 10**6 and last <= _LAST * 10**6 else None
+
+
+def time_spans(file: str, name: str) -> list[tuple[int, int] | None]:
+    """`time_span` of each row group of a file."""
+    about = parquet_footers([file])[0]
+    return [time_span(about.row_group(number), name) for number in range(about.num_row_groups)]

@@ -14,13 +14,13 @@ from pyspark.sql.types import IntegerType, LongType, TimestampType
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.folder import capture_notes
+from counterpoise.pipeline.fold.new_samples import unusable_samples
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
-from counterpoise.pipeline.source.checks import check_pages, missing_columns, parquet_files, rows_with_nulls
+from counterpoise.pipeline.source.checks import check_pages, missing_columns, parquet_files
 from counterpoise.pipeline.source.layout import (
     ABORTED_FILE,
     ENDS_FILE,
     KAFKA,
-    LOG_ENDS,
     RECORD_COLUMNS,
     RECORDS_FILE,
     TOPICS_FILE,
@@ -56,9 +56,8 @@ def _notes(files: CaptureFiles, folder: str | None) -> Iterator[str]:
     yield from capture_notes(folder)
     if not files.ends:
         yield f"no {ENDS_FILE}: log ends are unknown, so lag is"
-    elif rows := rows_with_nulls(files.ends, list(LOG_ENDS)):
-        named = f"{', '.join(list(LOG_ENDS)[:-1])} or {list(LOG_ENDS)[-1]}"
-        yield f"{ENDS_FILE}: {rows:,} rows without a value in {named} are left out"
+    elif rows := unusable_samples(files.ends):
+        yield f"{ENDS_FILE}: {rows:,} rows are left out: a null, a time outside the years 1 to 9999 or an offset no log can have"
     if files.topics is None:
         yield f"no {TOPICS_FILE}: topic ids are named by commits only"
     if files.aborted is None:

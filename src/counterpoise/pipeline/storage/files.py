@@ -179,7 +179,7 @@ def file_infos(uri: str) -> dict[str, pafs.FileInfo]:
 
 
 def parquet_file(uri: str, **options: Any) -> pq.ParquetFile:
-    """A Parquet file, opened by its footer.
+    """A Parquet file, opened by its footer; checksums of pages, if it has any, are verified as they are read.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def parquet_file(uri: str, **options: Any) -> pq.ParquetFile:
     # Columns that lie side by side come from a store by one request.
     given = options if store.type_name == "local" else {"filesystem": store, "pre_buffer": True, **options}
     with _whole(uri):
-        return pq.ParquetFile(path, **given)
+        return pq.ParquetFile(path, page_checksum_verification=True, **given)
 
 
 def parquet_footers(uris: Sequence[str]) -> list[pq.FileMetaData]:

@@ -18,7 +18,7 @@ from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, dated, missing, stored
 from counterpoise.pipeline.stored.tables import PARTITIONS
 
-__all__ = ["Catalog", "add", "check", "check_lasting", "check_target", "read"]
+__all__ = ["Catalog", "add", "check", "check_lasting", "check_target"]
 
 _WRITING: Mapping[str, str] = {
     # Parquet as every reader knows it (microseconds, UTC), not with Spark's old INT96.
@@ -77,20 +77,6 @@ def check_lasting(spark: SparkSession, target: Catalog) -> None:
             f"--into {target.schema}: Spark's own catalog is kept in memory here and forgotten when the audit ends; "
             "set spark.sql.catalogImplementation to hive, or name a schema of another catalog"
         )
-
-
-def read(spark: SparkSession, name: str, target: Catalog) -> DataFrame:
-    """A whole table, columns as in `stored`.
-
-    Raises
-    ------
-    CaptureError
-        There is no such table.
-    """
-    full = target.table(name)
-    if not spark.catalog.tableExists(full):
-        raise CaptureError(f"{_plain(full)}: no such table; run `counterpoise audit --into {target.schema}` first")
-    return spark.table(full).select(*stored(name).names)
 
 
 def check(table: DataFrame, name: str, target: Catalog) -> None:

@@ -11,17 +11,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import date
 from functools import partial
+from itertools import islice
 from typing import TypeAlias
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from counterpoise.errors import CaptureError
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.storage.files import parquet_file, parquet_writer
+from counterpoise.pipeline.storage.files import filesystem_of, parquet_file, parquet_writer
 from counterpoise.pipeline.stored import catalog
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, missing, stored
@@ -29,11 +33,13 @@ from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, by_partition
 from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
 from counterpoise.pipeline.tables.one_file import OneFile
 
-__all__ = ["Partitions", "add_to_catalog", "check", "empty_file", "frame", "merge", "written"]
+__all__ = ["Partitions", "add_to_catalog", "check", "check_names", "empty_file", "frame", "merge", "written"]
 
 Partitions: TypeAlias = Mapping[str, Sequence[str]]
 """``cluster=<name>/date=<day>`` -> files."""
 _ROWS = 65_536
+_RECORD = ["log_partition", "log_offset", "log_ts", "group_id"]
+_SOME = 1_000
 
 
 def check(spark: SparkSession, name: str, new: Partitions, work: TableTransaction) -> None:
@@ -47,6 +53,43 @@ def check(spark: SparkSession, name: str, new: Partitions, work: TableTransactio
     both = new.keys() & there.keys()
     if name in RECORDS and both:
         check_same(frame(spark, name, _of(new, both)), frame(spark, name, _of(there, both)), name, work.out)
+
+
+def check_names(name: str, new: Partitions, work: TableTransaction) -> None:
+    """Whether a cluster that is new here has the records of another one: one capture under two names would count twice.
+
+    Some records of each of its files are looked for in the same day of the others, by log partition, offset, time and group.
+
+    Raises
+    ------
+    CaptureError
+    """
+    there = by_partition(work.manifest.below("tables", name))
+    known = {partition.partition("/")[0] for partition in there}
+    for partition, mine in sorted(new.items()):
+        cluster, _, day = partition.partition("/")
+        if cluster in known:
+            continue
+        some: set[tuple[int, int, int, str]] = set()
+        for file in mine:
+            with parquet_file(file) as opened:
+                some.update(*map(_records_in, islice(opened.iter_batches(_SOME, columns=_RECORD), 1)))
+        near = pc.field("log_offset").isin(pa.array([record[1] for record in some], pa.int64()))
+        for other, files in sorted({**there, **new}.items()):
+            if other.partition("/")[2] != day or other.startswith(f"{cluster}/"):
+                continue
+            found = ds.dataset([filesystem_of(one)[1] for one in files], filesystem=filesystem_of(mine[0])[0])
+            if both := some & _records_in(found.to_table(columns=_RECORD, filter=near)):
+                named, its = (unquote(one.partition("/")[0].partition("=")[2]) for one in (partition, other))
+                place = "log partition {}, offset {}".format(*min(both))
+                advice = f"one capture has one name: give --cluster {its}, or another --out"
+                raise CaptureError(f"{work.out}: cluster {named} is cluster {its} by another name ({name}, {place}); {advice}")
+
+
+def _records_in(rows: pa.RecordBatch | pa.Table) -> set[tuple[int, int, int, str]]:
+    columns = [rows.column(column) for column in _RECORD]
+    columns[2] = columns[2].cast(pa.int64())
+    return set(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def merge(

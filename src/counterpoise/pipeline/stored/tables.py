@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from counterpoise.pipeline.stored.manifest import Manifest
 
-__all__ = ["NO_DAY", "PARTITIONS", "by_partition", "cluster_folder", "dataset", "day_folder", "days", "folder_of", "table_files"]
+__all__ = ["NO_DAY", "PARTITIONS", "by_partition", "cluster_folder", "dataset", "day_folder", "folder_of", "table_files"]
 
 PARTITIONS = ("cluster", "date")
 """Columns that are folders (``cluster=shop/date=2026-11-21/``), in this order."""
@@ -45,11 +45,6 @@ def by_partition(files: Iterable[str]) -> dict[str, list[str]]:
     for file in files:
         found.setdefault("/".join(file.split("/")[-3:-1]), []).append(file)
     return found
-
-
-def days(table: Path) -> set[str]:
-    """The partitions that a table has, as the names of their two folders (``cluster=shop/date=2026-11-21``)."""
-    return {f"{day.parent.name}/{day.name}" for day in table.glob("cluster=*/date=*")}
 
 
 def table_files(table: str | Path, manifest: Manifest | None = None) -> list[str]:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from counterpoise.errors import OptionError
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC, SAMPLES
+from counterpoise.pipeline.storage.files import absolute, join, list_folder, parquet_writer, storage_errors, write_bytes
 from counterpoise.pipeline.synthetic.commits import Commits, Spans, spans
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan, draw_groups, draw_topics
 from counterpoise.pipeline.synthetic.group_records import group_records
@@ -45,7 +45,7 @@ def synthesize(fleet: Fleet, out: str | Path, progress: Callable[[float], None] 
     Parameters
     ----------
     fleet : Fleet
-    out : path
+    out : path or URI
         A new or empty folder.
     progress : callable, optional
         ``progress(share)`` after each slice.
@@ -54,6 +54,8 @@ def synthesize(fleet: Fleet, out: str | Path, progress: Callable[[float], None] 
     ------
     OptionError
         The folder holds something already.
+    StorageError
+        It cannot be written.
 
     Notes
     -----
@@ -77,10 +79,9 @@ def write_capture(
     OptionError
         The folder holds something already.
     """
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise OptionError(f"{folder}: holds something already; give a new folder")
+    place = absolute(out)
+    if list_folder(place):
+        raise OptionError(f"{out}: holds something already; give a new folder")
     planted, records, timelines = [], [], []
     for plan in plans:
         steps = list(life(fleet, plan, topics))
@@ -90,11 +91,11 @@ def write_capture(
         planted.append(_planted(plan, steps))
     records.sort(key=lambda record: record[0])
     commits = Commits(fleet, topics, plans)
-    written = _write_records(folder / "consumer_offsets.parquet", fleet, plans, records, commits, timelines, progress)
-    _write_log_ends(folder / "log_offsets.parquet", fleet, topics)
-    (folder / "topics.json").write_text(_topics_json(topics), encoding="utf-8")
-    (folder / "aborted_offsets.json").write_text("[]\n", encoding="utf-8")
-    (folder / "planted.json").write_text(json.dumps({"groups": planted}, indent=1) + "\n", encoding="utf-8")
+    written = _write_records(join(place, "consumer_offsets.parquet"), fleet, plans, records, commits, timelines, progress)
+    _write_log_ends(join(place, "log_offsets.parquet"), fleet, topics)
+    texts = {"topics.json": _topics_json(topics), "aborted_offsets.json": "[]\n"}
+    for name, text in {**texts, "planted.json": json.dumps({"groups": planted}, indent=1) + "\n"}.items():
+        write_bytes(join(place, name), text.encode())
     return Written(written[0], written[1], sum(plan.rebalances for plan in plans), len(plans))
 
 
@@ -122,7 +123,7 @@ def _planted(plan: GroupPlan, steps: list[Step]) -> dict[str, Any]:
 
 
 def _write_records(
-    path: Path,
+    file: str,
     fleet: Fleet,
     plans: list[GroupPlan],
     others: list[tuple[int, int, bytes, bytes | None]],
@@ -136,7 +137,7 @@ def _write_records(
     cuts.append(fleet.start_ms + round(fleet.seconds * 1000) + 60_000)
     ends = np.zeros(LOG_PARTITIONS, np.int64)
     total = n_commits = done = 0
-    with pq.ParquetWriter(path, ARROW, compression="zstd") as writer:
+    with storage_errors(file), parquet_writer(file, ARROW, compression="zstd", write_page_checksum=True) as writer:
         for at, (begin, end) in enumerate(pairwise(cuts)):
             place, time, deleted = commits.between(timelines, begin, end)
             till = done
@@ -187,11 +188,11 @@ def _batch(
     return pa.RecordBatch.from_arrays(columns, schema=ARROW)
 
 
-def _write_log_ends(path: Path, fleet: Fleet, topics: list[TopicPlan]) -> None:
+def _write_log_ends(file: str, fleet: Fleet, topics: list[TopicPlan]) -> None:
     names = [topic.name for topic in topics for _ in range(topic.partitions)]
     partition = np.concatenate([np.arange(topic.partitions, dtype=np.int32) for topic in topics])
     base, rate = np.concatenate([topic.base for topic in topics]), np.concatenate([topic.rate for topic in topics])
-    with pq.ParquetWriter(path, SAMPLES, compression="zstd") as writer:
+    with storage_errors(file), parquet_writer(file, SAMPLES, compression="zstd", write_page_checksum=True) as writer:
         for second in np.arange(fleet.sample_every, fleet.seconds + 1, fleet.sample_every).tolist():
             ends = base + np.floor(rate * second).astype(np.int64)
             at = pa.array([(fleet.start_ms + round(second * 1000)) * 1000] * len(names), SAMPLES.field("sampled_at").type)
