@@ -79,11 +79,13 @@ def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Au
 
 def data_frames(spark: SparkSession, folder: Path) -> Capture:
     """A capture as DataFrames; commits that never took effect are known by files alone."""
-    tables = [spark.read.parquet(str(folder / name)) for name in ("consumer_offsets.parquet", "log_offsets.parquet")]
+    records = spark.read.parquet(str(folder / "consumer_offsets.parquet"))
+    sampled = folder / "log_offsets.parquet"
+    ends = spark.read.parquet(str(sampled)) if sampled.exists() else None
     topics = json.loads((folder / "topics.json").read_text(encoding="utf-8"))
     listed = [(name, one["partitions"], one.get("topic_id")) for name, one in topics.items()]
     frame = spark.createDataFrame(listed, "topic string, partitions int, topic_id string")
     file = folder / "aborted_offsets.json"
     pairs = [tuple(pair) for pair in json.loads(file.read_text(encoding="utf-8"))] if file.exists() else []
     aborted = spark.createDataFrame(pairs, "log_partition int, log_offset bigint") if pairs else None
-    return Capture(tables[0], tables[1], frame, aborted, read_capture(folder).notes)
+    return Capture(records, ends, frame, aborted, read_capture(folder).notes)

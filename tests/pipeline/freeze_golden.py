@@ -19,9 +19,9 @@ def main() -> None:
         base = Path(scratch)
         captures = captures_in(base, SHOP)
         for case in sys.argv[1:] or [*CASES, "shop"]:
-            out = base / case / "out"
-            made = audit(spark, SHOP, out) if case == "shop" else run(spark, captures, case, out)
-            freeze(case, summed_up(made.out))
+            root = base / case
+            made = audit(spark, SHOP, root).out if case == "shop" else run(spark, captures, case, str(root), root)
+            freeze(case, summed_up(made))
 
 
 if __name__ == "__main__":

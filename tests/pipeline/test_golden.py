@@ -7,6 +7,7 @@ fleet whose times are whole seconds, so that commits, samples and steps fall tog
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.audit import AuditResult, Source, audit
+from counterpoise.pipeline.audit import Source, audit
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.storage.files import join, list_files, read_bytes
 from counterpoise.pipeline.stored.transaction import TableTransaction
@@ -29,6 +30,7 @@ from counterpoise.pipeline.synthetic.fleet import Fleet
 from counterpoise.report import write_report
 from tests.pipeline.conftest import Audited, data_frames
 from tests.pipeline.golden import differences, frozen, summed_up
+from tests.pipeline.ways import WAYS
 from tests.s3_server import upload
 
 if TYPE_CHECKING:
@@ -50,6 +52,16 @@ CASES: Mapping[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "unsampled": ((1, 2), {}),
 }
 """Case -> which captures are audited, and what else is asked for."""
+LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
+QUICK = [
+    *(("path", case) for case in ("plain", "window", "topics")),
+    ("pattern *", "reset"),
+    ("DataFrame", "unsampled"),
+    ("--since last, five cuts", "hashed"),
+    ("--follow", "reset"),
+]
+"""Each way and each case; an object store has a test of its own."""
+PAIRS = [(way, case) for way in WAYS for case in CASES] if LONG else QUICK
 
 
 def captures_in(out: Path, shop: Path) -> dict[str, Path]:
@@ -103,12 +115,12 @@ def without_samples(folder: Path, out: Path) -> Path:
     return Path(shutil.copytree(folder, out, ignore=shutil.ignore_patterns("log_offsets.parquet")))
 
 
-def run(spark: SparkSession, captures: Mapping[str, Path], case: str, out: Path) -> AuditResult:
+def run(spark: SparkSession, captures: Mapping[str, Path], case: str, root: str, scratch: Path, way: str = "path") -> str:
     which, more = CASES[case]
     chosen = {CLUSTERS[at]: captures[CLUSTERS[at]] for at in which}
     if case == "unsampled":
-        chosen[CLUSTERS[1]] = without_samples(chosen[CLUSTERS[1]], out.parent / "without")
-    return audit(spark, chosen, out, strategies=STRATEGIES, **more)
+        chosen[CLUSTERS[1]] = without_samples(chosen[CLUSTERS[1]], scratch / "without")
+    return WAYS[way](spark, chosen, {"strategies": STRATEGIES, **more}, root)
 
 
 @pytest.fixture(scope="module")
@@ -117,9 +129,12 @@ def captures(shop: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     return captures_in(tmp_path_factory.mktemp("captures"), shop)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_tables_are_the_golden_ones(spark: SparkSession, captures: dict[str, Path], case: str, tmp_path: Path) -> None:
-    assert differences(summed_up(run(spark, captures, case, tmp_path / "out").out), frozen(case)) == []
+@pytest.mark.parametrize(("way", "case"), PAIRS)
+def test_each_way_gives_the_golden_tables(
+    request: pytest.FixtureRequest, spark: SparkSession, captures: dict[str, Path], way: str, case: str, tmp_path: Path
+) -> None:
+    root = request.getfixturevalue("s3") if way == "object store" else str(tmp_path)
+    assert differences(summed_up(run(spark, captures, case, root, tmp_path, way)), frozen(case)) == []
 
 
 def test_the_tables_of_the_shop_are_the_golden_ones(audited: Audited) -> None:

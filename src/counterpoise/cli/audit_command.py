@@ -47,9 +47,7 @@ __all__ = ["command"]
 @click.option(
     "--salt", metavar="TEXT", help="With --anonymize: hash with TEXT, so that runs can be compared. Default: a random one."
 )
-@click.option(
-    "--into", metavar="SCHEMA", help="Append the rows to tables of this schema of Spark's catalog too (catalog.schema)."
-)
+@click.option("--into", metavar="SCHEMA", help="Add the rows to tables of this schema of Spark's catalog too (catalog.schema).")
 @click.option("--table-prefix", metavar="TEXT", help="With --into: what the names of those tables start with.")
 @click.option("--since", "going_on", metavar="last", help="last: only what is new since the last such audit into OUT.")
 @click.option("--follow", "following", is_flag=True, help="Run until stopped: all that is new is in the tables within seconds.")

@@ -136,7 +136,7 @@ def audit(
     salt : str, optional
         Names of groups, topics, clients and members are hashed with it in everything that is written and returned.
     into : Catalog, optional
-        Tables of a Spark catalog that get the same rows; with `since_last` those that later records cannot change.
+        Tables of a Spark catalog that get the same rows; with `since_last` final rows only if their format cannot replace rows.
     since_last : bool
         Read what is new since the last audit into `out` with `since_last`, and leave a state for the next one. Without such an
         audit all is read. Options and captures must be the same each time.

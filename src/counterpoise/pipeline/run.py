@@ -159,8 +159,7 @@ class Run:
             for name in TABLES:
                 store.check(self._spark, name, final[name], work)
         if self._into is not None:
-            listed = {name: list(chain.from_iterable(new.values())) for name, new in final.items()}
-            store.add_to_catalog(self._spark, listed, self._into)
+            about["notes"] += self._into_catalog(self._into, final, provisional)
         added, removed = list[str](), list[str]()
         stored_rows: dict[str, int] = {}
         days = {name: None if end is None else moment_of(end).date().isoformat() for name, end in self._ends.items()}
@@ -187,14 +186,27 @@ class Run:
     def _changed(self, name: str, final: Files, provisional: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str]]:
         """Files of a table that come, and those that go."""
         work, new = self._transaction, final[name]
-        added = list(chain.from_iterable([*new.values(), *provisional.values()]))
-        if self._history is not None and self._history.saved is None:
-            return added, work.manifest.below("tables", name)
-        if self._history is None or self._history.saved is None or name not in KEYS:
+        if self._history is None or name not in KEYS:
             return store.merge(self._spark, name, new, work, final["group_report"])
-        old = {work.place_of(file) for file in self._history.saved.open_files} & set(work.manifest.below("tables", name))
+        old = self._replaced(name)
         merged, sources = compacted(work, name, new, old)
-        return [*added, *merged], [*old, *sources]
+        return [*chain.from_iterable([*new.values(), *provisional.values()]), *merged], [*old, *sources]
+
+    def _replaced(self, name: str) -> list[str]:
+        """Stored files whose rows an update writes again: the provisional ones; all of them, if everything is read again."""
+        work, saved = self._transaction, None if self._history is None else self._history.saved
+        opened = None if saved is None else {work.place_of(file) for file in saved.open_files}
+        return [file for file in work.manifest.below("tables", name) if opened is None or file in opened]
+
+    def _into_catalog(self, target: Catalog, *new: Files) -> list[str]:
+        """Final and provisional rows to the catalog; a note on those that it cannot take."""
+        final, provisional = ({name: list(chain.from_iterable(one[name].values())) for name in TABLES} for one in new)
+        replaced = None if self._history is None else {name: self._replaced(name) for name in TABLES}
+        left_out = ", ".join(store.add_to_catalog(self._spark, target, final, provisional, replaced))
+        words = (
+            f"--into: {left_out} lack rows that may still change and keep those that they have: their format cannot replace rows"
+        )
+        return [words] if left_out else []
 
     def _about(self, engine: Engine) -> dict[str, Any]:
         """What the summary says of records, groups and findings, of this audit and those that it continues."""

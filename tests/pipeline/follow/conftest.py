@@ -89,7 +89,7 @@ def number(out: Path | str) -> int:
 def reached(out: Path | str) -> dict[str, int]:
     """Log partition -> the offset after the last record that the tables have."""
     saved = saved_in(out)
-    return {} if saved is None else saved.positions
+    return {} if saved is None else saved.clusters["default"].positions
 
 
 class running:  # noqa: N801

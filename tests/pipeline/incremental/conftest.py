@@ -82,7 +82,7 @@ def pieces(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.TempP
             summary = audit(spark, {"default": folder}, out, since_last=True).summary
         saved = saved_in(out)
         assert saved is not None
-        updates.append(Update(summary, saved.positions))
+        updates.append(Update(summary, saved.clusters["default"].positions))
 
     with configured(spark, ONE_PARTITION):
         for share in (0.1, 0.2):

@@ -43,7 +43,7 @@ def test_only_new_records_are_decoded(spark: SparkSession, tmp_path: Path) -> No
         last = audit(spark, {"default": folder}, out, strategies=["sticky"], since_last=True)
         saved = saved_in(out)
         assert saved is not None
-        positions = saved.positions
+        positions = saved.clusters["default"].positions
         first = positions if share == 0.1 else first
     records = pq.read_table(folder / RECORDS, columns=["partition", "offset"])
     ends = records.group_by("partition").aggregate([("offset", "max")]).to_pylist()

@@ -13,14 +13,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.errors import OptionError
+from counterpoise.pipeline import audit as auditing
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
+from counterpoise.pipeline.incremental.saved import ClusterState, Saved, identity_of, save
 from counterpoise.pipeline.incremental.snapshot import first_record
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.source.capture import CaptureFiles
+from counterpoise.pipeline.source.capture import Capture, CaptureFiles
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.storage.files import list_files, read_bytes
+from counterpoise.pipeline.stored.catalog import Catalog
+from counterpoise.pipeline.stored.transaction import TableTransaction
 from tests.pipeline.conftest import SHOP, rows_of
 from tests.pipeline.incremental.conftest import ONE_PARTITION
 from tests.pipeline.incremental.pieces import ENDS, RECORDS, comparable_rows, moment_at, rows_by_number
@@ -125,13 +129,58 @@ def test_records_that_a_capture_has_merged_are_there_and_those_that_it_dropped_a
     assert first_record(merged) is None
 
 
-def test_a_history_of_all_groups_is_not_gone_on_with_for_some(spark: SparkSession, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    with configured(spark, ONE_PARTITION):
-        source = grown(tmp_path / "capture", 0.2, "plain")
-        audit(spark, source, out, strategies=STRATEGIES, since_last=True)
-    for words, choice in (("not given and is now orders*", Choice(("orders*",))),):
-        with pytest.raises(OptionError) as told:
-            audit(spark, source, out, strategies=STRATEGIES, choice=choice, since_last=True)
-        assert str(told.value).startswith(f"--since last: --group was {words}; give the same; to audit anew, give another --out")
-        assert "\n" not in str(told.value)
+AGAIN = "give the same; to audit anew, give another --out"
+EAST = {"east": SHOP}
+OTHERS = {
+    "--group": ({"choice": Choice(("orders*",))}, f"was not given and is now orders*; {AGAIN}"),
+    "--topic": ({"choice": Choice(topics=("t",))}, f"was not given and is now t; {AGAIN}"),
+    "--from": ({"choice": Choice(since=moment_at(0.5))}, "was not given and is now 2026-11-21T04:"),
+    "--to": ({"choice": Choice(until=moment_at(0.5))}, "was not given and is now 2026-11-21T04:"),
+    "--reset": ({"choice": Choice(reset="latest")}, f"was not given and is now latest; {AGAIN}"),
+    "--cluster": ({"source": EAST}, f"was default and is now east; {AGAIN}"),
+    "--cluster, one more": ({"source": {"default": SHOP, **EAST}}, f"was default and is now default, east; {AGAIN}"),
+    "--strategies": ({"strategies": ("range",)}, f"was sticky and is now range; {AGAIN}"),
+    "--into": ({"into": Catalog("lake", "prod_")}, f"was not given and is now lake.prod_; {AGAIN}"),
+}
+
+
+@pytest.fixture
+def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What an audit of the shop with one strategy left, without its tables."""
+    monkeypatch.setattr(auditing, "check_target", lambda *_: None)
+    work = TableTransaction(str(tmp_path / "out"))
+    options = {"--cluster": ["default"], "--group": [], "--topic": [], "--from": None, "--to": None, "--reset": None}
+    clusters = {"default": ClusterState(identity=identity_of(SHOP))}
+    with work.open():
+        file = work.new_files.state_file("saved", "json")
+        save(Saved({**options, "--into": None, "--strategies": list(STRATEGIES)}, clusters, [], {}), file)
+        work.publish([file], (), {"summary.json": b'{"format": 2, "hashed": null, "since_last": 1}'})
+    return tmp_path / "out"
+
+
+@pytest.mark.parametrize("option", OTHERS)
+def test_an_option_that_is_not_that_of_the_last_audit_is_refused_in_one_line(earlier: Path, option: str) -> None:
+    given, words = OTHERS[option]
+    told = refused(earlier, **given)
+    assert told.startswith(f"--since last: {option.partition(',')[0]} {words}")
+    assert told.endswith(AGAIN)
+
+
+def test_other_names_and_records_that_are_no_files_are_refused_in_one_line(earlier: Path) -> None:
+    assert refused(earlier, salt="x").endswith("the names there are plain; one folder has names of one kind, give another --out")
+    words = "cluster default: --since last needs a capture of files, to know what is new; give its path"
+    assert refused(earlier, source=Capture()) == words
+
+
+def refused(out: Path, **given: Any) -> str:
+    """What an audit with `given` says, before Spark is asked for anything."""
+    spark: Any = None
+    with pytest.raises(OptionError) as told:
+        audit(spark, **{"source": SHOP, "out": out, "strategies": STRATEGIES, "since_last": True, **given})
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+def test_a_state_with_plain_names_must_have_a_place_beside_the_folder() -> None:
+    with pytest.raises(OptionError, match="a whole bucket; the state with plain names goes beside --out: give a folder in the"):
+        TableTransaction("s3://bucket", private=True)

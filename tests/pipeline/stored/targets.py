@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 
 from counterpoise.pipeline.storage.files import absolute, is_local
 from counterpoise.pipeline.stored import catalog, store
 from counterpoise.pipeline.stored.catalog import Catalog
-from counterpoise.pipeline.stored.keyed import RECORDS, dated, stored
+from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, stored
 from counterpoise.pipeline.stored.tables import NO_DAY, table_files
 from counterpoise.pipeline.stored.transaction import TableTransaction
 
 __all__ = ["Folder", "Target", "read", "write"]
+
+_DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,16 @@ def write(table: DataFrame, name: str, target: Target) -> None:
         if not added and not work.manifest.below("tables", name):
             added = [store.empty_file(name, NO_DAY, NO_DAY, work.new_files)]
         work.publish(added, removed, {})
+
+
+def dated(table: DataFrame, name: str) -> DataFrame:
+    """`table` with the column `date`: the day in UTC of a row's own time, if it has none."""
+    names = stored(name).names
+    if "date" in table.columns:
+        return table.select(*names)
+    assert name in KEYS, "rows without a time of their own need a date"
+    days = fn.floor(fn.unix_micros("at" if name == "partition_lag" else "log_ts") / _DAY_US)
+    return table.select(*names[:-1], fn.date_from_unix_date(days.cast("int")).alias("date"))
 
 
 def read(spark: SparkSession, name: str, target: Target) -> DataFrame:

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.stored.manifest import load_manifest
+from counterpoise.pipeline.stored.tables import dataset
 from tests.java import java_home
-from tests.pipeline.conftest import SHOP, rows_of
-from tests.pipeline.incremental.pieces import cut, until
+from tests.pipeline.conftest import SHOP
+from tests.pipeline.incremental.pieces import cut, saved_in, until
 
 LAKE = Path(__file__).parents[3] / ".lake"
 PROGRAM = "from counterpoise.cli import main\n\nmain()\n"
@@ -63,6 +67,8 @@ class Format:
     schema: str = "default"
     folder: str = "spark-warehouse"
     jars: tuple[str, ...] = ()
+    replaces: bool = False
+    """Whether it can replace rows."""
 
 
 FORMATS = {
@@ -80,6 +86,7 @@ FORMATS = {
         "lake.audits",
         "warehouse/audits",
         ("iceberg-",),
+        replaces=True,
     ),
     "delta": Format(
         {
@@ -91,6 +98,7 @@ FORMATS = {
             "spark.databricks.delta.snapshotPartitions": "2",
         },
         jars=("delta-", "unitycatalog-"),
+        replaces=True,
     ),
 }
 
@@ -128,19 +136,43 @@ class User:
         """What the last program said."""
         return (self.folder / "log").read_text(encoding="utf-8", errors="replace")[-3000:]
 
-    def differences(self, prefix: str) -> list[str]:
-        """Tables of the catalog with other rows than those of the folder."""
+    def kill_while_it_stores(self, words: list[str], prefix: str) -> None:
+        """Start the command, and kill it when it has written files of the fifth of ten tables."""
+        folder = self.folder / self.format.folder / f"{prefix}_rebalances"
+        before, deadline = set(folder.glob("**/*.parquet")), time.monotonic() + 600
+        process = self.start(PROGRAM, *words)
+        while set(folder.glob("**/*.parquet")) <= before:
+            assert process.poll() is None, self.said()
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(60)
+
+    def differences(self, prefix: str, *, final: bool = False) -> list[str]:
+        """Tables of the catalog with other rows than those of the folder, or than its final rows."""
         there = self.folder / f"rows-{prefix}"
+        shutil.rmtree(there, ignore_errors=True)
         assert self.run(DUMP, self.format.schema, f"{prefix}_", str(there)) == 0, self.said()
-        return [name for name in TABLES if self._rows(there / name) != self._kept(prefix, name)]
+        out = self.folder / f"out-{prefix}"
+        manifest = load_manifest(str(out))
+        assert manifest is not None
+        manifest = replace(manifest, files=manifest.files - (provisional_files(out) if final else set()))
+        kept = {name: dataset(out / "tables" / name, manifest) for name in TABLES}
+        assert all(one.files for one in kept.values())
+        rows = {name: one.to_table(columns=[*TABLES[name].names, "date"]) for name, one in kept.items()}
+        assert all(one.num_rows for name, one in rows.items() if name != "decode_errors")
+        return [name for name in TABLES if as_text(pq.read_table(there / name)) != as_text(rows[name])]
 
-    def _rows(self, folder: Path) -> list[str]:
-        return sorted(json.dumps(row, default=str, sort_keys=True) for row in pq.read_table(folder).to_pylist())
 
-    def _kept(self, prefix: str, name: str) -> list[str]:
-        rows = rows_of(self.folder / f"out-{prefix}", name, *TABLES[name].names, "date")
-        assert rows or name == "decode_errors"
-        return sorted(json.dumps(row, default=str, sort_keys=True) for row in rows)
+def as_text(rows: pa.Table) -> list[str]:
+    return sorted(json.dumps(row, default=str, sort_keys=True) for row in rows.to_pylist())
+
+
+def provisional_files(out: Path) -> set[str]:
+    """Files of an output folder's manifest with rows that later records may still change."""
+    saved = saved_in(out)
+    assert saved is not None
+    return set(saved.open_files)
 
 
 @pytest.fixture(params=list(FORMATS))
@@ -157,7 +189,7 @@ def user(request: pytest.FixtureRequest, tmp_path: Path) -> User:
         found = [str(jar) for jar in sorted((LAKE / "jars").glob("*.jar")) if jar.name.startswith(wanted.jars)]
         assert found, f"{LAKE}: no jars of {request.param}; run `scripts/fetch_lake.sh .lake`"
         settings["spark.jars"] = ",".join(found)
-        env["PYTHONPATH"] = str(LAKE / "python")
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(LAKE / "python"), env.get("PYTHONPATH")]))
     (tmp_path / "conf").mkdir()
     lines = [f"{name} {value}\n" for name, value in settings.items()]
     (tmp_path / "conf" / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
@@ -178,13 +210,23 @@ def test_the_rows_of_the_folder_and_none_twice(user: User, tmp_path: Path) -> No
 def test_killed_while_it_stores_and_run_again(user: User) -> None:
     """Killed when files of the fifth of ten tables are there; then again, to its end."""
     words = user.audit(SHOP, "killed")
-    process, deadline = user.start(PROGRAM, *words), time.monotonic() + 600
-    while not any((user.folder / user.format.folder / "killed_rebalances").glob("**/*.parquet")):
-        assert process.poll() is None, user.said()
-        assert time.monotonic() < deadline, user.said()
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait(60)
+    user.kill_while_it_stores(words, "killed")
     assert not (user.folder / "out-killed" / "summary.json").exists()
     assert user.run(PROGRAM, *words) == 1, user.said()
     assert user.differences("killed") == []
+
+
+def test_after_each_update_it_has_the_rows_of_the_folder_or_the_final_ones(user: User, tmp_path: Path) -> None:
+    """Three parts of the recording; the last update reads everything again, and is killed while it stores before it ends."""
+    words = [*user.audit(tmp_path / "capture", "shop"), "--since", "last"]
+    final = not user.format.replaces
+    for share in (0.3, 0.5, 2.0):
+        cut(tmp_path / "capture", until(share, "timestamp"), until(share, "sampled_at"))
+        if share > 1:
+            user.kill_while_it_stores(words, "shop")
+        assert user.run(PROGRAM, *words) == 1, user.said()
+        assert provisional_files(tmp_path / "out-shop")
+        notes = json.loads((tmp_path / "out-shop" / "summary.json").read_text(encoding="utf-8"))["notes"]
+        assert sum("format cannot replace rows" in note for note in notes) == final
+        # Final rows of a topic that was recreated keep the form that they had.
+        assert user.differences("shop", final=final) == (["partition_lag"] if final and share > 1 else [])

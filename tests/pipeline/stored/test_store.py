@@ -116,6 +116,20 @@ def test_what_no_longer_holds_at_the_end_goes_from_a_catalog_too(spark: SparkSes
     assert left == {(ODD, 1), ("west", 2)}
 
 
+def test_a_format_that_cannot_replace_rows_gets_the_final_ones_of_an_update(
+    spark: SparkSession, lake: Catalog, tmp_path: Path
+) -> None:
+    """What it lacks is said; a whole audit has final rows only."""
+    names, empty = TableTransaction(str(tmp_path)).new_files, {"group_report": list[str](), "rebalances": list[str]()}
+    steps = [table(spark, "rebalances", {**commit(offset, 0), "generation": 1}) for offset in (1, 2)]
+    dated = [step.withColumn("date", fn.lit(MIDNIGHT.date())) for step in steps]
+    files = [next(iter(store.written(step, "rebalances", names).values())) for step in dated]
+    final, provisional = ({**empty, "rebalances": some} for some in files)
+    assert store.add_to_catalog(spark, lake, final, empty) == []
+    assert store.add_to_catalog(spark, lake, final, provisional, empty) == ["rebalances"]
+    assert [row["log_offset"] for row in targets.read(spark, "rebalances", lake).collect()] == [1]
+
+
 def test_folders_that_a_killed_audit_filled_unknown_to_the_catalog_are_not_filled_again(
     spark: SparkSession, lake: Catalog, tmp_path: Path
 ) -> None:

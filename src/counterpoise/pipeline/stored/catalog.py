@@ -1,4 +1,4 @@
-"""Tables of a Spark catalog, whatever their format is: made where there are none, appended to by key, and no row twice."""
+"""Tables of a Spark catalog, whatever their format is: made where there are none, added to by key, and no row twice."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from datetime import date
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.utils import is_remote
 
 from counterpoise.errors import CaptureError, CounterpoiseError, OptionError
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, dated, missing, stored
+from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, missing, same_row, stored
 from counterpoise.pipeline.stored.tables import PARTITIONS
 
-__all__ = ["Catalog", "add", "check", "check_lasting", "check_target"]
+__all__ = ["Catalog", "add", "can_merge", "check", "check_lasting", "check_target", "merge"]
 
 _WRITING: Mapping[str, str] = {
     # Parquet as every reader knows it (microseconds, UTC), not with Spark's old INT96.
@@ -99,7 +99,7 @@ def check(table: DataFrame, name: str, target: Catalog) -> None:
             words = f"has no column {', '.join(absent)}" if absent else f"has columns of its own: {', '.join(strange)}"
             raise CaptureError(f"{_plain(full)}: {words}; it was made otherwise: alter it, or give another --table-prefix")
         if name in RECORDS:
-            check_same(table, _of_days(there, _days(table)), name, _plain(full))
+            check_same(table, there.where(_is_of(_days(table))), name, _plain(full))
 
 
 def add(table: DataFrame, name: str, target: Catalog, ended: Collection[tuple[str, date]] = ()) -> None:
@@ -119,13 +119,11 @@ def add(table: DataFrame, name: str, target: Catalog, ended: Collection[tuple[st
     """
     spark, full = table.sparkSession, target.table(name)
     with _told(_plain(full)), configured(spark, _WRITING):
-        if not spark.catalog.tableExists(full):
-            columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in stored(name).fields)
-            spark.sql(f"CREATE TABLE IF NOT EXISTS {full} ({columns}) PARTITIONED BY ({', '.join(PARTITIONS)})")
+        _make(spark, full, name)
         there = spark.table(full)
-        table, coming = dated(table, name), _days(table)
+        coming = _days(table)
         if name in KEYS:
-            new = missing(table, _of_days(there, coming), name)
+            new = missing(table, there.where(_is_of(coming)), name)
             # By place: insertInto takes columns in the order of the table.
             new.select(*there.columns).write.insertInto(full)
             return
@@ -135,17 +133,56 @@ def add(table: DataFrame, name: str, target: Catalog, ended: Collection[tuple[st
             _leave_out(spark, full, cluster, day)
 
 
+def can_merge(spark: SparkSession, name: str, target: Catalog) -> bool:
+    """Whether the format of the table can replace rows; it is made if there is none. Spark plans a merge, and does not run it."""
+    full = target.table(name)
+    with _told(_plain(full)):
+        _make(spark, full, name)
+        words = f"EXPLAIN MERGE INTO {full} USING {full} AS new ON false WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *"
+        # Without a plan, it is the text of an error.
+        return all(row[0].startswith("== ") for row in spark.sql(words).collect())
+
+
+def merge(table: DataFrame, name: str, target: Catalog, gone: DataFrame) -> None:
+    """Replace rows by those of `table` with the same key, add the others, and delete those of `gone` that are not in `table`.
+
+    Raises
+    ------
+    CaptureError
+        Spark cannot write it.
+
+    Notes
+    -----
+    One merge: a reader sees the table before it or after it. It reads the days of these rows.
+    """
+    spark, full = table.sparkSession, target.table(name)
+    with _told(_plain(full)), configured(spark, _WRITING):
+        left = missing(gone, table, name).withColumn("gone", fn.lit(True))
+        rows = table.withColumn("gone", fn.lit(False)).unionAll(left).alias("new")
+        days, old = _days(rows), full.removeprefix(f"{target.schema}.") + "."
+        if days:
+            whole = {column: fn.col(f"new.{column}") for column in stored(name).names}
+            work = rows.mergeInto(full, same_row(name, "new.", old) & _is_of(days, old)).whenMatched(fn.col("new.gone")).delete()
+            work.whenMatched().update(whole).whenNotMatched(~fn.col("new.gone")).insert(whole).merge()
+
+
+def _make(spark: SparkSession, full: str, name: str) -> None:
+    if not spark.catalog.tableExists(full):
+        columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in stored(name).fields)
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {full} ({columns}) PARTITIONED BY ({', '.join(PARTITIONS)})")
+
+
 def _days(table: DataFrame) -> set[tuple[str, date | None]]:
     return {(row["cluster"], row["date"]) for row in table.select(*PARTITIONS).distinct().collect()}
 
 
-def _of_days(there: DataFrame, wanted: Collection[tuple[str, date | None]]) -> DataFrame:
-    """The rows of these days, and perhaps of others: told by values, so that every format reads no other files."""
+def _is_of(wanted: Collection[tuple[str, date | None]], of: str = "") -> Column:
+    """Whether a row is of these days, and perhaps of others: by values, so that every format reads no other files."""
     days = sorted({day for _, day in wanted if day is not None})
-    dated = fn.col("date").isin(days) if days else fn.lit(False)
+    dated = fn.col(f"{of}date").isin(days) if days else fn.lit(False)
     if any(day is None for _, day in wanted):
-        dated |= fn.col("date").isNull()
-    return there.where(fn.col("cluster").isin(sorted({cluster for cluster, _ in wanted})) & dated)
+        dated |= fn.col(f"{of}date").isNull()
+    return fn.col(f"{of}cluster").isin(sorted({cluster for cluster, _ in wanted})) & dated
 
 
 def _leave_out(spark: SparkSession, full: str, cluster: str, day: date) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import DateType, StructField, StructType
 
-from counterpoise.errors import CaptureError, InvariantError
+from counterpoise.errors import CaptureError
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.stored.tables import PARTITIONS
 
-__all__ = ["KEYS", "RECORDS", "check_same", "dated", "day_of", "missing", "stored"]
+__all__ = ["KEYS", "RECORDS", "check_same", "missing", "same_row", "stored"]
 
 _PLACE = ("log_partition", "log_offset")
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -28,7 +30,6 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 """What makes a row the same row, beside cluster and date. Tables that are not here are replaced, a cluster and date at a time."""
 RECORDS = ("offset_commits", "group_generations", "modern_group_records")
 """Tables with a row per record of the log: at one place there is one record, whoever read it."""
-_DAY_US = 86_400_000_000
 
 
 def stored(name: str) -> StructType:
@@ -36,38 +37,18 @@ def stored(name: str) -> StructType:
     return StructType([*TABLES[name].fields, StructField("date", DateType(), True)])
 
 
-def dated(table: DataFrame, name: str) -> DataFrame:
-    """`table` with the column `date`: the day in UTC of a row's own time, whatever the session's time zone is.
-
-    Raises
-    ------
-    InvariantError
-        The table has no time of its own, and no date was given: those of `group_report` and `findings` are given by the audit.
-    """
-    wanted = stored(name).names
-    if "date" in table.columns:
-        return table.select(*wanted)
-    if name not in KEYS:
-        raise InvariantError(f"rows of {name} have no time of their own; their date must be given")
-    return table.select(*wanted[:-1], day_of(fn.col("at" if name == "partition_lag" else "log_ts")).alias("date"))
-
-
-def day_of(moment: Column) -> Column:
-    """The day in UTC of a timestamp."""
-    micros = fn.unix_micros(moment)
-    return fn.date_from_unix_date(((micros - fn.pmod(micros, fn.lit(_DAY_US))) / _DAY_US).cast("int"))
-
-
 def missing(new: DataFrame, old: DataFrame, name: str) -> DataFrame:
     """Rows of `new` whose key is not in `old`."""
     known = old.select(*(fn.col(column).alias(f"old_{column}") for column in (*PARTITIONS, *KEYS[name])))
+    return new.join(known, same_row(name, "", "old_"), "left_anti").select(*stored(name).names)
+
+
+def same_row(name: str, new: str, old: str) -> Column:
+    """Whether two rows have one key; `new` and `old` stand before the names of their columns."""
+    pairs = [(fn.col(f"{new}{column}"), fn.col(f"{old}{column}")) for column in (*PARTITIONS, *KEYS[name])]
     # Only a record that could not be read may lack its place or its time.
-    safe = (*PARTITIONS, *KEYS[name]) if name == "decode_errors" else ()
-    same = [
-        fn.col(column).eqNullSafe(fn.col(f"old_{column}")) if column in safe else fn.col(column) == fn.col(f"old_{column}")
-        for column in (*PARTITIONS, *KEYS[name])
-    ]
-    return new.join(known, same, "left_anti").select(*stored(name).names)
+    safe = name == "decode_errors"
+    return reduce(and_, (one.eqNullSafe(other) if safe else one == other for one, other in pairs))
 
 
 def check_same(new: DataFrame, old: DataFrame, name: str, where: str) -> None:

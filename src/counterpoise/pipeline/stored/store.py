@@ -33,10 +33,12 @@ from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, by_partition
 from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
 from counterpoise.pipeline.tables.one_file import OneFile
 
-__all__ = ["Partitions", "add_to_catalog", "check", "check_names", "empty_file", "frame", "merge", "written"]
+__all__ = ["Partitions", "TableFiles", "add_to_catalog", "check", "check_names", "empty_file", "frame", "merge", "written"]
 
 Partitions: TypeAlias = Mapping[str, Sequence[str]]
 """``cluster=<name>/date=<day>`` -> files."""
+TableFiles: TypeAlias = Mapping[str, Sequence[str]]
+"""Table -> files."""
 _ROWS = 65_536
 _RECORD = ["log_partition", "log_offset", "log_ts", "group_id"]
 _SOME = 1_000
@@ -190,16 +192,42 @@ def empty_file(name: str, cluster: str, day: str, files: NewFiles) -> str:
     return file
 
 
-def add_to_catalog(spark: SparkSession, files: Mapping[str, Sequence[str]], target: Catalog) -> None:
-    """Add the rows of some files, by table, to the tables of a catalog; none if one of these cannot take them.
+def add_to_catalog(
+    spark: SparkSession, target: Catalog, final: TableFiles, provisional: TableFiles, replaced: TableFiles | None = None
+) -> list[str]:
+    """Add rows to the tables of a catalog; none if one of these cannot take them.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    target : Catalog
+    final, provisional : mapping
+        Files of the rows that no later record changes, and of the others.
+    replaced : mapping, optional
+        Of an update: stored files whose rows it writes again.
+
+    Returns
+    -------
+    left_out : list of str
+        Tables that lack provisional rows, because their format cannot replace rows: of an update they get the final rows that
+        they do not have.
 
     Raises
     ------
     CaptureError
     """
-    tables = {name: frame(spark, name, some) for name, some in files.items()}
+    tables, left_out = {name: frame(spark, name, some) for name, some in final.items()}, list[str]()
     for name, table in tables.items():
         catalog.check(table, name, target)
     reported = tables["group_report"].select("cluster", "date").distinct().collect()
+    ended = {(row["cluster"], row["date"]) for row in reported}
     for name, table in tables.items():
-        catalog.add(table, name, target, {(row["cluster"], row["date"]) for row in reported})
+        # Several rows of `decode_errors` may have one key; they never change.
+        update = replaced if name in KEYS and name != "decode_errors" else None
+        if update is not None and catalog.can_merge(spark, name, target):
+            rows = frame(spark, name, [*final[name], *provisional[name]])
+            catalog.merge(rows, name, target, frame(spark, name, update[name]))
+        else:
+            left_out += [name] if update is not None and provisional[name] else []
+            catalog.add(table, name, target, ended)
+    return left_out
