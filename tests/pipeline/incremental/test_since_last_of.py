@@ -131,7 +131,7 @@ def test_records_that_a_capture_has_merged_are_there_and_those_that_it_dropped_a
 
 AGAIN = "give the same; to audit anew, give another --out"
 EAST = {"east": SHOP}
-OTHERS = {
+OTHERS: dict[str, tuple[dict[str, Any], str]] = {
     "--group": ({"choice": Choice(("orders*",))}, f"was not given and is now orders*; {AGAIN}"),
     "--topic": ({"choice": Choice(topics=("t",))}, f"was not given and is now t; {AGAIN}"),
     "--from": ({"choice": Choice(since=moment_at(0.5))}, "was not given and is now 2026-11-21T04:"),
