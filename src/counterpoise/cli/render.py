@@ -14,9 +14,10 @@ from rich.text import Text
 from counterpoise.laws.promises import promised
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.json_text import visible
+from counterpoise.snapshot.names import index_runs
 from counterpoise.snapshot.plan import Plan
 
-__all__ = ["console", "lag_line", "partition_list", "plan_table", "proven", "ranges", "say", "table_of"]
+__all__ = ["console", "lag_line", "partition_list", "plan_table", "proven", "say", "table_of"]
 
 
 def say(line: object, *, err: bool = False) -> None:
@@ -37,23 +38,9 @@ def console(*, stderr: bool = False) -> Console:
     return made
 
 
-def ranges(indices: Sequence[int]) -> str:
-    """[0, 1, 2, 5] -> "0-2 5"."""
-    parts: list[str] = []
-    start = previous = None
-    for index in [*sorted(indices), None]:
-        if previous is not None and index == previous + 1:
-            previous = index
-            continue
-        if start is not None:
-            parts.append(str(start) if start == previous else f"{start}-{previous}")
-        start = previous = index
-    return " ".join(parts)
-
-
 def partition_list(topics: Mapping[str, Sequence[int]]) -> str:
     """{"t": [0, 1]} -> "t 0-1"."""
-    return ", ".join(f"{visible(topic)} {ranges(indices)}" for topic, indices in topics.items() if indices)
+    return ", ".join(f"{visible(topic)} {' '.join(index_runs(sorted(indices)))}" for topic, indices in topics.items() if indices)
 
 
 def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, numeric: Sequence[str] = ()) -> Table:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 from counterpoise.report.colours import Look
 from counterpoise.report.history import GroupHistory
 from counterpoise.report.load import LagSeries
 from counterpoise.report.words import instant, number, plural, visible
+from counterpoise.snapshot.names import index_runs
 
 __all__ = ["Load", "loads_of", "more_loads"]
 
@@ -69,9 +69,8 @@ def _holds(history: GroupHistory, partitions: list[int], most: int = 6) -> str:
 
 
 def _runs(numbers: list[int], most: int = 12) -> str:
-    cuts = [0, *(i + 1 for i, (a, b) in enumerate(pairwise(numbers)) if b != a + 1), len(numbers)]
-    runs = [str(numbers[a]) if b - a == 1 else f"{numbers[a]}-{numbers[b - 1]}" for a, b in pairwise(cuts)]
-    return ", ".join(runs[:most]) + (f" and {len(runs) - most} more runs" if len(runs) > most else "")
+    found = index_runs(numbers)
+    return ", ".join(found[:most]) + (f" and {len(found) - most} more runs" if len(found) > most else "")
 
 
 def more_loads(loads: list[Load], most: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated
 
 import msgspec
@@ -10,7 +11,7 @@ import numpy as np
 
 from counterpoise.model.problem import Int32, Problem
 
-__all__ = ["Assignment", "Offsets", "named", "partitions_by_topic"]
+__all__ = ["Assignment", "Offsets", "index_runs", "named", "partitions_by_topic"]
 
 Assignment = dict[str, dict[str, list[int]]]
 """{member id: {topic: [partition indices, ascending]}}; every member is present."""
@@ -32,6 +33,12 @@ def partitions_by_topic(problem: Problem, mask: np.ndarray, topic_names: Sequenc
     """The partitions of a bool[P] mask as {topic: [indices]}."""
     chosen = np.flatnonzero(mask)
     return {topic_names[topic]: indices for _, topic, indices in _runs(problem, np.zeros(len(chosen), np.int32), chosen)}
+
+
+def index_runs(indices: Sequence[int]) -> list[str]:
+    """Ascending indices in words: [0, 1, 2, 5] -> ["0-2", "5"]."""
+    cuts = [0, *(at for at, (a, b) in enumerate(pairwise(indices), 1) if b != a + 1), len(indices)] if indices else []
+    return [str(indices[a]) if b - a == 1 else f"{indices[a]}-{indices[b - 1]}" for a, b in pairwise(cuts)]
 
 
 def _runs(problem: Problem, owner: Int32, partition: np.ndarray) -> list[tuple[int, int, list[int]]]:
