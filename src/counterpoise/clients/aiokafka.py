@@ -83,14 +83,7 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
         return None
 
     def _joined(self, members: Any) -> list[JoinMember]:
-        # (id, metadata), or (id, instance id, metadata) from version 5 of the response on.
-        raw = calling_variable("_perform_assignment", "response").members
-        from counterpoise.snapshot.joined import JoinMember
-
-        joined = [JoinMember(each[0], bytes(each[-1]), each[1] if len(each) == 3 else None) for each in raw]
-        if {each.id for each in joined} != set(members):
-            raise ValueError("other members in the response than in the call")
-        return joined
+        return self._from_raw(calling_variable("_perform_assignment", "response").members, members)
 
     def _group_generation(self) -> int:
         return int(self._coordinator().generation)

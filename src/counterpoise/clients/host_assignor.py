@@ -240,6 +240,16 @@ class HostAssignor:
         """The members, their metadata as they sent it."""
         raise NotImplementedError
 
+    @staticmethod
+    def _from_raw(response: Iterable[Any], members: Iterable[str]) -> list[JoinMember]:
+        """Members as the broker sent them: (id, metadata), or (id, instance id, metadata) from version 5 of the response on."""
+        from counterpoise.snapshot.joined import JoinMember
+
+        joined = [JoinMember(each[0], bytes(each[-1]), each[1] if len(each) == 3 else None) for each in response]
+        if {each.id for each in joined} != set(members):
+            raise ValueError("other members in the response than in the call")
+        return joined
+
     def _group_generation(self) -> int:
         """The generation being led, -1 when the host cannot be asked."""
         raise NotImplementedError

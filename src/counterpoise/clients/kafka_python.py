@@ -103,10 +103,7 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
             from counterpoise.snapshot.joined import JoinMember
 
             return [JoinMember(each.member_id, _encoded(each.metadata), each.group_instance_id) for each in members]
-        joined = [_from_raw(each) for each in calling_variable("_perform_assignment", "members")]
-        if {each.id for each in joined} != set(members):
-            raise ValueError("other members in the response than in the call")
-        return joined
+        return self._from_raw(calling_variable("_perform_assignment", "members"), members)
 
     def _group_generation(self) -> int:
         return int(self._coordinator()._generation.generation_id)  # noqa: SLF001
@@ -125,13 +122,6 @@ def _encoded(metadata: Any) -> bytes:
             tuple(metadata.topics), metadata.user_data, owned, metadata.generation_id, metadata.rack_id, metadata.version
         )
     )
-
-
-def _from_raw(member: Any) -> JoinMember:
-    """A member as kafka-python 2 got it: (id, metadata) in 2.2, (id, instance id, metadata) in 2.3."""
-    from counterpoise.snapshot.joined import JoinMember
-
-    return JoinMember(member[0], bytes(member[-1]), member[1] if len(member) == 3 else None)
 
 
 class RangeAssignor(constructors.Range, _KafkaPythonAssignor):
