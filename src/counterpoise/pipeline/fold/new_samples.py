@@ -84,13 +84,8 @@ class NewSamples:
 
 
 def unusable_samples(files: Sequence[str]) -> int:
-    """Samples with a null, a time that is no date, or an offset that no log has; pages are read if footers do not rule them out.
-
-    Raises
-    ------
-    CaptureError
-        A file is damaged.
-    """
+    """Samples with a null, a time that is no date, or an offset that no log has; raises a CaptureError if a file is damaged."""
+    # Pages are read only where footers do not rule such samples out.
     footers = zip(files, parquet_footers(files), strict=True)
     groups = [(file, at, about.row_group(at)) for file, about in footers for at in range(about.num_row_groups)]
     read = (read_rows(file, _COLUMNS, SAMPLE_TYPES, _AT_ONCE, [at]) for file, at, group in groups if not _is_sound(group))

@@ -210,7 +210,10 @@ def parquet_footers(uris: Sequence[str]) -> list[pq.FileMetaData]:
 def _footer(uri: str) -> pq.FileMetaData:
     store, path = filesystem_of(uri)
     with _whole(uri):
-        return pq.read_metadata(path, filesystem=None if store.type_name == "local" else store)
+        about = pq.read_metadata(path, filesystem=None if store.type_name == "local" else store)
+        for group in map(about.row_group, range(about.num_row_groups)):
+            {group.column(at).path_in_schema for at in range(group.num_columns)}  # raises if a name is no text
+        return about
 
 
 @contextmanager
