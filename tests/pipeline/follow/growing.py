@@ -42,14 +42,17 @@ class Growing:
             shutil.copy(SHOP / name, folder / name)
 
     def grow(self, share: float) -> Mapping[str, int]:
-        """Go on until so much of the recording (by records) is there; the position in each log partition."""
+        """Add to the capture until so much of the recording (by records) is there; returns the position in each log partition.
+
+        Samples come first: whoever has read up to these positions has all of them.
+        """
         first, last = self._moment(self._done), self._moment(share)
         self._done = share
         records = _within(self._all, "timestamp", first, last)
         ends = records.group_by("partition").aggregate([("offset", "max")]).to_pylist()
         self._positions |= {str(row["partition"]): row["offset_max"] + 1 for row in ends}
-        self._records.append(records.to_batches(), {OFFSETS_TOPIC: dict(self._positions)})
         self._ends.append(_within(self._samples, "sampled_at", first, last).to_batches(), {})
+        self._records.append(records.to_batches(), {OFFSETS_TOPIC: dict(self._positions)})
         return self._positions
 
     def merge(self) -> None:

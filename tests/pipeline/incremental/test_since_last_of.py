@@ -49,7 +49,7 @@ def grown(folder: Path, share: float, way: str) -> dict[str, Path]:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / RECORDS).mkdir(parents=True)
     records, ends = pq.read_table(SHOP / RECORDS), pq.read_table(SHOP / ENDS)
-    some = ends.slice(100, 20)
+    some = ends.filter(pc.greater(ends["log_end"], 0)).slice(100, 20)
     less = some.set_column(some.schema.get_field_index("log_end"), "log_end", pc.subtract(some["log_end"], 1))
     ends = pa.concat_tables([ends.filter(pc.or_(_mine(ends), pc.not_equal(ends["topic"], OFFSETS_TOPIC))), some, less])
     records = records.filter(_mine(records))
