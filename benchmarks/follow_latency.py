@@ -132,7 +132,8 @@ class Watch:
                     self.scraped.add(round(float(line.removeprefix(NEWEST)), 3), time.time())
 
     def _rows(self, name: str, columns: list[str]) -> Iterator[dict[str, Any]]:
-        for file in set(folder_of(self._out, name).rglob("*.parquet")) - self._known:
+        # Hidden ones are still being written: no reader looks at them.
+        for file in set(folder_of(self._out, name).rglob("[!.]*.parquet")) - self._known:
             with contextlib.suppress(FileNotFoundError):
                 yield from pq.ParquetFile(file).read(columns=columns).to_pylist()
                 self._known.add(file)
