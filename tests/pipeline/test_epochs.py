@@ -92,7 +92,7 @@ def made_anew(gap: bool) -> list[Row]:
 def test_partitions_of_a_topic_that_was_made_anew_are_others_and_did_not_move(gap: bool) -> None:
     last = steps_of(made_anew(gap))[-1]
     assert (last["n_moved"], last["n_kept"], last["recreated"]) == (0, 0, ["t"])
-    assert (last["cause"], "made anew: t" in last["detail"]) == ("partition_count", True)
+    assert (last["cause"], "recreated: t" in last["detail"]) == ("partition_count", True)
     seen = replayed(*made_anew(gap))
     figures = {key[1:]: one.metrics for key, one in seen.items() if key[0] == last["generation"]}
     assert len(figures) == 1 + 2 * len(ASKED)

@@ -133,7 +133,7 @@ def test_a_column_of_the_wrong_type_is_named(tmp_path: Path, shop: Path) -> None
     table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5)
     table = table.set_column(table.schema.get_field_index("key"), "key", pa.array(["x"] * 5))
     pq.write_table(table, tmp_path / "consumer_offsets.parquet")
-    assert "column key is string; binary is wanted" in rejected(tmp_path)
+    assert "column key is string; expected binary" in rejected(tmp_path)
 
 
 def test_damaged_companions_are_named(tmp_path: Path, shop: Path) -> None:
@@ -197,10 +197,10 @@ def log_ends(folder: Path, shop: Path, name: str, column: pa.Array) -> Path:
 @pytest.mark.parametrize(
     ("name", "column", "wanted"),
     [
-        ("log_end", pa.array(["x"] * 5), "string; bigint is wanted"),
-        ("partition", pa.array([0.5] * 5), "double; int is wanted"),
-        ("topic", pa.array([b"x"] * 5), "binary; string is wanted"),
-        ("sampled_at", pa.array([7] * 5), "int64; timestamp is wanted"),
+        ("log_end", pa.array(["x"] * 5), "string; expected bigint"),
+        ("partition", pa.array([0.5] * 5), "double; expected int"),
+        ("topic", pa.array([b"x"] * 5), "binary; expected string"),
+        ("sampled_at", pa.array([7] * 5), "int64; expected timestamp"),
     ],
 )
 def test_log_ends_of_the_wrong_type_are_told(tmp_path: Path, shop: Path, name: str, column: pa.Array, wanted: str) -> None:

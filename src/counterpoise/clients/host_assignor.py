@@ -256,5 +256,5 @@ class HostAssignor:
 
     def _assigned_generation(self, assignment: Any) -> int:
         """The generation of an assignment that came without one: both hosts know it in `_on_join_complete`."""
-        told = calling_variable("_on_join_complete", "generation")
-        return told if isinstance(told, int) else generation_handed_out(assignment.user_data)
+        generation = calling_variable("_on_join_complete", "generation")
+        return generation if isinstance(generation, int) else generation_handed_out(assignment.user_data)

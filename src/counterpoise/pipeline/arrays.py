@@ -1,4 +1,4 @@
-"""Arrays that are sorted or grouped: runs, ranges, look-ups in many ranges at once; and tables as dataclasses of arrays."""
+"""Arrays that are sorted or grouped: runs, slices, look-ups in many ranges at once; and tables as dataclasses of arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
 
-__all__ = ["Bool", "Columns", "Float", "first_of_runs", "last_at", "ranges", "run_starts", "slices", "widened"]
+__all__ = ["Bool", "Columns", "Float", "first_of_runs", "last_at", "run_starts", "slices", "widened"]
 
 Bool = npt.NDArray[np.bool_]
 Float = npt.NDArray[np.float64]
@@ -54,13 +54,6 @@ def first_of_runs(*columns: npt.NDArray[Any]) -> Bool:
 def run_starts(*columns: npt.NDArray[Any]) -> Int64:
     """The first row of each run of rows that are equal in all columns."""
     return np.flatnonzero(first_of_runs(*columns))
-
-
-def ranges(begin: Int64, end: Int64) -> Int64:
-    """All places from each `begin` to before its `end`."""
-    count = end - begin
-    found: Int64 = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count - begin, count)
-    return found
 
 
 def slices(sizes: npt.NDArray[Any], most: int) -> Iterator[slice]:

@@ -110,7 +110,7 @@ def excess_claims(cell: Int64, position: Int64, excess: Int64, *, spread: bool) 
     held = np.bincount(cell, minlength=len(excess))
     first, gone = np.cumsum(held) - held, np.cumsum(excess) - excess
     of = np.repeat(np.arange(len(excess)), excess)
-    nth = np.arange(len(of)) - gone[of]
+    nth = ranks_in_runs(excess)
     if spread:  # the rank r at which (r + 1) * excess + phase reaches a further multiple of held
         phase = gone % np.maximum(held, 1)
         rank = ((nth + 1) * held[of] - phase[of] - 1) // excess[of]

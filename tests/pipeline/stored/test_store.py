@@ -214,6 +214,15 @@ def test_one_capture_under_two_names_is_refused_in_one_audit_and_in_a_later_one(
     ]
 
 
+def test_records_of_a_cluster_that_is_alone_on_its_days_are_not_looked_at(tmp_path: Path) -> None:
+    """There is nobody whose records they could be: no file is opened."""
+    with (work := TableTransaction(str(tmp_path / "out"))).open():
+        new = {"cluster=east/date=2026-03-01": ["nowhere.parquet"], "cluster=west/date=2026-03-02": ["nowhere.parquet"]}
+        store.check_names("offset_commits", new, work)
+        with pytest.raises(CaptureError, match="nowhere"):
+            store.check_names("offset_commits", {**new, "cluster=west/date=2026-03-01": ["nowhere.parquet"]}, work)
+
+
 def test_rows_without_a_time_are_kept_once_too(spark: SparkSession, target: Target) -> None:
     place = {"cluster": "east", "log_partition": 1, "reason": "null offset, timestamp", "key": b"k"}
     errors = table(spark, "decode_errors", place, {**place, "key": b"other"}, {**place, "log_offset": 7, "log_ts": MIDNIGHT})

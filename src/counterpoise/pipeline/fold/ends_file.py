@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from counterpoise.errors import CaptureError
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import last_at, ranges, run_starts, slices, widened
+from counterpoise.pipeline.arrays import last_at, run_starts, slices, widened
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import Window
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.storage.files import is_local, join, local_copy, read_bytes, upload, write_bytes
+from counterpoise.solver.classes import ranges
 
 __all__ = ["END", "START", "TIME", "EndsFile", "samples_of", "with_samples"]
 
@@ -230,7 +231,7 @@ class _SampleWriter:
         first, base, conflicting = self._now.first, self._base, [np.zeros(0, np.int64)]
         for some in slices(self._count - base, _AT_ONCE):
             begin = first[some] + base[some]
-            row = ranges(begin, np.maximum(first[some] + self._count[some] - 1, begin))
+            row = ranges(begin, np.maximum(first[some] + self._count[some] - 1 - begin, 0))
             again = row[self._rows[row, TIME] == self._rows[row + 1, TIME]]
             log = np.searchsorted(first, again, "right") - 1
             differ = (self._rows[again, START:] != self._rows[again + 1, START:]).any(axis=1)
@@ -249,7 +250,7 @@ class _SampleWriter:
         fallen: set[tuple[str, int]] = set()
         for some in slices(count - base, _AT_ONCE):
             begin = first[some] + np.maximum(base[some], 1)
-            row = ranges(begin, np.maximum(first[some] + count[some], begin))
+            row = ranges(begin, np.maximum(first[some] + count[some] - begin, 0))
             shrunk = row[self._rows[row, END] < self._rows[row - 1, END]]
             log = np.searchsorted(first, shrunk, "right") - 1
             times = self._rows[shrunk, TIME].tolist()
@@ -309,7 +310,7 @@ def _larger_file(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -
     into: Any = np.memmap(place, np.int64, "r+").reshape(-1, _WIDTH)
     for some in slices(count, _AT_ONCE):
         from_, to = now.first[some] + gone[some], first[some]
-        into[ranges(to, to + count[some])] = rows[ranges(from_, from_ + count[some])]
+        into[ranges(to, count[some])] = rows[ranges(from_, count[some])]
     into.flush()
     at = np.maximum(now.life_at - gone[now.life_log], 0)
     follows = np.append(now.life_log[1:] == now.life_log[:-1], False)[: len(at)]

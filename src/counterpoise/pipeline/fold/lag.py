@@ -10,13 +10,14 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns, last_at, ranges, run_starts, slices
+from counterpoise.pipeline.arrays import Bool, Columns, last_at, run_starts, slices
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import PARTITION_LAG
 from counterpoise.pipeline.source.choice import Reset
+from counterpoise.solver.classes import ranges
 
 __all__ = ["LAG_COLUMNS", "QUALITIES", "LagQuery", "LagRows", "lag_rows"]
 
@@ -103,8 +104,8 @@ def lag_rows(
     for some in slices(samples + at_steps, _ROWS):
         keys = np.flatnonzero(samples[some] + at_steps[some] > 0) + some.start
         if len(keys):
-            key_s, at_s = np.repeat(keys, samples[keys]), ranges(first_sample[keys], log[keys, 1])
-            key_a, at_a = np.repeat(keys, at_steps[keys]), ranges(first_step[keys], first_step[keys] + at_steps[keys])
+            key_s, at_s = np.repeat(keys, samples[keys]), ranges(first_sample[keys], samples[keys])
+            key_a, at_a = np.repeat(keys, at_steps[keys]), ranges(first_step[keys], at_steps[keys])
             key = np.concatenate((key_s, key_a))
             time = np.concatenate((ends.time[at_s], step_time[at_a]))
             before = last_at(ends.time, log[key_a, 0], log[key_a, 1], step_time[at_a])

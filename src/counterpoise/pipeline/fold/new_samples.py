@@ -100,9 +100,9 @@ def _sound(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _is_sound(group: Any) -> bool:
-    told = {chunk.path_in_schema: chunk.statistics for chunk in map(group.column, range(group.num_columns))}
-    if any(one is None or not one.has_null_count or one.null_count for one in told.values()):
+    statistics = {chunk.path_in_schema: chunk.statistics for chunk in map(group.column, range(group.num_columns))}
+    if any(one is None or not one.has_null_count or one.null_count for one in statistics.values()):
         return False
-    offsets = [told.get(name) for name in ("log_start", "log_end")]
+    offsets = [statistics.get(name) for name in ("log_start", "log_end")]
     fits = all(one is not None and one.has_min_max and one.min >= 0 and one.max <= _MOST_RECORDS for one in offsets)
     return fits and time_span(group, "sampled_at") is not None

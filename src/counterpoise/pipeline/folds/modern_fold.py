@@ -213,7 +213,7 @@ class ModernFold(ProtocolFold):
         self._inherited = False
         if recreated:
             cause = "partition_count" if why.cause == "unknown" else why.cause
-            why = replace(why, cause=cause, detail=in_words(why.detail, f"made anew: {', '.join(recreated)}"))
+            why = replace(why, cause=cause, detail=in_words(why.detail, f"recreated: {', '.join(recreated)}"))
         if matches := self._newly_matched():
             # Topics were created or deleted; the assignment of their partitions is another step.
             cause = "partition_count" if why.cause == "unknown" else why.cause

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline import schemas
-from counterpoise.pipeline.arrays import ranges, run_starts
+from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.records.arrow_types import arrow_type
+from counterpoise.solver.decode import ranks_in_runs
 
 __all__ = ["ASSIGNMENT", "PlanRow", "assignments"]
 
@@ -57,7 +58,7 @@ def _runs(plans: Sequence[PlanRow]) -> tuple[Int64, Int64, Int64, Int64]:
     size = np.concatenate([start[1:] - start[:-1] for start in starts])
     members = np.array([len(plan.member_ids) for plan in plans])
     topic = np.repeat(np.arange(len(size)), size)
-    index = ranges(np.zeros_like(size), size)
+    index = ranks_in_runs(size)
     first_member = np.repeat(np.cumsum(members) - members, [int(start[-1]) for start in starts])
     held = np.flatnonzero(owners >= 0)
     order = held[np.argsort((owners + first_member)[held], kind="stable")]

@@ -53,7 +53,7 @@ def check_table(where: str, files: Sequence[str], wanted: Mapping[str, pa.DataTy
             given = schema.field(name).type
             word, fits = _READABLE[kind.id]
             if not fits(given.value_type if pa.types.is_dictionary(given) else given):
-                raise CaptureError(f"{file}: column {name} is {given}; {word} is wanted")
+                raise CaptureError(f"{file}: column {name} is {given}; expected {word}")
 
 
 def missing_columns(where: str, given: list[str], wanted: Mapping[str, Any], source: str) -> None:

@@ -114,9 +114,9 @@ def statistics_of(group: Any, name: str) -> Any:
     for at in range(group.num_columns):
         chunk = group.column(at)
         if chunk.path_in_schema == name:
-            told = chunk.statistics
-            fine = told is not None and told.has_min_max and "nano" not in str(told.logical_type).lower()
-            return told if fine else None
+            found = chunk.statistics
+            fine = found is not None and found.has_min_max and "nano" not in str(found.logical_type).lower()
+            return found if fine else None
     return None
 
 

@@ -79,7 +79,7 @@ def check_columns(records: DataFrame, where: str) -> DataFrame:
         given = schema[name].dataType
         fits = given == wanted or (isinstance(wanted, IntegerType | LongType) and given.typeName() in _INTEGERS)
         if not fits and not (isinstance(wanted, TimestampType) and given.typeName() == "timestamp_ntz"):
-            raise CaptureError(f"{where}: column {name} is {given.simpleString()}; {wanted.simpleString()} is wanted")
+            raise CaptureError(f"{where}: column {name} is {given.simpleString()}; expected {wanted.simpleString()}")
         columns.append(fn.col(name) if given == wanted else fn.col(name).cast(wanted).alias(name))
     return records.select(*columns)
 

@@ -70,17 +70,17 @@ def check_names(name: str, new: Partitions, work: TableTransaction) -> None:
     known = {partition.partition("/")[0] for partition in there}
     for partition, mine in sorted(new.items()):
         cluster, _, day = partition.partition("/")
-        if cluster in known:
+        others = [other for other in sorted({*there, *new}) if other.partition("/")[2] == day and other != partition]
+        if cluster in known or not others:
             continue
         some: set[tuple[int, int, int, str]] = set()
         for file in mine:
             with parquet_file(file) as opened:
                 some.update(*map(_records_in, islice(opened.iter_batches(_SOME, columns=_RECORD), 1)))
         near = pc.field("log_offset").isin(pa.array([record[1] for record in some], pa.int64()))
-        for other, files in sorted({**there, **new}.items()):
-            if other.partition("/")[2] != day or other.startswith(f"{cluster}/"):
-                continue
-            found = ds.dataset([filesystem_of(one)[1] for one in files], filesystem=filesystem_of(mine[0])[0])
+        for other in others:
+            files = [filesystem_of(one)[1] for one in {**there, **new}[other]]
+            found = ds.dataset(files, filesystem=filesystem_of(mine[0])[0])
             if both := some & _records_in(found.to_table(columns=_RECORD, filter=near)):
                 named, its = (unquote(one.partition("/")[0].partition("=")[2]) for one in (partition, other))
                 place = "log partition {}, offset {}".format(*min(both))

@@ -74,8 +74,8 @@ def batches(data: bytes) -> Iterator[LogBatch | str]:
 
     Notes
     -----
-    A batch that is cut by the end of the file is told as "cut short"; zeros up to the end (a segment that was allocated ahead)
-    are nothing at all.
+    A batch that is cut by the end of the file is reported as "cut short"; zeros up to the end (a segment that was
+    allocated ahead) are ignored.
     """
     at, effort = 0, _EFFORT * len(data)
     while at < len(data):
