@@ -14,7 +14,7 @@ from counterpoise.pipeline.fold import task
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, Rows
 from counterpoise.pipeline.fold.ends_file import samples_of
 from counterpoise.pipeline.fold.task import ClusterFold, fold
-from counterpoise.pipeline.folds.replay_fold import comparable
+from counterpoise.pipeline.history.replay_fold import comparable
 from counterpoise.pipeline.scan import scan as scanning
 from counterpoise.pipeline.scan.offset_spans import chunk_starts
 from counterpoise.pipeline.scan.read import raw_batches

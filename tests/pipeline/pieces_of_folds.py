@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from counterpoise.pipeline.folds.fold_state import from_text, to_text
-from counterpoise.pipeline.folds.history import History
-from counterpoise.pipeline.folds.replay_fold import Replay, ReplayFold
-from counterpoise.pipeline.folds.replay_memo import Plans
+from counterpoise.pipeline.history.fold_state import from_text, to_text
+from counterpoise.pipeline.history.replay_fold import Replay, ReplayFold
+from counterpoise.pipeline.history.replay_memo import Plans
+from counterpoise.pipeline.history.step_figures import History
 
 ASKED = ("range", "sticky", "cooperative-sticky")
 

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.folds.epochs import as_generation, is_epoch
-from counterpoise.pipeline.folds.modern_fold import NAMES, ModernFold
-from counterpoise.pipeline.folds.protocol_fold import ProtocolFold
-from counterpoise.pipeline.folds.replay_fold import CLOSED_LOOP, FOLDED, OBSERVED, REPLAY, Replay
-from counterpoise.pipeline.rebalances import StepsFold, steps_of_group
+from counterpoise.pipeline.history.epochs import as_generation, is_epoch
+from counterpoise.pipeline.history.modern_fold import NAMES, ModernFold
+from counterpoise.pipeline.history.protocol_fold import ProtocolFold
+from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, FOLDED, OBSERVED, REPLAY, Replay
+from counterpoise.pipeline.history.steps import StepsFold, steps_of_group
 from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.pipeline.records.modern import modern_rows
 from tests.pipeline.conftest import COLUMNS, SHOP

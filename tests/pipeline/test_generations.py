@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from counterpoise.pipeline.folds.inputs import replayable
+from counterpoise.pipeline.history.inputs import replayable
 from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.wire.offsets_topic import RecordType, decode_record
 from counterpoise.wire.offsets_topic.records import Record, encode_value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from counterpoise.pipeline.rebalances import steps_of_group
+from counterpoise.pipeline.history.steps import steps_of_group
 from tests.pipeline.pieces_of_folds import history_of
 from tests.pipeline.rows import created, generation, member, tombstone
 

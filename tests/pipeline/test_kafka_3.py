@@ -22,8 +22,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.folds.modern_fold import NAMES
-from counterpoise.pipeline.rebalances import steps_of_group
+from counterpoise.pipeline.history.modern_fold import NAMES
+from counterpoise.pipeline.history.steps import steps_of_group
 from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.pipeline.records.modern import modern_rows
 from counterpoise.pipeline.schemas import REBALANCES

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from counterpoise.model import claims
-from counterpoise.pipeline.folds import owners
-from counterpoise.pipeline.folds.owners import NOBODY, Owners, changes, owners_of
+from counterpoise.pipeline.history import owners
+from counterpoise.pipeline.history.owners import NOBODY, Owners, changes, owners_of
 
 
 def held(rng: np.random.Generator) -> list[tuple[int, list[dict[str, Any]]]]:

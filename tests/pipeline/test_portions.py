@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline import rebalances
+from counterpoise.pipeline.history import steps
 from counterpoise.pipeline.records.generations import AT_ONCE, generation_batches, generation_rows, portions
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan
 from counterpoise.pipeline.synthetic.group_records import group_records
@@ -60,8 +60,8 @@ def test_groups_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
             cut.append(part.num_rows)
             yield part
 
-    monkeypatch.setattr(rebalances, "portions", counted)
+    monkeypatch.setattr(steps, "portions", counted)
     payload = b"x" * (AT_ONCE // 4)
     rows = pa.RecordBatch.from_pydict({"cluster": ["c"] * 10, "group_id": ["a"] * 6 + ["b"] * 4, "payload": [payload] * 10})
-    assert [(group, len(list(run))) for group, run in rebalances._by_group([rows])] == [(("c", "a"), 6), (("c", "b"), 4)]
+    assert [(group, len(list(run))) for group, run in steps._by_group([rows])] == [(("c", "a"), 6), (("c", "b"), 4)]
     assert max(cut) <= 4

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from counterpoise.pipeline.rebalances import StepsFold, steps_of_group
+from counterpoise.pipeline.history.steps import StepsFold, steps_of_group
 from counterpoise.pipeline.records.modern import payload
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.wire.offsets_topic import values

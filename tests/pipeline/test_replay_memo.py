@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoise.assignors.registry import strategies
 from counterpoise.model.problem import Problem
-from counterpoise.pipeline.folds.replay_memo import PlanLookup, Plans
+from counterpoise.pipeline.history.replay_memo import PlanLookup, Plans
 from tests.pipeline.pieces_of_folds import replays_of_group
 from tests.pipeline.rows import generation, member
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from counterpoise.errors import CaptureError, OptionError, StorageError
 from counterpoise.pipeline.findings import Finding
-from counterpoise.pipeline.folds.replay_fold import comparable
+from counterpoise.pipeline.history.replay_fold import comparable
 from counterpoise.pipeline.incremental.history import History, StateTooOldError
 from counterpoise.pipeline.incremental.saved import identity_of, is_continued, load
 from counterpoise.pipeline.run import Progress, Run

@@ -13,7 +13,7 @@ from typing import Any
 
 from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
-from counterpoise.pipeline.folds.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY
+from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY
 from counterpoise.planning.client_libraries import COUNTERPOISE, expected_seconds, keeps_standing
 
 __all__ = ["seconds_of", "with_standstill"]

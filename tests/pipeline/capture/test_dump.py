@@ -25,7 +25,7 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.backup.dump_folder import Read, folder_of, from_dump
 from counterpoise.pipeline.capture.backup.segments import from_segments
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
-from counterpoise.pipeline.rebalances import steps_of_group
+from counterpoise.pipeline.history.steps import steps_of_group
 from counterpoise.pipeline.records.generations import generation_batches
 from counterpoise.pipeline.source.layout import check_source, count_records
 from counterpoise.pipeline.source.sources import read_capture

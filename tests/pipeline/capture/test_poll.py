@@ -21,7 +21,7 @@ from confluent_kafka import Consumer
 from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.capture.group_poll import SeenGroup, SeenMember
 from counterpoise.pipeline.capture.polled_records import Change, PolledHistory
-from counterpoise.pipeline.rebalances import steps_of_group
+from counterpoise.pipeline.history.steps import steps_of_group
 from counterpoise.pipeline.records.generations import generation_batches
 from counterpoise.pipeline.records.modern import modern_batches
 from counterpoise.pipeline.records.place import POLLED

@@ -19,7 +19,7 @@ from counterpoise.pipeline.fold.lag import LagRows
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partition_state import encode_partitions
 from counterpoise.pipeline.fold.partitions import Partitions
-from counterpoise.pipeline.folds.replay_memo import Plans
+from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
 from counterpoise.pipeline.source.choice import Reset
 

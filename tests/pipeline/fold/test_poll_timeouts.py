@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
-from counterpoise.pipeline.folds.fold_state import from_text, to_text
+from counterpoise.pipeline.history.fold_state import from_text, to_text
 
 SECOND = 1_000_000
 

@@ -14,7 +14,7 @@ import pytest
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.rebalances import steps_of_group
+from counterpoise.pipeline.history.steps import steps_of_group
 from counterpoise.pipeline.records.generations import generation_batches
 from counterpoise.pipeline.records.modern import modern_batches
 from counterpoise.pipeline.schemas import REBALANCES

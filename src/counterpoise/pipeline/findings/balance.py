@@ -17,7 +17,7 @@ from counterpoise.pipeline.findings.advice import (
 )
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.findings.rebalancing import WARNED_SHARE, eager_stops, share_of_time
-from counterpoise.pipeline.folds.replay_fold import OBSERVED
+from counterpoise.pipeline.history.replay_fold import OBSERVED
 from counterpoise.pipeline.wording import grouped, times
 
 __all__ = ["better_strategy", "idle_members", "lag_on_one_owner", "needless_moves", "topic_skew", "unbalanced"]

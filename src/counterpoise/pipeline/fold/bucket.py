@@ -22,8 +22,8 @@ from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.fold.poll_timeouts import add_last_commits
 from counterpoise.pipeline.fold.stops import Stops, find_stops
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, add_replays
-from counterpoise.pipeline.folds.replay_fold import Replay
-from counterpoise.pipeline.folds.replay_memo import Plans
+from counterpoise.pipeline.history.replay_fold import Replay
+from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
 from counterpoise.pipeline.source.choice import Reset
 

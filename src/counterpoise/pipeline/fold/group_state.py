@@ -14,13 +14,13 @@ import msgspec
 from counterpoise.pipeline.fold.group_figures import CommitFigures, StopFigures
 from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures
-from counterpoise.pipeline.folds.epochs import as_generation, is_epoch
-from counterpoise.pipeline.folds.fold_state import from_text, to_text
-from counterpoise.pipeline.folds.history import History
-from counterpoise.pipeline.folds.modern_fold import NAMES
-from counterpoise.pipeline.folds.replay_fold import FOLDED, Replay, ReplayFold
-from counterpoise.pipeline.folds.replay_memo import Plans
-from counterpoise.pipeline.rebalances import StepsFold
+from counterpoise.pipeline.history.epochs import as_generation, is_epoch
+from counterpoise.pipeline.history.fold_state import from_text, to_text
+from counterpoise.pipeline.history.modern_fold import NAMES
+from counterpoise.pipeline.history.replay_fold import FOLDED, Replay, ReplayFold
+from counterpoise.pipeline.history.replay_memo import Plans
+from counterpoise.pipeline.history.step_figures import History
+from counterpoise.pipeline.history.steps import StepsFold
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.schemas import REBALANCES
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.pipeline.folds.replay_fold import OBSERVED, REPLAY
+from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 
 __all__ = ["SLIM", "StrategyFigures", "add_replays", "added", "mean_of", "totals"]
 

@@ -18,12 +18,12 @@ from counterpoise.pipeline.fold.lag import LAG_COLUMNS, LagRows
 from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.fold.reporting import ReportTotals, found_in, reported
 from counterpoise.pipeline.fold.strategy_figures import SLIM
-from counterpoise.pipeline.folds.replay_fold import Replay
+from counterpoise.pipeline.history.replay_fold import Replay
+from counterpoise.pipeline.history.replay_rows import Pending
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
 from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
 from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
-from counterpoise.pipeline.replays import Pending
 from counterpoise.pipeline.scan.scan import group_of
 from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT, METRICS, REBALANCES, REPLAYS
 from counterpoise.pipeline.stored.transaction import NewFiles

@@ -11,7 +11,7 @@ from typing import Any
 
 from counterpoise._version import __version__
 from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline.folds.fold_state import FOLD_VERSION
+from counterpoise.pipeline.history.fold_state import FOLD_VERSION
 from counterpoise.pipeline.storage.files import join, read_bytes, read_if_exists, write_bytes
 from counterpoise.pipeline.stored.manifest import Manifest
 from counterpoise.pipeline.stored.transaction import TableTransaction

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from counterpoise.pipeline.folds.classic_fold import ClassicFold
-from counterpoise.pipeline.folds.modern_fold import GROUP_RECORDS, NAMES, ModernFold
-from counterpoise.pipeline.folds.owners import Left, left_by
+from counterpoise.pipeline.history.classic_fold import ClassicFold
+from counterpoise.pipeline.history.modern_fold import GROUP_RECORDS, NAMES, ModernFold
+from counterpoise.pipeline.history.owners import Left, left_by
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.generations import portions
 from counterpoise.pipeline.schemas import REBALANCES

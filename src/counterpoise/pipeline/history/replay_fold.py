@@ -17,10 +17,10 @@ from counterpoise.laws.lag_bound import lag_floor
 from counterpoise.metrics import Figures, Metrics, Query
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
-from counterpoise.pipeline.folds.classic_fold import ClassicFold
-from counterpoise.pipeline.folds.inputs import Inputs, Planned, inputs_of, replayable
-from counterpoise.pipeline.folds.owners import left_by
-from counterpoise.pipeline.folds.replay_memo import PlanLookup, Plans
+from counterpoise.pipeline.history.classic_fold import ClassicFold
+from counterpoise.pipeline.history.inputs import Inputs, Planned, inputs_of, replayable
+from counterpoise.pipeline.history.owners import left_by
+from counterpoise.pipeline.history.replay_memo import PlanLookup, Plans
 
 __all__ = ["BY_LAG", "CLOSED_LOOP", "FOLDED", "OBSERVED", "REPLAY", "Replay", "ReplayFold", "comparable"]
 

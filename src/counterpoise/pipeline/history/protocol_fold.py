@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.pipeline.folds.causes import identity
-from counterpoise.pipeline.folds.owners import Left, Owners, without_unused_codes
+from counterpoise.pipeline.history.causes import identity
+from counterpoise.pipeline.history.owners import Left, Owners, without_unused_codes
 
 __all__ = ["ProtocolFold", "assignment_columns"]
 

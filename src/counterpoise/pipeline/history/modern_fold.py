@@ -11,10 +11,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from counterpoise.pipeline.folds.causes import Difference, difference, identity, in_words
-from counterpoise.pipeline.folds.owners import Left, changes, owners_of
-from counterpoise.pipeline.folds.protocol_fold import ProtocolFold, assignment_columns
-from counterpoise.pipeline.folds.subscriptions import assignor_of, nameless, subscribed_throughout, subscriptions
+from counterpoise.pipeline.history.causes import Difference, difference, identity, in_words
+from counterpoise.pipeline.history.owners import Left, changes, owners_of
+from counterpoise.pipeline.history.protocol_fold import ProtocolFold, assignment_columns
+from counterpoise.pipeline.history.subscriptions import assignor_of, nameless, subscribed_throughout, subscriptions
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["GROUP_RECORDS", "NAMES", "ModernFold"]

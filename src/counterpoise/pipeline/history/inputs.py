@@ -19,8 +19,8 @@ from counterpoise.errors import SnapshotError
 from counterpoise.model.assemble import assemble_csr, static_rank, subscriber_csr
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.pipeline.folds.causes import identity
-from counterpoise.pipeline.folds.owners import Owners, owners_of
+from counterpoise.pipeline.history.causes import identity
+from counterpoise.pipeline.history.owners import Owners, owners_of
 from counterpoise.snapshot.checks import MOST_PARTITIONS
 from counterpoise.wire.consumer_protocol import Subscription
 from counterpoise.wire.user_data import claims

@@ -8,8 +8,8 @@ from dataclasses import fields
 import pyarrow as pa
 
 from counterpoise.metrics import Metrics
-from counterpoise.pipeline.folds.replay_fold import Replay
-from counterpoise.pipeline.folds.topic_skew import skew_of
+from counterpoise.pipeline.history.replay_fold import Replay
+from counterpoise.pipeline.history.topic_skew import skew_of
 from counterpoise.pipeline.records.arrow_assignments import PlanRow, assignments
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.folds.causes import Difference
+from counterpoise.pipeline.history.causes import Difference
 
 __all__ = ["FOLD_VERSION", "from_text", "to_text"]
 

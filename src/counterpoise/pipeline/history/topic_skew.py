@@ -10,8 +10,8 @@ import numpy as np
 
 from counterpoise.metrics.runs import within_topics
 from counterpoise.model.problem import Int32
-from counterpoise.pipeline.folds.inputs import Inputs
-from counterpoise.pipeline.folds.replay_fold import OBSERVED, Replay
+from counterpoise.pipeline.history.inputs import Inputs
+from counterpoise.pipeline.history.replay_fold import OBSERVED, Replay
 
 __all__ = ["APART", "NAMED", "Skew", "skew_of", "topic_skew"]
 

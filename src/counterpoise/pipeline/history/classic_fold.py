@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from counterpoise.pipeline.folds.causes import Difference, changed_subscriptions, difference, identity, in_words
-from counterpoise.pipeline.folds.owners import Left, Owners, carried, changes, owners_of, pending
-from counterpoise.pipeline.folds.protocol_fold import ProtocolFold, assignment_columns
+from counterpoise.pipeline.history.causes import Difference, changed_subscriptions, difference, identity, in_words
+from counterpoise.pipeline.history.owners import Left, Owners, carried, changes, owners_of, pending
+from counterpoise.pipeline.history.protocol_fold import ProtocolFold, assignment_columns
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["ClassicFold", "protocol_kind"]
