@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from counterpoise.report.colours import Look, identities, looks
-from counterpoise.report.history import GroupHistory, Row
+from counterpoise.report.history import GroupHistory, LagSeries, Row
 from counterpoise.report.limits import Limits
-from counterpoise.report.load import LagSeries
 from counterpoise.report.loads import Load, loads_of, more_loads
 from counterpoise.report.overview import Figure, StrategyRow, running, strategy_rows
 from counterpoise.report.picture import draw, draw_lag

@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoise.report.ribbons import Holdings, Ints
 
-__all__ = ["GroupHistory", "Row", "history_of"]
+__all__ = ["GroupHistory", "LagSeries", "Row", "history_of"]
 
 Row = dict[str, Any]
 
@@ -37,6 +37,15 @@ class GroupHistory:
     present: list[list[int]]
     partitions: list[tuple[str, int]]
     held: Holdings
+
+
+@dataclass(frozen=True, slots=True)
+class LagSeries:
+    """Summed lag of a group per sample instant, and the last sample per owner (member id, None = nobody)."""
+
+    at: Ints
+    total: Ints
+    owners: dict[str | None, int]
 
 
 def history_of(steps: list[Row], skipped: int, assignment: Any) -> GroupHistory:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from operator import and_, or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from counterpoise.errors import CaptureError, MissingExtraError
+from counterpoise.errors import CaptureError
+from counterpoise.pipeline.storage.files import absolute, join
+from counterpoise.pipeline.stored.manifest import Manifest, load_manifest, summary_of
 from counterpoise.pipeline.stored.tables import dataset
-from counterpoise.report.history import GroupHistory, Row, history_of
+from counterpoise.report.history import GroupHistory, LagSeries, Row, history_of
 from counterpoise.report.ribbons import Ints
 
-if TYPE_CHECKING:
-    from counterpoise.pipeline.stored.manifest import Manifest
-
-__all__ = ["Audit", "LagSeries", "open_audit"]
+__all__ = ["Audit", "open_audit"]
 
 _RHYTHM = ["group_id", "log_ts", "log_offset", "kind"]
 _STEPS = [
@@ -28,15 +28,6 @@ _STEPS = [
     "joined", "left", "restarted", "missed_generations", "sync_latency_ms", "settle_ms", "n_members", "n_static", "n_idle",
     "n_partitions", "n_moved", "n_kept", "leader", "leader_library", "logical_rebalance", "detail", "complete", "assignment",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class LagSeries:
-    """Summed lag of a group per sample instant, and the last sample per owner (member id, None = nobody)."""
-
-    at: Ints
-    total: Ints
-    owners: dict[str | None, int]
 
 
 class Audit:
@@ -83,9 +74,6 @@ class Audit:
 
     def histories(self, offsets: dict[str, Ints], most: int) -> dict[str, GroupHistory]:
         """The last `most` steps of each of a few groups; `offsets` as `rhythm` gave them. One pass over the table."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not offsets:
             return {}
         skipped = {name: max(at.size - most, 0) for name, at in offsets.items()}
@@ -103,9 +91,6 @@ class Audit:
 
     def lags(self, groups: list[str]) -> dict[str, LagSeries]:
         """Lag over time of the given groups; the table is read in batches and summed at once."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         known = self._group.isin(pa.array(groups, pa.string())) & pc.field("lag").is_valid()
         parts = [
             pa.Table.from_batches([batch]).group_by(["group_id", "at"]).aggregate([("lag", "sum")])
@@ -128,9 +113,6 @@ class Audit:
         return {name: LagSeries(at[rows], total[rows].astype(np.int64), owners.get(name, {})) for name, rows in rows_of.items()}
 
     def _last_owners(self, last: dict[str, int], known: Any) -> dict[str, dict[str | None, int]]:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         kind = self._source("partition_lag").schema.field("at").type
         earliest = pa.scalar(min(last.values()), pa.int64()).cast(pa.timestamp("us", tz=kind.tz)).cast(kind)
         owners: dict[str, dict[str | None, int]] = {}
@@ -143,8 +125,6 @@ class Audit:
         return owners
 
     def _table(self, name: str, columns: list[str] | None = None, where: Any = None) -> Any:
-        import pyarrow as pa
-
         source = self._source(name)
         if not source.files:
             return pa.table({})
@@ -154,8 +134,6 @@ class Audit:
             raise self._unreadable(name, error) from error
 
     def _batches(self, name: str, columns: list[str], where: Any) -> Any:
-        import pyarrow as pa
-
         source = self._source(name)
         if not source.files:
             return
@@ -169,14 +147,10 @@ class Audit:
     @property
     def _group(self) -> Any:
         """What a group is called, as an expression over a table's rows."""
-        import pyarrow.compute as pc
-
         group = pc.field("group_id")
         return pc.binary_join_element_wise(pc.field("cluster"), group, "/") if self._several else group
 
     def _columns(self, source: Any, columns: list[str] | None) -> Any:
-        import pyarrow.compute as pc
-
         if not self._several:
             return columns
         listed = columns or source.schema.names
@@ -184,8 +158,6 @@ class Audit:
 
     def _within(self, name: str, source: Any, where: Any) -> Any:
         """`where`, and only rows of the audit that wrote the summary; of one in an older form, which stood alone, all."""
-        import pyarrow.compute as pc
-
         if "days" not in self.summary:
             return where
         parts = [] if where is None else [where]
@@ -197,8 +169,6 @@ class Audit:
         return reduce(and_, parts)
 
     def _source(self, name: str) -> Any:
-        import pyarrow as pa
-
         try:
             return dataset(f"{self.out}/tables/{name}", self._manifest)
         except (pa.ArrowException, OSError) as error:
@@ -214,17 +184,12 @@ _SPANS = {"rebalances": ("log_ts", ("from", "to")), "partition_lag": ("at", ("sa
 
 
 def _on_day(cluster: str, day: str | None) -> Any:
-    import pyarrow.compute as pc
-
     on = pc.field("date").is_null() if day is None else pc.field("date") == date.fromisoformat(day)
     return (pc.field("cluster") == cluster) & on
 
 
 def _between(source: Any, column: str, names: tuple[str, str], summary: Row) -> list[Any]:
     """What keeps `column` between two times of the summary, which are cut to milliseconds."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if summary[names[0]] is None:
         return []
     first, last = (datetime.fromisoformat(summary[name]).astimezone(UTC) for name in names)
@@ -240,16 +205,7 @@ def open_audit(out: str | Path) -> Audit:
     ------
     CaptureError
         The folder holds no readable summary.
-    MissingExtraError
-        pyarrow is not installed.
     """
-    try:
-        import pyarrow as pa  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("the report needs pyarrow and jinja2: pip install 'counterpoise[report]'") from error
-    from counterpoise.pipeline.storage.files import absolute, join
-    from counterpoise.pipeline.stored.manifest import load_manifest, summary_of
-
     place = absolute(out)
     path = join(place, "summary.json")
     manifest = load_manifest(place)
@@ -271,17 +227,12 @@ def _first_line(error: BaseException) -> str:
 
 def _micros(column: Any) -> Ints:
     """A timestamp column as microseconds since 1970; null becomes 0."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     micros = pc.fill_null(column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()), 0)
     return np.asarray(micros.to_numpy(), dtype=np.int64)
 
 
 def _rows(table: Any) -> list[Row]:
     """The table as dicts; times become whole microseconds, so that no time zone database is needed."""
-    import pyarrow as pa
-
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
             micros = table.column(index).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from counterpoise.report.colours import Look
-from counterpoise.report.history import GroupHistory
-from counterpoise.report.load import LagSeries
+from counterpoise.report.history import GroupHistory, LagSeries
 from counterpoise.report.words import instant, number, plural, visible
 from counterpoise.snapshot.names import index_runs
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.report.colours import Look
-from counterpoise.report.history import GroupHistory, Row
+from counterpoise.report.history import GroupHistory, LagSeries, Row
 from counterpoise.report.limits import Limits
-from counterpoise.report.load import LagSeries
 from counterpoise.report.ribbons import Axis, Interval, pick, runs, ticks
 from counterpoise.report.shapes import LEFT, RIGHT, Band, Label, Mark, Picture, Segment, Strip
 from counterpoise.report.steps import step_words

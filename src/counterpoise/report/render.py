@@ -10,13 +10,12 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from counterpoise.errors import MissingExtraError
 from counterpoise.report.detail import Detail, detail, visible_lines
 from counterpoise.report.history import Row
 from counterpoise.report.limits import Limits
-from counterpoise.report.load import Audit, open_audit
 from counterpoise.report.overview import (
     SPARK_BINS,
     bars,
@@ -30,6 +29,9 @@ from counterpoise.report.overview import (
 )
 from counterpoise.report.ribbons import Ints
 from counterpoise.report.words import clock, count, long, paragraphs, phrase, plural, slug, visible
+
+if TYPE_CHECKING:
+    from counterpoise.report.load import Audit
 
 __all__ = ["write_report"]
 
@@ -65,11 +67,16 @@ def write_report(out_dir: str | Path, limits: Limits | None = None) -> str:
     Groups are read a few at a time and written one by one; memory is bounded by one row per group, one number per
     step, and `limits`.
     """
-    environment = _environment()
-    audit = open_audit(out_dir)
+    try:
+        import jinja2  # noqa: F401
+        import pyarrow as pa  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("the report needs jinja2 and pyarrow: pip install 'counterpoise[report]'") from error
     from counterpoise.pipeline.storage.files import is_local, upload
+    from counterpoise.report.load import open_audit
 
-    page = environment.get_template("report.html.j2").generate(**_page(audit, limits or Limits()))
+    audit = open_audit(out_dir)
+    page = _environment().get_template("report.html.j2").generate(**_page(audit, limits or Limits()))
     place = f"{audit.out}/report.html"
     if not is_local(place):
         with TemporaryFile() as draft:
@@ -88,10 +95,8 @@ def write_report(out_dir: str | Path, limits: Limits | None = None) -> str:
 
 
 def _environment() -> Any:
-    try:
-        from jinja2 import Environment, FunctionLoader, StrictUndefined
-    except ImportError as error:
-        raise MissingExtraError("the report needs jinja2 and pyarrow: pip install 'counterpoise[report]'") from error
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
     environment = Environment(
         loader=FunctionLoader(lambda name: _asset(name) if name.endswith(".j2") else None),
         autoescape=True,
