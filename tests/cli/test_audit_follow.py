@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from tests.pipeline.conftest import SHOP
 
 from counterpoise.cli.app import app
-from counterpoise.cli.audit_follow import Wanted
 from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.stored.catalog import Catalog
 
@@ -62,30 +61,16 @@ def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_what_is_given_reaches_the_follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Wanted] = []
-    monkeypatch.setattr("counterpoise.cli.audit_command.follow", given.append)
+    given: list[tuple[tuple[object, ...], dict[str, object]]] = []
+    monkeypatch.setattr("counterpoise.cli.audit_command.follow", lambda *args, **named: given.append((args, named)))
     options = ["audit", "a", "b", "--follow", "--cluster", "x", "--cluster", "y", "--group", "g*", "--reset", "latest"]
     options += ["--strategies", "sticky, lag", "--trigger", "5", "--out", str(tmp_path), "--topic", "t", "--into", "s"]
     options += ["--from", "2026-01-01", "--anonymize", "--salt", "secret"]
     assert CliRunner().invoke(app, options).exit_code == 0
     choice = Choice(("g*",), ("t",), datetime(2026, 1, 1, tzinfo=UTC), reset="latest")
-    strategies = ("sticky", "lag")
-    assert given == [
-        Wanted(
-            {"x": "a", "y": "b"},
-            str(tmp_path),
-            "default",
-            strategies,
-            choice,
-            "secret",
-            Catalog("s"),
-            None,
-            None,
-            None,
-            5.0,
-            300.0,
-        )
-    ]
+    audit = {"strategies": ("sticky", "lag"), "choice": choice, "salt": "secret", "into": Catalog("s")}
+    recorded = {"cluster": "default", "bootstrap": None, "config": None, "port": None, "pace": (5.0, 300.0)}
+    assert given == [(({"x": "a", "y": "b"}, str(tmp_path)), recorded | audit)]
 
 
 def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from counterpoise.cli.audit_follow import Wanted, check_together, follow
+from counterpoise.cli.audit_follow import check_together, follow
 from counterpoise.cli.inputs import FiniteRange, need
 from counterpoise.cli.render import console
 from counterpoise.errors import OptionError
@@ -118,11 +118,11 @@ def command(
     choice = Choice(groups, topics, _moment(since, "--from"), _moment(until, "--to"), reset)
     catalog = None if into is None else Catalog(into, table_prefix or "")
     secret = (salt or token_hex(16)) if anonymize else None
+    options: dict[str, Any] = {"strategies": strategies, "choice": choice, "salt": secret, "into": catalog}
     if following:
         recorded = "default" if sources else _only_one(clusters)
-        reached = (bootstrap, config, metrics_port)
         pace = (trigger or 1.0, report_every or 300.0)
-        follow(Wanted(captures, out, recorded, strategies, choice, secret, catalog, *reached, *pace))
+        follow(captures, out, cluster=recorded, bootstrap=bootstrap, config=config, port=metrics_port, pace=pace, **options)
         sys.exit(0)
     from counterpoise.pipeline.audit import check_continued, run_audit
     from counterpoise.report.render import write_report
@@ -138,8 +138,7 @@ def command(
 
         if going_on and not check_continued(out):
             err.print(f"{out}: no earlier audit with --since last, so everything is read", markup=False, highlight=False)
-        options: dict[str, Any] = {"strategies": strategies, "choice": choice, "salt": secret, "into": catalog, "progress": step}
-        result = run_audit(captures, out, since_last=going_on is not None, **options)
+        result = run_audit(captures, out, since_last=going_on is not None, progress=step, **options)
         if result.nothing_new:
             until_then = result.summary["to"] or "any record"
             err.print(f"nothing new since the last audit, of records up to {until_then}: nothing is written", highlight=False)

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,49 +20,12 @@ from counterpoise.errors import CaptureError, OptionError
 if TYPE_CHECKING:
     from counterpoise.pipeline.capture.settings import Settings
     from counterpoise.pipeline.follow.follower import Status
-    from counterpoise.pipeline.source.choice import Choice
-    from counterpoise.pipeline.stored.catalog import Catalog
 
-__all__ = ["Wanted", "check_together", "follow"]
+__all__ = ["check_together", "follow"]
 
 _FOLLOWING = ("--bootstrap-server", "--command-config", "--metrics-port", "--trigger", "--report-every")
 FLUSH_S, SAMPLE_S = 0.5, 15.0
 """Of the capture that runs beside, in seconds."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What `--follow` is given.
-
-    Attributes
-    ----------
-    sources : mapping
-        Cluster name -> capture folder; empty if a cluster is recorded.
-    out : str
-    recorded : str
-        Name of the cluster that is recorded.
-    strategies, choice, salt, into
-        As for `audit`.
-    bootstrap, config
-        How the cluster that is recorded is reached.
-    port : int, optional
-        For figures.
-    trigger, report_every : float
-        In seconds.
-    """
-
-    sources: Mapping[str, str]
-    out: str
-    recorded: str
-    strategies: tuple[str, ...] | None
-    choice: Choice
-    salt: str | None
-    into: Catalog | None
-    bootstrap: str | None
-    config: Path | None
-    port: int | None
-    trigger: float
-    report_every: float
 
 
 def check_together(following: bool, given: Mapping[str, object]) -> None:
@@ -87,18 +50,41 @@ def check_together(following: bool, given: Mapping[str, object]) -> None:
         )
 
 
-def follow(wanted: Wanted) -> None:
+def follow(
+    captures: Mapping[str, str],
+    out: str,
+    *,
+    cluster: str,
+    bootstrap: str | None,
+    config: Path | None,
+    port: int | None,
+    pace: tuple[float, float],
+    **options: Any,
+) -> None:
     """Follow until SIGTERM or Ctrl-C.
+
+    Parameters
+    ----------
+    captures : mapping
+        Cluster name -> capture folder; empty if a cluster is recorded.
+    out : str
+    cluster, bootstrap, config
+        The cluster to record: its name, and how to connect to it.
+    port : int, optional
+        Where the metrics are served.
+    pace : (float, float)
+        Seconds between two looks at the captures, and between two reports.
+    **options
+        `strategies`, `choice`, `salt` and `into`, as for `run_audit`.
 
     Raises
     ------
     CounterpoiseError
     """
-    recorded = () if wanted.sources else ("confluent_kafka",)
-    need("--follow", "follow", *recorded, *(() if wanted.port is None else ("prometheus_client",)))
-    reached = wanted.bootstrap is not None or wanted.config is not None
-    settings = cluster_settings(wanted.bootstrap, wanted.config) if reached else None
-    if bool(wanted.sources) == (settings is not None):
+    recording = () if captures else ("confluent_kafka",)
+    need("--follow", "follow", *recording, *(() if port is None else ("prometheus_client",)))
+    settings = None if bootstrap is None and config is None else cluster_settings(bootstrap, config)
+    if bool(captures) == (settings is not None):
         raise OptionError("--follow: give capture folders that are being written, or --bootstrap-server; not both, not none")
     if "SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ:
         raise OptionError("--follow needs a Spark session of its own: start it without SPARK_REMOTE and spark-submit")
@@ -111,35 +97,24 @@ def follow(wanted: Wanted) -> None:
     from counterpoise.pipeline.stored.catalog import check_lasting
     from counterpoise.report.render import write_report
 
-    folder = join(wanted.out, "capture")
-    sources = wanted.sources or {wanted.recorded: folder}
-    check_continued(wanted.out)
+    folder = join(out, "capture")
+    sources = captures or {cluster: folder}
+    check_continued(out)
     with _recorded(settings, folder) as watch, _shown() as show:
         for one in sources.values():
             check_source(one)
         with without_sigterm():
             spark, made = local_session(records=0)
         try:
-            if made and wanted.into is not None:
-                check_lasting(spark, wanted.into)
-            running = Follow(
-                spark,
-                sources,
-                wanted.out,
-                pace=Pace(wanted.trigger, wanted.report_every),
-                strategies=wanted.strategies,
-                choice=wanted.choice,
-                salt=wanted.salt,
-                into=wanted.into,
-                page=lambda: write_report(wanted.out),
-                report=show,
-                watch=watch,
-            )
-            with stopped_by_signals(running.stop), _served(running.gauges, wanted.port):
+            if made and options["into"] is not None:
+                check_lasting(spark, options["into"])
+            page = partial(write_report, out)
+            running = Follow(spark, sources, out, pace=Pace(*pace), page=page, report=show, watch=watch, **options)
+            with stopped_by_signals(running.stop), _served(running.gauges, port):
                 running.run()
         finally:
             if made:
-                with suppress(Exception):  # A JVM that is gone cannot be stopped; why it went is in the error of `run`.
+                with suppress(Exception):  # A JVM that is gone cannot be stopped; the error of `run` says why it is gone.
                     spark.stop()
 
 
