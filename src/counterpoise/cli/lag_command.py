@@ -89,15 +89,8 @@ def hint(live: LiveGroup) -> str | None:
     held = _lag_by_member(live)
     now = max(Fraction(lag, capacity[member]) for member, lag in held.items())
     plan = assign(live.group, "lag-sticky", protocol="eager")
-    lag = plan.problem.lag
-    if lag is None or not now:
-        return None
-    loads = dict.fromkeys(plan.member_ids, 0)
-    for code, records in zip(plan.target_owner.tolist(), lag.tolist(), strict=True):
-        if code >= 0:
-            loads[plan.member_ids[code]] += records
-    best = max(Fraction(lag, capacity[member]) for member, lag in loads.items())
-    if best * 10 > now * 9:
+    best = plan.lag_report.largest
+    if best * 10 > now * 9 or not now:
         return None
     per = " per capacity" if any(weight != 1 for weight in capacity.values()) else ""
     return (

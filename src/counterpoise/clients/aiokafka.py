@@ -15,7 +15,6 @@ from counterpoise.clients.aiokafka_leader import lead_beside_loop
 from counterpoise.clients.calling_host import Needed, calling_object, calling_variable, check_host
 from counterpoise.clients.host_assignor import HostAssignor, PerConsumer
 from counterpoise.errors import MissingExtraError
-from counterpoise.wire.consumer_protocol import TopicPartitions
 
 try:
     import aiokafka
@@ -78,9 +77,6 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
         coordinator = self._coordinator()
         if coordinator is not None:
             lead_beside_loop(coordinator, self)
-
-    def _held(self) -> tuple[TopicPartitions, ...] | None:
-        return None
 
     def _joined(self, members: Any) -> list[JoinMember]:
         return self._from_raw(calling_variable("_perform_assignment", "response").members, members)

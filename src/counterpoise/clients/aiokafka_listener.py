@@ -70,8 +70,5 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
         generation, member = getattr(coordinator, "generation", None), getattr(coordinator, "member_id", None)
         return Membership(member, generation) if isinstance(generation, int) and member else None
 
-    def _forgotten(self) -> bool:
-        return self._membership() is None or self._consumer._coordinator.generation < 0  # noqa: SLF001
-
     def _cooperates(self) -> bool:
         return False

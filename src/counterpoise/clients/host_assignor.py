@@ -233,8 +233,8 @@ class HostAssignor:
         raise NotImplementedError
 
     def _held(self) -> tuple[TopicPartitions, ...] | None:
-        """What the host holds while joining; None when it has revoked everything."""
-        raise NotImplementedError
+        """What the host holds while joining; None when it has revoked everything, as an eager host has."""
+        return None
 
     def _joined(self, members: Any) -> list[JoinMember]:
         """The members, their metadata as they sent it."""

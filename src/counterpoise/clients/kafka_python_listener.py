@@ -50,16 +50,9 @@ class _Common(ListenerCore):
     def _host_offsets(self, offsets: dict[Partition, int]) -> dict[Any, Any]:
         return {TopicPartition(*each): OffsetAndMetadata(offset, "", *_NO_EPOCH) for each, offset in offsets.items()}
 
-    def _generation(self) -> Any:
-        return getattr(getattr(self._consumer, "_coordinator", None), "_generation", None)
-
     def _membership(self) -> Membership | None:
-        known = self._generation()
+        known = getattr(getattr(self._consumer, "_coordinator", None), "_generation", None)
         return Membership(known.member_id, known.generation_id) if getattr(known, "member_id", "") else None
-
-    def _forgotten(self) -> bool:
-        known = self._membership()
-        return known is None or known.generation < 0
 
     def _cooperates(self) -> bool:
         chosen = getattr(getattr(self._consumer, "_coordinator", None), "_rebalance_protocol", None)

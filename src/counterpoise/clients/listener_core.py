@@ -147,7 +147,8 @@ class ListenerCore:
 
     def _forgotten(self) -> bool:
         """Whether the client knows already that its membership is gone."""
-        raise NotImplementedError
+        known = self._membership()
+        return known is None or known.generation < 0
 
     def _cooperates(self) -> bool:
         raise NotImplementedError

@@ -104,7 +104,8 @@ def read_live_group(
     reader = _Reader(config, timeout, admin)
     described = reader.describe(group_id)
     members = [_member(each) for each in described.members]
-    weights = _weights(capacity or {}, {member_id: client for member_id, client, _ in members}, group_id)
+    client_ids = {member_id: client for member_id, client, _ in members}
+    weights = _weights(capacity or {}, client_ids, group_id)
     owner = {at: member_id for member_id, _, held in members for at in held}
     committed = reader.committed(group_id)
     topics = reader.topics({topic for topic, _ in (*owner, *committed, *reader.uncommitted)})
@@ -112,7 +113,10 @@ def read_live_group(
     begin, end = reader.offsets(wanted, latest=False), reader.offsets(wanted, latest=True)
     known = [at for at in wanted if at in begin and at in end and at not in reader.uncommitted]
     lags = _lags(known, committed, begin, end, reset)
-    states = tuple(_state(at, owner, committed, begin, end, lags) for at in wanted)
+    states = tuple(
+        PartitionState(*at, owner.get(at), committed.get(at, -1), begin.get(at, -1), end.get(at, -1), *lags.get(at, (None, None)))
+        for at in wanted
+    )
     subscribed = java_order({topic for topic, _ in owner if topic in topics})
     group = Group(
         topics,
@@ -120,7 +124,6 @@ def read_live_group(
         {name: [state.lag or 0 for state in states if state.topic == name] for name in topics},
         group_id,
     )
-    client_ids = {member_id: client for member_id, client, _ in members}
     return LiveGroup(group, described.state.name, described.partition_assignor or "", states, client_ids, tuple(reader.faults))
 
 
@@ -165,7 +168,10 @@ class _Reader:
 
         asked = [ConsumerGroupTopicPartitions(group_id)]
         future = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout)[group_id]
-        found = self._answer(future, f"group {group_id}: committed offsets cannot be read")
+        try:
+            found = future.result(self._timeout + 5)
+        except self._refusals as error:
+            raise SourceError(f"{self._where}: group {group_id}: committed offsets cannot be read: {_words(error)}") from None
         for at in found.topic_partitions:
             if at.error is not None:
                 self.uncommitted.add((at.topic, at.partition))
@@ -199,12 +205,6 @@ class _Reader:
                     found[at.topic, at.partition] = answer.offset
         return found
 
-    def _answer(self, future: Future[Answer], what: str) -> Answer:
-        try:
-            return future.result(self._timeout + 5)
-        except self._refusals as error:
-            raise SourceError(f"{self._where}: {what}: {_words(error)}") from None
-
     def _try(self, future: Future[Answer], what: str) -> Answer | None:
         try:
             return future.result(self._timeout + 5)
@@ -225,14 +225,6 @@ def _lags(
         names=[f"{topic}-{index}" for topic, index in known],
     )
     return dict(zip(known, zip(found.lag.tolist(), found.quality.tolist(), strict=True), strict=True))
-
-
-def _state(
-    at: Partition, owner: Mapping[Partition, str], committed: Mapping[Partition, int], begin: Mapping[Partition, int],
-    end: Mapping[Partition, int], lags: Mapping[Partition, tuple[int, int]],
-) -> PartitionState:  # fmt: skip
-    lag, quality = lags.get(at, (None, None))
-    return PartitionState(*at, owner.get(at), committed.get(at, -1), begin.get(at, -1), end.get(at, -1), lag, quality)
 
 
 def _member(described: Any) -> tuple[str, str, list[Partition]]:
