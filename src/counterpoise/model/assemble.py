@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from counterpoise.model.claims import DENSE_CELLS, settle
 from counterpoise.model.order import java_key
 from counterpoise.model.problem import Int32, Int64, Problem, Racks
 
-__all__ = ["assemble", "assemble_csr", "rack_codes", "static_rank", "subscriber_csr"]
+__all__ = ["assemble", "assemble_csr", "lag_array", "rack_codes", "static_rank", "subscriber_csr"]
 
 
 def assemble(
@@ -118,6 +118,20 @@ def static_rank(ids: Sequence[str], instance_ids: Sequence[str | None]) -> Int32
     rank = np.empty(len(keys), np.int32)
     rank[order] = np.arange(len(keys), dtype=np.int32)
     return rank
+
+
+def lag_array(names: Sequence[str], counts: Int64, lag: Mapping[str, Sequence[int]] | None) -> Int64 | None:
+    """Lag by topic name as int64[P]; what has no entry counts as 0, what lies beyond the topic's partitions is left out.
+
+    `names` and `counts` are the topics and their partition counts in code order; None stays None.
+    """
+    if lag is None:
+        return None
+    behind = np.zeros(int(counts.sum()), np.int64)
+    for name, count, end in zip(names, counts.tolist(), np.cumsum(counts).tolist(), strict=True):
+        known = np.asarray(lag.get(name, ()), np.int64)[:count]
+        behind[end - count : end - count + len(known)] = known
+    return np.maximum(behind, 0)
 
 
 def rack_codes(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.errors import SnapshotError
-from counterpoise.model.assemble import assemble, rack_codes, static_rank
+from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_rank
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.checks import as_topic, check_claims, check_lag, check_members, check_parts, check_topics, indices_of
@@ -79,7 +79,9 @@ class Group:
         self.topics: Mapping[str, Topic] = MappingProxyType({topic: as_topic(topic, known) for topic, known in topics.items()})
         self.members: tuple[Member, ...] = tuple(members)
         self.lag: Mapping[str, Sequence[int]] | None = None if lag is None else MappingProxyType(dict(lag))
-        self._check()
+        check_topics(self.topics)
+        check_members(self.members)
+        check_lag(self.lag or {}, self.topics)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, strict: bool = True) -> Group:
@@ -143,7 +145,7 @@ class Group:
         code = {topic: at for at, topic in enumerate(self.topic_names)}
         counts = np.array([self.topics[topic].partitions for topic in self.topic_names], np.int64)
         start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        claims = _Claims.of(self.members_by_code, code, start, counts)
+        claim_member, claim_partition, unknown, vanished = _claims(self.members_by_code, code, start, counts)
         pairs = [(at, code[t]) for at, member in enumerate(self.members_by_code) for t in member.topics if t in code]
         pair_array = np.array(pairs, np.int64).reshape(-1, 2)
         generation = np.array([member.generation for member in self.members_by_code], np.int64)
@@ -152,11 +154,11 @@ class Group:
             counts,
             pair_array[:, 0],
             pair_array[:, 1],
-            claims.member,
-            claims.partition,
+            claim_member,
+            claim_partition,
             generation,
             capacity=np.array([member.capacity for member in self.members_by_code], np.int64),
-            lag=self._lag_array(),
+            lag=lag_array(self.topic_names, counts, self.lag),
             racks=rack_codes(
                 [member.rack for member in self.members_by_code],
                 [self.topics[topic].racks for topic in self.topic_names],
@@ -164,21 +166,7 @@ class Group:
             ),
             rank=static_rank(self.member_ids, [member.instance_id for member in self.members_by_code]),
         )
-        return Settlement(problem, claims.member, claims.partition, generation, claims.unknown_topic, claims.vanished_partition)
-
-    def _lag_array(self) -> Int64 | None:
-        if self.lag is None:
-            return None
-        parts = [
-            np.asarray(self.lag[topic], np.int64) if topic in self.lag else np.zeros(self.topics[topic].partitions, np.int64)
-            for topic in self.topic_names
-        ]
-        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-    def _check(self) -> None:
-        check_topics(self.topics)
-        check_members(self.members)
-        check_lag(self.lag or {}, self.topics)
+        return Settlement(problem, claim_member, claim_partition, generation, unknown, vanished)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Group):
@@ -210,36 +198,22 @@ def a_group(given: object) -> Group:
     raise SnapshotError(f"group: expected a Group, not {type(given).__name__}; Group.from_json reads the text of a snapshot")
 
 
-@dataclass(frozen=True)
-class _Claims:
-    member: Int32
-    partition: Int64
-    unknown_topic: int
-    vanished_partition: int
-
-    @classmethod
-    def of(cls, members: Sequence[Member], code: Mapping[str, int], start: Int64, counts: Int64) -> _Claims:
-        who: list[int] = []
-        topics: list[int] = []
-        lists: list[Int64] = []
-        unknown = 0
-        for at, member in enumerate(members):
-            for topic, indices in member.owned.items():
-                known = code.get(topic, -1)
-                if known < 0:
-                    unknown += len(indices)
-                    continue
-                who.append(at)
-                topics.append(known)
-                lists.append(indices_of(indices, f"members.{member.id}.owned.{topic}"))
-        lengths = [len(part) for part in lists]
-        index = np.concatenate(lists) if lists else np.zeros(0, np.int64)
-        topic_of_claim = np.repeat(np.array(topics, np.int64), lengths)
-        exists = (index >= 0) & (index < counts[topic_of_claim]) if len(index) else np.zeros(0, np.bool_)
-        member_of_claim = np.repeat(np.array(who, np.int32), lengths)
-        return cls(
-            member_of_claim[exists],
-            (start[topic_of_claim] + index)[exists] if len(index) else index,
-            unknown,
-            int(len(index) - np.count_nonzero(exists)),
-        )
+def _claims(
+    members: Sequence[Member], code: Mapping[str, int], start: Int64, counts: Int64
+) -> tuple[Int32, Int64, int, int]:
+    """Member and partition of each claim that exists, and how many are on unknown topics, and on partitions that are gone."""
+    lists: list[Int64] = [np.zeros(0, np.int64)]
+    heads: list[tuple[int, int, int]] = []
+    unknown = 0
+    for at, member in enumerate(members):
+        for topic, indices in member.owned.items():
+            if topic not in code:
+                unknown += len(indices)
+                continue
+            lists.append(indices_of(indices, f"members.{member.id}.owned.{topic}"))
+            heads.append((at, code[topic], len(lists[-1])))
+    who, topics, lengths = np.array(heads, np.int64).reshape(-1, 3).T
+    index, topic_of_claim = np.concatenate(lists), np.repeat(topics, lengths)
+    exists = (index >= 0) & (index < counts[topic_of_claim])
+    partition = (start[topic_of_claim] + index)[exists]
+    return np.repeat(who.astype(np.int32), lengths)[exists], partition, unknown, int(len(index) - np.count_nonzero(exists))

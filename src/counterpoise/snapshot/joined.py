@@ -12,11 +12,11 @@ from itertools import pairwise
 import numpy as np
 
 from counterpoise.errors import SnapshotError
-from counterpoise.model.assemble import assemble, rack_codes, static_rank
+from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_rank
 from counterpoise.model.order import java_order
-from counterpoise.model.problem import Int64, Problem, Racks
+from counterpoise.model.problem import Problem
 from counterpoise.snapshot.group import Topic
-from counterpoise.wire.group_metadata import GroupMetadata, decode_group
+from counterpoise.wire.group_metadata import decode_group
 from counterpoise.wire.topic_lists import TopicIndex
 from counterpoise.wire.user_data import ProtocolKind
 
@@ -121,28 +121,12 @@ def join_problem(
         read.subscription_member,
         read.subscription_topic,
         read.claim_member[exists],
-        _start(counts)[read.claim_topic[exists]] + read.claim_partition[exists],
+        (np.cumsum(counts) - counts)[read.claim_topic[exists]] + read.claim_partition[exists],
         read.generation,
         capacity=None if capacity is None else np.array([capacity.get(member.id, 1) for member in ordered], np.int64),
-        lag=None if lag is None else _lag(names, counts, lag),
-        racks=_racks(read, topics, names, counts),
+        lag=lag_array(names, counts, lag),
+        racks=rack_codes(read.rack, [topics[name].racks for name in names], counts.tolist()),
         rank=static_rank([member.id for member in ordered], [member.instance_id for member in ordered]),
     )
     unreadable = tuple(ordered[at].id for at in np.flatnonzero(read.unreadable).tolist())
     return JoinedProblem(problem, ordered, index, unreadable, read.unknown_claims, int(len(exists) - np.count_nonzero(exists)))
-
-
-def _racks(read: GroupMetadata, topics: Mapping[str, Topic], names: Sequence[str], counts: Int64) -> Racks | None:
-    return rack_codes(read.rack, [topics[name].racks for name in names], counts.tolist())
-
-
-def _start(counts: Int64) -> Int64:
-    return np.concatenate(([0], np.cumsum(counts)))[:-1].astype(np.int64)
-
-
-def _lag(names: Sequence[str], counts: Int64, lag: Mapping[str, Sequence[int]]) -> Int64:
-    parts = [np.zeros(0, np.int64)]
-    for name, count in zip(names, counts.tolist(), strict=True):
-        known = np.asarray(lag.get(name, ()), np.int64)[:count]
-        parts.append(np.pad(np.maximum(known, 0), (0, count - len(known))))
-    return np.concatenate(parts)
