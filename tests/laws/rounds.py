@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from counterpoise.laws.balance import loads
 from counterpoise.laws.cooperative import added_and_revoked, withheld
-from counterpoise.laws.exchange_graph import ranges
 from counterpoise.laws.violation import Violation, Words
+from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int32, Problem, Racks
 from counterpoise.model.withhold import withhold
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from counterpoise.assignors.strategy import EAGER, Option, Strategy
 from counterpoise.errors import OptionError
+from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
 Index: TypeAlias = npt.NDArray[np.intp]
@@ -51,7 +52,7 @@ def assign_by_lag(problem: Problem, *, scope: str = "topic") -> Int32:
         _deal_in_total(problem, lag, by_lag, np.flatnonzero(wanted), owner)
         return owner
     for topic in np.flatnonzero(wanted & (members < _FEW_MEMBERS)).tolist():
-        heap = [(0, 0, member) for member in _subscribers(problem, topic)]
+        heap = [(0, 0, member) for member in problem.subscribers(topic).tolist()]
         _deal(heap, lag, _partitions(problem, by_lag, topic), owner)
     _deal_in_rounds(problem, lag, by_lag, np.flatnonzero(wanted & (members >= _FEW_MEMBERS)), owner)
     return owner
@@ -60,11 +61,6 @@ def assign_by_lag(problem: Problem, *, scope: str = "topic") -> Int32:
 def _partitions(problem: Problem, by_lag: Index, topic: int) -> Index:
     """The topic's partitions, largest lag first: `by_lag` sorts within each topic's own slice."""
     return by_lag[problem.topic_start[topic] : problem.topic_start[topic + 1]]
-
-
-def _subscribers(problem: Problem, topic: int) -> list[int]:
-    codes: list[int] = problem.subscriber[problem.subscriber_start[topic] : problem.subscriber_start[topic + 1]].tolist()
-    return codes
 
 
 def _deal(heap: list[tuple[int, int, int]], lag: Int64, partitions: Index, owner: Int32) -> None:
@@ -83,7 +79,7 @@ def _deal_in_total(problem: Problem, lag: Int64, by_lag: Index, topics: Index, o
     heap: list[tuple[int, int, int]] = []
     current: list[int] = []
     for topic in topics.tolist():
-        members = _subscribers(problem, topic)
+        members: list[int] = problem.subscribers(topic).tolist()
         if members != current:
             given.update((entry[2], entry) for entry in heap)
             heap = [given.get(member, (0, 0, member)) for member in members]
@@ -99,23 +95,19 @@ def _deal_in_rounds(problem: Problem, lag: Int64, by_lag: Index, topics: Index, 
     behind = np.zeros(len(problem.subscriber), np.int64)
     given = 0
     while len(topics):
-        entry, topic = _slices(problem.subscriber_start[topics], members[topics])
+        entry, topic = (
+            ranges(problem.subscriber_start[topics], members[topics]),
+            np.repeat(np.arange(len(topics)), members[topics]),
+        )
         # Subscribers stand in code order and the sort is stable: equal lags go by id.
         ranked = entry if not given else entry[np.lexsort((behind[entry], topic))]
-        position = np.arange(len(entry)) - np.repeat(np.cumsum(members[topics]) - members[topics], members[topics])
-        index = position + given * members[topics][topic]
+        index = ranges(np.zeros(len(topics), np.int64), members[topics]) + given * members[topics][topic]
         there = index < size[topics][topic]
         partition = by_lag[problem.topic_start[topics][topic][there] + index[there]]
         owner[partition] = problem.subscriber[ranked[there]]
         behind[ranked[there]] += lag[partition]
         given += 1
         topics = topics[size[topics] > given * members[topics]]
-
-
-def _slices(start: Int64, length: Int64) -> tuple[Int64, Index]:
-    """Positions of several slices end to end, and which slice each belongs to."""
-    which = np.repeat(np.arange(len(start)), length)
-    return start[which] + np.arange(len(which)) - (np.cumsum(length) - length)[which], which
 
 
 LAG = Strategy(

@@ -37,10 +37,7 @@ def match_racks(problem: Problem, ranked: Int32) -> Int32 | None:
     owner = np.full(problem.n_partitions, UNOWNED, np.int32)
     for topics in _co_partitioned(problem):
         topic = topics[0]
-        first, last = (
-            int(problem.topic_start[topic]),
-            int(problem.topic_start[topic + 1]),
-        )
+        first, last = problem.topic_start[topic : topic + 2].tolist()
         members = ranked[problem.subscriber_start[topic] : problem.subscriber_start[topic + 1]]
         member_racks = racks.rack_of_member[members].tolist()
         quota = _Quota(last - first, len(members))
@@ -74,7 +71,7 @@ class _Quota:
 
 def _needs_racks(problem: Problem, racks: Racks, topic: int) -> bool:
     """Whether some subscriber's rack holds replicas of the topic, and not every partition is in all of its racks."""
-    members = problem.subscriber[problem.subscriber_start[topic] : problem.subscriber_start[topic + 1]]
+    members = problem.subscribers(topic)
     of_members = set(racks.rack_of_member[members].tolist()) - {-1}
     start = racks.replica_start[problem.topic_start[topic] : problem.topic_start[topic + 1] + 1]
     everywhere = set(racks.replica_rack[start[0] : start[-1]].tolist())
@@ -85,7 +82,7 @@ def _co_partitioned(problem: Problem) -> list[list[int]]:
     """Topics with equal subscribers and equal partition counts, together; topics nobody can own left out."""
     groups: defaultdict[tuple[int, bytes], list[int]] = defaultdict(list)
     for topic in range(problem.n_topics):
-        members = problem.subscriber[problem.subscriber_start[topic] : problem.subscriber_start[topic + 1]]
+        members = problem.subscribers(topic)
         size = int(problem.topic_start[topic + 1] - problem.topic_start[topic])
         if len(members) and size:
             groups[size, members.tobytes()].append(topic)

@@ -100,7 +100,7 @@ def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
     return Facts(
         name=f"{topic}-{partition}",
         topic=topic,
-        subscribers=problem.subscriber[problem.subscriber_start[code] : problem.subscriber_start[code + 1]].tolist(),
+        subscribers=problem.subscribers(code).tolist(),
         claims=sorted(listed, key=lambda claim: (-claim.generation, claim.member)),
         holder=int(problem.holder[at]),
         keeper=int(claims[at]),

@@ -13,9 +13,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["Arcs", "Classes", "ExchangeGraph", "classes", "equal_slices", "exchange_graph", "ranges"]
+__all__ = ["Arcs", "Classes", "ExchangeGraph", "classes", "equal_slices", "exchange_graph"]
 
 _DENSE_CELLS = 50_000_000
 """Largest members x topic classes table of bytes that is worth its memory (50 MB); beyond it pairs are sorted."""
@@ -173,10 +174,3 @@ def equal_slices(values: Int32, start: npt.NDArray[np.int64]) -> tuple[Int32, np
     first = np.full(len(numbers), len(of_slice), np.int64)
     np.minimum.at(first, result, np.arange(len(of_slice)))
     return result, first
-
-
-def ranges(start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> Int64:
-    """The numbers of all ranges [start, start + length), one after the other."""
-    before = np.cumsum(length) - length
-    numbers: Int64 = np.arange(int(length.sum()), dtype=np.int64) + np.repeat(start - before, length)
-    return numbers

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.balance import alike, marginal_costs
-from counterpoise.laws.exchange_graph import equal_slices, ranges
+from counterpoise.laws.exchange_graph import equal_slices
 from counterpoise.laws.owners import check_owners
+from counterpoise.model.arrays import ranges, sums_by_code
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem, a_problem
 
 Bools = npt.NDArray[np.bool_]
@@ -107,7 +108,7 @@ def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = Non
     if not problem.n_members:
         return LagReport(Fraction(0), Fraction(0), -1, 0.0, "nothing", (), 0, counts)
     view = who_may_own(problem, problem.lag, owner if counts == "balanced" else None)
-    load = _sums(owner, problem.lag, problem.n_members)
+    load = sums_by_code(owner, problem.lag, problem.n_members)
     heaviest = max(range(len(load)), key=lambda m: (Fraction(int(load[m]), int(problem.capacity[m])), -m))
     largest = Fraction(int(load[heaviest]), int(problem.capacity[heaviest]))
     bound, chosen = _densest(view, problem.capacity, load)
@@ -141,7 +142,7 @@ def lag_floor(problem: Problem, owner: Int32 | None = None) -> Fraction:
         return Fraction(_alike_bound(problem.lag, problem.n_members), int(problem.capacity[0]))
     view, capacity = _view(problem, problem.lag), problem.capacity
     nobody = np.full(problem.n_partitions, UNOWNED, np.int32)
-    load = _sums(nobody if owner is None else owner, problem.lag, problem.n_members)
+    load = sums_by_code(nobody if owner is None else owner, problem.lag, problem.n_members)
     bound, chosen = _densest(view, capacity, load)
     crowd = max(_crowding(view, capacity, one, 0) for one in (chosen, np.ones(len(chosen), np.bool_)))
     return _in_records(max(bound, crowd, _single(view, problem, nobody, None)), capacity)
@@ -226,7 +227,7 @@ def _within_cycles(view: _View, owner: Int32, capacity: Int64) -> _View:
 def _densest(view: _View, capacity: Int64, load: Int64) -> tuple[Fraction, Bools]:
     """The largest lag over capacity among the sets of topic classes worth a look."""
     n_kinds = len(view.may)
-    lag = _sums(view.kind, view.lag, n_kinds)
+    lag = sums_by_code(view.kind, view.lag, n_kinds)
     best, chosen = Fraction(0), np.zeros(n_kinds, np.bool_)
     sets = [np.ones(n_kinds, np.bool_)]
     packed = np.packbits(view.may, axis=1)
@@ -312,11 +313,3 @@ def _moves(problem: Problem, owner: Int32) -> int:
     """Partitions whose previous owner still subscribes and is not the owner."""
     before = problem.previous_owner
     return int(np.count_nonzero((before >= 0) & (owner != before)))
-
-
-def _sums(index: npt.NDArray[np.integer], values: Int64, n: int) -> Int64:
-    """Integer sums by index; UNOWNED counts for nobody."""
-    total = np.zeros(n, np.int64)
-    inside = np.flatnonzero(index > UNOWNED)
-    np.add.at(total, index[inside], values[inside])
-    return total

@@ -15,6 +15,7 @@ from counterpoise.laws.exchange import along_walk
 from counterpoise.laws.exchange_graph import ExchangeGraph, classes, exchange_graph
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.laws.violation import Violation, Words
+from counterpoise.model.arrays import sums_by_code
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.snapshot.json_text import shown
 
@@ -54,9 +55,7 @@ def lag(
     share = _number("tolerance", given.get("tolerance", TOLERANCE))
     gain = _number("min_lag_gain", given.get("min_lag_gain", 0))
     report = lag_report(problem, owner, counts="balanced" if _is_balanced(problem, owner, words) else None)
-    behind = np.zeros(problem.n_members, np.int64)
-    owned = owner != UNOWNED
-    np.add.at(behind, owner[owned], problem.lag[owned])
+    behind = sums_by_code(owner, problem.lag, problem.n_members)
     over = [
         (Fraction(load, capacity), member)
         for member, (load, capacity) in enumerate(zip(behind.tolist(), problem.capacity.tolist(), strict=True))

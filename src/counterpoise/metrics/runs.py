@@ -1,4 +1,4 @@
-"""Array operations over stretches that lie end to end: sums, extremes and exact sums by code."""
+"""Array operations over stretches that lie end to end: sums, extremes, spreads."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ import numpy.typing as npt
 from counterpoise.model.claims import subscribes
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
-__all__ = ["Runs", "owned_by_subscribers", "subscribed", "sums_by_code", "topic_spreads", "within_topics"]
-
-_EXACT = 2.0**52
-"""Doubles add up integers exactly as long as all together stay below twice this."""
+__all__ = ["Runs", "owned_by_subscribers", "subscribed", "topic_spreads", "within_topics"]
 
 
 class Runs:
@@ -112,18 +109,4 @@ def subscribed(problem: Problem) -> npt.NDArray[np.bool_]:
     filled = np.repeat(np.diff(problem.topic_start) > 0, np.diff(problem.subscriber_start))
     result = np.zeros(problem.n_members, np.bool_)
     result[problem.subscriber[filled]] = True
-    return result
-
-
-def sums_by_code(code: npt.NDArray[np.integer], values: Int64, n: int) -> Int64:
-    """Sum of the values of each code in 0..n-1, int64[n].
-
-    `np.bincount` adds doubles: large values are added in pieces of 21 bits, so that sums of up to 2**32 values are exact.
-    """
-    if float(values.sum(dtype=np.float64)) < _EXACT:
-        return np.bincount(code, weights=values, minlength=n).astype(np.int64)
-    result = np.zeros(n, np.int64)
-    for shift in range(0, max(int(values.max(initial=0)).bit_length(), 1), 21):
-        piece = ((values >> shift) & 0x1F_FFFF).astype(np.float64)
-        result += np.bincount(code, weights=piece, minlength=n).astype(np.int64) << shift
     return result

@@ -12,7 +12,8 @@ from counterpoise.laws.balance import alike
 from counterpoise.laws.certificate import certify
 from counterpoise.laws.lag_bound import lag_floor
 from counterpoise.metrics.figures import Metrics, Query, metrics_of
-from counterpoise.metrics.runs import Runs, owned_by_subscribers, subscribed, sums_by_code, topic_spreads
+from counterpoise.metrics.runs import Runs, owned_by_subscribers, subscribed, topic_spreads
+from counterpoise.model.arrays import sums_by_code
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
 __all__ = ["OfPair", "OfPlan", "Table"]
@@ -140,8 +141,8 @@ class Table:
         if all(problem.lag is None for problem in self.groups):
             return [*nothing], [*nothing], [*nothing]
         lag = np.concatenate([np.zeros(one.n_partitions, np.int64) if one.lag is None else one.lag for one in self.groups])
-        cell = np.where(self.owner < 0, self.members.total, self.owner + self.partitions.each(self.members.start))
-        of_member = sums_by_code(cell, lag[self.of_group], self.members.total + 1)[:-1]
+        cell = np.where(self.owner < 0, UNOWNED, self.owner + self.partitions.each(self.members.start))
+        of_member = sums_by_code(cell, lag[self.of_group], self.members.total)
         known = [self.groups[group].lag is not None for group in self.group_of_plan]
         worst, variation = self.members.largest(of_member).tolist(), self._variations(of_member)
         ratios = self._ratios(worst, of_member)

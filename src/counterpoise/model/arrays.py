@@ -19,7 +19,10 @@ CONTESTED = -2
 FEW = 200
 """Up to so many entries a loop over a list takes less time than an array operation."""
 
-__all__ = ["CONTESTED", "FEW", "UNOWNED", "Int32", "Int64", "check_length", "codes", "locked", "read_only", "starts"]
+__all__ = [
+    "CONTESTED", "FEW", "UNOWNED", "Int32", "Int64", "check_length", "codes", "locked", "ranges", "read_only", "starts",
+    "sums_by_code",
+]  # fmt: skip
 
 
 def _array(name: str, values: object) -> npt.NDArray[Any]:
@@ -101,3 +104,17 @@ def check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
     """
     if len(array) != length:
         raise ProblemError(f"{name}: expected length {length}, got {len(array)}")
+
+
+def ranges(start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> Int64:
+    """The numbers of all ranges [start, start + length), one range after the other."""
+    before = np.cumsum(length) - length
+    return np.asarray(np.arange(int(length.sum())) + np.repeat(start - before, length), np.int64)
+
+
+def sums_by_code(code: npt.NDArray[np.integer], values: Int64, n: int) -> Int64:
+    """Sum of the values of each code in 0..n-1, int64[n]; exact if it fits. Values of negative codes are left out."""
+    total = np.zeros(n, np.int64)
+    inside = np.flatnonzero(code >= 0)
+    np.add.at(total, code[inside], values[inside])
+    return total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -166,19 +167,12 @@ class Problem:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Problem is read-only: {name} cannot be set")
 
-    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return _rebuild, (
-            self.n_members,
-            self.topic_start,
-            self.subscriber_start,
-            self.subscriber,
-            self.previous_owner,
-            self.holder,
-            self.capacity,
-            self.lag,
-            self.racks,
-            self.static_rank,
-        )
+    def __reduce__(self) -> tuple[object, tuple[dict[str, object]]]:
+        return _rebuild, (self._fields(),)
+
+    def _fields(self) -> dict[str, object]:
+        """What the constructor takes, by name."""
+        return {name: getattr(self, name) for name in self.__slots__ if name not in ("n_topics", "n_partitions")}
 
     def __repr__(self) -> str:
         return f"Problem({self.n_members} members, {self.n_topics} topics, {self.n_partitions} partitions)"
@@ -199,6 +193,10 @@ class Problem:
             at = int(np.flatnonzero(~(rising | first_of_topic[1:-1]))[0])
             raise ProblemError(f"subscriber[{at + 1}]: codes must rise strictly within a topic")
 
+    def subscribers(self, topic: int) -> Int32:
+        """Codes of the members that subscribe to a topic, ascending."""
+        return self.subscriber[self.subscriber_start[topic] : self.subscriber_start[topic + 1]]
+
     def topic_of_partition(self) -> Int32:
         """Topic code of every partition, int32[P]; O(P)."""
         return np.repeat(np.arange(self.n_topics, dtype=np.int32), np.diff(self.topic_start))
@@ -207,20 +205,15 @@ class Problem:
         """The same problem with some arrays changed (keyword names of the constructor)."""
         if changes.keys() == {"previous_owner"}:
             return self._claiming(changes["previous_owner"])
-        fields: dict[str, object] = {name: getattr(self, name) for name in self.__slots__ if not name.startswith("n_")}
-        fields["n_members"] = self.n_members
+        fields = self._fields() | changes
         if "previous_owner" in changes and "holder" not in changes:
             fields.pop("holder")
-        return Problem(**{**fields, **changes})  # type: ignore[arg-type]
+        return _rebuild(fields)
 
     def _claiming(self, previous_owner: object) -> Problem:
         """Other claims on the same arrays, which need no second look."""
-        other, size = object.__new__(Problem), self.n_partitions
-        if isinstance(previous_owner, np.ndarray) and previous_owner.dtype == np.int32 and previous_owner.shape == (size,):
-            claims = previous_owner.copy()
-            claims.flags.writeable = False
-        else:
-            claims = codes("previous_owner", previous_owner, size)
+        other = object.__new__(Problem)
+        claims = codes("previous_owner", previous_owner, self.n_partitions)
         for get, put in _KEPT:
             put(other, get(self))
         other._settle(claims, claims)
@@ -232,9 +225,8 @@ _KEPT = tuple((slot.__get__, slot.__set__) for slot in _SLOTS)
 """What other claims leave as it is: how each is read and written."""
 
 
-def _rebuild(n: int, ts: Int64, ss: Int64, s: Int32, prev: Int32, holder: Int32, cap: Int64, lag: Int64 | None,
-             racks: Racks | None, rank: Int32) -> Problem:  # fmt: skip
-    return Problem(n, ts, ss, s, prev, holder=holder, capacity=cap, lag=lag, racks=racks, static_rank=rank)
+def _rebuild(fields: dict[str, Any]) -> Problem:
+    return Problem(**fields)
 
 
 def _check_lag(lag: Int64) -> None:

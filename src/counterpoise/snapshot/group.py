@@ -198,9 +198,7 @@ def a_group(given: object) -> Group:
     raise SnapshotError(f"group: expected a Group, not {type(given).__name__}; Group.from_json reads the text of a snapshot")
 
 
-def _claims(
-    members: Sequence[Member], code: Mapping[str, int], start: Int64, counts: Int64
-) -> tuple[Int32, Int64, int, int]:
+def _claims(members: Sequence[Member], code: Mapping[str, int], start: Int64, counts: Int64) -> tuple[Int32, Int64, int, int]:
     """Member and partition of each claim that exists, and how many are on unknown topics, and on partitions that are gone."""
     lists: list[Int64] = [np.zeros(0, np.int64)]
     heads: list[tuple[int, int, int]] = []

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int32, Int64, Problem
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "equal_slices",
     "first_seen",
     "mix",
-    "ranges",
     "sum_by",
     "topic_classes",
 ]
@@ -173,13 +173,6 @@ def equal_slices(values: Int32, begin: Int64, count: Int64, n_values: int) -> tu
     seen: dict[bytes, int] = {}
     bounds = zip(begin.tolist(), (begin + count).tolist(), strict=True)
     return first_seen(np.array([seen.setdefault(values[b:e].tobytes(), len(seen)) for b, e in bounds], np.int64))
-
-
-def ranges(begin: Int64, length: Int64) -> Int64:
-    """The indices begin[0]..begin[0]+length[0]-1, begin[1].. in one array."""
-    ends = np.cumsum(length)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.asarray(np.arange(total) + np.repeat(begin - (ends - length), length), np.int64)
 
 
 def _same_topic_classes(

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.errors import InvariantError
+from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import UNOWNED, Int32, Int64
-from counterpoise.solver.classes import Classes, ranges
+from counterpoise.solver.classes import Classes
 from counterpoise.solver.history import Claims
 
 MANY = 256

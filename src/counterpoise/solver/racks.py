@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int32, Int64, Problem, Racks
-from counterpoise.solver.classes import Classes, classify_members, equal_slices, first_seen, ranges
+from counterpoise.solver.classes import Classes, classify_members, equal_slices, first_seen
 from counterpoise.solver.flows.flow import Bools
 from counterpoise.solver.flows.stickiness import Costs
 from counterpoise.solver.history import Claims

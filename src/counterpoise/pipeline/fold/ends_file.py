@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import CaptureError
+from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import last_at, run_starts, slices, widened
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import Window
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.storage.files import is_local, join, local_copy, read_bytes, upload, write_bytes
-from counterpoise.solver.classes import ranges
 
 __all__ = ["END", "START", "TIME", "EndsFile", "samples_of", "with_samples"]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, last_at, run_starts, slices
 from counterpoise.pipeline.fold.log_ends import LogEnds
@@ -17,7 +18,6 @@ from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import PARTITION_LAG
 from counterpoise.pipeline.source.choice import Reset
-from counterpoise.solver.classes import ranges
 
 __all__ = ["LAG_COLUMNS", "QUALITIES", "LagQuery", "LagRows", "lag_rows"]
 
