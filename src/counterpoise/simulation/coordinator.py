@@ -89,7 +89,8 @@ class Coordinator:
     _joined_at: int = 0
     _gathering: bool = False
     _newcomer: bool = False
-    _follow_up: bool = False
+    follows_up: bool = False
+    """Whether the rebalance under way is the second round of a cooperative one."""
 
     def knows(self, client: Client) -> bool:
         """Is this client a member now?"""
@@ -98,11 +99,6 @@ class Coordinator:
     def awaits(self, client: Client) -> bool:
         """Is a rebalance waiting for this client's JoinGroup?"""
         return self.state == PREPARING and self.knows(client) and not self._members[client.number].joined
-
-    @property
-    def follows_up(self) -> bool:
-        """Is the rebalance under way the second round of a cooperative one?"""
-        return self._follow_up
 
     def said(self, client: Client) -> Statement:
         """The last JoinGroup of a member."""
@@ -130,7 +126,7 @@ class Coordinator:
             self._newcomer = self._gathering
             hands_over = False
         hands_over &= said.topics == entry.said.topics
-        self._follow_up &= entry.assigned is not None and said.topics == entry.said.topics
+        self.follows_up &= entry.assigned is not None and said.topics == entry.said.topics
         entry.said, entry.joined = said, True
         if self.state == EMPTY:
             self._gather()
@@ -142,7 +138,7 @@ class Coordinator:
         """LeaveGroup arrives, or the session is over."""
         if self._members.pop(client.number, None) is None:
             return
-        self._follow_up = False
+        self.follows_up = False
         if self.state in {STABLE, COMPLETING}:
             self._prepare(None)
         self._complete_if_all_joined()
@@ -217,7 +213,7 @@ class Coordinator:
         if old is None:
             return False
         fresh = _Registration(client, said, self.state == PREPARING, old.assigned, heard=self.world.now)
-        gone, self._follow_up = old.client.number, False
+        gone, self.follows_up = old.client.number, False
         self._members = {client.number if n == gone else n: fresh if n == gone else e for n, e in self._members.items()}
         if self._leader == gone:
             self._leader = client.number
@@ -231,7 +227,7 @@ class Coordinator:
 
     def _gather(self) -> None:
         """The first member of an empty group: wait `initial_delay` for more, again while more come (KIP-134)."""
-        self.state, self.epoch, self._follow_up = PREPARING, self.epoch + 1, False
+        self.state, self.epoch, self.follows_up = PREPARING, self.epoch + 1, False
         self._started = self.world.now
         delay = min(milliseconds(self.timing.initial_delay), milliseconds(self.timing.max_poll_interval))
         self._gathering, self._newcomer = delay > 0, False
@@ -254,7 +250,7 @@ class Coordinator:
         """PreparingRebalance: members hear of it at their next heartbeat, or at once while they wait for SyncGroup."""
         failing = self.state == COMPLETING
         self.failed += failing
-        self.state, self.epoch, self._follow_up = PREPARING, self.epoch + 1, follow_up
+        self.state, self.epoch, self.follows_up = PREPARING, self.epoch + 1, follow_up
         self._started = self.world.now
         for entry in self._members.values():
             if entry is joiner:
@@ -284,7 +280,7 @@ class Coordinator:
             if not entry.joined and entry.said.instance_id is None:
                 del self._members[number]
                 self._expel(entry.client)
-        self._follow_up = False
+        self.follows_up = False
         if self._members and not any(entry.joined for entry in self._members.values()):
             self.world.timer(milliseconds(self.timing.max_poll_interval), self._deadline, epoch)
         else:
@@ -345,7 +341,7 @@ class Coordinator:
         strategy = self._elect()
         planned = self.plan([entry.said for entry in self._members.values()], strategy)
         self.state = STABLE
-        follow_up = self._follow_up and self.world.resized <= self.rounds[-1].at
+        follow_up = self.follows_up and self.world.resized <= self.rounds[-1].at
         figures = (strategy, len(self._members), planned.moved, planned.kept, planned.withheld, follow_up)
         self.rounds.append(Round(self.world.now, self._joined_at, self._started, self.generation, *figures))
         for number, entry in self._members.items():

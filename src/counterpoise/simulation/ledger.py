@@ -90,9 +90,8 @@ class Ledger:
     def intervals(self, horizon: int) -> Intervals:
         """All ownership so far; what is still owned ends at the horizon. Stretches without duration are left out."""
         sizes = [len(entry[3]) for entry in self._entries]
-        time = np.repeat(np.array([entry[0] for entry in self._entries], np.int64), sizes)
-        member = np.repeat(np.array([entry[1] for entry in self._entries], np.int64), sizes)
-        kind = np.repeat(np.array([entry[2] for entry in self._entries], np.int64), sizes)
+        heads = np.array([entry[:3] for entry in self._entries], np.int64).reshape(-1, 3)
+        time, member, kind = np.repeat(heads, sizes, axis=0).T
         partition = np.concatenate([entry[3] for entry in self._entries]) if sizes else np.zeros(0, np.int64)
         order = np.lexsort((np.arange(len(time)), time, member, partition))
         time, member, kind, partition = time[order], member[order], kind[order], partition[order]

@@ -26,7 +26,7 @@ more. A rolling restart of 50, which has most of what is known, takes three per 
 
 
 class Play:
-    """One run of a scenario under one strategy."""
+    """One run of a scenario under one strategy; `clients` holds every client there was, by its number."""
 
     def __init__(self, scenario: Scenario, strategy: str, judge: Judge | None) -> None:
         names = {*scenario.topics, *(event.topic for event in scenario.events if event.topic)}
@@ -36,7 +36,7 @@ class Play:
         self.world = World(names, scenario.topics)
         self.ledger = Ledger()
         self.coordinator = Coordinator(self.world, scenario.timing, Planner(self.world, judge), self._expelled)
-        self._clients: list[Client] = []
+        self.clients: list[Client] = []
         self._running: dict[str, Client] = {}
         self._group_of = {name: group for group in scenario.members for name in group.names()}
         self._starts: dict[str, int] = {}
@@ -54,14 +54,6 @@ class Play:
             members = len(self._group_of) + sum(counts)
             self.coordinator.most = _FEW + _EACH * members * (len(self.scenario.events) + 1)
         self.world.run(milliseconds(self.scenario.duration) if self.scenario.duration else None)
-
-    def client_names(self) -> list[str]:
-        """Client names by client number."""
-        return [client.name for client in self._clients]
-
-    def revoked(self) -> int:
-        """Partitions given up in rebalances, over all clients."""
-        return sum(client.revoked for client in self._clients)
 
     def settled(self) -> bool:
         """Stable or empty, and everything with a subscriber has exactly one owner, who subscribes to it."""
@@ -85,7 +77,7 @@ class Play:
         protocol = client_protocol(strategies)
         begun = self._starts[name] = self._starts.get(name, -1) + 1
         client = Client(
-            len(self._clients),
+            len(self.clients),
             name,
             f"{name}-{begun:04}",
             group.topics,
@@ -101,11 +93,11 @@ class Play:
         )
         if memory is not None:
             client.remembered, client.remembered_generation = memory.remembered, memory.remembered_generation
-        self._clients.append(client)
+        self.clients.append(client)
         self._running[name] = client
         client.join(first=True)
 
-    def _stop(self, name: str, *, crash: bool) -> None:
+    def _stop(self, name: str, *, crash: bool = False) -> None:
         client = self._running.pop(name, None)
         if client is None or not client.alive:
             return
@@ -116,7 +108,7 @@ class Play:
             self.world.after(milliseconds(self.scenario.timing.round_trip), self.coordinator.on_leave, client)
 
     def _restart(self, name: str, down: float) -> None:
-        self._stop(name, crash=False)
+        self._stop(name)
         self.world.after(milliseconds(down), self._start, name)
 
     def _busy(self, name: str, seconds: float) -> Client | None:
@@ -165,7 +157,7 @@ class Play:
 
     def _do_leave(self, event: Event) -> None:
         for name in self._names(event):
-            self._stop(name, crash=False)
+            self._stop(name)
 
     def _do_crash(self, event: Event) -> None:
         for name in self._names(event):
@@ -223,13 +215,12 @@ class Play:
             self._group_of.setdefault(name, group)
             self.world.after(milliseconds(at * event.every), self._start, name)
         for at, name in enumerate(name for name in reversed(running) if name not in wanted):
-            self.world.after(milliseconds(at * event.every), self._leave_one, name)
+            self.world.after(milliseconds(at * event.every), self._stop, name)
 
     def _do_grow(self, event: Event) -> None:
         self._resize(event.topic, event.partitions, self.scenario.timing.metadata_age)
 
-    def _do_create(self, event: Event) -> None:
-        self._resize(event.topic, event.partitions, self.scenario.timing.metadata_age)
+    _do_create = _do_grow
 
     def _do_delete(self, event: Event) -> None:
         """Fetches from a deleted topic fail, so its metadata is renewed soon."""
@@ -246,9 +237,6 @@ class Play:
     def _change(self, name: str, group: MemberGroup, down: float) -> None:
         self._group_of[name] = group
         self._restart(name, down)
-
-    def _leave_one(self, name: str) -> None:
-        self._stop(name, crash=False)
 
     def _names(self, event: Event) -> Sequence[str]:
         wanted = [event.members] if isinstance(event.members, str) else event.members
