@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 
 from counterpoise.errors import WireError
 
@@ -17,11 +18,6 @@ __all__ = ["Reader", "Tags", "Writer", "java_key", "java_text"]
 Tags = tuple[tuple[int, bytes], ...]
 """Tagged fields as (tag, content), tags rising."""
 
-_INT8 = struct.Struct(">b")
-_INT16 = struct.Struct(">h")
-_UINT16 = struct.Struct(">H")
-_INT32 = struct.Struct(">i")
-_INT64 = struct.Struct(">q")
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
@@ -43,6 +39,34 @@ def java_key(text: str) -> bytes:
     Lone surrogates, which no valid UTF-8 holds, are passed through.
     """
     return text.encode("utf-16-be", "surrogatepass")
+
+
+def _reading(layout: str) -> Callable[[Reader, str], int]:
+    """The method of `Reader` for a number of this layout."""
+    size, unpack_from = struct.calcsize(layout), struct.Struct(layout).unpack_from
+
+    def read(reader: Reader, field: str) -> int:
+        start, end = reader.position, reader.position + size
+        if end > len(reader.data):
+            raise reader.fail(field, f"needs {size} bytes, {reader.remaining} are left")
+        reader.position = end
+        number: int = unpack_from(reader.data, start)[0]
+        return number
+
+    return read
+
+
+def _writing(layout: str) -> Callable[[Writer, int, str], None]:
+    """The method of `Writer` for a number of this layout."""
+    pack = struct.Struct(layout).pack
+
+    def write(writer: Writer, value: int, field: str) -> None:
+        try:
+            writer.put(pack(value))
+        except struct.error:
+            raise writer.fail(field, f"{value!r} does not fit {struct.calcsize(layout)} bytes") from None
+
+    return write
 
 
 class Reader:
@@ -87,33 +111,8 @@ class Reader:
         self.position = start + size
         return self.data[start : self.position]
 
-    def _number(self, layout: struct.Struct, field: str) -> int:
-        start, end = self.position, self.position + layout.size
-        if end > len(self.data):
-            raise self.fail(field, f"needs {layout.size} bytes, {self.remaining} are left")
-        self.position = end
-        number: int = layout.unpack_from(self.data, start)[0]
-        return number
-
-    def int8(self, field: str) -> int:
-        """8 bits, signed."""
-        return self._number(_INT8, field)
-
-    def int16(self, field: str) -> int:
-        """16 bits, signed."""
-        return self._number(_INT16, field)
-
-    def uint16(self, field: str) -> int:
-        """16 bits, unsigned."""
-        return self._number(_UINT16, field)
-
-    def int32(self, field: str) -> int:
-        """32 bits, signed."""
-        return self._number(_INT32, field)
-
-    def int64(self, field: str) -> int:
-        """64 bits, signed."""
-        return self._number(_INT64, field)
+    int8, int16, uint16 = _reading(">b"), _reading(">h"), _reading(">H")
+    int32, int64 = _reading(">i"), _reading(">q")
 
     def uvarint(self, field: str) -> int:
         """An unsigned varint of at most 5 bytes that fits 32 bits."""
@@ -251,31 +250,8 @@ class Writer:
         """The error to raise for a field at the present position."""
         return WireError(self._size, field, reason)
 
-    def _number(self, layout: struct.Struct, value: int, field: str) -> None:
-        try:
-            self.put(layout.pack(value))
-        except struct.error:
-            raise self.fail(field, f"{value!r} does not fit {layout.size} bytes") from None
-
-    def int8(self, value: int, field: str) -> None:
-        """8 bits, signed."""
-        self._number(_INT8, value, field)
-
-    def int16(self, value: int, field: str) -> None:
-        """16 bits, signed."""
-        self._number(_INT16, value, field)
-
-    def uint16(self, value: int, field: str) -> None:
-        """16 bits, unsigned."""
-        self._number(_UINT16, value, field)
-
-    def int32(self, value: int, field: str) -> None:
-        """32 bits, signed."""
-        self._number(_INT32, value, field)
-
-    def int64(self, value: int, field: str) -> None:
-        """64 bits, signed."""
-        self._number(_INT64, value, field)
+    int8, int16, uint16 = _writing(">b"), _writing(">h"), _writing(">H")
+    int32, int64 = _writing(">i"), _writing(">q")
 
     def uvarint(self, value: int, field: str) -> None:
         """An unsigned varint of at most 32 bits."""
