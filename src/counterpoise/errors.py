@@ -21,7 +21,7 @@ A message says where, what, and what to do about it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 __all__ = [
     "CaptureError",
@@ -38,9 +38,15 @@ __all__ = [
     "SubscriptionWarning",
     "UnknownStrategyError",
     "WireError",
+    "some",
 ]
 
 _LONGEST = 2_000
+
+
+def some(words: Sequence[str]) -> str:
+    """The first five of a list for a message, and how many more there are."""
+    return ", ".join(words[:5]) + (f" and {len(words) - 5} more" if len(words) > 5 else "")
 
 
 class CounterpoiseError(Exception):
@@ -132,8 +138,7 @@ class SubscriptionWarning(UserWarning):
 
     def __init__(self, subscribers: Mapping[str, int]) -> None:
         listed = [f"{topic} ({count} {'member' if count == 1 else 'members'})" for topic, count in subscribers.items()]
-        more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
-        super().__init__(f"members subscribe to topics that do not exist: {', '.join(listed[:5])}{more}")
+        super().__init__(f"members subscribe to topics that do not exist: {some(listed)}")
         self.subscribers = subscribers
 
     def __reduce__(self) -> tuple[type[SubscriptionWarning], tuple[Mapping[str, int]]]:

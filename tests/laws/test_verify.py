@@ -116,8 +116,8 @@ def test_only_the_laws_asked_for_are_checked() -> None:
         ([], "plan: expected a mapping by name"),
         ({"a": [0]}, "a: expected a mapping by name"),
         ({"a": {"t": "01"}}, "a.t: expected a list of partition indices"),
-        ({"a": {"t": [0.5]}}, "a.t: expected a list of partition indices"),
-        ({"a": {"t": [[0], [1, 2]]}}, "a.t: expected a list of partition indices"),
+        ({"a": {"t": [0.5]}}, "a.t[0]: 0.5 is no partition index"),
+        ({"a": {"t": [[0], [1, 2]]}}, "a.t[0]: [0] is no partition index"),
     ],
 )
 def test_a_plan_of_another_form_is_one_clear_error(plan: object, message: str) -> None:

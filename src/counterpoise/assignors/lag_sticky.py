@@ -73,14 +73,6 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_cap(value: object) -> bool:
-    return value is None or _is_count(value)
-
-
-def _is_band(value: object) -> bool:
-    return value == "balanced" or _is_count(value)
-
-
 _WHOLE = "expected a whole number, 0 or more"
 _OPTIONS = MappingProxyType(
     {
@@ -96,13 +88,13 @@ _OPTIONS = MappingProxyType(
         "max_moves": Option(
             "moves per rebalance after which none is made for lag (None: no cap)",
             None,
-            fits=_is_cap,
+            fits=lambda value: value is None or _is_count(value),
             wanted=f"{_WHOLE}, or None for no cap",
         ),
         "counts": Option(
             "'balanced', or how far a member's count may lie from the balanced one",
             "balanced",
-            fits=_is_band,
+            fits=lambda value: value == "balanced" or _is_count(value),
             wanted="expected 'balanced' or a whole number, 0 or more",
         ),
     }

@@ -5,6 +5,7 @@ KIP-54, KIP-341 and KIP-429; KIP-49 for `fair`; `sticky-first` is KIP-54's "stic
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -50,29 +51,25 @@ STICKY = Strategy(
     reads=_READS,
 )
 
-COOPERATIVE_STICKY = Strategy(
+COOPERATIVE_STICKY = replace(
+    STICKY,
     name="cooperative-sticky",
     protocols=(COOPERATIVE, EAGER),
-    kernel=_optimal,
     guarantee="the target of sticky; partitions that change hands are withheld until revoked",
-    options=_OPTIONS,
-    reads=_READS,
 )
 
-FAIR = Strategy(
+FAIR = replace(
+    STICKY,
     name="fair",
-    protocols=(EAGER,),
     kernel=partial(_optimal, history="ignore"),
     guarantee="optimal balance, then rack matches, whatever was owned before",
-    options=_OPTIONS,
     reads=_READS - {"previous_owner"},
 )
 
-STICKY_FIRST = Strategy(
+STICKY_FIRST = replace(
+    STICKY,
     name="sticky-first",
     protocols=(EAGER, COOPERATIVE),
     kernel=partial(_optimal, history="pin"),
     guarantee="valid claims never move; the rest is dealt with the best balance that allows",
-    options=_OPTIONS,
-    reads=_READS,
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterpoise.errors import SnapshotError
+from counterpoise.errors import SnapshotError, some
 from counterpoise.laws.balance import MarginalCosts, loads, marginal_costs
 from counterpoise.laws.names import AnyPlan, owners_or_faults
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
@@ -133,8 +133,7 @@ def _locate(group: Group, topic: str, partition: int) -> tuple[int, int]:
     """(topic code, partition code)."""
     known = group.topics.get(topic)
     if known is None:
-        names = ", ".join(group.topic_names[:5]) + (" ..." if len(group.topic_names) > 5 else "")
-        raise SnapshotError(f"topic {topic!r} does not exist in this group; there are: {names or 'none'}")
+        raise SnapshotError(f"topic {topic!r} does not exist in this group; there are: {some(group.topic_names) or 'none'}")
     if isinstance(partition, bool) or not isinstance(partition, int | np.integer):
         raise SnapshotError(f"{topic}: {partition!r} is no partition index")
     if partition not in range(known.partitions):

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.errors import SnapshotError
+from counterpoise.errors import SnapshotError, some
 from counterpoise.laws.violation import Violation, Words
 from counterpoise.model.problem import UNOWNED, Int32, Int64
+from counterpoise.snapshot.checks import indices_of, is_list
 from counterpoise.snapshot.group import Group
+from counterpoise.snapshot.json_text import shown
 
 __all__ = ["owners_by_names"]
-
-_SHOWN = 5
 
 
 def owners_by_names(group: Group, assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> tuple[Int32, list[Violation]]:
@@ -72,7 +72,8 @@ def _flat(
         lists.extend(listed if isinstance(listed, list) else _listed(listed, f"{member}.{topic}") for topic, listed in items)
     flat = list(chain.from_iterable(lists))
     if not set(map(type, flat)) <= {int}:
-        lists = [_listed(listed, path) for path, listed in _paths(assignment, member_code)]
+        known = [each for each in assignment.items() if each[0] in member_code]
+        lists = [_listed(listed, f"{member}.{topic}") for member, held in known for topic, listed in held.items()]
         flat = list(chain.from_iterable(lists))
     try:
         index = np.array(flat, np.int64)
@@ -80,16 +81,6 @@ def _flat(
         index = np.array([value if -1 <= value < 2**62 else -1 for value in flat], np.int64)
     length = np.fromiter(map(len, lists), np.int64, len(lists))
     return (np.array(members, np.int64), np.array(topics, np.int64), length), index, strangers
-
-
-def _paths(assignment: Mapping[str, Mapping[str, Sequence[int]]], known: Mapping[str, int]) -> list[tuple[str, Sequence[int]]]:
-    """Each list of the members that are known, with its path."""
-    return [
-        (f"{member}.{topic}", listed)
-        for member, topics in assignment.items()
-        if member in known
-        for topic, listed in topics.items()
-    ]
 
 
 def _missing(group: Group, assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> list[str]:
@@ -107,25 +98,19 @@ def _missing(group: Group, assignment: Mapping[str, Mapping[str, Sequence[int]]]
 
 def _listed(listed: object, path: str) -> list[int]:
     """Anything that is a flat sequence of whole numbers, as a list of int."""
-    if isinstance(listed, str | bytes) or not hasattr(listed, "__iter__"):
-        raise SnapshotError(f"{path}: expected a list of partition indices")
-    try:
-        indices = np.asarray(list(listed))
-    except (ValueError, OverflowError):
-        indices = np.zeros((), np.float64)
-    if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
-        raise SnapshotError(f"{path}: expected a list of partition indices")
-    converted: list[int] = indices.tolist()
-    return converted
+    if not is_list(listed):
+        raise SnapshotError(f"{path}: expected a list of partition indices, not {shown(listed)}")
+    indices: list[int] = indices_of(listed, path).tolist()
+    return indices
 
 
 def _faults(group: Group, strangers: list[str], missing: list[str], twice: Int64) -> list[Violation]:
     found = []
     if strangers:
-        message = f"the plan names members the group does not have: {_some(strangers)}"
+        message = f"the plan names members the group does not have: {some(strangers)}"
         found.append(Violation("valid", message, len(strangers)))
     if missing:
-        found.append(Violation("complete", f"the plan gives partitions that do not exist: {_some(missing)}", len(missing)))
+        found.append(Violation("complete", f"the plan gives partitions that do not exist: {some(missing)}", len(missing)))
     if len(twice):
         words = Words(group.problem(), group.member_ids, group.topic_names)
         what = "partition is" if len(twice) == 1 else "partitions are"
@@ -138,7 +123,3 @@ def _items(value: object, path: str) -> list[tuple[str, Any]]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise SnapshotError(f"{path}: expected a mapping by name; a plan is {{member: {{topic: [partitions]}}}}")
     return list(value.items())
-
-
-def _some(listed: list[str]) -> str:
-    return ", ".join(listed[:_SHOWN]) + (f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")

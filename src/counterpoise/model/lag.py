@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.errors import OptionError, ProblemError
+from counterpoise.errors import OptionError, ProblemError, some
 from counterpoise.model.problem import Int64
 
 EXACT = 0
@@ -129,5 +129,4 @@ def _offsets(name: str, values: object) -> Int64:
 
 def _named(at: Int64 | npt.NDArray[np.intp], names: Sequence[str] | None) -> str:
     """The first few partitions of `at` in words."""
-    shown = [str(i) if names is None else names[i] for i in at[:5].tolist()]
-    return ", ".join(shown) + (f" and {len(at) - 5} more" if len(at) > 5 else "")
+    return some([str(i) if names is None else names[i] for i in at.tolist()])

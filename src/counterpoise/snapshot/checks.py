@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import chain
 from types import NoneType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from counterpoise.errors import SnapshotError
+from counterpoise.errors import SnapshotError, some
 from counterpoise.model.problem import MOST_CAPACITY, Int64
 from counterpoise.snapshot.json_text import fields_of, shown
 from counterpoise.snapshot.parts import Member, Topic
@@ -24,6 +24,7 @@ __all__ = [
     "check_topics",
     "counts_of",
     "indices_of",
+    "is_list",
 ]
 
 MOST_PARTITIONS = 100_000_000
@@ -125,7 +126,7 @@ def check_members(members: Sequence[object]) -> None:
         if member.id in seen:
             raise SnapshotError(f"members[{at}].id: {member.id!r} is also members[{seen[member.id]}]; ids are unique")
         seen[member.id] = at
-        if not _is_list(member.topics) or not all(isinstance(topic, str) for topic in member.topics):
+        if not is_list(member.topics) or not all(isinstance(topic, str) for topic in member.topics):
             raise SnapshotError(f"members[{at}].topics: expected a list of topic names, not {shown(member.topics)}")
         _check_text(f"members[{at}].topics", *member.topics)
         if not _is_integer(member.generation) or not -1 <= member.generation < _INT32:
@@ -166,8 +167,8 @@ def check_lag(lag: Mapping[str, Sequence[int]], topics: Mapping[str, Topic]) -> 
     """
     for topic, lags in lag.items():
         if topic not in topics:
-            raise SnapshotError(f"lag.{topic}: topic does not exist; topics are {_some(topics)}")
-        if not _is_list(lags) or isinstance(lags, Set):
+            raise SnapshotError(f"lag.{topic}: topic does not exist; topics are {some(sorted(topics))}")
+        if not is_list(lags) or isinstance(lags, Set):
             raise SnapshotError(f"lag.{topic}: expected a list of records behind, one per partition, not {shown(lags)}")
         if len(lags) != topics[topic].partitions:
             raise SnapshotError(f"lag.{topic}: {len(lags)} numbers, {topic} has {topics[topic].partitions} partitions")
@@ -211,17 +212,17 @@ def _check_owned(path: str, owned: object) -> None:
         if not isinstance(topic, str):
             raise SnapshotError(f"{path}: {shown(topic)} is no topic name")
         _check_text(path, topic)
-        if not _is_list(indices):
+        if not is_list(indices):
             raise SnapshotError(f"{path}.{topic}: expected a list of partition indices, not {shown(indices)}")
 
 
 def _check_racks(path: str, racks: Sequence[Sequence[str | None]], partitions: int) -> None:
-    if not _is_list(racks):
+    if not is_list(racks):
         raise SnapshotError(f"{path}: expected a list of racks per partition, not {shown(racks)}")
     if len(racks) != partitions:
         raise SnapshotError(f"{path}: {len(racks)} lists for {partitions} partitions")
     for at, listed in enumerate(racks):
-        if not _is_list(listed):
+        if not is_list(listed):
             raise SnapshotError(f"{path}[{at}]: expected a list of rack names, not {shown(listed)}")
     if not set(map(type, chain.from_iterable(racks))) <= {str, NoneType}:
         for at, listed in enumerate(racks):
@@ -238,7 +239,7 @@ def _check_text(path: str, *names: str) -> None:
         raise SnapshotError(f"{path}: {shown(''.join(names))} holds half a surrogate pair, which is no text") from None
 
 
-def _is_list(value: object) -> bool:
+def is_list(value: object) -> TypeGuard[Collection[Any]]:
     """Something that can be looked at twice: not text, and not an iterator, which a check would use up."""
     return isinstance(value, Collection) and not isinstance(value, str | bytes) and not _is_number(value)
 
@@ -250,8 +251,3 @@ def _is_number(value: object) -> bool:
 
 def _is_integer(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = sorted(names)
-    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
