@@ -27,32 +27,24 @@ if TYPE_CHECKING:
     from counterpoise.snapshot.plan import Plan
 
 _HOME = {
-    "CONTESTED": "counterpoise.model.problem",
-    "Certificate": "counterpoise.laws",
-    "CounterpoiseError": "counterpoise.errors",
-    "Group": "counterpoise.snapshot.group",
-    "LagReport": "counterpoise.laws.lag_bound",
-    "Member": "counterpoise.snapshot.group",
-    "Metrics": "counterpoise.metrics",
-    "PartitionLag": "counterpoise.model.lag",
-    "Plan": "counterpoise.snapshot.plan",
-    "Problem": "counterpoise.model.problem",
-    "Racks": "counterpoise.model.problem",
-    "Topic": "counterpoise.snapshot.group",
-    "UNOWNED": "counterpoise.model.problem",
-    "Violation": "counterpoise.laws",
-    "assign": "counterpoise.planning.assign",
-    "assignor": "counterpoise.assignors.registry",
-    "certify": "counterpoise.laws",
-    "compare": "counterpoise.planning.compare",
-    "explain": "counterpoise.explanation",
-    "lag_report": "counterpoise.laws.lag_bound",
-    "lead": "counterpoise.planning.lead",
-    "measure": "counterpoise.metrics",
-    "partition_lag": "counterpoise.model.lag",
-    "simulate": "counterpoise.simulation.simulate",
-    "strategies": "counterpoise.assignors.registry",
-    "verify": "counterpoise.laws",
+    name: f"counterpoise.{module}"
+    for module, names in {
+        "assignors.registry": ("assignor", "strategies"),
+        "errors": ("CounterpoiseError",),
+        "explanation": ("explain",),
+        "laws": ("Certificate", "Violation", "certify", "verify"),
+        "laws.lag_bound": ("LagReport", "lag_report"),
+        "metrics": ("Metrics", "measure"),
+        "model.lag": ("PartitionLag", "partition_lag"),
+        "model.problem": ("CONTESTED", "UNOWNED", "Problem", "Racks"),
+        "planning.assign": ("assign",),
+        "planning.compare": ("compare",),
+        "planning.lead": ("lead",),
+        "simulation.simulate": ("simulate",),
+        "snapshot.group": ("Group", "Member", "Topic"),
+        "snapshot.plan": ("Plan",),
+    }.items()
+    for name in names
 }
 
 __all__ = [
