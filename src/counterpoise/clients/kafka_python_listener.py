@@ -51,7 +51,7 @@ class _Common(ListenerCore):
         return {TopicPartition(*each): OffsetAndMetadata(offset, "", *_NO_EPOCH) for each, offset in offsets.items()}
 
     def _membership(self) -> Membership | None:
-        known = getattr(getattr(self._consumer, "_coordinator", None), "_generation", None)
+        known: Any = getattr(getattr(self._consumer, "_coordinator", None), "_generation", None)
         return Membership(known.member_id, known.generation_id) if getattr(known, "member_id", "") else None
 
     def _cooperates(self) -> bool:
