@@ -101,7 +101,7 @@ class CaptureError(CounterpoiseError):
 
 
 class StorageError(CaptureError):
-    """A disk or an object store that cannot be read or written; `reason` is its own word for it."""
+    """A disk or an object store that cannot be read or written; `reason` is what the storage said."""
 
     def __init__(self, place: str, reason: str, advice: str) -> None:
         super().__init__(f"{place}: {reason}; {advice}")

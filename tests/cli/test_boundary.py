@@ -104,7 +104,7 @@ def test_a_full_disk_is_exit_code_3_and_one_line(tmp_path: Path) -> None:
         words = [*RUN, "capture", "--from-dump", str(dump), "--out", str(tmp_path / str(blocks))]
         done = subprocess.run(["/bin/sh", "-c", f'ulimit -f {blocks}; exec "$@"', "sh", *words], capture_output=True, check=False)
         assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
-        assert b"is not whole" in done.stderr
+        assert b"is incomplete" in done.stderr
 
 
 def test_an_interrupt_before_there_is_a_command_is_exit_code_130() -> None:

@@ -227,7 +227,10 @@ def test_what_cannot_be_written_is_one_line_and_exit_code_3(snapshot: Path) -> N
             [sys.executable, "-c", "from counterpoise.cli import main; main()", "plan", snapshot],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
-    assert (ended.returncode, ended.stderr) == (3, "counterpoise: No space left on device; what was being written is not whole\n")
+    assert (ended.returncode, ended.stderr) == (
+        3,
+        "counterpoise: No space left on device; what was being written is incomplete\n",
+    )
 
 
 @pytest.mark.parametrize(("error", "code", "line"), [

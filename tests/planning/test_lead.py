@@ -90,7 +90,7 @@ def test_unreadable_user_data_is_no_history_and_never_fatal() -> None:
     ("members", "message"),
     [
         ([{"id": "a", "metadata": "zz"}], "member 'a', metadata: not hex"),
-        ([JoinMember("a", b""), JoinMember("a", b"")], "member 'a' is there twice"),
+        ([JoinMember("a", b""), JoinMember("a", b"")], "member 'a' is listed twice"),
         ([{"id": "a"}], r"members\[0\]: metadata is missing"),
         ({"a": None}, "member 'a', metadata: expected bytes or hex text, not NoneType"),
         ({"a": 50}, "member 'a', metadata: expected bytes or hex text, not int"),

@@ -1,4 +1,4 @@
-"""The strategy `lag`: KAFKA-5337 to the letter, largest lags first to the member with the fewest partitions."""
+"""The strategy `lag`: exactly KAFKA-5337, largest lags first to the member with the fewest partitions."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _deal(heap: list[tuple[int, int, int]], lag: Int64, partitions: Index, owner
 
 
 def _deal_in_total(problem: Problem, lag: Int64, by_lag: Index, topics: Index, owner: Int32) -> None:
-    """Topic by topic, counts and lags going on from topic to topic; a heap serves topics of equal subscribers."""
+    """Topic by topic, counts and lags carried over; one heap serves consecutive topics of equal subscribers."""
     given: dict[int, tuple[int, int, int]] = {}
     heap: list[tuple[int, int, int]] = []
     current: list[int] = []

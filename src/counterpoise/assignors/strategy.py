@@ -32,11 +32,11 @@ class Option:
     default : object
         What the kernel uses when the option is not given.
     choices : tuple
-        The values that fit; empty where `fits` tells, or where any does.
+        The valid values; empty if `fits` decides, or if any value is valid.
     fits : callable, optional
-        Whether a value fits.
+        Whether a value is valid.
     wanted : str
-        What is, in words, where one does not.
+        The valid values in words, for the message about an invalid one.
     """
 
     meaning: str
@@ -62,8 +62,8 @@ class Strategy:
         One line: what the result promises.
     options : mapping of name to Option
     reads : frozenset of str
-        What the plan depends on besides members, topics and subscriptions: names of arrays of `Problem`. Where all of these are
-        equal the kernel is not asked again, so one that is left out is a wrong plan; the default names all of them.
+        What the plan depends on besides members, topics and subscriptions: names of arrays of `Problem`. If all of these are
+        equal the plan is used again without a call of the kernel, so a name that is missing gives wrong plans. Default: all.
     """
 
     name: str

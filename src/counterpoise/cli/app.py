@@ -48,7 +48,7 @@ _WRONG_PLACE = {
     errno.ENAMETOOLONG,
     errno.ELOOP,
 }
-"""What the system says of a path that should have been another; of anything else (a full disk) nobody can say it beforehand."""
+"""Errors that another path would avoid. Nobody can foresee the others, a full disk for example."""
 _PACKAGE = Path(__file__).parent.parent
 
 
@@ -97,7 +97,7 @@ class _LazyGroup(click.Group):
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             wrong = error.errno in _WRONG_PLACE
-            advice = "name another place" if wrong else "what was being written is not whole"
+            advice = "name another place" if wrong else "what was being written is incomplete"
             say(f"counterpoise: {where}{error.strerror or error}; {advice}", err=True)
             _drop_the_rest()
             sys.exit(2 if wrong else 3)
@@ -118,7 +118,7 @@ class _LazyGroup(click.Group):
 
 
 def _drop_the_rest() -> None:
-    """What waits to be printed goes nowhere: Python would fail on it once more at its end."""
+    """Discard what is not printed yet: Python would fail on it again when it exits."""
     with suppress(OSError):  # standard output may be no file at all
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

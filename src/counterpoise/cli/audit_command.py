@@ -49,7 +49,7 @@ __all__ = ["command"]
 )
 @click.option("--into", metavar="SCHEMA", help="Add the rows to tables of this schema of Spark's catalog too (catalog.schema).")
 @click.option("--table-prefix", metavar="TEXT", help="With --into: what the names of those tables start with.")
-@click.option("--since", "going_on", metavar="last", help="last: only what is new since the last such audit into OUT.")
+@click.option("--since", "since_last", metavar="last", help="last: only what is new since the last such audit into OUT.")
 @click.option("--follow", "following", is_flag=True, help="Run until stopped: all that is new is in the tables within seconds.")
 @click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="With --follow: record this cluster into OUT/capture.")
 @click.option("--command-config", "config", type=click.Path(path_type=Path), help="With it: properties, as Kafka's tools take.")
@@ -71,7 +71,7 @@ def command(
     salt: str | None,
     into: str | None,
     table_prefix: str | None,
-    going_on: str | None,
+    since_last: str | None,
     following: bool,
     bootstrap: str | None,
     config: Path | None,
@@ -94,7 +94,13 @@ def command(
       counterpoise audit --follow --bootstrap-server broker:9092 --metrics-port 9308 --out live
     """
     need("audit", "spark,report", "pyspark", "pyarrow", "jinja2")
-    given: dict[str, object] = {"--since": going_on, "--topic": topics, "--from": since, "--to": until, "--anonymize": anonymize}
+    given: dict[str, object] = {
+        "--since": since_last,
+        "--topic": topics,
+        "--from": since,
+        "--to": until,
+        "--anonymize": anonymize,
+    }
     given |= {"--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
     given |= {"--metrics-port": metrics_port, "--trigger": trigger, "--report-every": report_every}
     check_together(following, given)
@@ -103,11 +109,11 @@ def command(
         raise OptionError("--strategies: expected a name, or several (comma separated); leave it out for all")
     if not following and not sources:
         raise OptionError("no SOURCE; give the folder of a capture, or --follow with --bootstrap-server")
-    if going_on not in (None, "last"):
-        raise OptionError(f"--since {going_on}: only last is known; for a time give --from")
+    if since_last not in (None, "last"):
+        raise OptionError(f"--since {since_last}: only last is known; for a time give --from")
     if salt is not None and not anonymize:
         raise OptionError("--salt goes with --anonymize; give both, or none")
-    if anonymize and salt is None and (following or going_on):
+    if anonymize and salt is None and (following or since_last):
         raise OptionError("--anonymize: the next audit must hash names alike; give --salt too, the same each time")
     if table_prefix is not None and into is None:
         raise OptionError("--table-prefix goes with --into; give both, or none")
@@ -136,9 +142,9 @@ def command(
         def step(stage: str, done: int, total: int) -> None:
             bar.update(shown, description=f"{stage} ({done} of {total})")
 
-        if going_on and not check_continued(out):
+        if since_last and not check_continued(out):
             err.print(f"{out}: no earlier audit with --since last, so everything is read", markup=False, highlight=False)
-        result = run_audit(captures, out, since_last=going_on is not None, progress=step, **options)
+        result = run_audit(captures, out, since_last=since_last is not None, progress=step, **options)
         if result.nothing_new:
             until_then = result.summary["to"] or "any record"
             err.print(f"nothing new since the last audit, of records up to {until_then}: nothing is written", highlight=False)
@@ -154,7 +160,7 @@ def command(
 
 
 def _reported(result: AuditResult) -> bool:
-    """Whether the page is that of a result that was there before."""
+    """Whether report.html shows this result already."""
     if not result.nothing_new:
         return False
     from counterpoise.pipeline.storage.files import file_infos, join

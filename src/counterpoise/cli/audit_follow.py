@@ -25,11 +25,11 @@ __all__ = ["check_together", "follow"]
 
 _FOLLOWING = ("--bootstrap-server", "--command-config", "--metrics-port", "--trigger", "--report-every")
 FLUSH_S, SAMPLE_S = 0.5, 15.0
-"""Of the capture that runs beside, in seconds."""
+"""Seconds between two files, and between two samples of log ends, of the capture that runs alongside."""
 
 
 def check_together(following: bool, given: Mapping[str, object]) -> None:
-    """Whether options that are given go together.
+    """Check that the given options go together.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def _served(gauges: Any, port: int | None) -> Iterator[None]:
 
 @contextmanager
 def _recorded(settings: Settings | None, folder: str) -> Iterator[Callable[[], None]]:
-    """While following a cluster: its history recorded into `folder`; gives what raises when recording has failed."""
+    """Record the cluster into `folder` within the block; yields a function that raises if recording has failed."""
     if settings is None:
         yield lambda: None
         return
@@ -143,7 +143,7 @@ def _recorded(settings: Settings | None, folder: str) -> Iterator[Callable[[], N
     from counterpoise.pipeline.gateway import without_sigterm
 
     schedule = Schedule(flush=FLUSH_S, sample=SAMPLE_S)
-    # Up to now first: there must be something to read, and what is wrong with the cluster is said before Spark starts.
+    # Catch up first: the audit needs something to read, and errors of the cluster appear before Spark starts.
     Recorder(settings, folder, schedule).run(follow=False)
     recorder = Recorder(settings, folder, schedule)
     failed: list[BaseException] = []
@@ -151,7 +151,7 @@ def _recorded(settings: Settings | None, folder: str) -> Iterator[Callable[[], N
     def record() -> None:
         try:
             recorder.run(follow=True)
-        except BaseException as error:  # noqa: BLE001 - told by `watch`, in the thread that follows
+        except BaseException as error:  # noqa: BLE001 - `watch` raises it in the main thread
             failed.append(error)
 
     def watch() -> None:
@@ -159,7 +159,7 @@ def _recorded(settings: Settings | None, folder: str) -> Iterator[Callable[[], N
             raise CaptureError(f"{folder}: recording has ended ({failed[0]}); start again, nothing is lost") from failed[0]
 
     thread = threading.Thread(target=record, name="counterpoise-capture")
-    with without_sigterm():  # So that the main thread is the one that hears it.
+    with without_sigterm():  # So that the main thread receives it.
         thread.start()
     try:
         yield watch
@@ -170,7 +170,7 @@ def _recorded(settings: Settings | None, folder: str) -> Iterator[Callable[[], N
 
 @contextmanager
 def _shown() -> Iterator[Callable[[Status], None]]:
-    """One line that says how it goes; where nobody looks at a terminal, a line for every change of what it does."""
+    """Show the status in one line of the terminal; without a terminal, print a line for each change."""
     err = console(stderr=True)
     line = Line("starting Spark", console=err)
     last = ""

@@ -32,13 +32,13 @@ __all__ = ["command"]
 @click.command("capture")
 @click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="The cluster to record.")
 @click.option("--out", required=True, help="Folder, or a place like s3://bucket/folder; an earlier capture there is continued.")
-@click.option("--follow", is_flag=True, help="Go on until stopped (SIGTERM or Ctrl-C); otherwise up to now.")
+@click.option("--follow", is_flag=True, help="Record until stopped (SIGTERM or Ctrl-C). Default: up to now.")
 @click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as Kafka's tools take.")
 @click.option("--flush-every", default=10.0, show_default=True, type=FiniteRange(0.1), help="Seconds between two files.")
 @click.option(
     "--sample-every", default=30.0, show_default=True, type=FiniteRange(0.1), help="Seconds between samples of log ends."
 )
-@click.option("--poll", is_flag=True, help="For clusters that hide the offsets topic: ask for groups again and again; sees less.")
+@click.option("--poll", is_flag=True, help="For clusters whose offsets topic cannot be read: poll the groups; sees less.")
 @click.option("--poll-every", default=5.0, show_default=True, type=FiniteRange(0.1), help="Seconds between two polls.")
 @click.option("--keep-days", type=FiniteRange(0, min_open=True), help="Drop files whose records are all older. Default: keep.")
 @click.option(
@@ -53,7 +53,7 @@ __all__ = ["command"]
     type=click.Path(dir_okay=False, path_type=Path),
     help="Read what kafka-dump-log --offsets-decoder printed instead of a cluster.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Where the recording stands as JSON (with --follow a line per sample).")
+@click.option("--json", "as_json", is_flag=True, help="The status as JSON (with --follow a line per sample).")
 def command(
     bootstrap: str | None,
     out: str,
@@ -70,7 +70,7 @@ def command(
 ) -> None:
     """Record the offsets topic, log ends and topics of a cluster into OUT, which `counterpoise audit` reads.
 
-    Every record comes once, whatever kills the process; run it again and it goes on. Nothing is written to the cluster.
+    Each record is stored once, even if the process is killed; run it again to continue. Nothing is written to the cluster.
     Needs Read and Describe on __consumer_offsets, and Describe on the topics; with --poll Describe on groups and topics.
 
     \b
@@ -87,7 +87,7 @@ def command(
         if bootstrap is not None or config is not None or follow or poll or keep_days is not None or (segments and dump):
             raise OptionError(f"{named} reads files: it goes with --out and --json only")
         found, words = _read_dump(dump, out) if dump is not None else _read_segments(segments or Path(), out)
-        _tell_read(found, words, out, as_json)
+        _print_read(found, words, out, as_json)
         return
     from counterpoise.pipeline.capture.recorder import Recorder
     from counterpoise.pipeline.capture.recording import Schedule
@@ -109,14 +109,14 @@ def _record(
 ) -> None:
     err = console(stderr=True)
     line = Line("asking the cluster", console=err)
-    told = time.monotonic()
+    shown_at = time.monotonic()
 
     def show(status: Status) -> None:
-        nonlocal told
+        nonlocal shown_at
         if err.is_terminal:
             line.update(escape(visible(_words(status))))
-        if as_json and follow and time.monotonic() - told >= schedule.sample:
-            told = time.monotonic()
+        if as_json and follow and time.monotonic() - shown_at >= schedule.sample:
+            shown_at = time.monotonic()
             click.echo(json.dumps(asdict(status)))
 
     running = recorder(show)
@@ -153,7 +153,7 @@ def _read_dump(dump: Path, out: str) -> tuple[Found | Read, str]:
     return found, f"{found.segments} segments; {found.aborted} aborted, {found.undecided} undecided, {rest}"
 
 
-def _tell_read(found: Found | Read, words: str, out: str, as_json: bool) -> None:
+def _print_read(found: Found | Read, words: str, out: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**asdict(found), "out": str(out)}))
         return

@@ -45,7 +45,7 @@ def command(snapshot: str, names: str, as_json: bool) -> None:
 
 
 def comparison_rows(group: Group, names: str) -> list[dict[str, Any]]:
-    """The metrics of each strategy as plain values; strategies that need a lag the group does not know are left out of "all"."""
+    """The metrics of each strategy as plain values; "all" leaves out strategies that need lag if the group's lag is not known."""
     return [{"strategy": name} | asdict(row) for name, row in compare(group, _chosen(names)).items()]
 
 

@@ -37,6 +37,6 @@ def command(
             reason = explain(group, plan, topic, partition)
         except SnapshotError as error:
             raise SnapshotError(f"{name}{error}") from None
-        told: dict[str, object] = {"group": group.name} if group.name is not None else {}
-        told |= {"topic": topic, "partition": partition, "reason": reason}
-        say(json.dumps(told) if as_json else f"{name}{reason}")
+        value: dict[str, object] = {"group": group.name} if group.name is not None else {}
+        value |= {"topic": topic, "partition": partition, "reason": reason}
+        say(json.dumps(value) if as_json else f"{name}{reason}")

@@ -20,13 +20,13 @@ __all__ = ["command"]
 @click.option("--group", help="The group whose partitions are shared out; with OUT_DIR.")
 @click.option("--queries", type=int, metavar="N", help="Over how many queries; with OUT_DIR.")
 @click.option("--strategy", "-s", help="Name of the strategy; with OUT_DIR.  [default: sticky]")
-@click.option("--cluster", help="Where several clusters have such a group.")
+@click.option("--cluster", help="Which cluster, if several have such a group.")
 @click.option("--previous", type=click.Path(path_type=Path), help="The export before (JSON): what a sticky strategy keeps.")
 @click.option(
     "--offsets",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Where a stopped query ended: a file of its checkpoint's folder offsets; repeatable.",
+    help="Where a stopped query ended: a file in the folder offsets of its checkpoint; repeatable.",
 )
 @click.option(
     "--format",
@@ -48,10 +48,10 @@ def command(
     form: str,
     as_json: bool,
 ) -> None:
-    """Who reads what, from which offset: a group's partitions shared out over N queries, from an audit's OUT_DIR; or a plan that
-    is there already (plan --json), a query per member.
+    """Share a group's partitions out over N queries, with starting offsets: from an audit's OUT_DIR, or from a plan
+    (plan --json) with one query per member.
 
-    How to change over (drain, stop, new checkpoint) and how many queries need no restart is told on standard error.
+    Standard error says how to change over (drain, stop, new checkpoint) and how many queries need no restart.
 
     \b
     Example:
@@ -69,11 +69,11 @@ def command(
         given = {"--group": group, "--queries": queries, "--strategy": strategy, "--cluster": cluster}
         if named := [name for name, value in given.items() if value is not None]:
             raise OptionError(
-                f"{', '.join(named)} with {source}: a plan says already who gets what; leave it out, or give OUT_DIR"
+                f"{', '.join(named)} with {source}: the plan says already who gets what; leave it out, or give OUT_DIR"
             )
         plan = export_written(source, previous=before, reached=reached)
     elif group is None or queries is None:
-        raise OptionError("an audit's folder wants --group and --queries; or give a plan (`counterpoise plan --json`)")
+        raise OptionError("an audit's folder needs --group and --queries; or give a plan (`counterpoise plan --json`)")
     else:
         plan = export_plan(source, group, strategy or "sticky", queries, cluster=cluster, previous=before, reached=reached)
     if form == "json":
@@ -95,7 +95,7 @@ def command(
 
 
 def _has_something(query: dict[str, Any]) -> bool:
-    """Whether there is a partition for it: Spark and clients refuse to start with none."""
+    """Whether the query has a partition: Spark and the clients refuse to start without one."""
     return bool(query["assign"] != "{}")
 
 

@@ -1,4 +1,4 @@
-"""Reading what commands are given: snapshots (JSON, JSON lines, the text of Kafka's tool), plans, options."""
+"""Reads the input of commands: snapshots (JSON, JSON lines, the text of Kafka's tool), plans, options."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ snapshot_argument = click.argument("snapshot", metavar="SNAPSHOT", type=click.Pa
 
 
 class FiniteRange(click.FloatRange):
-    """A range that NaN and infinity lie outside of: the comparisons of `click.FloatRange` let both through."""
+    """A range without NaN and infinity: the comparisons of `click.FloatRange` let both through."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number; `click.BadParameter` for what is none."""
+        """The number; `click.BadParameter` for what is not one."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value} has no end; expected a number.", param, ctx)
+            self.fail(f"{value} is not finite; expected a number.", param, ctx)
         return number
 
 
 def read_text(path: str) -> str:
-    """The text of a file, or of standard input for "-", whatever the locale says of its encoding."""
+    """The UTF-8 text of a file, or of standard input for "-", whatever the locale."""
     with _opened(path) as file:
         return text_of(file.read, path)
 
@@ -117,7 +117,7 @@ def cluster_settings(bootstrap: str | None, config: Path | None) -> Settings:
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """While within, SIGTERM and Ctrl-C call `stop` and nothing else."""
+    """Within the block SIGTERM and Ctrl-C only call `stop`."""
     before = {each: signal.signal(each, lambda *_: stop()) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
@@ -159,7 +159,7 @@ def read_plans(path: str, groups: int) -> list[WrittenPlan | dict[str, dict[str,
 
 
 def named(groups: Sequence[Group]) -> list[tuple[str, Group]]:
-    """Each group with what its lines of output begin with: nothing for a single one, else its name or number."""
+    """Each group with the prefix of its output lines: none for a single group, else its name or number."""
     if len(groups) == 1:
         return [("", groups[0])]
     return [(f"{group.name or f'group {number}'}: ", group) for number, group in enumerate(groups, 1)]
@@ -177,7 +177,7 @@ def strategy_options(function: F) -> F:
 
 
 def read_options(pairs: Sequence[str], strategy: str) -> dict[str, object]:
-    """NAME=VALUE words to keyword arguments of a strategy; values are read as JSON where they are JSON, else as words."""
+    """NAME=VALUE words to keyword arguments of a strategy; a value that is not JSON is taken as text."""
     options: dict[str, object] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

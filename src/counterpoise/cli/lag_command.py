@@ -43,7 +43,7 @@ _QUALITIES = {
 )  # fmt: skip
 @click.option(
     "--capacity", "weights", multiple=True, metavar="CLIENT=N",
-    help="Weight of a member, by client id or member id, as its assignor is told; repeatable. Default: 1.",
+    help="Weight of a member, by client id or member id, as in its configuration; repeatable. Default: 1.",
 )  # fmt: skip
 @click.option("--timeout", default=10.0, show_default=True, type=FiniteRange(0.001, 3600), help="Seconds for each request.")
 @click.option("--partitions", "each", is_flag=True, help="Also a row per partition.")

@@ -73,7 +73,7 @@ def command(
 
 
 def _with_lag(group: Group, out: str, at: str | None) -> Group:
-    """The group with the lag that an audit found; what nobody knows counts as 0, and is told on standard error."""
+    """The group with the lag that an audit found; unknown lags count as 0, and standard error says how many there are."""
     need("--lag-from", "spark", "pyarrow")
     from counterpoise.pipeline.audited_lag import audited_lag
     from counterpoise.pipeline.source.choice import instant

@@ -20,10 +20,10 @@ __all__ = ["command"]
     default=1_000_000,
     type=click.IntRange(1, 10**10),
     show_default=True,
-    help="About so many; nearly all of them commits.",
+    help="Approximate number; nearly all are commits.",
 )
 @click.option("--groups", type=int, help="How many groups. Default: one per 10,000 records.")
-@click.option("--rebalances", type=int, help="Planted, exactly so many in all. Default: ten per group.")
+@click.option("--rebalances", type=int, help="Exact number of planted ones. Default: ten per group.")
 @click.option("--seconds", default=3600.0, type=FiniteRange(300, 10**9), show_default=True, help="How long the recording is.")
 @click.option("--sample-every", default=300.0, show_default=True, help="Seconds between samples of log ends.")
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
@@ -40,8 +40,8 @@ def command(
 ) -> None:
     """Write the capture of a made-up fleet into OUT, as `counterpoise capture` would have recorded it.
 
-    Deployments, storms, scaling, failed rounds, expiry and deletion are planted; OUT/planted.json tells what the audit
-    has to find.
+    Deployments, storms, scaling, failed rounds, expiry and deletion are planted; OUT/planted.json lists what the audit
+    must find.
 
     \b
     Example:

@@ -23,9 +23,8 @@ __all__ = ["command"]
 def command(snapshot: str, plan: str, laws: tuple[str, ...], as_json: bool) -> None:
     """Check PLAN for the group in SNAPSHOT. PLAN is the JSON of `counterpoise plan --json`, or {member: {topic: [partitions]}}.
 
-    A plan is asked whether it is optimal; where it names sticky-first or lag-sticky as its strategy, whether it keeps what
-    that promises, and whether the figures about lag that it carries are true. Of several groups (JSON lines) each has its line in
-    PLAN.
+    Checks whether the plan is optimal. If it names sticky-first or lag-sticky as its strategy, checks what that strategy
+    promises instead. Figures about lag in the plan are checked too. For several groups (JSON lines) PLAN has a line for each.
 
     Exit code 0: proven optimal. 1: something is wrong, or better is possible; it says what.
 

@@ -3,7 +3,7 @@
 Classes or instances. aiokafka is eager: it revokes everything before it joins. `sticky` keeps its history in the user
 data; `cooperative-sticky` is for joining groups whose other members (Java, librdkafka, kafka-python 3) cooperate: such
 a member is safe there, but starts from nothing in every rebalance.
-What aiokafka does not hand to assignors is read from its calling coordinator (see `calling_host`).
+What aiokafka does not pass to assignors is read from the calling coordinator (see `calling_host`).
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
 
     def _patience_s(self) -> float | None:
         coordinator = self._coordinator()
-        told = [getattr(coordinator, name, None) for name in ("_session_timeout_ms", "_rebalance_timeout_ms")]
-        known = [timeout for timeout in told if timeout]
+        timeouts = [getattr(coordinator, name, None) for name in ("_session_timeout_ms", "_rebalance_timeout_ms")]
+        known = [timeout for timeout in timeouts if timeout]
         return min(known) / 1000 if known else None
 
 

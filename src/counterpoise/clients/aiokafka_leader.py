@@ -1,4 +1,4 @@
-"""Leading beside aiokafka's event loop: planning, and waiting for lag, in a thread, while the member's heartbeats go on.
+"""Leading beside aiokafka's event loop: planning, and waiting for lag, in a thread, while the member's heartbeats continue.
 
 aiokafka calls `assign` in its event loop, and it stops a member's heartbeats while the member joins. A plan that takes long
 would stop every task of the program, and a leader that takes longer than its session would be expelled. aiokafka has no
@@ -20,7 +20,7 @@ __all__ = ["lead_beside_loop"]
 
 
 def lead_beside_loop(coordinator: Any, assignor: _AioKafkaAssignor) -> None:
-    """Let this consumer's coordinator plan with this assignor in a thread. Called again it changes nothing."""
+    """Let this consumer's coordinator plan with this assignor in a thread. A second call changes nothing."""
     leader = coordinator._perform_assignment  # noqa: SLF001
     if not isinstance(leader, _Leader):
         leader = coordinator._perform_assignment = _Leader(coordinator)  # noqa: SLF001
@@ -39,13 +39,13 @@ class _Leader:
         assignor = self.assignors.get(response.group_protocol)
         if assignor is None:
             return await self._host_perform(response)
-        # The first time the leader's half is loaded, which takes some tenths of a second: not in the event loop.
+        # The first call imports the leader's half, which takes some tenths of a second: not in the event loop.
         topics_known = (await asyncio.to_thread(import_module, "counterpoise.clients.leader_side")).topics_known
         while True:
             given = await self._collect(assignor, response)
             lead = await self._plan(assignor, given)
-            # The host forgets what its metadata learns between assign and SyncGroup: partitions that came while the plan was
-            # made would have no owner until they are noticed otherwise.
+            # The host ignores new metadata between assign and SyncGroup: partitions created while the plan was made would
+            # have no owner until the next rebalance.
             wanted = {topic for subscription in given.read for topic in subscription.topics}
             if _counts(given.topics) == _counts(topics_known(self._coordinator._cluster, wanted)):  # noqa: SLF001
                 return assignor.hand_out(lead)

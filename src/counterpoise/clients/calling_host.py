@@ -1,4 +1,4 @@
-"""What an assignor needs of its host and is not given: read, never written, from the frames that called the assignor.
+"""What an assignor needs from its host but does not receive: read, never written, from the frames that called it.
 
 Public interfaces were looked at first, up to kafka-python 3.0.12 and aiokafka 0.14.0: both give an assignor the topics, the
 cluster, the members, and later its assignment. None gives it its consumer, so it cannot ask what is owned now, for which
@@ -25,7 +25,7 @@ _DEPTH = 16
 
 
 class Needed(NamedTuple):
-    """Names that a function of the host has to use: its parameters, its variables, or attributes."""
+    """Names that a function of the host must use: parameters, variables or attributes."""
 
     holder: Any
     function: str
@@ -33,12 +33,12 @@ class Needed(NamedTuple):
 
 
 def check_host(release: str, known: str, needed: Iterable[Needed]) -> None:
-    """Whether a host has what is read from it.
+    """Check that a host has what is read from it.
 
     Raises
     ------
     HostError
-        It has not: `release` is none of the releases that are `known`. A plan made without it could be wrong.
+        It does not: `release` is not one of the `known` releases. A plan made without it could be wrong.
     """
     for holder, name, wanted in needed:
         function = getattr(holder, name, None)

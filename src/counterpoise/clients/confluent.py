@@ -4,9 +4,9 @@
     reader = PlannedConsumer(config, "plan.json", "worker-0")           # in each process
     record = reader.consumer.poll(1.0)
 
-Nothing watches over such readers: no heartbeat, no rebalance. A reader that dies is missed until it is started again,
-and two processes under one name read the same twice. Who changes the plan has to change it everywhere: first
-`give_up` in all readers, then `take_up` in all.
+Nothing watches over such readers: no heartbeat, no rebalance. If a reader dies, nobody reads its partitions until it is
+started again; two processes under one name read the same twice. To change the plan, call `give_up` in all readers first,
+then `take_up` in all.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class PlannedConsumer:
     Parameters
     ----------
     config : mapping
-        As for `confluent_kafka.Consumer`; its `group.id` says where offsets are committed, and must be nobody's who subscribes.
+        As for `confluent_kafka.Consumer`; its `group.id` says where offsets are committed; no subscribing consumer may use it.
     plan : Plan, mapping or path
         A plan of `share_out` or of `counterpoise.assign`, ``{member: {topic: [partitions]}}``, or a file with either as JSON.
     member : str
@@ -97,7 +97,7 @@ class PlannedConsumer:
     Attributes
     ----------
     consumer : confluent_kafka.Consumer
-        To be polled and committed as usual; neither subscribe nor assign with it.
+        Poll and commit with it as usual; do not subscribe or assign.
 
     Raises
     ------
@@ -171,7 +171,7 @@ class PlannedConsumer:
     def _starts(self, partitions: list[tuple[str, int]]) -> list[TopicPartition]:
         """Where to begin: at the committed offsets, read here and waited for.
 
-        Left to the library, a coordinator that is not there yet when it asks leaves partitions without a start for good.
+        If librdkafka looked them up, a coordinator that is not up yet would leave partitions without a start for good.
         """
         until = time.monotonic() + self._timeout_s
         while True:

@@ -2,7 +2,7 @@
 
 Settings that every assignor has: `on_lead` and `on_rebalance`, called with each `counterpoise.planning.lead.Lead` this
 member makes as a leader and with each `counterpoise.clients.rebalance_report.Rebalance` it takes part in. They are plain
-functions, for logs and metrics; their errors are logged and end nothing.
+functions, for logs and metrics; their errors are logged and do not stop the rebalance.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Range(HostAssignor):
     Parameters
     ----------
     rack : str, optional
-        The member's rack (KIP-881). Without it the consumer's `client_rack` counts on kafka-python 3; the other clients
-        show none to assignors: give the same here.
+        The member's rack (KIP-881). Default: the consumer's `client_rack` on kafka-python 3. The other clients do not
+        show it to assignors: repeat it here.
     on_lead, on_rebalance : callable, optional
     """
 
@@ -55,10 +55,10 @@ class Sticky(HostAssignor):
     rack : str, optional
         As for `Range`.
     capacity : int
-        Weight of this member, 1 to 2**31 - 1: one of weight 2 is to carry twice the load of one of weight 1. Leaders other
-        than counterpoise's ignore it.
+        Weight of this member, 1 to 2**31 - 1: a member of weight 2 gets twice the load of one of weight 1. Leaders of
+        other libraries ignore it.
     racks, evenness : str
-        The strategy's own. They matter in the member that leads: give all members the same.
+        Options of the strategy. The leader's count: give all members the same.
     on_lead, on_rebalance : callable, optional
     """
 

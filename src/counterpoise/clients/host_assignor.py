@@ -37,7 +37,7 @@ log = logging.getLogger("counterpoise.clients")
 class PerConsumer:
     """A method that, called on the class by a host, runs on an instance kept for the calling consumer.
 
-    OptionError when nobody's consumer is calling.
+    Raises OptionError when no consumer is calling.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -72,7 +72,7 @@ class HostAssignor:
     __signature__: ClassVar[inspect.Signature]
 
     def __new__(cls, *given: object, **named: object) -> Self:
-        """Check the names of the settings; without it a wrong one would be a TypeError that says nothing of the right ones."""
+        """Check the names of the settings; a TypeError would not list the valid ones."""
         try:
             cls.__signature__.bind(*given, **named)
         except TypeError as error:
@@ -175,7 +175,7 @@ class HostAssignor:
         withheld, withheld_before = withheld_of(assignment.user_data), self._withheld
         self._withheld = withheld
         self._report(before)
-        # The same number again: somebody does not give up what it holds, and another round would not help.
+        # The same number again: some member does not give up its partitions, and another round would not help.
         if withheld and withheld != withheld_before:
             self._follow_up()
 
@@ -196,7 +196,7 @@ class HostAssignor:
 
     @PerConsumer
     def on_generation_assignment(self, generation: int) -> None:
-        """kafka-python 2.x tells strategies called `sticky` their generation after the assignment."""
+        """kafka-python 2.x passes the generation to strategies named `sticky` after the assignment."""
         self._member.generation = generation
 
     def _lag(self, topics: Mapping[str, int], patience_s: float | None) -> Mapping[str, Sequence[int]] | None:  # noqa: ARG002
@@ -212,7 +212,7 @@ class HostAssignor:
     def _follow_up(self) -> None:
         """Join again now: the last assignment withheld partitions until their holders have revoked them.
 
-        Those who revoked something join at once and wait for all others, who would hear of it with their next heartbeat.
+        Members that revoked something join at once and wait for the others, which would notice it only at their next heartbeat.
         """
         coordinator = self._coordinator()
         if coordinator is not None:
@@ -224,7 +224,7 @@ class HostAssignor:
         raise NotImplementedError
 
     def _patience_s(self) -> float | None:
-        """Seconds after which the group gives up a leader that does not answer, None when the host cannot be asked."""
+        """Seconds after which the group expels a leader that does not answer, None if the host does not say."""
         raise NotImplementedError
 
     @classmethod
@@ -251,7 +251,7 @@ class HostAssignor:
         return joined
 
     def _group_generation(self) -> int:
-        """The generation being led, -1 when the host cannot be asked."""
+        """The generation being led, -1 if the host does not say."""
         raise NotImplementedError
 
     def _assigned_generation(self, assignment: Any) -> int:

@@ -55,7 +55,7 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
         if _Protocol is None:
             return []
         if self._member.rack is None:
-            # Asked while the consumer is being made: the only time at which its own settings are in sight.
+            # Called while the consumer is constructed: the only time at which its settings can be read.
             consumer = calling_object((KafkaConsumer,))
             self._member.rack = getattr(consumer, "config", {}).get("client_rack") or None
         return [_Protocol.EAGER, _Protocol.COOPERATIVE] if self._member.cooperates else [_Protocol.EAGER]
@@ -110,8 +110,8 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
 
     def _patience_s(self) -> float | None:
         config = getattr(self._coordinator(), "config", {})
-        told = [config[name] for name in ("session_timeout_ms", "max_poll_interval_ms") if config.get(name)]
-        return min(told) / 1000 if told else None
+        known = [config[name] for name in ("session_timeout_ms", "max_poll_interval_ms") if config.get(name)]
+        return min(known) / 1000 if known else None
 
 
 def _encoded(metadata: Any) -> bytes:

@@ -37,7 +37,7 @@ def mend_joining(coordinator: Any) -> None:
 
     Records arrive while the consumer owns partitions, runs the cooperative protocol, and commits automatically or through
     `rebalance_listener`: `KafkaConsumer.commit` raises RebalanceInProgressError during a join, and a consumer that calls
-    it after each poll must not meet it more often than without counterpoise. Called again it changes nothing.
+    it after each poll must not meet it more often than without counterpoise. A second call changes nothing.
 
     Without the attributes it needs (another release of kafka-python) it leaves the consumer as it is and logs a warning.
     """
@@ -51,7 +51,7 @@ def mend_joining(coordinator: Any) -> None:
 
     async def join_group_async(timeout_ms: float | None = None) -> bool:
         task = coordinator._join_task  # noqa: SLF001
-        # A join that failed is the host's to repeat, and so is one whose member has been expelled since.
+        # The host repeats a failed join, and one whose member has been expelled since.
         if task is not None and task.is_done and task.exception is None and not coordinator._generation.is_lost():  # noqa: SLF001
             coordinator._join_task = _FinishedJoin(task)  # noqa: SLF001
         return bool(await host_join(timeout_ms=timeout_ms))
@@ -110,7 +110,7 @@ class _Poll:
         joined = self._host_poll(timeout_ms=_BEGIN_MS if timeout_ms is None else min(timeout_ms, _BEGIN_MS))
         if joined:
             member_id = coordinator._generation.member_id  # noqa: SLF001
-            # A member that had to join as somebody new may be behind the commits of those who owned its partitions meanwhile.
+            # A member that joined under a new id may be behind the commits of those who owned its partitions meanwhile.
             if member_id == self._member_id and coordinator.config["enable_auto_commit"]:
                 self._commit_revoked(consumed)
             self._member_id = member_id

@@ -1,8 +1,8 @@
-"""Lag for a leader: read once per rebalance beside the host's threads, waited for up to a bound, with two ways down.
+"""Lag for a leader: read once per rebalance in a thread of its own, with a time limit and two fallbacks.
 
-A read that fails or takes longer than the bound gives the last lag that was read, and if there is none the plan goes by
-counts alone. Each of the three outcomes is counted, the last two are logged. A late read is kept for the next rebalance,
-and none is started while one is under way: a broker that does not answer costs one thread and the bound, no more.
+If a read fails or takes too long, the leader uses the last lag that was read; if there is none, counts alone decide. Each
+of the three outcomes is counted, the last two are logged. A late read is kept for the next rebalance, and no other starts
+before it ends: a broker that does not answer costs one thread and the time limit, no more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from counterpoise.errors import OptionError, SnapshotError
 
 _MOST = 2**53
 _PART = 2
-"""No longer than this part of the time after which a group gives its leader up: planning and answering take time too."""
+"""The wait is at most this fraction of the time after which a group expels its leader: planning takes time too."""
 
 __all__ = ["LagAware", "LagReader", "LagSource", "live_lag"]
 
@@ -55,7 +55,7 @@ def live_lag(config: Mapping[str, Any], group_id: str, *, reset: str = "latest",
 
 
 class LagReader:
-    """A source behind a bound.
+    """Reads a source within a time limit.
 
     Attributes
     ----------
@@ -77,11 +77,11 @@ class LagReader:
         self.outcomes: Counter[str] = Counter()
 
     def bounded(self, patience_s: float | None) -> float:
-        """How long to wait, in seconds, where the group gives its leader up after `patience_s`; None: not known."""
+        """Seconds to wait if the group expels its leader after `patience_s`; None: unknown."""
         return self._within_s if patience_s is None else min(self._within_s, patience_s / _PART)
 
     def lag(self, topics: Mapping[str, int], patience_s: float | None = None) -> Mapping[str, Sequence[int]] | None:
-        """The lag of these topics, or the last one known, or None; returns within the bound and never raises."""
+        """The lag of these topics, or the last one known, or None; returns within the time limit and never raises."""
         within_s = self.bounded(patience_s)
         self._read_now = []
         if self._under_way is None or not self._under_way.is_alive():
@@ -111,7 +111,7 @@ class LagReader:
 
 
 def _checked(answer: Any, topics: Mapping[str, int]) -> dict[str, list[int]]:
-    """What a source answered about these topics, as plain numbers; SnapshotError where it is no lag of theirs."""
+    """What a source answered about these topics, as plain numbers; SnapshotError if it is no lag of theirs."""
     from counterpoise.snapshot.checks import check_lag, check_parts
     from counterpoise.snapshot.group import Topic
 
@@ -147,19 +147,19 @@ class LagAware(HostAssignor):
             )
         super().__init__(**given)
         self.lag_reader = LagReader(lag, lag_within_s)
-        self._told_s = lag_within_s
+        self._used_s = lag_within_s
 
     def _joining(self) -> None:
         super()._joining()
         patience_s = self._patience_s()
         within_s = self.lag_reader.bounded(patience_s)
-        if within_s < self._told_s and patience_s is not None:
+        if within_s < self._used_s and patience_s is not None:
             log.warning(
-                "%s: lag_within_s is %.1f s, but the group gives its leader up after %.1f s (session or rebalance timeout): "
+                "%s: lag_within_s is %.1f s, but the group expels its leader after %.1f s (session or rebalance timeout): "
                 "the lag is waited for %.1f s at most; set a longer timeout or a shorter lag_within_s",
-                *(self.name, self._told_s, patience_s, within_s),
+                *(self.name, self._used_s, patience_s, within_s),
             )
-            self._told_s = within_s
+            self._used_s = within_s
 
     def _lag(self, topics: Mapping[str, int], patience_s: float | None) -> Mapping[str, Sequence[int]] | None:
         return self.lag_reader.lag(topics, patience_s)

@@ -1,4 +1,4 @@
-"""What a leader does inside its host: members as the host has them, topics as the host knows them, to assignment bytes."""
+"""What a leader does inside its host: it turns the host's members and topics into assignment bytes."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ Lag: TypeAlias = Callable[[Mapping[str, int], float | None], Mapping[str, Sequen
 
 @dataclass(frozen=True)
 class GroupToLead:
-    """What a leader has been given, read from its host.
+    """What a leader receives from its host.
 
     Attributes
     ----------
     strategy : str
-        What the coordinator chose.
+        The strategy that the coordinator chose.
     members : tuple of JoinMember
     read : tuple of Subscription
-        Theirs, in the same order.
+        Their subscriptions, in the same order.
     topics : dict of name to Topic
-        Those of them that the host knows.
+        The subscribed topics that the host knows.
     group : str
     generation : int
         -1: unknown.
     patience_s : float or None
-        Seconds after which the group gives up a leader that does not answer; None: unknown.
+        Seconds after which the group expels a leader that does not answer; None: unknown.
     """
 
     strategy: str
@@ -73,7 +73,7 @@ def lead_group(given: GroupToLead, options: Mapping[str, object], lag: Lag) -> L
     ----------
     given : GroupToLead
     options : mapping
-        The strategy's own.
+        Options of the strategy.
     lag : callable
         Called once with partition counts by topic and `patience_s`; returns records behind per partition by topic, or None.
         It may wait.
@@ -102,9 +102,9 @@ def lead_group(given: GroupToLead, options: Mapping[str, object], lag: Lag) -> L
 
 
 def protocol_to_lead(name: str, members: Iterable[Subscription]) -> str:
-    """Eager or cooperative, from what the members show.
+    """Eager or cooperative, by the members' subscriptions.
 
-    Cooperative where the strategy can be and somebody holds something while joining. Where nobody does, everything is
+    Cooperative if the strategy supports it and some member holds partitions while joining. If none does, everything is
     free (all members are new or have revoked all), so nothing needs withholding and the claims in user data count.
     `cooperative-sticky` is always led cooperatively, as Java leads it.
     """
@@ -117,7 +117,7 @@ def protocol_to_lead(name: str, members: Iterable[Subscription]) -> str:
 
 
 def topics_known(cluster: Any, names: Iterable[str]) -> dict[str, Topic]:
-    """Partition counts, and replica racks where brokers have racks; topics the host does not know are left out.
+    """Partition counts, and replica racks if brokers have racks; topics the host does not know are left out.
 
     All three hosts keep replicas in `cluster._partitions` only; without it there are no racks.
     """

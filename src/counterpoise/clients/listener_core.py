@@ -55,7 +55,7 @@ class ListenerCore:
         self._ownership.processed((record.topic, record.partition), record.offset)
 
     def offsets(self) -> dict[Any, Any]:
-        """What has been processed, as the client's `commit` takes it; `commit` knows better what to do with its errors."""
+        """What has been processed, as the client's `commit` takes it; prefer `commit`, which handles its errors."""
         return self._host_offsets(self._ownership.to_commit())
 
     def commit(self) -> Any:
@@ -85,22 +85,22 @@ class ListenerCore:
         offsets = self._host_offsets(self._ownership.to_commit(partitions))
         if offsets and not await self._committed(offsets):
             return await self._lost()
-        await self._tell(self._on_lost, self._ownership.revoked(partitions, cooperative=self._cooperates()))
+        await self._call(self._on_lost, self._ownership.revoked(partitions, cooperative=self._cooperates()))
         return None
 
     async def _lost(self) -> None:
-        await self._tell(self._on_lost, self._ownership.lost())
+        await self._call(self._on_lost, self._ownership.lost())
 
     async def _assigned(self, partitions: Iterable[Any]) -> None:
         now = list(partitions)
         lost, gained = self._ownership.assigned(now, self._membership(), cooperative=self._cooperates())
-        await self._tell(self._on_lost, lost)
+        await self._call(self._on_lost, lost)
         if self._start is not None:
             for each in sorted({*now, *gained}):
                 offset = self._start(each)
                 if offset is not None:
                     self._consumer.seek(each, offset)
-        await self._tell(self._on_gained, gained)
+        await self._call(self._on_gained, gained)
 
     async def _committed(self, offsets: dict[Any, Any]) -> bool:
         """Commit; False when the coordinator says that this member no longer owns them."""
@@ -114,7 +114,7 @@ class ListenerCore:
         return True
 
     def _put_off(self, error: Exception, count: int) -> bool:
-        """False where a commit between rebalances need not have worked; raises the error where it must."""
+        """False if a later commit makes up for this one; otherwise raises the error."""
         causes = (error, error.__cause__, *error.args)
         if any(type(each).__name__ == "RebalanceInProgressError" for each in causes):
             log.debug("a rebalance is in progress: %d partitions are committed when they are revoked, or later", count)
@@ -126,7 +126,7 @@ class ListenerCore:
             raise error
         return False
 
-    async def _tell(self, callback: Callback | None, partitions: Iterable[Partition]) -> None:
+    async def _call(self, callback: Callback | None, partitions: Iterable[Partition]) -> None:
         listed = [self._host_partition(*each) for each in sorted(partitions)]
         if callback is not None and listed:
             answer = callback(listed)

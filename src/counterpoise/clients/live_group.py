@@ -29,7 +29,7 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True)
 class PartitionState:
-    """One partition as the group sees it now. Offsets are -1 where unknown; `lag` is None where it cannot be told."""
+    """One partition as the group sees it now. Offsets are -1 where unknown; `lag` is None if it is unknown."""
 
     topic: str
     partition: int
@@ -48,10 +48,10 @@ class LiveGroup:
     Attributes
     ----------
     group : Group
-        Members, topics and lag (unknown lags count as 0 there); every member is taken to subscribe to every topic that
-        a member holds: the protocol does not tell an admin client subscriptions.
+        Members, topics and lag (unknown lags count as 0 there); every member counts as a subscriber of every topic
+        that a member holds, because an admin client cannot see subscriptions.
     state, strategy : str
-        As the coordinator says ("STABLE"; "" where no strategy is elected).
+        As the coordinator says ("STABLE"; "" if no strategy is elected).
     partitions : tuple of PartitionState
         Sorted by topic, then index.
     client_ids : mapping of member id to client id
@@ -88,7 +88,7 @@ def read_live_group(
     timeout : float
         Seconds for each request.
     capacity : mapping of client id or member id to weight, optional
-        Weights of members, 1 where none is given: the protocol does not tell an admin client what members say when they join.
+        Weights of members, default 1: an admin client cannot see the weights that members send.
     admin : AdminClient, optional
         Used instead of a new one.
 
@@ -97,7 +97,7 @@ def read_live_group(
     SourceError
         The cluster does not answer, has no such group, or refuses to describe it (with what to do).
     OptionError
-        `reset` is ``none`` and something is not committed, or `capacity` names nobody of the group.
+        `reset` is ``none`` and something is not committed, or `capacity` names no member of the group.
     MissingExtraError
         confluent-kafka is not installed.
     """

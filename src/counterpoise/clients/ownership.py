@@ -1,8 +1,8 @@
 """Ownership: which partitions a consumer really lost and really gained, whatever its host reports. No I/O, no host.
 
-An eager host reports everything as revoked and then everything as assigned. What lies between was kept only if the
-member stayed in the group and missed no generation: a forgotten member, or one that slept through a generation, may
-have had its partitions processed by somebody else meanwhile, so for it everything was lost and gained again.
+An eager host reports everything as revoked and then everything as assigned. A partition in both was kept only if the
+member stayed in the group and missed no generation. Otherwise another member may have processed it meanwhile, so it was
+lost and gained again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Partitions: TypeAlias = frozenset[Partition]
 
 
 class Membership(NamedTuple):
-    """Who the member is to its coordinator, and since which generation."""
+    """The member as its coordinator knows it: its id, and the generation since which it has it."""
 
     member_id: str
     generation: int
@@ -41,7 +41,7 @@ class Ownership:
 
     @property
     def owned(self) -> Partitions:
-        """What may be processed now: nothing while an eager rebalance is on."""
+        """What may be processed now: nothing during an eager rebalance."""
         return self._owned
 
     def processed(self, partition: Partition, offset: int) -> None:
@@ -81,7 +81,7 @@ class Ownership:
     ) -> tuple[Partitions, Partitions]:
         """The host hands these out (cooperative: only what is new); returns what was really lost and really gained."""
         with self._lock:
-            # A cooperative host keeps what it owns without a word, also when it had to join as somebody new.
+            # A cooperative host keeps what it owns without reporting it, also after it joined under a new member id.
             continues = self._continues(membership, cooperative=cooperative)
             kept = self._owned if cooperative and continues else frozenset()
             now = frozenset(partitions) | (self._owned if cooperative else frozenset())

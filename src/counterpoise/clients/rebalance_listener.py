@@ -1,4 +1,4 @@
-"""KIP-54's new listener: an application hears of the partitions it really lost and really gained.
+"""KIP-54's new listener: it reports the partitions that an application really lost and really gained.
 
     listener = rebalance_listener(consumer, on_lost=close_files, on_gained=open_files)
     consumer.subscribe(["orders"], listener=listener)
@@ -8,8 +8,8 @@
         listener.commit()  # now and then; await it on aiokafka
 
 What was processed is committed before a partition can reach anybody else; after a lost membership nothing is. An eager
-host's "all revoked, all assigned" is reported as the difference. The callbacks may be coroutines where the host awaits
-its listener (aiokafka, kafka-python 3); on kafka-python 3 they run on its network thread and must not block.
+host's "all revoked, all assigned" is reported as the difference. The callbacks may be coroutines if the host awaits its
+listener (aiokafka, kafka-python 3); on kafka-python 3 they run on its network thread and must not block.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def rebalance_listener(
     on_gained: Callback | None = None,
     start: Callable[[Any], int | None] | None = None,
 ) -> ListenerCore:
-    """A listener for this consumer, of the kind its client wants.
+    """A listener for this consumer, as its client library calls it.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def rebalance_listener(
     Raises
     ------
     OptionError
-        The consumer is of no client known here.
+        The consumer is of another client library.
     """
     library = type(consumer).__module__.partition(".")[0]
     if library == "kafka":

@@ -1,7 +1,7 @@
 """What a rebalance did, for people and for metrics: one log line in the leader, one in each member, and the hooks.
 
 Everything here runs inside a rebalance, on the thread of the host: an error in a hook or in a log line is caught and logged,
-with its traceback the first time, and the rebalance goes its way.
+with its traceback the first time, and the rebalance continues.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Rebalance:
         -1 if the client does not show it.
     strategy : str
     owned, gained, lost : tuples of (topic, partition), sorted
-        What the member has now; what of it it did not have after the rebalance before; what it had then and has not now.
+        What the member owns now; what of it is new since the previous rebalance; what it owned then and does not own now.
     left : int
         Partitions of the whole group that wait for the next round; 0 if the leader is not counterpoise.
     milliseconds : float
@@ -64,7 +64,7 @@ class Reports:
     Raises
     ------
     OptionError
-        A hook is no plain function.
+        A hook is not a plain function.
     """
 
     def __init__(self, on_lead: OnLead | None, on_rebalance: OnRebalance | None) -> None:
@@ -81,7 +81,7 @@ class Reports:
         self._safely("the leader's log line", _log_lead, lead)
 
     def on_lead(self, lead: Lead) -> None:
-        """Hand it to the application."""
+        """Call `on_lead`."""
         self._safely("on_lead", self._on_lead, lead)
 
     def rebalanced(self, seen: Rebalance) -> None:
@@ -115,7 +115,7 @@ def _log_lead(lead: Lead) -> None:
 
 
 def _proof(lead: Lead) -> str:
-    """What the checker of the laws says of the plan; it does not use the solver."""
+    """What the certificate says about the plan; it does not come from the solver."""
     proof = lead.certificate
     if proof.balanced and proof.sticky:
         return "proven optimal"

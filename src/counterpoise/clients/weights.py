@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 HOSTS = ("kafka-python", "aiokafka")
-"""The client libraries that assignors of counterpoise run in; a member's user data has the place of its own, from 1."""
+"""The client libraries that assignors of counterpoise run in; a member's user data holds the position of its own, from 1."""
 _HOST = b"\xffcph"
 _WEIGHT = b"\xffcpw"
 _GENERATION = b"\xffcpg"
@@ -46,7 +46,7 @@ def host_of(user_data: bytes | None) -> str | None:
 
 
 def with_weight(user_data: bytes | None, weight: int) -> bytes | None:
-    """The user data with a weight behind it; a weight of 1 is what everybody has, and adds nothing.
+    """The user data with a weight behind it; a weight of 1 is the default and adds nothing.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def with_weight(user_data: bytes | None, weight: int) -> bytes | None:
 
 
 def weight_of(user_data: bytes | None) -> int:
-    """The weight behind the user data; 1 where there is none, or none that could be meant. Never raises."""
+    """The weight behind the user data; 1 if there is none, or an invalid one. Never raises."""
     return max(_tail(user_data, _WEIGHT, 1), 1)
 
 
@@ -70,12 +70,12 @@ def assignment_user_data(generation: int, withheld: int) -> bytes | None:
 
 
 def generation_handed_out(user_data: bytes | None) -> int:
-    """The generation in an assignment's user data; -1 where a foreign leader wrote none. Never raises."""
+    """The generation in an assignment's user data; -1 if a leader of another library wrote none. Never raises."""
     return max(_tail(user_data, _GENERATION, -1), -1)
 
 
 def withheld_of(user_data: bytes | None) -> int:
-    """How many partitions of the group wait for the next round; 0 if a foreign leader assigned. Never raises."""
+    """How many partitions of the group wait for the next round; 0 if a leader of another library assigned. Never raises."""
     return max(_tail(None if user_data is None else user_data[:-_SIZE], _WITHHELD, 0), 0)
 
 

@@ -1,4 +1,4 @@
-"""audit: one plan held against the laws the caller names, over integer arrays."""
+"""audit: checks one plan against the laws that the caller names, over integer arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAWS = {
     "withheld": "a cooperative round withholds exactly what another member holds",
     "added-and-revoked": "no partition is added to one member in the round in which another loses it",
 }
-"""The laws of a plan: name and meaning. The last two speak of cooperative rounds."""
+"""The laws of a plan: name and meaning. The last two are about cooperative rounds."""
 
 DEFAULT_LAWS = ("valid", "complete", "balanced", "sticky", "withheld", "added-and-revoked")
 
@@ -48,7 +48,7 @@ def chosen(laws: Iterable[str] | None) -> frozenset[str]:
 
 
 def audit(problem: Problem, owner: Int32, laws: Iterable[str] | None = None, *, words: Words | None = None) -> list[Violation]:
-    """Hold a plan against laws; an empty list proves them.
+    """Check a plan against laws; an empty list proves them.
 
     Parameters
     ----------
@@ -56,16 +56,16 @@ def audit(problem: Problem, owner: Int32, laws: Iterable[str] | None = None, *, 
     owner : int32[P]
         The target owners, from anywhere.
     laws : iterable of str, optional
-        Names from `LAWS`; default `DEFAULT_LAWS`. The two cooperative ones need what a round hands out and are
-        checked by `verify`; here they hold of nothing.
+        Names from `LAWS`; default `DEFAULT_LAWS`. The two cooperative ones need what a round hands out: only
+        `verify` checks them.
     words : Words, optional
         Names for the messages.
 
     Returns
     -------
     list of Violation
-        In the order of `LAWS`. A plan that is not valid and complete is not looked at further: nothing else can be
-        proven of it, so its faults are reported whatever laws were asked for beyond these two.
+        In the order of `LAWS`. A plan that is not valid and complete is not checked further: nothing else can be
+        proven about it, so its faults are reported if any law beyond these two was asked for.
 
     Notes
     -----

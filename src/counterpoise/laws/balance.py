@@ -1,4 +1,4 @@
-"""Balance as a question of reach: a plan is optimal when nobody heavy can pass a partition on to somebody light.
+"""Balance as a question of reach: a plan is optimal when no heavy member can pass a partition on to a light one.
 
 The marginal cost of a member's j-th partition is (2j-1)/capacity, the amount by which it raises the sum of load²/capacity.
 A plan is lexicographically balanced exactly when no walk member -> topic it holds -> subscriber -> ... leads from a
@@ -40,7 +40,7 @@ class MarginalCosts:
 
 
 def alike(problem: Problem) -> bool:
-    """Whether every member subscribes to every topic and counts alike: any partition may go to anybody."""
+    """Whether every member subscribes to every topic and all capacities are equal: any partition may go to any member."""
     members = problem.n_members
     if not members or len(problem.subscriber) != members * problem.n_topics:
         return False
@@ -56,7 +56,7 @@ def marginal_costs(load: Int64, capacity: Int64) -> MarginalCosts:
     """Marginal costs of the last and the next partition of each member, as ranks.
 
     Equal capacities: the loads themselves. Otherwise the fractions are compared as integers scaled by 2**128, which
-    tells any two of them apart; O(M log M).
+    distinguishes any two of them; O(M log M).
     """
     if not len(capacity) or int(capacity.min()) == int(capacity.max()):
         return MarginalCosts(load, load + 1)

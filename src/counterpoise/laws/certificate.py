@@ -1,6 +1,6 @@
 """The certificate of a plan: numbers that prove balance and stickiness, made from the plan alone, checked in linear time.
 
-`certify` finds them by search in the exchange graph; `check` trusts nothing: it holds every partition and every
+`certify` finds them by search in the exchange graph; `check` trusts nothing: it checks every partition and every
 subscription against the numbers once. Neither uses the solver.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["Certificate", "balance_violation", "certify", "check"]
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What proves a plan optimal, or what it fails.
+    """The proof that a plan is optimal, or what is wrong with it.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Certificate:
     Notes
     -----
     Proven are balance and stickiness, objectives 1 to 3. Racks and the spread of single topics come after these and
-    are not certified; a strategy told to put racks before stickiness may rightly fail `sticky`.
+    are not certified; a strategy that puts racks before stickiness may rightly fail `sticky`.
     """
 
     balanced: bool
@@ -103,7 +103,7 @@ def certify(problem: Problem, owner: Int32, *, words: Words | None = None) -> Ce
 def balance_violation(
     problem: Problem, owner: Int32, movable: npt.NDArray[np.bool_] | None = None, words: Words | None = None
 ) -> list[Violation]:
-    """Is a valid, complete plan as balanced as it can be while only `movable` partitions (bool[P]) may change hands?"""
+    """Check that a valid, complete plan is as balanced as it can be if only `movable` partitions (bool[P]) may change hands."""
     claims, known = problem.previous_owner, classes(problem)
     graph = exchange_graph(problem, owner, claims, known, movable)
     marginal = marginal_costs(loads(problem.n_members, owner), problem.capacity)
@@ -112,14 +112,14 @@ def balance_violation(
 
 
 def check(problem: Problem, owner: Int32, certificate: Certificate) -> list[Violation]:
-    """Does the certificate prove the plan balanced and sticky? Empty: yes.
+    """Check that the certificate proves the plan balanced and sticky; an empty list says that it does.
 
     Looks at nothing but the problem, the owners and the certificate's numbers (its flags are ignored).
 
     Returns
     -------
     list of Violation
-        Laws ``valid``, ``complete``, ``balanced``, ``sticky``: what is not so, or not proven.
+        Laws ``valid``, ``complete``, ``balanced``, ``sticky``: what is wrong, or not proven.
 
     Notes
     -----

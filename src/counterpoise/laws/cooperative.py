@@ -18,13 +18,13 @@ def withheld(problem: Problem, target: Int32, handed: Int32, *, words: Words | N
     ----------
     problem : Problem
     target : int32[P]
-        The wanted owners.
+        The target owners.
     handed : int32[P]
         What this round hands out, UNOWNED where a partition waits.
 
     Notes
     -----
-    A partition waits when a member other than its target owner holds it, or when two dispute it (CONTESTED). O(P).
+    A partition waits when a member other than its target owner holds it, or when two claim it (CONTESTED). O(P).
     """
     words = Words(problem) if words is None else words
     waits = _held(problem) & (problem.holder != target)

@@ -1,4 +1,4 @@
-"""The exchange graph of a plan, compressed: who could pass a partition on to whom, and at what cost.
+"""The exchange graph of a plan, compressed: which member could pass a partition on to which, and at what cost.
 
 Topics with equal subscriber sets form a topic class, members that subscribe to the same topic classes a member
 class. Partitions of one topic class can take each other's place, so a walk member -> topic class -> member stands

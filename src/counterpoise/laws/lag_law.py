@@ -22,7 +22,7 @@ from counterpoise.snapshot.json_text import shown
 __all__ = ["TOLERANCE", "carried_lag", "count_band", "lag"]
 
 TOLERANCE = 0.1
-"""What a plan that names no tolerance of its own is held to: the default of `lag-sticky`."""
+"""The tolerance for a plan that names none: the default of `lag-sticky`."""
 
 
 def lag(
@@ -78,7 +78,7 @@ def carried_lag(
     true: Mapping[str, Any],
     words: Words,
 ) -> list[Violation]:
-    """Figures that a plan carries, held against the same figures made afresh; both as `snapshot.plan.lag_figures`."""
+    """Compare the figures that a plan carries with the true ones; both as `snapshot.plan.lag_figures`."""
     if true["counts"] == "balanced" and not _is_balanced(problem, owner, words):
         return [Violation("lag", "the plan is not balanced, and the bound it carries is one of balanced plans")]
     carried = true if said is None else said

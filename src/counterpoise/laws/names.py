@@ -1,4 +1,4 @@
-"""verify: a plan by names, from anywhere, held against the laws of its group."""
+"""verify: checks a plan by names, from anywhere, against the laws of its group."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ AnyPlan: TypeAlias = Plan | WrittenPlan | Mapping[str, Mapping[str, Sequence[int
 
 
 def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> list[Violation]:
-    """Hold a plan against the laws; an empty list is a proof.
+    """Check a plan against the laws; an empty list is a proof.
 
     Parameters
     ----------
     group : Group
     plan : Plan, WrittenPlan, or mapping of member id to topic to partition indices
-        A mapping is read as the target: who shall own what in the end. (Of a cooperative plan pass the plan itself:
-        its `assignment` leaves out what is withheld.) Of a plan the target is checked, under the
-        cooperative protocol also what it hands out now, and the figures about lag that it carries.
+        A mapping is read as the target: the owners in the end. (Pass a cooperative plan itself: its `assignment` leaves
+        out what is withheld.) A plan is checked by its target, by the figures about lag that it carries, and under the
+        cooperative protocol by what it hands out now.
     laws : iterable of str, optional
         Names from `laws.LAWS`; default: valid, complete, balanced, sticky, withheld, added-and-revoked. A strategy
         that does not promise balance (range, say) may well fail `balanced`: that answers the question "is this plan
         optimal", not "did the strategy keep its word". Two strategies give something up on purpose, and their plans
-        are held to what these promise: `sticky-first` to the law of that name instead of balanced and sticky,
-        `lag-sticky`, where lag is known, to `lag` instead of sticky (and to `counts` instead of balanced if it has a band).
+        are checked for what these promise: `sticky-first` by the law of that name instead of balanced and sticky,
+        `lag-sticky`, if lag is known, by `lag` instead of sticky (and by `counts` instead of balanced if it has a band).
 
     Returns
     -------
     list of Violation
         Each in plain words; for balance and stickiness with the moves that would be better. A plan that is not
-        valid and complete is not looked at further.
+        valid and complete is not checked further.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     Notes
     -----
     The proof is made from the group and the plan alone; no solver takes part. Linear in partitions and
-    subscriptions, but for the search for the certificate. Racks and the spread of single topics are not certified.
+    subscriptions, except the search for the certificate. Racks and the spread of single topics are not certified.
     """
     problem = a_group(group).problem()
     whole = plan if isinstance(plan, (Plan, WrittenPlan)) else None
@@ -78,7 +78,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     if whole is None:
         return found + (lag(problem, target, words=words) if "lag" in wanted else [])
     if (laws is None or "lag" in wanted) and not any(fault.law == "balanced" for fault in found):
-        found += _lag_faults(group, whole, target, words, judged="lag" in wanted)
+        found += _lag_faults(group, whole, target, words, limited="lag" in wanted)
     if whole.protocol != "eager":
         handed, faults = _handed(group, whole)
         found += [fault for fault in faults if fault.law in wanted]
@@ -98,18 +98,18 @@ def _withheld_perhaps(problem: Problem, target: Int32, fault: Violation) -> Viol
     return replace(fault, message=fault.message + hint)
 
 
-def _lag_faults(group: Group, plan: Plan | WrittenPlan, target: Int32, words: Words, *, judged: bool) -> list[Violation]:
-    """Are the figures that the plan carries true; and, if `judged` and not said by its strategy, is its lag small enough?"""
+def _lag_faults(group: Group, plan: Plan | WrittenPlan, target: Int32, words: Words, *, limited: bool) -> list[Violation]:
+    """Check the lag figures that the plan carries; if `limited`, also its lag, unless those of `lag-sticky` prove it."""
     problem, said = group.problem(), plan.lag_figures
     if problem.lag is None:
         unknown = Violation("lag", "the plan carries figures about lag, and the lag of the group is not known")
-        return [unknown] if said is not None else lag(problem, target, words=words) if judged else []
+        return [unknown] if said is not None else lag(problem, target, words=words) if limited else []
     if said is not None:
         report = lag_report(problem, target, counts=counts_compared(plan.strategy, plan.options))
         wrong = carried_lag(problem, target, said, lag_figures(report, group.member_ids, group.topic_names), words)
-        if wrong or not judged or plan.strategy == "lag-sticky":
+        if wrong or not limited or plan.strategy == "lag-sticky":
             return wrong
-    return lag(problem, target, options=plan.options, words=words) if judged else []
+    return lag(problem, target, options=plan.options, words=words) if limited else []
 
 
 def _handed(group: Group, plan: Plan | WrittenPlan) -> tuple[Int32, list[Violation]]:
@@ -120,7 +120,7 @@ def _handed(group: Group, plan: Plan | WrittenPlan) -> tuple[Int32, list[Violati
 
 
 def owners_or_faults(group: Group, plan: AnyPlan) -> tuple[Int32, list[Violation]]:
-    """The target owners of a plan in the group's codes, and what cannot be said in codes.
+    """The target owners of a plan in the group's codes, and what has no code.
 
     Returns
     -------

@@ -48,7 +48,7 @@ def complete(problem: Problem, owner: Int32, *, words: Words | None = None) -> l
 
 
 def check_owners(problem: Problem, owner: Int32) -> None:
-    """Owners that are members or UNOWNED, whether they subscribe or not. O(P).
+    """Check that each owner is a member or UNOWNED, whether it subscribes or not. O(P).
 
     Raises
     ------
@@ -63,7 +63,7 @@ def check_owners(problem: Problem, owner: Int32) -> None:
 
 
 def check_shape(problem: Problem, owner: Int32) -> None:
-    """An integer for each partition, whatever it is.
+    """Check that `owner` holds an integer for each partition.
 
     Raises
     ------

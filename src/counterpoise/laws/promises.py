@@ -1,4 +1,4 @@
-"""What a plan is held to when nobody says: the laws its strategy promises, where these are not plain optimality."""
+"""The laws that a plan is checked against by default: plain optimality, or what its strategy promises instead."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _BALANCED = ("sticky", "cooperative-sticky", "constrained-cooperative-sticky", "
 def promised(strategy: str, options: Mapping[str, object], problem: Problem) -> tuple[str, ...]:
     """The laws `verify` asks of a plan of this strategy by default.
 
-    `lag-sticky` moves for lag on purpose and `sticky-first` gives up balance on purpose: they are held to what they
-    promise. Every other plan is asked whether it is optimal, also where its strategy does not promise it. Without lag,
+    `lag-sticky` moves for lag on purpose and `sticky-first` gives up balance on purpose: they are checked for what they
+    promise. Every other plan is checked for optimality, even if its strategy does not promise it. Without lag,
     `lag-sticky` is `sticky`.
     """
     if strategy == "sticky-first":

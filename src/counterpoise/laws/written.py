@@ -1,4 +1,4 @@
-"""A plan by names, from anywhere, to owners by code; and what of it cannot be said in codes."""
+"""A plan by names, from anywhere, to owners by code, and what of it has no code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["owners_by_names"]
 
 
 def owners_by_names(group: Group, assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> tuple[Int32, list[Violation]]:
-    """The owners a mapping says, in the group's codes, and its faults.
+    """The owners in a mapping, in the group's codes, and its faults.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def owners_by_names(group: Group, assignment: Mapping[str, Mapping[str, Sequence
 def _flat(
     group: Group, assignment: Mapping[str, Mapping[str, Sequence[int]]]
 ) -> tuple[tuple[Int64, Int64, Int64], Int64, list[str]]:
-    """Per list: member code, topic code (-1: unknown), length; all indices end to end; members nobody knows."""
+    """Per list: member code, topic code (-1: unknown), length; all indices end to end; unknown members."""
     member_code = {name: code for code, name in enumerate(group.member_ids)}
     topic_code = {name: code for code, name in enumerate(group.topic_names)}
     members: list[int] = []
@@ -84,7 +84,7 @@ def _flat(
 
 
 def _missing(group: Group, assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> list[str]:
-    """In words: what is given and does not exist."""
+    """The partitions that are given and do not exist, for messages."""
     counts, known_ids = {name: known.partitions for name, known in group.topics.items()}, set(group.member_ids)
     return [
         f"{topic}-{index} (given to {member})"

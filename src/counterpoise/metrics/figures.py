@@ -44,7 +44,7 @@ class Metrics:
     unassigned : int
         Partitions without an owner though somebody subscribes.
     balanced : bool or None
-        Proven: no plan has better balanced loads. None where no proof was asked for.
+        Proven: no plan has better balanced loads. None if no proof was asked for.
     sticky : bool or None
         Proven: balanced, and no plan so balanced keeps more.
     """

@@ -1,4 +1,4 @@
-"""Arrays that describe a group: their types, the codes for nobody, and the checks that make them read-only."""
+"""Arrays that describe a group: their types, the codes for no member, and the checks that make them read-only."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def starts(name: str, values: object) -> npt.NDArray[Any]:
 
 
 def check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
-    """An array of this length.
+    """Check the length of an array.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 Rules (KIP-341, KIP-429, refined as Kafka clients since 3.5 do):
 
-1. The claim of the highest generation wins; an older claim that nobody disputes counts too.
+1. The claim of the highest generation wins; an older claim without a rival counts too.
 2. Two members claiming in the same, highest generation: neither owns the partition (CONTESTED).
 3. No generation (-1) is the lowest generation, not an error.
 4. The winner holds the partition now. It may keep it only if it still subscribes to the topic.
@@ -43,8 +43,8 @@ def settle(n_partitions: int, claim_member: Int32, claim_partition: Int64, gener
     Notes
     -----
     O(K + P) for a bounded number of generations, no sort of claims: generations are written in rising order, so
-    the newest claim stands; a claim that does not find itself standing after its own generation was written
-    met a rival of the same generation. The order of the claims does not matter.
+    the newest claim stands; a claim that does not stand after its own generation was written has a rival of
+    that generation. The order of the claims does not matter.
     """
     if len(claim_member) <= FEW:
         return _settled_one_by_one(n_partitions, claim_member.tolist(), claim_partition.tolist(), generation.tolist())
@@ -77,7 +77,7 @@ def keepers(claims: Int32, topic_start: Int64, subscriber_start: Int64, subscrib
 
 
 def holders(claims: Int32, n_members: int) -> Int32:
-    """Who holds each partition, int32[P], read-only: a member, CONTESTED or UNOWNED; who has left holds nothing. O(P)."""
+    """Who holds each partition, int32[P], read-only: a member, CONTESTED or UNOWNED (also for one that has left). O(P)."""
     least, most = _range(claims)
     if least >= CONTESTED and most < n_members:
         return claims
@@ -112,7 +112,7 @@ def subscribes(topic: Int64, member: Int32, subscriber_start: Int64, subscriber:
 
 
 def _settled_one_by_one(n_partitions: int, member: list[int], partition: list[int], generation: list[int]) -> Int32:
-    """The same, claim by claim: the newest stands, two of one generation dispute."""
+    """The same, claim by claim: the newest stands, two of one generation contest it."""
     best: dict[int, tuple[int, int]] = {}
     for claiming, at in zip(member, partition, strict=True):
         when = generation[claiming]

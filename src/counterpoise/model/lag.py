@@ -78,7 +78,7 @@ def partition_lag(
 
     Notes
     -----
-    O(P). Source: the lag rules of KAFKA-5337; its text subtracts the wrong way round once, lag here is end minus
+    O(P). Source: the lag rules of KAFKA-5337; its text subtracts the wrong way round once; here lag is end minus
     committed.
 
     Examples
@@ -107,7 +107,7 @@ def partition_lag(
     if policy == "none" and missing.any():
         raise OptionError(
             f"nothing is committed for partition {_named(np.flatnonzero(missing), names)} and auto.offset.reset is none: "
-            "there is no lag to speak of; commit offsets first, or name another policy"
+            "the lag is not defined; commit offsets first, or name another policy"
         )
     nothing_done = last if policy == "latest" else first
     position = np.where(missing, nothing_done, np.clip(done, first, last))

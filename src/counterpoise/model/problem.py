@@ -59,10 +59,10 @@ class Problem:
     subscriber : int32[S]
         Member codes, strictly ascending within a topic.
     previous_owner : int32[P], optional
-        Who claims the partition: a member code, UNOWNED, CONTESTED, or any other code for a member that has left.
+        The member that claims the partition: its code, UNOWNED, CONTESTED, or any other code for a member that has left.
         The attribute says who may keep it: a member that subscribes to the topic, else UNOWNED. Default: UNOWNED.
     holder : int32[P], optional
-        Who must give the partition up before anybody else gets it (cooperative). The attribute holds member codes,
+        The member that must give the partition up before another gets it (cooperative). The attribute holds member codes,
         UNOWNED (also for members that have left) and CONTESTED. Default: what was given as `previous_owner`.
     capacity : int64[M], optional
         Weight of each member, at least 1. Default: all 1.
@@ -211,7 +211,7 @@ class Problem:
         return _rebuild(fields)
 
     def _claiming(self, previous_owner: object) -> Problem:
-        """Other claims on the same arrays, which need no second look."""
+        """Other claims on the same arrays, which are not checked again."""
         other = object.__new__(Problem)
         claims = codes("previous_owner", previous_owner, self.n_partitions)
         for get, put in _KEPT:
@@ -242,7 +242,7 @@ def _check_lag(lag: Int64) -> None:
 
 
 def a_problem(given: object) -> Problem:
-    """The problem, for functions that people call.
+    """`given`, if it is a Problem.
 
     Raises
     ------

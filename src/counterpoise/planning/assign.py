@@ -32,7 +32,7 @@ def assign(group: Group, strategy: str = "sticky", *, protocol: str | None = Non
     strategy : str
         A registered name, see `strategies`.
     protocol : "eager" or "cooperative", optional
-        What the members speak; default: what the strategy prefers. Under the cooperative protocol a partition that
+        The members' rebalance protocol; default: what the strategy prefers. Under the cooperative protocol a partition that
         another member holds is withheld for one round.
     **options
         The strategy's own options.
@@ -85,7 +85,7 @@ def planned(
 
 
 def protocol_of(name: str, wanted: str | None = None) -> str:
-    """The protocol a strategy runs under: the wanted one if it supports it, else its preferred one."""
+    """The protocol a strategy runs under: the given one, which it must support, or its preferred one."""
     supported = record(name).protocols
     if wanted is None:
         return supported[0]

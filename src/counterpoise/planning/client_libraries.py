@@ -45,8 +45,8 @@ COUNTERPOISE = {host: f"counterpoise ({host})" for host in (KAFKA_PYTHON, AIOKAF
 EAGER, COOPERATIVE, SERVER = "eager", "cooperative", "server"
 
 HELD, MOVED = 46, 7
-"""The benchmark's joins and leave: 12 partitions, 3, 4, 5, 6, then 5 members. So many times a partition was held by a member that
-joined again, and so many of these a sticky strategy moves."""
+"""The benchmark has 12 partitions and 3, 4, 5, 6, then 5 members. A partition was held by a member that joined again 46 times; a
+sticky strategy moves it in 7 of these."""
 
 
 @dataclass(frozen=True)
@@ -151,11 +151,11 @@ _STRATEGIES = {
     COUNTERPOISE[AIOKAFKA]: ("sticky",),
     PYTHON: ("sticky",),
 }
-"""The strategies worth changing to that each library runs; in kafka-python the cooperative one is ours."""
+"""The strategies that the audit may suggest for each library; in kafka-python the cooperative one is ours."""
 
 
 def behaviour(library: str, kind: str) -> Behaviour:
-    """The row of a library; one that does not cooperate is eager, and one that has no row behaves as an unknown one."""
+    """The row of a library; a library that does not cooperate is eager, one without a row counts as unknown."""
     if kind == SERVER:
         return _BY_KEY.get((library, kind)) or _BY_KEY[JAVA, kind]
     known = library if (library, EAGER) in _BY_KEY else UNKNOWN
@@ -168,9 +168,9 @@ def expected_seconds(libraries: Iterable[str] | None, kind: str, held: int, move
     Parameters
     ----------
     libraries : iterable of str or None
-        Of its members. None (nobody knows): as Java.
+        The libraries of its members. None: unknown, counts as Java.
     kind : str
-        The protocol. Where one library cannot cooperate the group is eager.
+        The protocol. If one library cannot cooperate the group is eager.
     held : int
         Partitions held, summed over rebalances.
     moved : int
@@ -185,7 +185,7 @@ def expected_seconds(libraries: Iterable[str] | None, kind: str, held: int, move
 
 
 def resolved(libraries: Iterable[str] | None) -> tuple[str, ...]:
-    """The libraries of a group, without `PYTHON` where one of its two is there: it was the first join of that one's members."""
+    """The libraries of a group, without `PYTHON` if one of the two is known: `PYTHON` then was the first join of its members."""
     names = tuple(libraries or ())
     present = {KAFKA_PYTHON, AIOKAFKA} & set(names)
     return tuple(name for name in names if name != PYTHON or len(present) != 1)
@@ -204,7 +204,7 @@ def _possible(library: str) -> tuple[str, ...]:
 def recommended(libraries: Iterable[str] | None) -> tuple[str, ...]:
     """The strategies that all these libraries run, the one that stood still least in the benchmark first; empty: there is none.
 
-    Of a library that is not known only `sticky` is sure not to stop more than another eager strategy.
+    For an unknown library only `sticky` is sure not to stop more than another eager strategy.
     """
     names = resolved(libraries) or (JAVA, LIBRDKAFKA)
     common = [

@@ -22,7 +22,7 @@ def compare(group: Group, strategies: Sequence[str] | None = None) -> dict[str, 
     ----------
     group : Group
     strategies : sequence of str, optional
-        Default: all, without those that deal by lag if the group's lag is not known.
+        Default: all, without those that need lag if the group's lag is not known.
 
     Raises
     ------

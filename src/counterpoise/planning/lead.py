@@ -23,7 +23,7 @@ __all__ = ["Lead", "lead", "lead_plan"]
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Lead(Plan):
-    """A leader's plan: the figures of every plan, what the members sent, and what they are sent.
+    """A leader's plan: the figures of every plan, what the members sent, and what they receive.
 
     Attributes
     ----------
@@ -31,11 +31,11 @@ class Lead(Plan):
     assignments : dict of member id to ConsumerProtocolAssignment bytes
         One per member.
     group : str
-        The group's name, "" if nobody gave it.
+        The group's name, "" if unknown.
     generation : int
-        The generation that is led, -1 if nobody gave it.
+        The generation being led, -1 if unknown.
     milliseconds : float
-        Time from the members' metadata to their assignments, waiting for lag included; 0.0 if nobody measured it.
+        Time from the members' metadata to their assignments, waiting for lag included; 0.0 if not measured.
     """
 
     joined: JoinedProblem

@@ -11,7 +11,7 @@ HUES = 6
 """Hues that stay apart in all common kinds of colour blindness (after Paul Tol's "bright" scheme)."""
 
 PATTERNS = 4
-"""Plain, stripes, dots, crossed stripes: the same hue again, told apart without colour."""
+"""Plain, stripes, dots, crossed stripes: the same hue again, distinct without colour."""
 
 
 @dataclass(frozen=True, slots=True)

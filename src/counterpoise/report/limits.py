@@ -1,4 +1,4 @@
-"""How much the page draws; whatever is left out is said on the page."""
+"""How much the page draws; the page says what it leaves out."""
 
 from __future__ import annotations
 

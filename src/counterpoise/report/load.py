@@ -1,4 +1,4 @@
-"""Reads the audit's tables and summary: whole where there is a row per group, group by group where it may be much."""
+"""Reads the audit's tables and summary: small tables whole, large ones a few groups at a time."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _STEPS = [
 class Audit:
     """One audit's output folder, opened for reading.
 
-    The folder may hold what earlier audits found; read is what belongs to the last one, which wrote the summary. Where it holds
-    several clusters, groups are called cluster/group in all that is read here.
+    The folder may hold rows of earlier audits; only those of the last one, which wrote the summary, are read. If it holds
+    several clusters, groups are named cluster/group here.
     """
 
     def __init__(self, out: str, summary: Row, manifest: Manifest | None = None) -> None:
@@ -146,7 +146,7 @@ class Audit:
 
     @property
     def _group(self) -> Any:
-        """What a group is called, as an expression over a table's rows."""
+        """The name of a group, as an expression over a table's rows."""
         group = pc.field("group_id")
         return pc.binary_join_element_wise(pc.field("cluster"), group, "/") if self._several else group
 
@@ -157,7 +157,7 @@ class Audit:
         return {name: self._group if name == "group_id" else pc.field(name) for name in listed}
 
     def _within(self, name: str, source: Any, where: Any) -> Any:
-        """`where`, and only rows of the audit that wrote the summary; of one in an older form, which stood alone, all."""
+        """`where`, and only rows of the audit that wrote the summary; all rows if the summary has an older format."""
         if "days" not in self.summary:
             return where
         parts = [] if where is None else [where]
@@ -180,7 +180,7 @@ class Audit:
 
 
 _SPANS = {"rebalances": ("log_ts", ("from", "to")), "partition_lag": ("at", ("sampled_from", "sampled_to"))}
-"""Table -> its time, and between what of the summary it lies."""
+"""Table -> its time column, and the fields of the summary that it lies between."""
 
 
 def _on_day(cluster: str, day: str | None) -> Any:
@@ -189,7 +189,7 @@ def _on_day(cluster: str, day: str | None) -> Any:
 
 
 def _between(source: Any, column: str, names: tuple[str, str], summary: Row) -> list[Any]:
-    """What keeps `column` between two times of the summary, which are cut to milliseconds."""
+    """Conditions that keep `column` between two times of the summary, which are cut to milliseconds."""
     if summary[names[0]] is None:
         return []
     first, last = (datetime.fromisoformat(summary[name]).astimezone(UTC) for name in names)

@@ -128,7 +128,7 @@ def bars(counts: dict[str, int]) -> list[Bar]:
 
 
 def importance(groups: list[Row], findings: list[Row]) -> list[Row]:
-    """Groups by their best finding, then by rebalances, then by name: the order of the sections."""
+    """Groups by their most important finding, then by rebalances, then by name: the order of the sections."""
     best: dict[str, int] = {}
     for row in findings:
         best.setdefault(row["group_id"], int(row["rank"]))
@@ -194,7 +194,7 @@ def _spark(bins: Ints) -> str:
 
 
 def running(group: Row) -> str:
-    """The strategy a group runs, or the assignor of its broker; nothing where there is none."""
+    """The strategy a group runs, or the assignor of its broker; nothing if there is none."""
     if group["protocol_kind"] == "server":
         return f"{group['protocol']} (broker)" if group["protocol"] else "(broker)"
     return group["protocol"] or ""
@@ -203,8 +203,8 @@ def running(group: Row) -> str:
 def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, declared: str | None) -> list[StrategyRow]:
     """Strategies beside what was observed; bars are relative to the largest of the list.
 
-    `rows` are structs of `group_report.strategies` or of the summary's `strategies`; the latter have no spreads. Where the lag of
-    no row is known, the columns about lag are empty texts, and the table leaves them out; so it is with the time stopped.
+    `rows` are structs of `group_report.strategies` or of the summary's `strategies`; the latter have no spreads. If no
+    row has a lag, the columns about lag are empty, and the table leaves them out; the same holds for the time stopped.
     """
     listed = list(rows)
     if observed is not None and all(row["strategy"] != "observed" for row in listed):

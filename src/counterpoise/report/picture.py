@@ -40,7 +40,7 @@ class _Scene:
     share: bool
 
     def clock(self, moment: int) -> str:
-        """The time, with its day where the drawing is about more than one."""
+        """The time, with its date if the drawing covers more than one day."""
         return clock(moment, day=long((self.axis.start, self.axis.stop)))
 
 
@@ -154,7 +154,7 @@ def _pieces(scene: _Scene, span: Interval, y: float, height: float) -> list[Segm
 
 
 def _axis(axis: Axis) -> list[Label]:
-    """Ticks with the time of day, or the day too; a label that would not fit at the right end stays away."""
+    """Ticks with the time of day, or the date too; a label that does not fit at the right end is left out."""
     marks = ticks(axis)
     days = axis.stop - axis.start > 2 * DAY
     whole = all(at % 60_000_000 == 0 for _, at in marks)

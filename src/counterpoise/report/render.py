@@ -1,4 +1,4 @@
-"""Writes report.html: one file that asks nobody for anything, with every name escaped and scripts bound to their hash."""
+"""Writes report.html: one file that loads nothing else, with every name escaped and scripts bound to their hash."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write_report(out_dir: str | Path, limits: Limits | None = None) -> str:
     out_dir : path or URI
         The audit's output folder.
     limits
-        How much is drawn; what is left out is said on the page.
+        How much is drawn; the page says what is left out.
 
     Returns
     -------

@@ -41,7 +41,7 @@ def step_words(history: GroupHistory, names: list[str], step: Row, *, day: bool 
 
 
 def called(history: GroupHistory, names: list[str], ids: list[str] | None, sign: str = "", most: int = 6) -> str:
-    """Member ids by the names that the page gives them; at most `most`, and how many more."""
+    """The names that the page gives to member ids; at most `most`, and how many more."""
     name_of = {member: names[code] for code, (member, _) in enumerate(history.members)}
     listed = ids or []
     words = [f"{sign}{name_of.get(member, visible(member))}" for member in listed[:most]]

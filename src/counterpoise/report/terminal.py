@@ -29,7 +29,7 @@ def print_findings(summary: dict[str, Any], findings: Iterable[Any], console: Co
     console
         Where to print; names are printed as they are, never as markup.
     most
-        Findings printed; how many more there are is said.
+        Findings printed; a line says how many more there are.
 
     Raises
     ------

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 UNKNOWN = "\u2013"
-"""Stands where a figure is not known."""
+"""Written for a figure that is not known."""
 
 DAY = 86_400_000_000
 """Microseconds."""
@@ -106,14 +106,14 @@ def instant(microseconds: int | None, missing: str = UNKNOWN) -> str:
 
 
 def clock(microseconds: int | None, missing: str = UNKNOWN, *, day: bool = False) -> str:
-    """Microseconds since 1970 as the time of day, UTC; with the `day` where a page is about more than one."""
+    """Microseconds since 1970 as the time of day, UTC; with the date if `day`."""
     if day:
         return instant(microseconds, missing)
     return missing if microseconds is None else f"{_at(microseconds):%H:%M:%S}"
 
 
 def long(period: tuple[int, int]) -> bool:
-    """Whether a time of day may come twice between two instants, in microseconds."""
+    """Whether two instants, in microseconds, are at least a day apart, so that times need their date."""
     return period[1] - period[0] >= DAY
 
 

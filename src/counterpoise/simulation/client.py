@@ -23,7 +23,7 @@ _NOTHING = np.zeros(0, np.int64)
 
 
 class Client:
-    """A member: what it owns, what it says, when it hears of a rebalance.
+    """A member: what it owns, what its JoinGroup says, when it learns of a rebalance.
 
     Partitions that it keeps stand still while it joins, if that is what its library does.
     It heartbeats on a grid of its own (`phase`), so nothing has to happen between rebalances. While it is busy (paused
@@ -101,7 +101,7 @@ class Client:
             self.join()
 
     def on_assignment(self, keys: Int64, generation: int) -> None:
-        """SyncGroup's answer: what to own from now on. Whoever has to give something up rejoins once that is done."""
+        """SyncGroup's answer: what to own from now on. A member that has to give something up rejoins once that is done."""
         if self.busy_until > self.world.now:
             self.world.after(self.busy_until - self.world.now, self.on_assignment, keys, generation)
             return
@@ -144,10 +144,10 @@ class Client:
         self.alive = False
 
     def lose_membership(self) -> None:
-        """The group goes on without it: nothing is owned any more; what is remembered depends on the library.
+        """The group continues without it: nothing is owned any more; what is remembered depends on the library.
 
         An answer that is on its way counts no more, even where the group still knows the member: a static one that has
-        not polled in time (`max.poll.interval.ms`) has cleared its generation, and joins anew when it polls again.
+        not polled in time (`max.poll.interval.ms`) has cleared its generation, and joins again when it polls.
         """
         for keys in (self.owned, self._leaving):
             self.ledger.lose(self.world.now, self.number, keys)

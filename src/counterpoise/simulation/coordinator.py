@@ -76,12 +76,12 @@ class Coordinator:
     state: str = EMPTY
     generation: int = 0
     epoch: int = 0
-    """Number of rebalances begun; what was said about an older one no longer counts."""
+    """Number of rebalances begun; messages about an older one are ignored."""
     rounds: list[Round] = field(default_factory=list)
     failed: int = 0
     refused: int = 0
     most: int | None = None
-    """After so many generations it is certain that the group goes round in circles; None: whatever comes, the run has an end."""
+    """A group with more generations than this never settles; None: no limit, because the run has a fixed end."""
     crash_next_leader: bool = False
     _members: dict[int, _Registration] = field(default_factory=dict)
     _leader: int | None = None
@@ -146,7 +146,7 @@ class Coordinator:
     # Silence.
 
     def silent(self, client: Client) -> None:
-        """No heartbeat comes any more; unless it is heard again the session ends `session_timeout` after the last one."""
+        """No heartbeat comes any more; without another one the session ends `session_timeout` after the last."""
         entry = self._members.get(client.number)
         if entry is not None and entry.expires < 0:
             heartbeat = max(milliseconds(self.timing.heartbeat_interval), 1)
@@ -158,14 +158,14 @@ class Coordinator:
         if entry is not None:
             entry.expires, entry.heard = -1, self.world.now
             if self.awaits(client):
-                self._tell(entry, self.world.now)
+                self._notify(entry, self.world.now)
 
     def _await(self, entry: _Registration, last: int) -> None:
         entry.expires = last + milliseconds(self.timing.session_timeout)
         self.world.timer(entry.expires - self.world.now, self._expire, entry.client, entry.expires)
 
     def _expire(self, client: Client, expires: int) -> None:
-        """The session is over; who waits for the end of a JoinGroup phase counts as alive until then."""
+        """The session is over; a member that waits for the end of a JoinGroup phase counts as alive until then."""
         entry = self._members.get(client.number)
         if entry is None or entry.expires != expires or (entry.joined and self.state == PREPARING):
             return
@@ -180,7 +180,7 @@ class Coordinator:
     def metadata_changed(self, topic: str, since: int) -> None:
         """The leader sees another number of partitions; it rejoins if its last plan is older than that.
 
-        A leader that is away sees it when it is back, or its successor plans anew.
+        A leader that is away sees it when it is back, or its successor makes a new plan.
         """
         entry = self._members.get(-1 if self._leader is None else self._leader)
         if entry is None or self.state != STABLE or self.rounds[-1].at > since:
@@ -259,10 +259,10 @@ class Coordinator:
                 entry.joined = False
                 self.world.after(milliseconds(self.timing.round_trip), self._fail, entry.client, self.epoch)
             else:
-                self._tell(entry, self.world.now)
+                self._notify(entry, self.world.now)
         self.world.timer(milliseconds(self.timing.max_poll_interval), self._deadline, self.epoch)
 
-    def _tell(self, entry: _Registration, since: int) -> None:
+    def _notify(self, entry: _Registration, since: int) -> None:
         """The client hears of the rebalance: with a heartbeat, but not before the assignment that is on its way to it."""
         if entry.expires < 0 and entry.client.alive:
             wait = max(entry.client.hear_in(since), entry.arrives - self.world.now)

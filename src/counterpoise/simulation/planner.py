@@ -20,7 +20,7 @@ from counterpoise.simulation.world import World
 __all__ = ["Judge", "Planner"]
 
 Judge = Callable[[Problem, Int32, Int32], None]
-"""Called with every problem, its target int32[P] and what is handed out int32[P], so that laws can be held against each step."""
+"""Called with every problem, its target int32[P] and what is handed out int32[P], so that laws can be checked at each step."""
 
 
 class Planner:

@@ -21,8 +21,8 @@ from counterpoise.simulation.world import World, milliseconds
 __all__ = ["Play"]
 
 _FEW, _EACH = 1000, 20
-"""Generations that a group may have before it counts as one that never rests: so many, and for each member at each event so many
-more. A rolling restart of 50, which has most of what is known, takes three per member."""
+"""A group with more than 1000 generations, and 20 more for each member and event, never settles. A rolling restart of 50, the
+largest known case, takes three per member."""
 
 
 class Play:
@@ -112,7 +112,7 @@ class Play:
         self.world.after(milliseconds(down), self._start, name)
 
     def _busy(self, name: str, seconds: float) -> Client | None:
-        """The client does nothing for so long; what comes after that is scheduled by the caller."""
+        """Make the client do nothing for so long; the caller schedules what comes after."""
         client = self._running.get(name)
         if client is not None and client.alive:
             client.busy_until = max(client.busy_until, self.world.now + milliseconds(seconds))
@@ -129,7 +129,7 @@ class Play:
                 self.coordinator.silent(client)
 
     def _expelled(self, client: Client) -> None:
-        """It learns of it with its next heartbeat, or when it is free again."""
+        """It learns this with its next heartbeat, or when it is free again."""
         self.world.after(client.hear_in(self.world.now), self._come_back, client)
 
     def _resume(self, client: Client, kicked: bool) -> None:

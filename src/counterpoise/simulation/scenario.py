@@ -38,7 +38,7 @@ class Scenario:
     about: str = ""
 
     def __post_init__(self) -> None:
-        """Everything that can be known to be wrong beforehand.
+        """Check everything that can be checked before a run.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What can be known to be wrong with a scenario before it runs: one sentence per fault, the field first."""
+"""Checks of a scenario before it runs: one sentence per fault, the field first."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def faults(
 def _time_faults(field: str, seconds: float) -> Iterator[str]:
     if seconds < 0:
         yield f"{field}: {seconds} is negative"
-    elif not seconds <= _LONGEST_S:  # nor is what is no number
+    elif not seconds <= _LONGEST_S:  # NaN fails too
         yield f"{field}: {seconds}; at most {_LONGEST_S} seconds can be simulated"
 
 

@@ -32,7 +32,7 @@ class World:
     ----------
     now : int
     rest : int
-        When something last happened that was no mere timer: where a run ends that has no fixed length.
+        Time of the last event that was not a timer: the end of a run without a fixed length.
     resized : int
         When a topic last changed its number of partitions; -1: never.
     counts : int64[T]
@@ -55,7 +55,7 @@ class World:
         self._push(delay, False, happen, arguments)
 
     def timer(self, delay: int, happen: Callable[..., None], *arguments: Any) -> None:
-        """The same for a time-out that will mostly find nothing to do, and then is no part of what happened."""
+        """The same for a time-out: mostly it finds nothing to do, so it does not prolong the run."""
         self._push(delay, True, happen, arguments)
 
     def _push(self, delay: int, timer: bool, happen: Callable[..., None], arguments: tuple[Any, ...]) -> None:
@@ -63,7 +63,7 @@ class World:
         heapq.heappush(self._queue, (self.now + max(delay, 0), self._scheduled, timer, happen, arguments))
 
     def run(self, until: int | None) -> None:
-        """Let everything happen up to `until` (None: until nothing is left; the clock then says when rest came)."""
+        """Run the events up to `until`; None: all events, and the clock then stands at the last one that was not a timer."""
         while self._queue and (until is None or self._queue[0][0] <= until):
             self.now, _, timer, happen, arguments = heapq.heappop(self._queue)
             self.rest = self.rest if timer else self.now

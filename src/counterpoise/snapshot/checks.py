@@ -1,4 +1,4 @@
-"""What a snapshot may hold: every field of a topic, a member and the lags checked, errors by path."""
+"""Checks of a snapshot: every field of a topic, a member and the lags; errors name the path."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ MOST_PARTITIONS = 100_000_000
 """Partitions of one group: ten times the largest group measured. A typing mistake must not fill the memory."""
 _INT32 = 2**31
 _LISTED, _UNLISTED = 100, 10_000
-"""A listing that implies more than so many partitions for each that it names, and so many besides, is wrong."""
+"""A listing is wrong if its numbers imply more than 100 partitions for each that it names, and 10,000 besides."""
 
 
 def check_parts(topics: object, members: object, lag: object = None, name: object = None) -> None:
-    """Mappings where mappings are wanted, a list of members, a name that is text: what is in them is checked by the others.
+    """Check the types of the parts: mappings, a list of members, a name. The other functions check their content.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def check_parts(topics: object, members: object, lag: object = None, name: objec
 
 
 def as_topic(name: str, value: object) -> Topic:
-    """A Topic from a partition count or from what JSON says of a topic; `check_topics` looks at what it holds.
+    """A Topic from a partition count or from what JSON says of a topic; `check_topics` checks its content.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def as_topic(name: str, value: object) -> Topic:
 
 
 def check_topics(topics: Mapping[str, Topic]) -> None:
-    """Names, counts and rack lists.
+    """Check names, counts and rack lists.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def counts_of(places: Collection[tuple[str, int]]) -> dict[str, int]:
 
 
 def check_members(members: Sequence[object]) -> None:
-    """Ids, subscriptions, generations and weights. Claims are checked where they are read (`indices_of`).
+    """Check ids, subscriptions, generations and weights. Claims are checked where they are read (`indices_of`).
 
     Raises
     ------
@@ -138,7 +138,7 @@ def check_members(members: Sequence[object]) -> None:
 
 
 def check_claims(members: Sequence[Member], topics: Mapping[str, Topic], *, strict: bool) -> None:
-    """Partition indices from 0, also of topics that do not exist; if `strict`, only those that the topic has.
+    """Check the claimed indices: from 0, also for topics that do not exist; if `strict`, only those that the topic has.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def check_claims(members: Sequence[Member], topics: Mapping[str, Topic], *, stri
 
 
 def check_lag(lag: Mapping[str, Sequence[int]], topics: Mapping[str, Topic]) -> None:
-    """One whole number, at least 0, for each partition of each topic named.
+    """Check the lags: one whole number, at least 0, for each partition of each topic named.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def _check_racks(path: str, racks: Sequence[Sequence[str | None]], partitions: i
 
 
 def _check_text(path: str, *names: str) -> None:
-    """What cannot be written as UTF-8 is no name of anything in Kafka, and no plan could be read back."""
+    """Check that names can be written as UTF-8, as names in Kafka and in plans are."""
     try:
         "".join(names).encode()
     except UnicodeEncodeError:
@@ -240,12 +240,12 @@ def _check_text(path: str, *names: str) -> None:
 
 
 def is_list(value: object) -> TypeGuard[Collection[Any]]:
-    """Something that can be looked at twice: not text, and not an iterator, which a check would use up."""
+    """Whether it is a collection that can be read twice: not text, and not an iterator, which a check would use up."""
     return isinstance(value, Collection) and not isinstance(value, str | bytes) and not _is_number(value)
 
 
 def _is_number(value: object) -> bool:
-    """An array without a dimension, which says of itself that it can be gone through."""
+    """Whether it is an array without dimensions, which passes for an Iterable."""
     return isinstance(value, np.ndarray) and not value.ndim
 
 

@@ -3,9 +3,9 @@
 Two of its tables hold owners: offsets (the default) and `--members --verbose`. Columns are found by the words of the
 header, so the columns that 4.x adds (LEADER-EPOCH, CURRENT-EPOCH, TARGET-ASSIGNMENT, ...) do not matter; a members'
 assignment is written ``t(0,1), u(2)`` by 3.x and ``t:0,1;u:2`` by 4.x; 3.9 leaves the topics out, ``(0,1), (2)``, so
-there only the offsets table tells owners. `--state` holds none.
+there only the offsets table shows owners. `--state` holds none.
 
-The text does not tell subscriptions: every member is taken to subscribe to every topic of the table that has an owner.
+The text does not show subscriptions: every member counts as a subscriber of every topic of the table that has an owner.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAY_BE_BLANK = {"GROUP-INSTANCE-ID", "TARGET-ASSIGNMENT"}
 
 @dataclass
 class _Seen:
-    """What the lines about one group have told so far."""
+    """What the lines read so far say about one group."""
 
     owners: dict[tuple[str, int], str | None] = field(default_factory=dict)
     lag: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class _Seen:
 
 
 def looks_like_describe(text: str) -> bool:
-    """Does the text hold a table of `kafka-consumer-groups --describe`?"""
+    """Whether the text holds a table of `kafka-consumer-groups --describe`."""
     return any(_is_header(line.split()) for line in text.splitlines())
 
 
@@ -80,7 +80,7 @@ def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _cells(number: int, line: str, header: list[str], starts: list[int]) -> dict[str, str]:
-    """Cells by words; where an id holds spaces, an assignment does, or a cell is blank, by the columns of the header."""
+    """Cells by words; by the columns of the header if an id or an assignment holds spaces, or a cell is blank."""
     words = line.split()
     if len(words) == len(header):
         return dict(zip(header, words, strict=True))

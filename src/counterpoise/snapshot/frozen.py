@@ -1,4 +1,4 @@
-"""Read-only dicts and lists: what a plan hands out. They compare, print and become JSON as plain ones do."""
+"""Read-only dicts and lists, of which plans are made. They compare, print and become JSON as plain ones do."""
 
 from __future__ import annotations
 

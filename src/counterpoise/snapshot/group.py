@@ -23,7 +23,7 @@ __all__ = ["Group", "Member", "Settlement", "Topic", "a_group"]
 
 @dataclass(frozen=True, eq=False)
 class Settlement:
-    """A group's claims, settled: the Problem and what was dropped on the way.
+    """A group after its claims are settled: the Problem, and what was dropped.
 
     Attributes
     ----------
@@ -186,12 +186,12 @@ class Group:
 
 
 def a_group(given: object) -> Group:
-    """The group, for functions that people call.
+    """`given`, if it is a Group.
 
     Raises
     ------
     SnapshotError
-        It is something else, the text of a snapshot, say.
+        It is something else, for example the text of a snapshot.
     """
     if isinstance(given, Group):
         return given

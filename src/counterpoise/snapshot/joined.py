@@ -1,4 +1,4 @@
-"""A leader's whole group at once: every member's metadata, in any dialect, to one Problem, in vectorised steps.
+"""A leader's whole group at once: every member's metadata, whatever its client library, to one Problem, vectorised.
 
 A leader of a million partitions cannot afford a step per partition in Python.
 """
@@ -106,7 +106,7 @@ def join_problem(
     by_id = {member.id: member for member in members}
     if len(by_id) < len(members):
         twice = next(before for before, after in pairwise(java_order(member.id for member in members)) if before == after)
-        raise SnapshotError(f"member {twice!r} is there twice; ids are unique")
+        raise SnapshotError(f"member {twice!r} is listed twice; ids are unique")
     ordered = tuple(by_id[member_id] for member_id in java_order(by_id))
     names = java_order(topics)
     index = TopicIndex(names)

@@ -1,4 +1,4 @@
-"""Snapshots as JSON, in and out. `Group` checks what is in them; errors name the path."""
+"""Snapshots as JSON, in and out. `Group` checks their content; errors name the path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes to text, JSON text to values: or one clear error, also for what is nested too deep to read or is no text at all."""
+"""Bytes to text and JSON text to values, or one clear error, also for what is nested too deep or is no text at all."""
 
 from __future__ import annotations
 
@@ -36,36 +36,36 @@ def text_of(read: Callable[[], bytes], name: object, kind: type[CounterpoiseErro
         raise kind(f"{name}: {getattr(error, 'strerror', None) or error}; name a readable file") from None
 
 
-def decoded(text: str | bytes, wanted: str) -> Any:
-    """The value that the text holds; of a name that an object repeats the last value.
+def decoded(text: str | bytes, advice: str) -> Any:
+    """The value that the text holds; if an object repeats a name, its last value counts.
 
     Raises
     ------
     SnapshotError
-        It is no JSON; the message ends with what is `wanted`.
+        It is no JSON; the message ends with the `advice`.
     """
     try:
         return msgspec.json.decode(text)
     except UNREADABLE as error:
-        raise SnapshotError(f"not JSON: {error}; {wanted}") from None
+        raise SnapshotError(f"not JSON: {error}; {advice}") from None
 
 
-def fitted(value: object, kind: type[T], path: str, wanted: str) -> T:
+def fitted(value: object, kind: type[T], path: str, advice: str) -> T:
     """The value as a `kind`: dicts of dicts of what msgspec can check.
 
     Raises
     ------
     SnapshotError
-        The message starts with the path of the first part that does not fit, and ends with what is `wanted`.
+        The message starts with the path of the first part that does not fit, and ends with the `advice`.
     """
     try:
         return msgspec.convert(value, kind, str_keys=True)
     except (msgspec.ValidationError, RecursionError) as error:
         if isinstance(value, Mapping) and get_origin(kind) is dict:  # msgspec names no keys
             for name, part in value.items():
-                fitted(part, get_args(kind)[1], f"{path}.{shown(name, str)}", wanted)
+                fitted(part, get_args(kind)[1], f"{path}.{shown(name, str)}", advice)
         what, _, at = str(error).partition(" - at `$")
-        raise SnapshotError(f"{path}{at.rstrip('`')}: {what}; {wanted}") from None
+        raise SnapshotError(f"{path}{at.rstrip('`')}: {what}; {advice}") from None
 
 
 def fields_of(value: object, path: str, required: Sequence[str], optional: Sequence[str]) -> Mapping[str, Any]:
@@ -98,8 +98,8 @@ def shown(value: object, words: Callable[[object], str] = repr) -> str:
 
 def visible(text: object) -> str:
     """`text` with control and direction-changing characters spelled out, so that a name can neither hide nor reorder anything."""
-    told = str(text)
-    return told if told.isprintable() else "".join(map(_spelled, told))
+    plain_text = str(text)
+    return plain_text if plain_text.isprintable() else "".join(map(_spelled, plain_text))
 
 
 def _spelled(char: str) -> str:
@@ -122,4 +122,4 @@ def plain(value: object) -> Any:
         return value.item()
     if isinstance(value, str):
         return str.__str__(value)
-    raise TypeError(f"{type(value).__name__} is nothing that JSON holds")
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

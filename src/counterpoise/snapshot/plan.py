@@ -28,7 +28,7 @@ _CHECKED_IN_REPR = 100_000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """The result of an assignor for one group; read-only, with all that it hands out.
+    """The result of an assignor for one group; it and its attributes are read-only.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Plan:
     member_ids, topic_names : sequences of str
         In code order.
     target_owner : int32[P]
-        The wanted owners, UNOWNED where no member subscribes.
+        The target owners, UNOWNED if no member subscribes.
     owner : int32[P]
         What this round hands out; equals `target_owner` under the eager protocol.
     prove : callable
@@ -91,7 +91,7 @@ class Plan:
 
     @cached_property
     def target(self) -> Assignment:
-        """The wanted owners in the same form; equals `assignment` under the eager protocol."""
+        """The target owners in the same form; equals `assignment` under the eager protocol."""
         return self._named(self.target_owner)
 
     def _named(self, owner: Int32) -> Assignment:
@@ -226,12 +226,12 @@ def read_assignment(text: str | bytes) -> dict[str, dict[str, list[int]]]:
 
 
 def target_in(value: Any) -> dict[str, dict[str, list[int]]]:
-    """The same from what was JSON."""
+    """`read_assignment` for decoded JSON."""
     if isinstance(value, Mapping) and "strategy" in value:
         value = next((value[part] for part in ("target", "assignment") if isinstance(value.get(part), Mapping)), value)
     return assignment_in(value)
 
 
 def assignment_in(value: Any) -> dict[str, dict[str, list[int]]]:
-    """What was JSON as ``{member: {topic: [partitions]}}``, or one clear error."""
+    """Decoded JSON as ``{member: {topic: [partitions]}}``, or one clear error."""
     return fitted(value, dict[str, dict[str, list[int]]], "plan", A_PLAN)

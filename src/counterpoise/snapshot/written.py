@@ -1,4 +1,4 @@
-"""WrittenPlan: a plan read back from JSON, with what it says about itself, so that a checker can hold it to its word."""
+"""WrittenPlan: a plan read back from JSON, with what it says about itself, so that `verify` can check it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["WrittenPlan", "read_plan"]
 
 @dataclass(frozen=True)
 class WrittenPlan:
-    """What a file says a plan is; nothing in it is believed before it is checked.
+    """A plan as a file states it, unchecked.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class WrittenPlan:
     options : mapping
         Of the strategy; empty where the file names none.
     assignment, target : mapping of member id to topic to partition indices
-        What the round hands out, and the wanted owners.
+        What the round hands out, and the target owners.
     lag_figures : mapping, optional
         As `Plan.lag_figures`.
     """

@@ -166,7 +166,7 @@ def _only(entries: Entries, lists: Bool) -> Entries:
 
 
 def _expand(data: UInt8, entries: Entries, code: Int32) -> tuple[Int32, Int32, Int32, int]:
-    """Entries to single claims (member, topic, partition), and how many are on topics nobody knows."""
+    """Entries to single claims (member, topic, partition), and how many are on unknown topics."""
     known = code >= 0
     unknown = 0
     member, start, count = entries.list_of, entries.part_start, entries.part_count
@@ -185,7 +185,7 @@ def _expand(data: UInt8, entries: Entries, code: Int32) -> tuple[Int32, Int32, I
 def _append(
     member: Int32, topic: Int32, partition: Int32, topics: TopicIndex, number: int, owned: tuple[TopicPartitions, ...]
 ) -> tuple[Int32, Int32, Int32, int]:
-    """The claims with those of one member more, and how many of its are on topics nobody knows."""
+    """The claims with those of one member more, and how many of its claims are on unknown topics."""
     data, starts = padded([name.encode("utf-8", "surrogatepass") for name, _ in owned])
     code = topics.find(data, starts[:-1], np.diff(starts))
     count = np.array([len(partitions) for _, partitions in owned])

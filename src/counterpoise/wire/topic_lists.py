@@ -17,7 +17,7 @@ from counterpoise.wire.columns import Bool, Int32, Int64, UInt8, windows
 __all__ = ["PADDING", "Entries", "TopicIndex", "padded", "scan"]
 
 PADDING = 8
-"""Bytes beyond the end that the steps here may look at (never use)."""
+"""Bytes beyond the end that the steps here may read but never use."""
 
 _FEW = 48
 """Below so many open lists a plain loop over one list is faster than a vectorised step over all."""

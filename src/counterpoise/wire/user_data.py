@@ -1,4 +1,4 @@
-"""What the sticky assignors of each client library put into a subscription, and the claims it amounts to.
+"""What the sticky assignors of each client library put into a subscription, and the claims it holds.
 
 Layouts (none has a version marker that can be relied on):
 
@@ -114,7 +114,7 @@ def decode_cooperative(data: bytes | None) -> StickyData:
     """User data of a cooperative sticky assignor, in either dialect; never raises.
 
     The sticky v1 layout when it fits to the last byte, else a leading int32 generation (what follows is ignored, as
-    Java does). A generation below -1 is none anybody ever had: unreadable.
+    Java does). A generation below -1 does not exist: unreadable.
     """
     data = _without_trailers(data)
     if not data:

@@ -1,8 +1,8 @@
 """Offset commits by the million: keys decoded once each, values by vectorised steps, nothing row by row.
 
 What a row-wise decoder does field by field, this one does for all rows of one value version at a time, as long as a
-row has a form that brokers write. A row that has not (a very long varint, damage) is given to the row-wise decoder, so
-both always say the same.
+row has a form that brokers write. Any other row (a very long varint, damage) goes to the row-wise decoder, so both always
+agree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["CommitBatch", "KeyColumns", "decode_commits"]
 
 _NEWEST = VALUES[RecordType.OFFSET_COMMIT].newest
 _BLOCK = 1 << 14
-"""Rows per step: what one step touches stays in the processor's cache."""
+"""Rows per step: what one step touches stays in the CPU's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +37,10 @@ class CommitBatch:
     keys : KeyColumns
         Of the distinct keys.
     fault : uint8[n]
-        A `Fault` per row of the batch; NONE also in rows of other record types, which are not judged here.
+        A `Fault` per row of the batch; NONE also in rows of other record types, which are not decoded here.
     rest : int64[n-C]
         Rows that are not in `row`, ascending: other types, and all that is malformed or unknown. The row-wise
-        decoder says of each what it is; a row of types 0 and 1 among them comes out `Undecodable` with the same fault.
+        decoder says what each one is; a row of types 0 and 1 among them comes out `Undecodable` with the same fault.
     row : int64[C]
         Rows that are commits or commit tombstones, ascending.
     key : int32[C]
@@ -97,7 +97,7 @@ def decode_commits(keys: BinaryColumn | KeyColumns, codes: Int32, values: Binary
 
     Notes
     -----
-    O(K + n), vectorised; rows that brokers do not write in that form cost a row-wise decoding each.
+    O(K + n), vectorised; rows in a form that brokers do not write cost a row-wise decoding each.
     """
     decoded_keys = keys if isinstance(keys, KeyColumns) else decode_keys(keys)
     type_of_row = np.append(decoded_keys.record_type, np.int16(NO_TYPE))[codes]
@@ -199,7 +199,7 @@ def _decode_version(
 def _settle_doubtful(
     values: BinaryColumn, row: Int64, record_type: Int16, doubtful: Int64, table: dict[str, npt.NDArray[Any]]
 ) -> None:
-    """Rows of a known version without the usual form: the row-wise decoder has the word, one row at a time."""
+    """Rows of a known version without the usual form: the row-wise decoder decides, one row at a time."""
     for at in doubtful.tolist():
         raw = values.row(int(row[at])) or b""
         try:

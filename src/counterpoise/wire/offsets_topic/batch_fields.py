@@ -14,7 +14,7 @@ _ID_TAIL = len(_ID_TAG) + 16
 
 
 def metadata_at(data: UInt8, at: Int64, *, compact: bool) -> tuple[Int64, Int64]:
-    """Start and length of the metadata strings whose length stands at `at`; length -1: null, or not told here."""
+    """Start and length of the metadata strings whose length stands at `at`; length -1: null, or left to the row-wise decoder."""
     if not compact:
         return at + 2, gather(data, ">i2", at).astype(np.int64)
     first = data[at].astype(np.int64)

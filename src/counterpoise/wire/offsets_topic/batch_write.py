@@ -1,4 +1,4 @@
-"""Values of many offset commits as bytes, in vectorised steps: the counterpart of `batch` for commits without surprises."""
+"""Values of many offset commits as bytes, in vectorised steps: the counterpart of `batch` for ordinary commits."""
 
 from __future__ import annotations
 
