@@ -37,8 +37,8 @@ def one(capture: Path, out: Path, way: str) -> dict[str, Any]:
     """One audit in this process, by the package that it imports."""
     from counterpoise.pipeline.audit import audit
     from counterpoise.pipeline.session import local_session
-    from counterpoise.pipeline.source.choice import Choice
     from counterpoise.pipeline.source.layout import count_records
+    from counterpoise.pipeline.source.scope import AuditScope
 
     shutil.rmtree(out, ignore_errors=True)
     settings = {"spark.master": "local[2]", "spark.driver.memory": "3g"}
@@ -53,7 +53,7 @@ def one(capture: Path, out: Path, way: str) -> dict[str, Any]:
         names = ("consumer_offsets", "log_offsets")
         source = Capture(*(spark.read.parquet(str(capture / f"{name}.parquet")) for name in names))
     begin, before = time.perf_counter(), watch.cpu()
-    audit(spark, source, out, choice=Choice(("*",)) if way == "group" else Choice())
+    audit(spark, source, out, scope=AuditScope(("*",)) if way == "group" else AuditScope())
     wall, after = time.perf_counter() - begin, watch.cpu()
     spark.stop()
     watch.stop()

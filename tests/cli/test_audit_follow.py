@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from tests.pipeline.conftest import SHOP
 
 from counterpoise.cli.app import app
-from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.catalog import Catalog
 
 
@@ -67,8 +67,8 @@ def test_what_is_given_reaches_the_follower(tmp_path: Path, monkeypatch: pytest.
     options += ["--strategies", "sticky, lag", "--trigger", "5", "--out", str(tmp_path), "--topic", "t", "--into", "s"]
     options += ["--from", "2026-01-01", "--anonymize", "--salt", "secret"]
     assert CliRunner().invoke(app, options).exit_code == 0
-    choice = Choice(("g*",), ("t",), datetime(2026, 1, 1, tzinfo=UTC), reset="latest")
-    audit = {"strategies": ("sticky", "lag"), "choice": choice, "salt": "secret", "into": Catalog("s")}
+    scope = AuditScope(("g*",), ("t",), datetime(2026, 1, 1, tzinfo=UTC), reset="latest")
+    audit = {"strategies": ("sticky", "lag"), "scope": scope, "salt": "secret", "into": Catalog("s")}
     recorded = {"cluster": "default", "bootstrap": None, "config": None, "port": None, "pace": (5.0, 300.0)}
     assert given == [(({"x": "a", "y": "b"}, str(tmp_path)), recorded | audit)]
 

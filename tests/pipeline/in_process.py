@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.fold import task
-from counterpoise.pipeline.fold.bucket import Bucket, Chunk, Rows
+from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec, Rows
 from counterpoise.pipeline.fold.ends_file import samples_of
 from counterpoise.pipeline.fold.task import ClusterFold, fold
 from counterpoise.pipeline.history.replay_fold import comparable
@@ -67,12 +67,11 @@ def audited_in_process(
     blocks = [block for split in splits for cut in scan(_small(split, rows), spec) for block in cut]
     scanned = [json.loads(block.payload) for block in blocks if block.bucket == MANIFEST]
     ends.save(str(work / "ends.json"))
+    topics = {one: topic for about in scanned for one, topic in about["names"]}
+    topics |= {one: topic for topic, one in (source.topic_ids or {}).items()}
     of = ClusterFold(
-        *("default", names, 0, BUCKETS, comparable(), str(work / "ends.json")),
+        *("default", names, 0, BUCKETS, str(work / "ends.json"), FoldSpec(comparable(), topics, source.topic_ids)),
         chunk_starts=frozenset(chunk_starts((time, spans) for one in scanned for time, spans in one["cuts"])),
-        names={one: topic for about in scanned for one, topic in about["names"]}
-        | {one: topic for topic, one in (source.topic_ids or {}).items()},
-        now_ids=source.topic_ids,
         end=max(at for about in scanned for _, _, at in about["last"]),
     )
     sorted_ = sorted((one for one in blocks if one.bucket != MANIFEST), key=_order)
@@ -80,7 +79,7 @@ def audited_in_process(
     for name in TABLES:
         (out / "tables" / name).mkdir(parents=True)
     made = [(name, "default", table) for one in (*scanned, *folded) for name, table in one["tables"].items()]
-    made += [(name, "default", table) for one in folded for name, table in one["open"].items()]
+    made += [(name, "default", table) for one in folded for name, table in one["provisional"].items()]
     for table, cluster, about in made:
         for day, file in about["days"].items():
             goal = out / "tables" / table / day_folder(cluster, day)
@@ -116,6 +115,6 @@ def _bucket(counted: list[int], *, saved: bool) -> type[Bucket]:
             counted[0] += 1
             if saved:
                 state: Any = self.state()
-                self.__init__(self._spec, self._plans, state)  # type: ignore[misc]
+                self.__init__(self._spec, self._ends, self._plans, state)  # type: ignore[misc]
 
     return Counting

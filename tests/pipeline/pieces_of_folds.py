@@ -8,14 +8,14 @@ from typing import Any
 from counterpoise.pipeline.history.fold_state import from_text, to_text
 from counterpoise.pipeline.history.replay_fold import Replay, ReplayFold
 from counterpoise.pipeline.history.replay_memo import Plans
-from counterpoise.pipeline.history.step_figures import History
+from counterpoise.pipeline.history.step_figures import StepFigures
 
 ASKED = ("range", "sticky", "cooperative-sticky")
 
 
 def history_of(steps: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The summary of one group's steps in log order."""
-    history = History()
+    history = StepFigures()
     for step in steps:
         history.add(step)
     return history.summary()

@@ -22,7 +22,7 @@ from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import stored
 from counterpoise.pipeline.stored.tables import PARTITIONS, folder_of
-from counterpoise.pipeline.summary import nothing_note, transaction_note
+from counterpoise.pipeline.summary import empty_note, transaction_note
 from tests.pipeline.conftest import Audited, rows_of
 from tests.pipeline.stored import targets
 
@@ -92,9 +92,9 @@ def test_record_types_are_signed_as_in_the_table_of_errors(small: tuple[Path, di
 
 
 def test_no_records_are_said_to_be_none(small: tuple[Path, dict[str, Any], list[int]]) -> None:
-    (note,) = nothing_note({"records": {"total": 0}})
+    (note,) = empty_note({"records": {"total": 0}})
     assert note.startswith("nothing was recorded")
-    assert nothing_note(small[1]) == []
+    assert empty_note(small[1]) == []
 
 
 def test_auditing_twice_adds_nothing(small: tuple[Path, dict[str, Any], list[int]]) -> None:

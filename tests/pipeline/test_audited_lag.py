@@ -117,7 +117,7 @@ def test_plan_takes_the_lag_of_an_audit(audited: Path, tmp_path: Path) -> None:
     assert early.stderr == "lag of g as of 2026-01-01T12:05:00+00:00; unknown: 1 partition, counted as 0\n"
     for words, message in (
         (["--lag-at", "2026-01-01"], "--lag-at 2026-01-01: only with --lag-from"),
-        (["--lag-from", audited, "--lag-at", "noon"], "--lag-at noon: a time like 2026-11-21T04:05:00Z is wanted"),
+        (["--lag-from", audited, "--lag-at", "noon"], "--lag-at noon: expected a time like 2026-11-21T04:05:00Z"),
     ):
         refused = run(snapshot, *words)
         assert (refused.exit_code, message in refused.stderr) == (2, True)

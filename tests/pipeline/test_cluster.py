@@ -18,7 +18,7 @@ import pytest
 
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.scope import AuditScope
 from tests.pipeline.conftest import rows_of
 from tests.pipeline.incremental.pieces import cut, until
 from tests.pipeline.spark_cluster import Cluster, standalone
@@ -79,7 +79,7 @@ def test_a_cluster_gives_the_tables_of_a_local_session(spark: SparkSession, capt
     here = {}
     for groups in ((), GROUPS):
         out = tmp_path / f"here-{len(groups)}"
-        here[groups] = audit(spark, capture, out, strategies=STRATEGIES, choice=Choice(groups=groups)).out
+        here[groups] = audit(spark, capture, out, strategies=STRATEGIES, scope=AuditScope(groups=groups)).out
         assert all(rows(out, name) for name in TABLES)
     with standalone(tmp_path) as cluster:
         assert_same(cluster, submitted, capture, here[()], ())

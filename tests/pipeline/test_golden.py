@@ -22,7 +22,7 @@ import pytest
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.audit import Source, audit
-from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import join, list_files, read_bytes
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.pipeline.synthetic.capture import synthesize
@@ -41,13 +41,13 @@ CLUSTERS = ("eu/west: 1", "made up", "by brokers")
 LOG_PARTITIONS = (0, 1, 4)
 """With groups of both protocols, and one whose members polled too late."""
 ABORTED = 40
-WINDOW = Choice(since=datetime(2026, 11, 21, 4, 6, tzinfo=UTC), until=datetime(2026, 11, 21, 4, 10, tzinfo=UTC))
+WINDOW = AuditScope(since=datetime(2026, 11, 21, 4, 6, tzinfo=UTC), until=datetime(2026, 11, 21, 4, 10, tzinfo=UTC))
 STRATEGIES = ("sticky", "lag-sticky")
 CASES: Mapping[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "plain": ((0, 1, 2), {}),
-    "reset": ((1, 2), {"choice": Choice(reset="earliest")}),
-    "window": ((0,), {"choice": WINDOW}),
-    "topics": ((0,), {"choice": Choice(groups=("*",), topics=("order*",))}),
+    "reset": ((1, 2), {"scope": AuditScope(reset="earliest")}),
+    "window": ((0,), {"scope": WINDOW}),
+    "topics": ((0,), {"scope": AuditScope(groups=("*",), topics=("order*",))}),
     "hashed": ((1, 2), {"salt": "salt"}),
     "unsampled": ((1, 2), {}),
 }
@@ -162,7 +162,7 @@ def test_from_and_to_an_object_store_and_of_files_of_other_types_the_tables_are_
     odd = as_others_write_it(captures[CLUSTERS[2]], tmp_path / "odd")
     sources: dict[str, Source] = {CLUSTERS[1]: upload(captures[CLUSTERS[1]], join(s3, "history")), CLUSTERS[2]: odd}
     out = join(s3, "audits", "both")
-    made = audit(spark, sources, out, strategies=STRATEGIES, choice=Choice(reset="earliest"))
+    made = audit(spark, sources, out, strategies=STRATEGIES, scope=AuditScope(reset="earliest"))
     assert made.place == out
     assert differences(summed_up(out), frozen("reset")) == []
     assert json.loads(read_bytes(join(out, "summary.json"))) == json.loads(json.dumps(made.summary))
@@ -171,7 +171,7 @@ def test_from_and_to_an_object_store_and_of_files_of_other_types_the_tables_are_
     page = read_bytes(write_report(out)).decode()
     assert all(cluster in page for cluster in CLUSTERS[1:])
     with TableTransaction(out).open(), pytest.raises(CaptureError, match="another audit is writing there"):
-        audit(spark, sources, out, strategies=STRATEGIES, choice=Choice(reset="earliest"))
+        audit(spark, sources, out, strategies=STRATEGIES, scope=AuditScope(reset="earliest"))
 
 
 def test_a_record_that_is_twice_in_a_data_frame_is_refused_wherever_it_stands(

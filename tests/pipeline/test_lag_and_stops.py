@@ -253,7 +253,7 @@ def lag_of(told: pa.Table, life: list[dict[str, Any]], samples: EndsFile | None,
     """Rows of `partition_lag`."""
     parts, lives = partitions_of(told, life), mapped_log_ends(samples or EndsFile.empty())
     found = lag_rows(parts, lives, more.pop("now_ids", None), **more)
-    return [row for one in found for row in one.batch(parts, np.arange(len(one.key))).to_pylist()]
+    return [row for one in found for row in one.batch(parts).to_pylist()]
 
 
 def stops(told: pa.Table, life: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -408,7 +408,7 @@ def test_what_a_step_no_longer_hands_out_is_soon_nobodys(
     )
     told = commits(*((p, s, 1) for p in (0, 1) for s in (5, 15, 25)))
     parts = partitions_of(told, life)
-    held = parts.held
+    held = parts.spans
     rows = zip(parts.keys.partition[held.key], held.generation, held.until, held.nobody_from, strict=True)
     untils = {(int(p), int(n)): (int(one), int(two)) for p, n, one, two in rows}
     assert untils[1, 1] == (micros(at(until)), micros(at(nobody_from)))

@@ -22,7 +22,7 @@ from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.layout import check_source, checked_files, count_records
-from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, dated, read_rows
+from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, utc_micros
 from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.pipeline.storage.files import join, write_bytes
 from tests.pipeline.rows import errors_in
@@ -242,7 +242,7 @@ def test_times_in_seconds_or_milliseconds_that_are_no_date_are_null_and_others_s
         first, last = -62_135_510_400 * parts, 253_402_214_399 * parts
         inside = [0, 7 * parts] if unit == "ns" else [first, 0, 7 * parts, last]
         outside = [] if unit == "ns" else [first - 1, last + 1, -(2**63), 2**63 - 1]
-        found = dated(pa.array([*inside, *outside, None], pa.int64()).cast(pa.timestamp(unit)))
+        found = utc_micros(pa.array([*inside, *outside, None], pa.int64()).cast(pa.timestamp(unit)))
         assert found.cast(pa.int64()).to_pylist() == [one * 10**6 // parts for one in inside] + [None] * (len(outside) + 1)
         assert all(one is None or one.astimezone() for one in found.to_pylist())
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.follow.follower import Follow, Pace
-from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import join
 from tests.pipeline.conftest import data_frames
 from tests.pipeline.follow.conftest import running, wait
@@ -38,8 +38,8 @@ def by_path(spark: SparkSession, captures: Mapping[str, Any], options: dict[str,
 
 
 def by_pattern(spark: SparkSession, captures: Mapping[str, Path], options: dict[str, Any], root: str) -> str:
-    choice = replace(options.get("choice", Choice()), groups=("*",))
-    return by_path(spark, captures, {**options, "choice": choice}, root)
+    scope = replace(options.get("scope", AuditScope()), groups=("*",))
+    return by_path(spark, captures, {**options, "scope": scope}, root)
 
 
 def of_data_frames(spark: SparkSession, captures: Mapping[str, Path], options: dict[str, Any], root: str) -> str:

@@ -117,14 +117,14 @@ def command(
         raise OptionError("--anonymize: the next audit must hash names alike; give --salt too, the same each time")
     if table_prefix is not None and into is None:
         raise OptionError("--table-prefix goes with --into; give both, or none")
-    from counterpoise.pipeline.source.choice import Choice
+    from counterpoise.pipeline.source.scope import AuditScope
     from counterpoise.pipeline.stored.catalog import Catalog
 
     captures = _by_cluster(sources, clusters) if sources else {}
-    choice = Choice(groups, topics, _moment(since, "--from"), _moment(until, "--to"), reset)
+    scope = AuditScope(groups, topics, _moment(since, "--from"), _moment(until, "--to"), reset)
     catalog = None if into is None else Catalog(into, table_prefix or "")
     secret = (salt or token_hex(16)) if anonymize else None
-    options: dict[str, Any] = {"strategies": strategies, "choice": choice, "salt": secret, "into": catalog}
+    options: dict[str, Any] = {"strategies": strategies, "scope": scope, "salt": secret, "into": catalog}
     if following:
         recorded = "default" if sources else _only_one(clusters)
         pace = (trigger or 1.0, report_every or 300.0)
@@ -185,6 +185,6 @@ def _by_cluster(sources: tuple[str, ...], clusters: tuple[str, ...]) -> dict[str
 
 
 def _moment(text: str | None, option: str) -> datetime | None:
-    from counterpoise.pipeline.source.choice import instant
+    from counterpoise.pipeline.source.scope import parse_time
 
-    return None if text is None else instant(text, option)
+    return None if text is None else parse_time(text, option)

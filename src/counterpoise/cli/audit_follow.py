@@ -75,7 +75,7 @@ def follow(
     pace : (float, float)
         Seconds between two looks at the captures, and between two reports.
     **options
-        `strategies`, `choice`, `salt` and `into`, as for `run_audit`.
+        `strategies`, `scope`, `salt` and `into`, as for `run_audit`.
 
     Raises
     ------

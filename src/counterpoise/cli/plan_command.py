@@ -76,11 +76,11 @@ def _with_lag(group: Group, out: str, at: str | None) -> Group:
     """The group with the lag that an audit found; unknown lags count as 0, and standard error says how many there are."""
     need("--lag-from", "spark", "pyarrow")
     from counterpoise.pipeline.audited_lag import audited_lag
-    from counterpoise.pipeline.source.choice import instant
+    from counterpoise.pipeline.source.scope import parse_time
 
     if group.name is None:
         raise OptionError('--lag-from: the snapshot does not say which group it is; add "group": NAME to it')
-    found = audited_lag(out, group.name, None if at is None else instant(at, "--lag-at"))
+    found = audited_lag(out, group.name, None if at is None else parse_time(at, "--lag-at"))
     topics = {topic: known.partitions for topic, known in group.topics.items()}
     unknown = found.unknown(topics)
     note = f"; unknown: {unknown} {'partition' if unknown == 1 else 'partitions'}, counted as 0" if unknown else ""

@@ -1,15 +1,16 @@
-"""The audit of a cluster's own history, on Spark: files of records to files of tables, by tasks in Python that Spark starts.
+"""The audit of a cluster's own history on Spark: tasks in Python turn files of records into files of tables.
 
-Start reading at `audit.audit`, `run.Run` and `engine.Engine`, which has the stages in order. What a stage does with the records
-of a group or a batch of them is plain Python beneath it, tested without Spark.
+Start reading at `audit.audit`, `run.Run` and `engine.Engine`, which has the stages in order. The code that handles the records of
+a group or a batch is plain Python below it, tested without Spark.
 
-    source       what is read: captures checked, Parquet of any types, parts chosen, names hashed
-    scan         decode, aggregate commits, put records into buckets of groups: shuffle has the rows that Spark moves
-    fold         a bucket's records to rows of tables
-    history      one group's records to steps of table `rebalances`, and replays of these steps
-    findings     rules over groups, ranked
-    capture      how a cluster is recorded, or read from a backup; synthetic: made-up fleets in the form of a recording
-    incremental  ``--since last``: the same stages over what is new; follow: ``--follow``, one update after the other
+    source       captures as input: checks, Parquet of any types, the scope of an audit, hashed names
+    records      decoders: raw records to rows of tables
+    scan         decode records, aggregate commits, group by bucket; shuffle: the rows that Spark shuffles
+    fold         the records of a bucket of groups to rows of tables
+    history      the records of one group to steps of table `rebalances`, and replays of these steps
+    findings     rules over rows of `group_report`, ranked
+    capture      recordings of a cluster, or of a backup; synthetic: made-up fleets in the form of a recording
+    incremental  ``--since last``: the same stages over new records; follow: ``--follow``, one update after the other
     storage      files by path or URI: a local disk, S3, Google, Azure, HDFS
-    stored       where tables are kept, and what makes a row the same row; tables: files of rows by day
+    stored       output folders, catalogs and keys of tables; tables: writers of files by day
 """

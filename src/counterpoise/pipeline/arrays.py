@@ -1,4 +1,4 @@
-"""Arrays that are sorted or grouped: runs, slices, look-ups in many ranges at once; and tables as dataclasses of arrays."""
+"""Sorted arrays: runs of equal rows, slices, look-ups in many ranges at once; and tables as dataclasses of arrays."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _KINDS = {"Int64": np.int64, "Int32": np.int32, "Bool": np.bool_, "Float": np.fl
 
 
 class Columns:
-    """A dataclass of arrays (or lists) of equal length: one row per place."""
+    """A dataclass of columns: arrays (or lists) of equal length."""
 
     @classmethod
     def empty(cls) -> Self:
-        """No row."""
+        """A table without rows."""
         return cls(*([] if str(one.type) not in _KINDS else np.zeros(0, _KINDS[str(one.type)]) for one in fields(cls)))  # type: ignore[arg-type]
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """All rows of some tables, of one at least."""
+        """The rows of all tables, at least one."""
         columns = ([getattr(part, one.name) for part in parts] for one in fields(cls))  # type: ignore[arg-type]
         return cls(*(list(chain(*values)) if isinstance(values[0], list) else np.concatenate(values) for values in columns))
 
@@ -37,13 +37,13 @@ class Columns:
         return len(getattr(self, fields(self)[0].name))  # type: ignore[arg-type]
 
     def take(self, rows: Any) -> Self:
-        """Some of the rows."""
+        """The given rows."""
         columns = (getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
         return type(self)(*([one[at] for at in rows.tolist()] if isinstance(one, list) else one[rows] for one in columns))
 
 
 def first_of_runs(*columns: npt.NDArray[Any]) -> Bool:
-    """Of each row, whether it differs from the one before it in any of the columns."""
+    """Whether each row differs from the previous one in any of the columns."""
     first = np.ones(len(columns[0]), np.bool_)
     first[1:] = columns[0][1:] != columns[0][:-1]
     for column in columns[1:]:
@@ -57,7 +57,7 @@ def run_starts(*columns: npt.NDArray[Any]) -> Int64:
 
 
 def slices(sizes: npt.NDArray[Any], most: int) -> Iterator[slice]:
-    """Consecutive rows whose sizes add up to at most so much, or single ones."""
+    """Slices of consecutive rows whose sizes add up to `most` at most; a slice has at least one row."""
     ends, start = np.cumsum(sizes), 0
     while start < len(sizes):
         before = int(ends[start - 1]) if start else 0
@@ -67,20 +67,16 @@ def slices(sizes: npt.NDArray[Any], most: int) -> Iterator[slice]:
 
 
 def widened(column: Int64, size: int, fill: int = 0) -> Int64:
-    """The column with so many rows; new ones hold `fill`."""
+    """The column extended to `size` rows; new rows hold `fill`."""
     return np.concatenate((column, np.full(size - len(column), fill)))
 
 
 def last_at(values: Int64, first: Int64, after: Int64, limit: Int64) -> Int64:
-    """For each row the last place in ``values[first:after]``, which rises, that is not greater than `limit`; -1 = none."""
+    """For each row, the index of the last value in ``values[first:after]``, which rises, up to `limit`; -1 = none."""
     low, high = first.astype(np.int64), after.astype(np.int64)
-    while len(low):
+    while (searching := low < high).any():
         middle = (low + high) // 2
-        going = low < high
-        if not going.any():
-            break
         fits = np.zeros(len(low), np.bool_)
-        fits[going] = values[middle[going]] <= limit[going]
-        low, high = np.where(going & fits, middle + 1, low), np.where(going & ~fits, middle, high)
-    found: Int64 = np.where(low > first, low - 1, -1)
-    return found
+        fits[searching] = values[middle[searching]] <= limit[searching]
+        low, high = np.where(searching & fits, middle + 1, low), np.where(searching & ~fits, middle, high)
+    return np.where(low > first, low - 1, -1)

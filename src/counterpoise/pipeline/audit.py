@@ -1,4 +1,4 @@
-"""The audit: all stages in order, every table to Parquet, and a summary of sums; records never reach the driver."""
+"""The audit as a user starts it: options and sources are checked, then `Run` writes all tables and the summary."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from pyspark.sql import DataFrame, SparkSession
 from counterpoise.errors import CaptureError, OptionError, StorageError
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.history.replay_fold import comparable
-from counterpoise.pipeline.incremental.history import History, StateTooOldError
-from counterpoise.pipeline.incremental.saved import identity_of, is_continued, load
+from counterpoise.pipeline.incremental.saved import identity_of, is_continued, load_state
+from counterpoise.pipeline.incremental.since_last import StateTooOldError, Update
 from counterpoise.pipeline.run import Progress, Run
 from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.anonymous import fingerprint
 from counterpoise.pipeline.source.capture import Capture
-from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.layout import check_source, count_records
-from counterpoise.pipeline.source.sources import ONLY_RECORDS, check_columns, read_capture, reading
+from counterpoise.pipeline.source.scope import AuditScope
+from counterpoise.pipeline.source.sources import ONLY_RECORDS, check_columns, read_capture, read_errors
 from counterpoise.pipeline.storage.files import delete, is_local, join, write_bytes
 from counterpoise.pipeline.stored.catalog import Catalog, check_lasting, check_target
 from counterpoise.pipeline.stored.manifest import load_manifest, summary_of
@@ -38,7 +38,7 @@ Source: TypeAlias = str | Path | DataFrame | Capture
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit leaves behind.
+    """The result of an audit.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class AuditResult:
     findings : tuple of Finding
         Ranked, at most 200; all of them are in the table.
     nothing_new : bool
-        ``--since last`` found nothing that the last audit had not seen: this is its result.
+        ``--since last`` found no new records: this is the result of the last audit.
     """
 
     place: str
@@ -71,20 +71,20 @@ def run_audit(
     *,
     cluster: str = "default",
     strategies: Sequence[str] | None = None,
-    choice: Choice | None = None,
+    scope: AuditScope | None = None,
     salt: str | None = None,
     into: Catalog | None = None,
     since_last: bool = False,
     progress: Progress | None = None,
 ) -> AuditResult:
-    """Audit captures with a session of our own (or the active one), and stop it if it was made here.
+    """Audit captures with the active Spark session or a new one, which is stopped at the end.
 
     Parameters are those of `audit`.
 
     Raises
     ------
     CaptureError
-        The source cannot be read; one line says why.
+        The source cannot be read; the message is one line.
     """
     comparable(strategies)
     sources = source if isinstance(source, Mapping) else {cluster: source}
@@ -94,7 +94,7 @@ def run_audit(
     _check_writable(out)
     sizes = [count_records(one) for one in sources.values()]
     spark, made = local_session(records=None if None in sizes else sum(size for size in sizes if size is not None))
-    options: dict[str, Any] = {"strategies": strategies, "choice": choice, "salt": salt, "into": into, "progress": progress}
+    options: dict[str, Any] = {"strategies": strategies, "scope": scope, "salt": salt, "into": into, "progress": progress}
     try:
         if made and into is not None:
             check_lasting(spark, into)
@@ -111,7 +111,7 @@ def audit(
     *,
     cluster: str = "default",
     strategies: Sequence[str] | None = None,
-    choice: Choice | None = None,
+    scope: AuditScope | None = None,
     salt: str | None = None,
     into: Catalog | None = None,
     since_last: bool = False,
@@ -126,39 +126,40 @@ def audit(
     source : path, DataFrame or Capture; or a mapping of cluster names to such
         A capture folder, a Parquet file or folder, or any DataFrame with the columns of Spark's Kafka source.
     out : path
-        Rows are added to the tables in it, none twice: the same captures again add nothing, later ones what is new in them.
+        Rows are added to its tables, none twice: the same captures again add nothing, later ones add their new records.
     cluster : str
-        Goes into the column of that name; a mapping brings its own names.
+        The value of the column of that name; ignored if `source` is a mapping.
     strategies : sequence of str, optional
-        What to compare; default: all. Those by lag take part where log ends are known.
-    choice : Choice, optional
+        The strategies to replay; default: all. Those by lag are replayed for generations with known log ends.
+    scope : AuditScope, optional
         Patterns of groups and topics, and a window of time; default: everything.
     salt : str, optional
         Names of groups, topics, clients and members are hashed with it in everything that is written and returned.
     into : Catalog, optional
-        Tables of a Spark catalog that get the same rows; with `since_last` final rows only if their format cannot replace rows.
+        Tables of a Spark catalog that get the same rows; with `since_last`, final rows only if their format cannot replace rows.
     since_last : bool
-        Read what is new since the last audit into `out` with `since_last`, and leave a state for the next one. Without such an
-        audit all is read. Options and captures must be the same each time.
+        Read only records that are new since the last audit into `out` with `since_last`, and save a state for the next one.
+        Without such an audit all records are read. Options and captures must be the same each time.
     held : TableTransaction, optional
-        Of `out`, open, if the caller is the writer for more than this audit.
+        An open transaction of `out`, if the caller writes several audits in it.
     progress : callable, optional
         ``progress(stage, done, total)``, at the start of each stage.
 
     Raises
     ------
     CaptureError
-        The source cannot be read, or `out` holds tables of another kind: of another cluster, or of an earlier version. With
-        `since_last`: a capture is not that of the last audit, or has dropped what was not read yet; the state cannot be read.
+        The source cannot be read, or `out` holds tables of another cluster or of an earlier version. With `since_last`: a
+        capture is not that of the last audit, or has dropped records that were not read yet; the state cannot be read.
     OptionError
-        No source is given; a cluster without a name; no such schema; names in `out` are hashed otherwise. With `since_last`: an
-        option is not that of the last audit; a source is no capture of files; `out` is of audits without it.
+        No source is given; a cluster has no name; the schema does not exist; names in `out` are hashed with another salt or not
+        hashed. With `since_last`: an option is not that of the last audit; a source is no capture of files; `out` has audits
+        without it.
     UnknownStrategyError
 
     Notes
     -----
-    Tasks write tables under their final names; one manifest makes them visible. With `since_last` and nothing new nothing is
-    written. Only sums and the top findings come to the driver.
+    Tasks write files of tables under their final names; one manifest makes them visible. With `since_last` and no new records
+    nothing is written. Only sums and the top findings reach the driver.
     """
     names = comparable(strategies)
     sources: Mapping[str, Source | str | Path] = source if isinstance(source, Mapping) else {cluster: source}
@@ -171,22 +172,22 @@ def audit(
         check_target(spark, into)
     where = ", ".join(str(one) if isinstance(one, str | Path) else "records" for one in sources.values())
     work = held or TableTransaction(str(out), private=since_last and salt is not None)
-    choice = choice or Choice()
-    with work.open() if held is None else nullcontext(), reading(where):
+    scope = scope or AuditScope()
+    with work.open() if held is None else nullcontext(), read_errors(where):
         captures = {name: _capture(one) for name, one in sources.items()}
-        history = None
+        update = None
         if since_last:
-            history = _history(captures, sources, choice, {"--into": into, "--strategies": names}, work)
+            update = _update(captures, sources, scope, {"--into": into, "--strategies": names}, work)
             before = summary_of(str(out), work.manifest)
-            if history.unchanged and before is not None:
+            if update.unchanged and before is not None:
                 return replace(_result(out, json.loads(before)), nothing_new=True)
-        run = partial(Run, spark, captures, work, choice, salt, into, progress)
+        run = partial(Run, spark, captures, work, scope, salt, into, progress)
         try:
-            summary = run(history).run(where, names)
+            summary = run(update).run(where, names)
         except StateTooOldError:
-            assert history is not None
+            assert update is not None
             work.discard()
-            summary = run(history.from_scratch()).run(where, names)
+            summary = run(update.from_scratch()).run(where, names)
     return _result(out, summary)
 
 
@@ -194,36 +195,36 @@ def _result(out: str | Path, summary: dict[str, Any]) -> AuditResult:
     return AuditResult(str(out), summary, tuple(map(_finding, summary["findings"]["top"])))
 
 
-def _history(
+def _update(
     captures: Mapping[str, Capture],
     sources: Mapping[str, Source | str | Path],
-    choice: Choice,
+    scope: AuditScope,
     options: Mapping[str, Any],
     work: TableTransaction,
-) -> History:
-    """What the last audit left, held against the options and captures of this one."""
+) -> Update:
+    """The state of the last audit, checked against the options and captures of this one."""
     for name, capture in captures.items():
         if capture.files is None:
             raise OptionError(f"cluster {name}: --since last needs a capture of files, to know what is new; give its path")
     places = {name: str(one) for name, one in sources.items()}
-    kept: dict[str, Any] = {"--cluster": list(sources), "--group": list(choice.groups), "--topic": list(choice.topics)}
-    kept |= {name: None if at is None else at.isoformat() for name, at in (("--from", choice.since), ("--to", choice.until))}
+    same: dict[str, Any] = {"--cluster": list(sources), "--group": list(scope.groups), "--topic": list(scope.topics)}
+    same |= {name: None if at is None else at.isoformat() for name, at in (("--from", scope.since), ("--to", scope.until))}
     into = options["--into"]
-    kept |= {"--reset": choice.reset, "--into": None if into is None else f"{into.schema}.{into.prefix}"}
-    kept["--strategies"] = list(options["--strategies"])
-    saved = load(work)
+    same |= {"--reset": scope.reset, "--into": None if into is None else f"{into.schema}.{into.prefix}"}
+    same["--strategies"] = list(options["--strategies"])
+    saved = load_state(work)
     if saved is not None:
-        saved.check(kept, {name: identity_of(place) for name, place in places.items()})
-    return History(captures, places, choice, kept, work, saved)
+        saved.check(same, {name: identity_of(place) for name, place in places.items()})
+    return Update(captures, places, scope, same, work, saved)
 
 
 def check_continued(out: str | Path) -> bool:
-    """Whether there is an earlier audit with ``--since last`` in `out` to continue.
+    """Whether `out` has an earlier audit with ``--since last``, which the next one updates.
 
     Raises
     ------
     OptionError
-        There are tables of audits without it: it would have to replace them.
+        It has tables of audits without ``--since last``, which an update would have to replace.
     """
     manifest = load_manifest(str(out))
     if manifest is not None and is_continued(manifest):
@@ -236,24 +237,24 @@ def check_continued(out: str | Path) -> bool:
 
 
 def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
-    """Whether rows of this audit may stand beside those that are in the folder already.
+    """Check that the rows of this audit can be added to those in the folder.
 
     Raises
     ------
     CaptureError
-        It holds an audit in an earlier version's form.
+        It holds an audit of an earlier version.
     OptionError
-        Names there are plain and are to be hashed now, or the other way round, or with another salt. The audits there are with
-        ``--since last`` and this one is without it, or the other way round.
+        Names in the folder are plain and this audit hashes them, or the reverse, or with another salt. The audits in the folder
+        are with ``--since last`` and this one is without it, or the reverse.
     """
     manifest = load_manifest(str(out))
     if since_last:
         check_continued(out)
-    found = summary_of(str(out), manifest)
-    if found is None:
+    text = summary_of(str(out), manifest)
+    if text is None:
         return
     try:
-        before = json.loads(found)
+        before = json.loads(text)
     except ValueError:
         before = None
     if not isinstance(before, dict) or before.get("format") != 2:
@@ -271,12 +272,12 @@ def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
 
 
 def _check_writable(out: str | Path) -> None:
-    """Make the folder, before Spark is started for what cannot be kept.
+    """Create the folder and write a file to it, before Spark is started.
 
     Raises
     ------
     OptionError
-        It cannot be made, or nothing can be made in it.
+        The folder cannot be created or written.
     """
     probe = join(str(out), ".transaction", f"probe-{uuid4().hex}")
     try:

@@ -1,4 +1,4 @@
-"""The lag of an audited group as of a time, from table `partition_lag`: for plans, and for leaders without a broker to ask."""
+"""The lag of an audited group at a time, from table `partition_lag`: for plans, and for leaders without a broker."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True)
 class AuditedLag:
-    """What an audit knows of a group's lag as of a time.
+    """The lag of a group at a time.
 
     Attributes
     ----------
     at : datetime
-        The newest instant that is in it, UTC.
+        The newest time in the rows, UTC.
     known : mapping of topic to int64[partitions]
-        Records behind; -1 where nobody knows.
+        Records behind; -1: unknown.
     """
 
     at: datetime
@@ -41,7 +41,7 @@ class AuditedLag:
         return {topic: np.maximum(lag, 0).tolist() for topic, lag in self._fitted(topics)}
 
     def unknown(self, topics: Mapping[str, int]) -> int:
-        """How many of these partitions count as 0 because nobody knows their lag."""
+        """The number of these partitions with an unknown lag, which `of` returns as 0."""
         return sum(int(np.count_nonzero(lag < 0)) for _, lag in self._fitted(topics))
 
     def _fitted(self, topics: Mapping[str, int]) -> list[tuple[str, npt.NDArray[np.int64]]]:
@@ -60,20 +60,20 @@ def audited_lag(out: str | Path, group: str, at: datetime | None = None, *, clus
     ----------
     out : path
     group, cluster : str
-        Whose; `cluster` is needed only where several have such a group.
+        `cluster` is needed only if several clusters have a group of this name.
     at : datetime, optional
-        As of when: the last sample of the log ends at or before it, and the steps of the group since. Default: the end.
+        The result is of the last sample of log ends up to this time, and of the steps of the group since then. Default: the end.
 
     Raises
     ------
     CaptureError
         The folder is no audit's output.
     OptionError
-        No such group, several of them, or nothing is known so early.
+        The group does not exist, is in several clusters, or has no rows up to this time.
 
     Notes
     -----
-    Topics that are not in the sample were gone by then. O(rows of the group).
+    Topics without a sample did not exist then. O(rows of the group).
     """
     table = group_rows(out, group, cluster)
     if at is not None:
@@ -104,7 +104,7 @@ def audited_lag(out: str | Path, group: str, at: datetime | None = None, *, clus
 def audited_source(
     out: str | Path, group: str, *, cluster: str | None = None
 ) -> Callable[[Mapping[str, int]], Mapping[str, list[int]]]:
-    """A `LagSource` for `LagStickyAssignor` and `LagAssignor`: the end of what is audited, read again at each rebalance."""
+    """A `LagSource` for `LagStickyAssignor` and `LagAssignor`: the lag at the end of the audit, read again at each rebalance."""
 
     def read(topics: Mapping[str, int]) -> Mapping[str, list[int]]:
         return audited_lag(out, group, cluster=cluster).of(topics)
@@ -120,7 +120,7 @@ def group_rows(out: str | Path, group: str, cluster: str | None = None) -> pa.Ta
     CaptureError
         The folder is no audit's output.
     OptionError
-        No such group, or several of them.
+        The group does not exist, or is in several clusters.
     """
     path = join(absolute(out), "tables", "partition_lag")
     condition = pc.field("group_id") == group

@@ -1,4 +1,4 @@
-"""For Spark jobs: `decode.offset_commits` and its like, and `rebalances`, as functions from DataFrame to DataFrame."""
+"""Functions from DataFrame to DataFrame for Spark jobs: those of `decode`, and `rebalances`."""
 
 from counterpoise.pipeline import decode
 from counterpoise.pipeline.history.steps import rebalances

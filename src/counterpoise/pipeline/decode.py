@@ -1,6 +1,6 @@
-"""The decoded tables as DataFrames, for ``records.transform(decode.group_generations)`` in a Spark job of one's own.
+"""The decoded tables as DataFrames, for ``records.transform(decode.group_generations)`` in a user's Spark job.
 
-The audit does not use this module. The rows are made by the same functions of `records`.
+The audit does not use this module; both use the decoders in `records`.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def modern_group_records(records: DataFrame, cluster: str = "default") -> DataFr
 
 
 def decode_errors(records: DataFrame, cluster: str = "default") -> DataFrame:
-    """Table `decode_errors`: every record of an unknown type or version, damaged, or without a place in the log, and why.
+    """Table `decode_errors`: every record that has an unknown type or version, is damaged or has no place in the log, and why.
 
-    A generation whose frame can be read but whose members' bytes cannot is in this table and in `group_generations`.
+    A generation with damaged bytes of a member is in this table and in `group_generations`.
     """
     return _stage(check_columns(records, "records"), _error_batches, DECODE_ERRORS, cluster)
 

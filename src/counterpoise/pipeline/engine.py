@@ -6,8 +6,8 @@
         -> fold.task         all other tables; the states for the next update
         -> findings.ranking  findings
 
-A whole audit is an update from no state. Tasks write files of tables themselves and return manifests; a file that no manifest
-names (of a task that failed or ran twice) counts for nothing.
+A whole audit is an update from no state. Tasks write the files of tables and return manifests; a file that no manifest names (of
+a task that failed or ran twice) is ignored.
 
 Long because the stages share one plan of splits, buckets and manifests.
 """
@@ -27,6 +27,7 @@ from pyspark.sql import functions as fn
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.findings.ranking import rank_findings
+from counterpoise.pipeline.fold.bucket import FoldSpec
 from counterpoise.pipeline.fold.ends_file import EndsFile
 from counterpoise.pipeline.fold.task import ClusterFold
 from counterpoise.pipeline.records.place import moment_of
@@ -35,13 +36,13 @@ from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.offset_spans import Cut, chunk_starts, overlapping, refuse_duplicates
 from counterpoise.pipeline.scan.read import raw_batches
 from counterpoise.pipeline.scan.scan import ScanSpec
-from counterpoise.pipeline.scan.splits import InputSplit, before, plan_splits
+from counterpoise.pipeline.scan.splits import InputSplit, plan_splits, splits_before
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, bucket_count
 from counterpoise.pipeline.source.capture import SourceFiles
-from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.transaction import NewFiles
-from counterpoise.pipeline.summary import Counted, Found, Kinds, added_kinds
+from counterpoise.pipeline.summary import FindingCounts, RecordCounts, RecordKinds, sum_kinds
 from counterpoise.pipeline.tasks import fold_blocks, groups, newest, read_splits, read_states, scan_rows, scan_splits
 
 __all__ = ["ClusterInput", "Engine"]
@@ -49,16 +50,16 @@ __all__ = ["ClusterInput", "Engine"]
 _RAW_ROWS = "key binary, value binary, partition int, offset long, timestamp timestamp"
 _GROUPS = "group_id string, chosen boolean"
 _SMALL_BATCHES = {"spark.sql.execution.arrow.maxRecordsPerBatch": "32"}
-"""Of blocks, which may have some megabytes each."""
+"""For blocks, which may have some megabytes each."""
 _FOLD_BYTES = 8 << 20
-"""So many bytes of blocks are worth a fold task."""
+"""Bytes of blocks per fold task."""
 _MOST_TASKS = 64
 Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class ClusterInput:
-    """One cluster's part of an audit.
+    """The input of one cluster.
 
     Attributes
     ----------
@@ -66,17 +67,17 @@ class ClusterInput:
     ends : EndsFile
         Its samples of log ends.
     begin : mapping
-        Log partition -> the first offset that counts (see `InputSplit`).
+        Log partition -> the first offset to read (see `InputSplit`).
     settled : int
-        Samples up to then are all known, and so are the commits before them; in microseconds. The end of time in a whole audit.
+        The time of the last settled sample in microseconds; `NEVER` in a whole audit.
     states : tuple of str
-        Files with the states that an earlier update left.
+        Files with the states of the previous update.
     buckets : int, optional
-        Of its groups; None: as many as its records are worth.
+        Number of buckets of its groups; None: by the number of records.
     names : mapping
-        Topic id -> name, as earlier commits have said.
+        Topic id -> name, by commits of earlier updates.
     groups : mapping
-        Group -> whether it uses a chosen topic, as earlier records have said.
+        Group -> whether it uses a topic of the scope, by records of earlier updates.
     """
 
     source: SourceFiles
@@ -98,7 +99,7 @@ class Engine:
         Manifests.
     clusters : dict of ClusterInput
     groups : dict
-        Cluster name -> `ClusterInput.groups` by now.
+        Cluster name -> `ClusterInput.groups` after `scan`.
 
     Parameters
     ----------
@@ -106,14 +107,13 @@ class Engine:
     clusters : mapping
         Cluster name -> its input.
     work : str
-        A folder for what tasks need, a path or a URI; whoever made the engine deletes it.
+        A folder for files that tasks share, a path or a URI; the caller deletes it.
     files : NewFiles
-        Names for what tasks write.
-    choice : Choice
-        Patterns of groups and topics, and the reset policy.
+        Names of the files that tasks write.
+    scope : AuditScope
     salt : str, optional
         Names in tables are hashed with it.
-    keep : bool
+    write_states : bool
         Whether states for the next update are written.
     """
 
@@ -123,13 +123,13 @@ class Engine:
         clusters: Mapping[str, ClusterInput],
         work: str,
         files: NewFiles,
-        choice: Choice,
+        scope: AuditScope,
         salt: str | None = None,
         *,
-        keep: bool = False,
+        write_states: bool = False,
     ) -> None:
-        self._spark, self._work, self._files, self._choice, self._salt = spark, work, files, choice, salt
-        self._keep = keep
+        self._spark, self._work, self._files, self._scope, self._salt = spark, work, files, scope, salt
+        self._write_states = write_states
         self._tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
         begins = {name: one.begin for name, one in clusters.items()}
         captures = {name: one.source.files for name, one in clusters.items()}
@@ -144,30 +144,30 @@ class Engine:
     # scan
 
     def scan(self) -> None:
-        """Decode all records; keeps the blocks until `fold` has taken them.
+        """Decode all records; persists the blocks for `fold`.
 
         Raises
         ------
         CaptureError
-            A record is there twice.
+            A capture has a record twice.
         """
         specs = self._scan_specs()
-        unsorted = self._scanned(specs, set())
+        unsorted = self._scan(specs, set())
         if unsorted:
             for name, partition in sorted(unsorted.items()):
                 self._refuse_duplicates(name, partition)
             self.close()
-            # No record is there twice, but they do not come in the order of the log: Spark sorts them first.
-            self._scanned(specs, set(unsorted))
+            # No record occurs twice, but they are not in the order of the log: Spark sorts them first.
+            self._scan(specs, set(unsorted))
 
-    def _scanned(self, specs: Mapping[str, ScanSpec], sort: set[str]) -> dict[str, int]:
-        """Scan everything, some clusters sorted; of clusters whose records are not in order a log partition."""
+    def _scan(self, specs: Mapping[str, ScanSpec], sort: set[str]) -> dict[str, int]:
+        """Scan all clusters, those in `sort` sorted; returns a log partition per cluster whose records are not in order."""
         blocks = self._blocks_of(specs, sort).persist(StorageLevel.DISK_ONLY)
         self._blocks = blocks
         rows = blocks.where(fn.col("bucket") == MANIFEST).select("payload").collect()
         self.scanned = [json.loads(bytes(row["payload"])) for row in rows]
-        found = {name: overlapping(self._cuts(name)) for name in self.clusters}
-        return {name: partitions[0] for name, partitions in found.items() if partitions}
+        unsorted = {name: overlapping(self._cuts(name)) for name in self.clusters}
+        return {name: partitions[0] for name, partitions in unsorted.items() if partitions}
 
     def _cuts(self, name: str) -> list[Cut]:
         return [(time, spans) for one in self.scanned if one["cluster"] == name for time, spans in one["cuts"]]
@@ -182,46 +182,46 @@ class Engine:
             listed = [(file, specs[name].first_bucket) for name, file in states]
             parts.append(self._range(len(states)).mapInArrow(partial(read_states, listed), BLOCKS))
         for name, one in self.clusters.items():
-            records = self._rows_of(name) if name in sort else one.source.records
+            records = self._raw_records(name) if name in sort else one.source.records
             if records is None:
                 continue
             if name in sort:
                 count = max(self._tasks, len(splits))
                 records = records.repartitionByRange(count, "partition", "offset").sortWithinPartitions("partition", "offset")
             parts.append(records.mapInArrow(partial(scan_rows, specs[name]), BLOCKS))
-        since = self._choice.window[0]
+        since = self._scope.window[0]
         if since is not None:
             first = [name for name, one in self.clusters.items() if not one.begin]
             for name in first:
                 spec = replace(specs[name], window=(None, None))
-                parts.append(self._older(name, since).mapInArrow(partial(scan_rows, spec), BLOCKS))
+                parts.append(self._compacted(name, since).mapInArrow(partial(scan_rows, spec), BLOCKS))
         if not parts:
             parts.append(self._spark.createDataFrame([], BLOCKS))
         return reduce(DataFrame.unionAll, parts)
 
-    def _older(self, name: str, since: int) -> DataFrame:
-        """Of what is older than the window the newest record of each key, sorted: as compaction would have left it.
+    def _compacted(self, name: str, since: int) -> DataFrame:
+        """The records before the window, compacted: the newest record of each key, sorted.
 
-        A group that does nothing in the window is still known, with its members.
+        So groups without records in the window are known, with their members.
         """
         aborted = self.clusters[name].source.aborted or frozenset()
-        records, splits = self._input(name, before(self._splits_of(name), since))
+        records, splits = self._rows_or_numbers(name, splits_before(self._splits_of(name), since))
         rows = records.mapInArrow(partial(newest, since, aborted, splits), _RAW_ROWS)
         last = fn.max_by(fn.struct("value", "offset", "timestamp"), "offset").alias("newest")
         kept = rows.groupBy("partition", "key").agg(last).where("newest.value is not null")
         kept = kept.select("key", "newest.value", "partition", "newest.offset", "newest.timestamp")
         return kept.repartitionByRange(self._tasks, "partition", "offset").sortWithinPartitions("partition", "offset")
 
-    def _rows_of(self, name: str) -> DataFrame:
+    def _raw_records(self, name: str) -> DataFrame:
         """The raw records of a cluster as a DataFrame."""
-        records, splits = self._input(name, self._splits_of(name))
+        records, splits = self._rows_or_numbers(name, self._splits_of(name))
         return records if splits is None else records.mapInArrow(partial(read_splits, splits), _RAW_ROWS)
 
     def _splits_of(self, name: str) -> list[InputSplit]:
         return [one for one in self._splits if one.cluster == name]
 
-    def _input(self, name: str, splits: list[InputSplit]) -> tuple[DataFrame, list[InputSplit] | None]:
-        """The rows of a cluster that was given as a DataFrame; otherwise numbers of splits, and these."""
+    def _rows_or_numbers(self, name: str, splits: list[InputSplit]) -> tuple[DataFrame, list[InputSplit] | None]:
+        """The rows of a cluster whose source is a DataFrame, and None; otherwise the numbers of the splits, and the splits."""
         given = self.clusters[name].source.records
         return (self._range(len(splits)), splits) if given is None else (given, None)
 
@@ -230,11 +230,11 @@ class Engine:
             columns, splits = ("partition", "offset"), self._splits_of(name)
             refuse_duplicates(((one.groups[0][0], batch) for one in splits for batch in raw_batches(one, columns)), partition)
             return
-        counted = self._rows_of(name).where(fn.col("partition") == partition).groupBy("offset").count().where("count > 1")
-        found = counted.agg(fn.sum(fn.col("count") - 1).alias("n"), fn.min("offset").alias("first")).collect()[0]
-        if found["n"]:
-            words = f"{found['n']:,} records of log partition {partition} are there more than once"
-            place = f"the first at offset {found['first']}; drop the repeats, or give overlapping recordings one by one"
+        counted = self._raw_records(name).where(fn.col("partition") == partition).groupBy("offset").count().where("count > 1")
+        repeats = counted.agg(fn.sum(fn.col("count") - 1).alias("n"), fn.min("offset").alias("first")).collect()[0]
+        if repeats["n"]:
+            words = f"{repeats['n']:,} records of log partition {partition} are there more than once"
+            place = f"the first at offset {repeats['first']}; drop the repeats, or give overlapping recordings one by one"
             raise CaptureError(f"cluster {name}: {words}, {place}")
 
     def _range(self, count: int) -> DataFrame:
@@ -255,21 +255,21 @@ class Engine:
                 aborted=frozenset() if aborted is None else aborted,
                 groups=filters[name],
                 begin=one.begin,
-                window=self._choice.window,
+                window=self._scope.window,
                 salt=self._salt,
             )
             first += buckets
         return specs
 
     def _filters(self) -> dict[str, GroupFilter]:
-        """Per cluster the groups that count; to find those of topics, records are decoded once more."""
-        patterns, topics = self._choice.groups, self._choice.topics
+        """The filter of groups per cluster; if the scope has topics, all records are decoded to find their groups."""
+        patterns, topics = self._scope.groups, self._scope.topics
         if not topics:
             return {name: GroupFilter(patterns) for name in self.clusters}
         for name, one in self.clusters.items():
-            records, splits = self._input(name, self._splits_of(name))
-            found = records.mapInArrow(partial(groups, topics, splits), _GROUPS)
-            rows = found.groupBy("group_id").agg(fn.max("chosen").alias("chosen")).collect()
+            records, splits = self._rows_or_numbers(name, self._splits_of(name))
+            used = records.mapInArrow(partial(groups, topics, splits), _GROUPS)
+            rows = used.groupBy("group_id").agg(fn.max("chosen").alias("chosen")).collect()
             new = {row["group_id"]: row["chosen"] for row in rows}
             self.groups[name] = {group: new.get(group, False) or one.groups.get(group, False) for group in {**one.groups, **new}}
         return {
@@ -279,24 +279,24 @@ class Engine:
 
     # fold
 
-    def end_of(self, cluster: str) -> int | None:
-        """When the last record of a cluster was, in microseconds, of those that were scanned."""
+    def last_record_time(self, cluster: str) -> int | None:
+        """The time of the last scanned record of a cluster, in microseconds; None: it has no record."""
         mine = [one for one in self.scanned if one["cluster"] == cluster]
         times = [one["times"][1] for one in mine if one["times"]] + [kind[4] for one in mine for kind in one["kinds"]]
         return max((at for at in times if at is not None), default=None)
 
-    def names(self) -> dict[str, str]:
+    def topic_names(self) -> dict[str, str]:
         """Topic id -> name, by the commits of all clusters and by metadata."""
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         for one in self.clusters.values():
-            found |= one.names
-        found |= dict(sorted(tuple(pair) for about in self.scanned for pair in about["names"]))
+            names |= one.names
+        names |= dict(sorted(tuple(pair) for about in self.scanned for pair in about["names"]))
         for one in self.clusters.values():
-            found |= {topic_id: topic for topic, topic_id in sorted((one.source.topic_ids or {}).items())}
-        return found
+            names |= {topic_id: topic for topic, topic_id in sorted((one.source.topic_ids or {}).items())}
+        return names
 
     def fold(self, strategies: Sequence[str], ends: Mapping[str, int], settled: Mapping[str, int] | None = None) -> None:
-        """Fold what `scan` left, and give up its blocks.
+        """Fold the blocks of `scan`, and unpersist them.
 
         Parameters
         ----------
@@ -304,7 +304,7 @@ class Engine:
         ends : mapping
             Cluster name -> time of its last record, in microseconds.
         settled : mapping, optional
-            Cluster name -> what `ClusterInput.settled` is by now.
+            Cluster name -> the time of the last settled sample after `scan`; default: `ClusterInput.settled`.
         """
         blocks = self._blocks
         assert blocks is not None, "scan first"
@@ -319,43 +319,41 @@ class Engine:
         self.close()
 
     def _cluster_folds(self, strategies: Sequence[str], ends: Mapping[str, int], settled: Mapping[str, int]) -> list[ClusterFold]:
-        found, first, names = [], 0, self.names()
+        folds, first, names = [], 0, self.topic_names()
         for name, one in self.clusters.items():
-            found.append(
+            folds.append(
                 ClusterFold(
                     cluster=name,
                     files=self._files,
                     first_bucket=first,
                     buckets=one.buckets or 0,
-                    strategies=tuple(strategies),
                     ends=one.ends.share(self._work),
+                    spec=FoldSpec(
+                        tuple(strategies), names, one.source.topic_ids, self._scope.reset, settled.get(name, one.settled)
+                    ),
                     chunk_starts=frozenset(chunk_starts(self._cuts(name))),
-                    names=names,
-                    now_ids=one.source.topic_ids,
-                    reset=self._choice.reset,
-                    settled=settled.get(name, one.settled),
                     end=ends[name],
-                    keep=self._keep,
+                    write_states=self._write_states,
                     salt=self._salt,
                 )
             )
             first += one.buckets or 0
-        return found
+        return folds
 
     def close(self) -> None:
-        """Give up the blocks that `scan` keeps."""
+        """Unpersist the blocks of `scan`."""
         if self._blocks is not None:
             self._blocks.unpersist()
             self._blocks = None
 
     # rank
 
-    def counted(self) -> Counted:
-        """What was scanned."""
+    def record_counts(self) -> RecordCounts:
+        """Counts of the scanned records."""
         sums = {name: sum(one[name] for one in self.scanned) for name in ("errors", "tombstones", "decoded", "transactional")}
         times = [one["times"] for one in self.scanned if one["times"]]
         errors = sum(one["tables"]["decode_errors"]["rows"] for one in (*self.scanned, *self.folded))
-        return Counted(
+        return RecordCounts(
             commits=sums["decoded"] - sums["tombstones"],
             tombstones=sums["tombstones"],
             damaged_commits=sums["errors"],
@@ -365,20 +363,20 @@ class Engine:
             transactional=sums["transactional"],
         )
 
-    def kinds(self) -> Kinds:
-        """Records that are no commits, by type."""
+    def record_kinds(self) -> RecordKinds:
+        """Counts of group records by type."""
         rows = [kind for one in self.scanned for kind in one["kinds"]]
-        return added_kinds(
+        return sum_kinds(
             (kind, n, gone, *(None if at is None else moment_of(at) for at in times)) for kind, n, gone, *times in rows
         )
 
-    def found(self) -> Found:
-        """What the summary says of `findings`."""
+    def finding_counts(self) -> FindingCounts:
+        """Counts of `findings`, and the first rows."""
         top = [{**row, "at": None if row["at"] is None else moment_of(row["at"])} for row in self.ranked["top"]]
-        return Found([tuple(kind) for kind in self.ranked["kinds"]], top)
+        return FindingCounts([tuple(kind) for kind in self.ranked["kinds"]], top)
 
     def lag_times(self) -> tuple[datetime | None, datetime | None]:
-        """The first and the last time in the rows of `partition_lag` that were made."""
+        """The first and the last time in the new rows of `partition_lag`."""
         times = [one["lag_times"] for one in self.folded if one["lag_times"]]
         if not times:
             return None, None
@@ -390,18 +388,18 @@ class Engine:
         if files:
             self.ranked = rank_findings(files, self._files, ends)
 
-    def tables(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-        """Table, cluster, and manifest of its files, of rows that are final."""
+    def final_tables(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """Yield table, cluster, and the manifest of its files with final rows."""
         for one in (*self.scanned, *self.folded):
             for table, manifest in one["tables"].items():
                 yield table, one["cluster"], manifest
         for cluster, manifest in self.ranked["tables"].items():
             yield "findings", cluster, manifest
 
-    def open_tables(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-        """The same of rows that later records may still change."""
+    def provisional_tables(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """Yield table, cluster, and the manifest of its files with provisional rows."""
         for one in self.folded:
-            for table, manifest in one["open"].items():
+            for table, manifest in one["provisional"].items():
                 yield table, one["cluster"], manifest
 
 

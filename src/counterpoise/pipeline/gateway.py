@@ -1,4 +1,4 @@
-"""The JVM of a session of our own, started so that what it says about itself does not come between a user and an error."""
+"""Start of the JVM for a new session, with its warnings filtered so that a user sees errors only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from counterpoise.errors import OptionError
 __all__ = ["NOISE", "READER", "forward", "quiet_context", "without_sigterm"]
 
 READER = "counterpoise-jvm-stderr"
-"""Name of the thread that reads what the JVM says."""
+"""Name of the thread that reads the JVM's stderr."""
 
 NOISE = (
     b"WARNING: Using incubator modules",
@@ -34,16 +34,15 @@ NOISE = (
     b"Picked up JAVA_TOOL_OPTIONS",
     b"Picked up _JAVA_OPTIONS",
 )
-"""How lines start that every JVM of Spark prints and nobody can act on; no setting of the JVM turns them off."""
+"""Prefixes of lines that every JVM of Spark prints, that need no action and that no setting turns off."""
 
 
 def quiet_context(settings: Mapping[str, str]) -> None:
-    """Start the JVM and a Spark context with these settings, unless a JVM runs already; `NOISE` is left out of its stderr.
+    """Start the JVM and a Spark context with these settings, unless a JVM runs already; filters `NOISE` from its stderr.
 
     Notes
     -----
-    All else that it writes there comes through, line by line, as long as this process runs. A JVM that does not start says
-    why, as it does without this.
+    Other lines are forwarded one by one as long as this process runs, including the reason why a JVM does not start.
 
     Raises
     ------
@@ -71,13 +70,13 @@ def quiet_context(settings: Mapping[str, str]) -> None:
 
 @contextmanager
 def without_sigterm() -> Iterator[None]:
-    """While within, what this thread starts never hears of SIGTERM: who started it ends it.
+    """Within the context, threads and processes that this thread starts ignore SIGTERM; their parent ends them.
 
     Notes
     -----
-    A service manager sends it to all processes at once, and a JVM that goes first takes the work of the others with it. What is
-    blocked here is so in threads and processes that are started; a JVM unblocks it again unless it is ignored, which only the
-    main thread can see to. Here it waits meanwhile.
+    A service manager sends SIGTERM to all processes at once, and work is lost if the JVM ends first. New threads and processes
+    inherit the blocked signal; a JVM unblocks it unless it is ignored, which only the main thread can set. In this process the
+    signal waits until the context ends.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     main = current_thread() is main_thread()
@@ -91,7 +90,7 @@ def without_sigterm() -> Iterator[None]:
 
 
 def forward(source: int, target: Any) -> None:
-    """Copy lines from a file descriptor to a text stream until it ends, but for `NOISE`."""
+    """Copy lines from a file descriptor to a text stream until it ends, without `NOISE`."""
     with os.fdopen(source, "rb") as lines:
         for line in lines:
             if target is not None and not line.startswith(NOISE):

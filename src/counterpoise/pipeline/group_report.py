@@ -1,4 +1,4 @@
-"""Rows of the table `group_report`: everything the findings and the page say about a group, with advice on it."""
+"""Rows of the table `group_report`: the figures of a group, with advice."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import GROUP_REPORT
 from counterpoise.pipeline.standstill import with_standstill
 
-__all__ = ["JUDGED", "advised"]
+__all__ = ["GROUP_FIGURES", "with_advice"]
 
 _COUNTS = ("matched", "ties", "worse", "lives")
-JUDGED = StructType([*GROUP_REPORT.fields, *(StructField(name, GROUP_REPORT["generations"].dataType) for name in _COUNTS)])
-"""What advice is given on: `GROUP_REPORT`, how generations that do not match differ, under how many protocols it has lived."""
+GROUP_FIGURES = StructType([*GROUP_REPORT.fields, *(StructField(name, GROUP_REPORT["generations"].dataType) for name in _COUNTS)])
+"""`GROUP_REPORT`, and how replays that do not match differ from the record, and the number of protocols of the group."""
 _REPORT = arrow_schema(GROUP_REPORT)
 
 
-def advised(groups: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of `JUDGED` as rows of `GROUP_REPORT`, with advice and the reason for a low fidelity."""
+def with_advice(groups: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of `GROUP_FIGURES` as rows of `GROUP_REPORT`, with advice and the reason for a low fidelity."""
     rows = []
     for row in groups.to_pylist():
         matched, ties, worse, lives = (row.pop(name) or 0 for name in _COUNTS)

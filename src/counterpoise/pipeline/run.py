@@ -1,4 +1,4 @@
-"""One audit under way: captures to tables, stage by stage, and all of it stored by one transaction."""
+"""One run of the stages: captures to tables, all stored by one transaction."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pyspark.sql import SparkSession
 
 from counterpoise.pipeline.engine import ClusterInput, Engine
 from counterpoise.pipeline.fold.ends_file import samples_of
-from counterpoise.pipeline.incremental.history import History
+from counterpoise.pipeline.incremental.since_last import Update
 from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.anonymous import fingerprint
 from counterpoise.pipeline.source.capture import Capture, SourceFiles, source_files
-from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import delete, is_local, list_files, parquet_footers
 from counterpoise.pipeline.stored import store
 from counterpoise.pipeline.stored.catalog import Catalog
@@ -31,13 +31,13 @@ from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, stored
 from counterpoise.pipeline.stored.tables import NO_DAY, day_folder
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.pipeline.summary import (
-    added_records,
+    empty_note,
     iso,
     lag_note,
-    nothing_note,
     samples_note,
+    sum_manifests,
+    sum_records,
     summarize,
-    sums_of,
     transaction_note,
 )
 
@@ -50,7 +50,7 @@ _STAGES = ("records", "scan", "fold", "findings", "summary", "store")
 
 
 class Run:
-    """Makes the tables of one or more clusters, and stores them when all are there.
+    """Computes the tables of one or more clusters, and stores all of them in one transaction.
 
     Parameters
     ----------
@@ -58,14 +58,14 @@ class Run:
         Cluster name -> capture.
     transaction : TableTransaction
         Open.
-    choice : Choice
+    scope : AuditScope
     salt : str, optional
-        Names in tables are hashed with it. Files with names in them then stand beside `out` while the audit runs, never in it.
+        Names in tables are hashed with it. Then temporary files with names are beside `out`, not in it.
     into : Catalog, optional
-        Where the rows go beside `out`.
+        Tables of a catalog that get the same rows as `out`.
     progress : callable, optional
-    history : History, optional
-        The audit continues the last one, and leaves a state for the next one. Without it rows are added to those that are stored.
+    update : Update, optional
+        For an update of the previous audit, which writes a state for the next one. Without it rows are added to the stored ones.
     """
 
     def __init__(
@@ -73,32 +73,33 @@ class Run:
         spark: SparkSession,
         captures: Mapping[str, Capture],
         transaction: TableTransaction,
-        choice: Choice,
+        scope: AuditScope,
         salt: str | None,
         into: Catalog | None,
         progress: Progress | None,
-        history: History | None = None,
+        update: Update | None = None,
     ) -> None:
-        self._spark, self._choice = spark, choice
-        self._captures, self._history = dict(captures), history
+        self._spark, self._scope = spark, scope
+        self._captures, self._update = dict(captures), update
+        self._saved = None if update is None else update.saved
         self._transaction = transaction
         self._salt, self._into, self._progress = salt, into, progress
         self._ends: dict[str, int | None] = {}
         self._sums: dict[str, Any] = {}
 
     def run(self, source: str, strategies: Sequence[str]) -> dict[str, Any]:
-        """All stages; returns the summary as written to ``summary.json``.
+        """Run all stages; returns the summary as written to ``summary.json``.
 
         Raises
         ------
         StateTooOldError
         """
-        with self._work() as (scratch, work):
-            self._begin("records")
+        with self._work_folders() as (scratch, work):
+            self._report_progress("records")
             sources = source_files(self._captures, scratch)
             clusters = {name: self._input(name, one, scratch) for name, one in sources.items()}
-            keep = self._history is not None
-            engine = Engine(self._spark, clusters, work, self._transaction.new_files, self._choice, self._salt, keep=keep)
+            files, is_update = self._transaction.new_files, self._update is not None
+            engine = Engine(self._spark, clusters, work, files, self._scope, self._salt, write_states=is_update)
             try:
                 self._stages(engine, strategies)
             finally:
@@ -106,8 +107,8 @@ class Run:
             return self._store(source, engine)
 
     @contextmanager
-    def _work(self) -> Iterator[tuple[Path, str]]:
-        """A folder on this machine for the driver, and one that tasks see too; beside `out` where names must not be in it."""
+    def _work_folders(self) -> Iterator[tuple[Path, str]]:
+        """A folder on this machine for the driver, and one that tasks share; beside `out` if names are hashed."""
         parent, _, name = self._transaction.out.rpartition("/")
         beside = f"{parent}/.{name}-work" if not parent.endswith(":/") else f"{self._transaction.out}/.work"
         if not is_local(beside):
@@ -125,37 +126,37 @@ class Run:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _input(self, name: str, source: SourceFiles, scratch: Path) -> ClusterInput:
-        if self._history is not None:
-            return self._history.input(name, source, scratch)
-        return ClusterInput(source, samples_of(source.files, (scratch / f"ends-{uuid4().hex}.bin").__str__, self._choice.window))
+        if self._update is not None:
+            return self._update.input(name, source, scratch)
+        return ClusterInput(source, samples_of(source.files, (scratch / f"ends-{uuid4().hex}.bin").__str__, self._scope.window))
 
     def _stages(self, engine: Engine, strategies: Sequence[str]) -> None:
-        self._begin("scan")
+        self._report_progress("scan")
         engine.scan()
         settled: dict[str, int] = {}
-        if self._history is None:
-            self._ends = {name: engine.end_of(name) for name in engine.clusters}
+        if self._update is None:
+            self._ends = {name: engine.last_record_time(name) for name in engine.clusters}
         else:
-            self._history.read(engine)
-            settled = {name: -NEVER if one.settled is None else one.settled for name, one in self._history.clusters.items()}
-            self._ends = {name: one.end for name, one in self._history.clusters.items()}
-        # Of a cluster without records any time will do.
-        known = {name: 0 if end is None else end for name, end in self._ends.items()}
-        self._begin("fold")
-        engine.fold(strategies, known, settled)
-        self._begin("findings")
-        engine.rank(known)
+            self._update.add_scanned(engine)
+            settled = {name: -NEVER if one.settled is None else one.settled for name, one in self._update.clusters.items()}
+            self._ends = {name: one.end for name, one in self._update.clusters.items()}
+        # For a cluster without records any time is fine.
+        ends = {name: 0 if end is None else end for name, end in self._ends.items()}
+        self._report_progress("fold")
+        engine.fold(strategies, ends, settled)
+        self._report_progress("findings")
+        engine.rank(ends)
 
     def _store(self, source: str, engine: Engine) -> dict[str, Any]:
-        """All tables to where they stay, in one transaction; nothing is stored if one of them cannot be."""
-        self._begin("summary")
-        final, provisional = _by_partition(engine.tables()), _by_partition(engine.open_tables())
-        about = self._about(engine)
-        self._begin("store")
-        work, saved = self._transaction, None if self._history is None else self._history.saved
+        """Store all tables in one transaction; nothing is stored if one of them fails."""
+        self._report_progress("summary")
+        final, provisional = _by_partition(engine.final_tables()), _by_partition(engine.provisional_tables())
+        about = self._sums_and_notes(engine)
+        self._report_progress("store")
+        work, saved = self._transaction, self._saved
         for name in RECORDS:
             store.check_names(name, final[name], work)
-        if self._history is None:
+        if self._update is None:
             for name in TABLES:
                 store.check(self._spark, name, final[name], work)
         if self._into is not None:
@@ -164,70 +165,71 @@ class Run:
         stored_rows: dict[str, int] = {}
         days = {name: None if end is None else moment_of(end).date().isoformat() for name, end in self._ends.items()}
         for name in TABLES:
-            there = set(work.manifest.below("tables", name))
-            more, gone = self._changed(name, final, provisional[name])
-            if there <= set(gone) and not more:
+            stored_files = set(work.manifest.below("tables", name))
+            new, old = self._file_changes(name, final, provisional[name])
+            if stored_files <= set(old) and not new:
                 cluster, day = next(iter([pair for pair in days.items() if pair[1] is not None] or days.items()))
-                more = [store.empty_file(name, cluster, day or NO_DAY, work.new_files)]
-            added, removed = [*added, *more], [*removed, *gone]
+                new = [store.empty_file(name, cluster, day or NO_DAY, work.new_files)]
+            added, removed = [*added, *new], [*removed, *old]
             known = None if saved is None else saved.sums["rows"].get(name)
-            stay = _rows(there - set(gone)) if known is None else known - _rows(gone)
-            stored_rows[name] = stay + _rows(more)
-        made = {name: sum(one["rows"] for table, _, one in engine.tables() if table == name) for name in TABLES}
-        summary = self._summary(source, about, days, stored_rows if self._history is not None else made, stored_rows)
-        if self._history is not None:
-            opened = [file for new in provisional.values() for files in new.values() for file in files]
-            more, gone = self._history.leave(engine, opened, {**self._sums, "rows": stored_rows})
-            added, removed = [*added, *more], [*removed, *gone]
+            stay = _rows(stored_files - set(old)) if known is None else known - _rows(old)
+            stored_rows[name] = stay + _rows(new)
+        rows = {name: sum(one["rows"] for table, _, one in engine.final_tables() if table == name) for name in TABLES}
+        summary = self._summary(source, about, days, stored_rows if self._update is not None else rows, stored_rows)
+        if self._update is not None:
+            files = [file for by_day in provisional.values() for listed in by_day.values() for file in listed]
+            new, old = self._update.save_state(engine, files, {**self._sums, "rows": stored_rows})
+            added, removed = [*added, *new], [*removed, *old]
         text = json.dumps(summary, indent=1, ensure_ascii=False) + "\n"
         work.publish(added, removed, {"summary.json": text.encode()})
         return summary
 
-    def _changed(self, name: str, final: Files, provisional: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str]]:
-        """Files of a table that come, and those that go."""
+    def _file_changes(self, name: str, final: Files, provisional: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str]]:
+        """The files of a table that this audit adds, and those that it removes."""
         work, new = self._transaction, final[name]
-        if self._history is None or name not in KEYS:
+        if self._update is None or name not in KEYS:
             return store.merge(self._spark, name, new, work, final["group_report"])
-        old = self._replaced(name)
+        old = self._replaced_files(name)
         merged, sources = compacted(work, name, new, old)
         return [*chain.from_iterable([*new.values(), *provisional.values()]), *merged], [*old, *sources]
 
-    def _replaced(self, name: str) -> list[str]:
-        """Stored files whose rows an update writes again: the provisional ones; all of them, if everything is read again."""
-        work, saved = self._transaction, None if self._history is None else self._history.saved
-        opened = None if saved is None else {work.place_of(file) for file in saved.open_files}
-        return [file for file in work.manifest.below("tables", name) if opened is None or file in opened]
+    def _replaced_files(self, name: str) -> list[str]:
+        """The stored files that an update replaces: those with provisional rows; all of them, if it reads everything again."""
+        work, saved = self._transaction, self._saved
+        provisional = None if saved is None else {work.place_of(file) for file in saved.provisional_files}
+        return [file for file in work.manifest.below("tables", name) if provisional is None or file in provisional]
 
     def _into_catalog(self, target: Catalog, *new: Files) -> list[str]:
-        """Final and provisional rows to the catalog; a note on those that it cannot take."""
+        """Write final and provisional rows to the catalog; returns a note on tables that cannot hold provisional rows."""
         final, provisional = ({name: list(chain.from_iterable(one[name].values())) for name in TABLES} for one in new)
-        replaced = None if self._history is None else {name: self._replaced(name) for name in TABLES}
+        replaced = None if self._update is None else {name: self._replaced_files(name) for name in TABLES}
         left_out = ", ".join(store.add_to_catalog(self._spark, target, final, provisional, replaced))
         words = (
             f"--into: {left_out} lack rows that may still change and keep those that they have: their format cannot replace rows"
         )
         return [words] if left_out else []
 
-    def _about(self, engine: Engine) -> dict[str, Any]:
-        """What the summary says of records, groups and findings, of this audit and those that it continues."""
-        counted, sums = engine.counted(), sums_of(engine.folded)
+    def _sums_and_notes(self, engine: Engine) -> dict[str, Any]:
+        """Sums over records, groups and findings of this audit and those that it continues, and notes, for the summary."""
+        counts, sums = engine.record_counts(), sum_manifests(engine.folded)
         first, last = engine.lag_times()
-        about = {"sampled_from": iso(first), "sampled_to": iso(last)} | summarize(counted, sums, engine.found(), engine.kinds())
-        transactional = counted.transactional
-        before = None if self._history is None or self._history.saved is None else self._history.saved.sums
-        if before is not None:
-            about["records"] = added_records(before["records"], about["records"])
+        sampled = {"sampled_from": iso(first), "sampled_to": iso(last)}
+        about = sampled | summarize(counts, sums, engine.finding_counts(), engine.record_kinds())
+        transactional = counts.transactional
+        if self._saved is not None:
+            before = self._saved.sums
+            about["records"] = sum_records(before["records"], about["records"])
             transactional += before["transactional"]
             for name, pick in (("from", min), ("to", max), ("sampled_from", min), ("sampled_to", max)):
-                # All of one form (UTC, milliseconds): texts are ordered as times are.
+                # All have one format (UTC, milliseconds): texts are ordered as times are.
                 about[name] = pick((one for one in (before[name], about[name]) if one is not None), default=None)
         named = ("records", "from", "to", "sampled_from", "sampled_to")
         self._sums = {"transactional": transactional, **{name: about[name] for name in named}}
         clusters = list(self._captures)
         notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
-        known = all(capture.tells_aborted for capture in self._captures.values())
+        known = all(capture.lists_aborted for capture in self._captures.values())
         notes += samples_note({name: len(one.ends.conflicting) for name, one in engine.clusters.items()})
-        notes += [*nothing_note(about), *transaction_note(transactional, known), *lag_note(sums.with_lag)]
+        notes += [*empty_note(about), *transaction_note(transactional, known), *lag_note(sums.with_lag)]
         if self._salt is not None:
             notes.append("names are hashed; details of steps, metadata of commits, user data and raw bytes are left out")
         return {**about, "notes": notes}
@@ -248,7 +250,7 @@ class Run:
         names = None if self._salt is None else fingerprint(self._salt)
         head = {"format": 2, "source": source if names is None else "(anonymized)", "cluster": ", ".join(clusters)}
         head |= {"clusters": clusters, "days": dict(days), "hashed": names}
-        if self._history is not None:
+        if self._update is not None:
             head["since_last"] = self._transaction.new_files.number
         return {
             **head,
@@ -257,17 +259,17 @@ class Run:
             "notes": about["notes"],
         }
 
-    def _begin(self, stage: str) -> None:
+    def _report_progress(self, stage: str) -> None:
         if self._progress is not None:
             self._progress(stage, _STAGES.index(stage), len(_STAGES))
 
 
 def _by_partition(manifests: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Files:
-    found: Files = {name: {} for name in TABLES}
+    files: Files = {name: {} for name in TABLES}
     for table, cluster, manifest in manifests:
         for day, file in manifest["days"].items():
-            found[table].setdefault(day_folder(cluster, day), []).append(file)
-    return found
+            files[table].setdefault(day_folder(cluster, day), []).append(file)
+    return files
 
 
 def _rows(files: Iterable[str]) -> int:

@@ -1,4 +1,4 @@
-"""Schemas of every table the audit reads and writes, in Spark's DDL; names and order are a promise to whoever queries them."""
+"""Schemas of all tables of the audit, in Spark's DDL; names and order of columns are stable, because users query them."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ METRICS = _table(
 )
 
 MEASURED_REPLAYS = StructType([*METRICS.fields, REPLAYS["assignment"]])
-"""Both at once: what the one pass over the generations gives."""
+"""The columns of `METRICS` and `REPLAYS` in one row."""
 ASSIGNMENT = REPLAYS["assignment"].dataType
 
 GROUP_REPORT = _table(
@@ -186,4 +186,4 @@ TABLES: dict[str, StructType] = {
     "group_report": GROUP_REPORT,
     "findings": FINDINGS,
 }
-"""Every table by the name of its folder, in the order in which they are made."""
+"""Every table by the name of its folder, in the order in which they are written."""

@@ -1,4 +1,4 @@
-"""The one place where a Spark session is made; stages only use the one they are given."""
+"""The Spark session: the only module that creates one; stages take it as an argument."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "262144",
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "1048576",
 }
-"""What a session of our own sets. The batch limits bound what a Python worker holds at once (32 MB of Arrow).
+"""Settings of a new session. The batch limits bound the memory of a Python worker (32 MB of Arrow at once).
 
-There, Arrow and NumPy have one heap: one of Arrow's own, which its readers and writers take whatever pool a worker sets, keeps
-what it freed, and one of glibc's for each thread another 12 MB. There is a task for every core, so no task needs more threads.
-The thresholds are fixed because glibc raises them by itself: then a worker keeps the memory of its largest arrays (20 million
-records: 278 MB instead of 199; the CPU time of workers is a sixth higher in return).
+Arrow and NumPy share one heap in a worker: Arrow's readers and writers ignore the pool that a worker sets, and Arrow's own heap
+keeps freed memory. Each thread would have another glibc arena of 12 MB; there is a task for every core, so a task needs no more
+threads. The thresholds are fixed because glibc raises them otherwise, and a worker keeps the memory of its largest arrays (20
+million records: 278 MB instead of 199; in return the CPU time of workers is a sixth higher).
 """
 
 
 @contextmanager
 def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """While something is done: these settings of the session, whatever they are otherwise."""
+    """Within the context, the session has these settings; they are restored at the end."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
@@ -55,7 +55,7 @@ def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
 
 
 SMALL = 500_000
-"""Up to so many records there is one task per core in each stage: each task has a start of its own."""
+"""Up to this number of records a stage has one task per core, because the start of each task costs time."""
 
 
 _NAME = "counterpoise audit"
@@ -67,21 +67,21 @@ def local_session(settings: Mapping[str, str] | None = None, *, records: int | N
     Parameters
     ----------
     settings : mapping, optional
-        Further Spark settings; they win over `LOCAL_SETTINGS`. Ignored by an active session.
+        Further Spark settings, which override `LOCAL_SETTINGS`. Ignored if a session is active.
     records : int, optional
-        How many records there are, if that is known: tasks in Python read them, so that the JVM only needs its quick compiler.
+        The number of records, if known: then tasks in Python read them, and the JVM needs its quick compiler only.
 
     Returns
     -------
     session : SparkSession
     made : bool
-        True when it was made here, so whoever asked may stop it.
+        True if the session is new, so the caller shall stop it.
 
     Notes
     -----
-    Under ``spark-submit`` the master, memory and cores come from there; where ``SPARK_REMOTE`` names a server (Spark Connect),
-    from the server: only settings of a session are sent to it. Alone it is ``local[*]`` with as many shuffle partitions as two
-    per core.
+    Under ``spark-submit`` the master, memory and cores are those of the submission. If ``SPARK_REMOTE`` names a server (Spark
+    Connect), they are the server's; only ``spark.sql`` settings are sent to it. Otherwise the master is ``local[*]``, with two
+    shuffle partitions per core.
     """
     active = SparkSession.getActiveSession()
     if active is not None:

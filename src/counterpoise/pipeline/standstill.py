@@ -1,9 +1,9 @@
-"""How long partitions would have stood still under each strategy: what commits show of the group as it ran, scaled.
+"""Estimates of how long partitions would have stopped under each strategy: seconds of a benchmark, scaled by the observed stops.
 
-How much a strategy stops depends on the client library: `planning.client_libraries` has what a benchmark measured per partition
-that moves and per partition that stays. How long a rebalance takes is a matter of the group too (its poll loop, its heartbeats),
-so these seconds are scaled by what was observed. A change of the protocol is predicted with at least the benchmark's seconds: a
-group whose eager rebalances are short, because its members hear of them at the same time, does not have shorter cooperative ones.
+The time of a stop depends on the client library: `planning.client_libraries` has what a benchmark measured per partition that
+moves and per partition that stays. It also depends on the group (poll loop, heartbeats), so these seconds are scaled by the
+observed stops. For a change of the protocol the scale is at least 1: a group whose eager rebalances are short, because its
+members learn of them at the same time, does not have shorter cooperative ones.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Row = Mapping[str, Any]
 def with_standstill(row: Row, lives: int = 1) -> list[dict[str, Any]] | None:
     """The `strategies` of a row of `group_report` with their `stopped_seconds`, in partition-seconds.
 
-    Null where nothing was observed to stop for a known time; where partitions that stay stand still while their cooperative
-    members join, because commits of an owner that stays show no stop; and where the group has had `lives` under both protocols:
-    runs are of the present one, stops of both. The observed run has what was observed.
+    Null in three cases: no stop of a known time was observed; partitions that stay stop too while their cooperative members join,
+    because commits of an owner that stays show no stop; the group has had `lives` under both protocols, because runs are those
+    of the present one and stops of both. The observed run has the observed seconds.
     """
     runs: list[Row] | None = row["strategies"]
     if runs is None:
         return None
-    unseen = lives > 1 or keeps_standing(row.get("libraries"), row["protocol_kind"] or EAGER)
-    stopped: float | None = None if unseen else row["stopped_partition_seconds"]
+    unknown = lives > 1 or keeps_standing(row.get("libraries"), row["protocol_kind"] or EAGER)
+    stopped: float | None = None if unknown else row["stopped_partition_seconds"]
     expected = _expected(row, runs)
-    as_seen = expected.get((OBSERVED, REPLAY))
-    scale = None if stopped is None or not as_seen else stopped / as_seen
+    expected_here = expected.get((OBSERVED, REPLAY))
+    scale = None if stopped is None or not expected_here else stopped / expected_here
     return [
         {**run, "stopped_seconds": None if scale is None else round(_scale(row, run, scale) * expected[_key(run)], 3)}
         for run in runs
@@ -51,9 +51,9 @@ def _scale(row: Row, run: Row, observed: float) -> float:
 
 
 def seconds_of(row: Row) -> tuple[dict[tuple[str, str], float], bool]:
-    """Partition-seconds stopped by strategy and mode, and whether commits showed those of the observed run.
+    """Partition-seconds stopped by strategy and mode, and whether they are scaled by observed stops.
 
-    Where they did not, all are what the benchmark makes expect: they compare, and no more.
+    If not, all are the benchmark's, and only their ratios mean something.
     """
     runs = row["strategies"] or ()
     known = {_key(run): run.get("stopped_seconds") for run in runs}
@@ -90,7 +90,7 @@ def _as_observed(row: Row, run: Row) -> bool:
 
 
 def _seconds(row: Row, run: Row, held: int) -> float:
-    """What the benchmark makes expect."""
+    """The seconds of a run by the benchmark."""
     revoked, libraries, kind = int(run["revoked"]), row.get("libraries"), _kind(row, run)
     if not _as_observed(row, run):
         # In kafka-python the cooperative strategy that is advised is ours.

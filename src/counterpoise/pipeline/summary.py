@@ -1,4 +1,4 @@
-"""summary.json: sums over the tables; its size does not depend on how many records or groups there are."""
+"""summary.json: sums over the tables; its size does not depend on the number of records or groups."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import Any
 
 from counterpoise._version import __version__
 from counterpoise.pipeline.findings.finding import weight_of
-from counterpoise.pipeline.fold.strategy_figures import added, mean_of
+from counterpoise.pipeline.fold.strategy_figures import mean_of, sum_runs
 from counterpoise.pipeline.source.layout import ENDS_FILE
 
 __all__ = [
     "MOST_FINDINGS",
-    "Counted",
-    "Found",
-    "Kinds",
-    "Sums",
-    "added_kinds",
-    "added_records",
+    "FindingCounts",
+    "RecordCounts",
+    "RecordKinds",
+    "TableSums",
+    "empty_note",
     "iso",
     "lag_note",
-    "nothing_note",
     "samples_note",
+    "sum_kinds",
+    "sum_manifests",
+    "sum_records",
     "summarize",
-    "sums_of",
     "transaction_note",
 ]
 
 MOST_FINDINGS = 200
-"""So many findings at most are in the summary; the table has all."""
+"""Maximal number of findings in the summary; the table has all."""
 
 _GROUPS = ("n", "members", "judged", "matched", "below")
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What decoding counted on its way; `errors` are those of all records, `transactional` looks like commits of transactions."""
+class RecordCounts:
+    """Counts of scanned commits; `errors` are those of all records, `transactional` commits look like those of transactions."""
 
     commits: int
     tombstones: int
@@ -49,32 +49,32 @@ class Counted:
     transactional: int = 0
 
 
-Kinds = Mapping[int | None, tuple[int, int, datetime | None, datetime | None]]
-"""Of records that are no commits, by type (null: too short a key): how many, how many deletions, first and last time."""
+RecordKinds = Mapping[int | None, tuple[int, int, datetime | None, datetime | None]]
+"""Group records by type (null: the key is too short): number, number of tombstones, first and last time."""
 
 
-def added_kinds(parts: Iterable[tuple[int | None, int, int, datetime | None, datetime | None]]) -> Kinds:
-    """The kinds of records from type, number, deletions, first and last time of parts of them."""
-    found: dict[int | None, tuple[int, int, datetime | None, datetime | None]] = {}
-    for kind, n, gone, first, last in parts:
-        before = found.get(kind, (0, 0, None, None))
+def sum_kinds(parts: Iterable[tuple[int | None, int, int, datetime | None, datetime | None]]) -> RecordKinds:
+    """Sum rows of type, number, number of tombstones, first and last time by type."""
+    kinds: dict[int | None, tuple[int, int, datetime | None, datetime | None]] = {}
+    for kind, n, deleted, first, last in parts:
+        before = kinds.get(kind, (0, 0, None, None))
         firsts, lasts = [[one for one in pair if one is not None] for pair in ((before[2], first), (before[3], last))]
-        found[kind] = (before[0] + n, before[1] + gone, min(firsts, default=None), max(lasts, default=None))
-    return found
+        kinds[kind] = (before[0] + n, before[1] + deleted, min(firsts, default=None), max(lasts, default=None))
+    return kinds
 
 
-def added_records(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """What summaries of two audits say of records, added up: numbers, and mappings of such."""
-    found: dict[str, Any] = {}
+def sum_records(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Sum the counts of records in two summaries; counts may be nested."""
+    sums: dict[str, Any] = {}
     for name in [*one, *(name for name in other if name not in one)]:
         left, right = one.get(name, 0), other.get(name, 0)
-        found[name] = added_records(left or {}, right or {}) if isinstance(left or right, Mapping) else left + right
-    return found
+        sums[name] = sum_records(left or {}, right or {}) if isinstance(left or right, Mapping) else left + right
+    return sums
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Sums over the tables, which need no more room where these have more rows.
+class TableSums:
+    """Sums over the tables.
 
     Attributes
     ----------
@@ -82,9 +82,9 @@ class Sums:
     groups : sequence of mapping
         By type, protocol and state: ``n, members, judged, matched, below``.
     strategies : sequence of mapping
-        By strategy and mode; `stopped_seconds` over all groups of which it is known, null where it is of none.
+        By strategy and mode; `stopped_seconds` is the sum over groups for which it is known, null if it is known for none.
     with_lag : sequence of int
-        Of observed plans: all, those whose lag was sampled, and for these unknown lags and partitions.
+        Numbers of observed plans, of those with sampled lag, and for these of unknown lags and of partitions.
     """
 
     steps: Sequence[tuple[str, str | None, int, int]]
@@ -94,8 +94,8 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the rules found.
+class FindingCounts:
+    """Counts of findings, and the first ones.
 
     Attributes
     ----------
@@ -108,8 +108,8 @@ class Found:
     top: Sequence[Mapping[str, Any]]
 
 
-def summarize(counted: Counted, sums: Sums, found: Found, kinds: Kinds) -> dict[str, Any]:
-    """The summary but for source, tables and notes."""
+def summarize(counted: RecordCounts, sums: TableSums, found: FindingCounts, kinds: RecordKinds) -> dict[str, Any]:
+    """The summary without source, tables and notes."""
     by_type = {str(kind): n for kind, (n, *_) in sorted(kinds.items(), key=lambda item: (item[0] is None, item[0] or 0))}
     classic = kinds.get(2, (0, 0, None, None))
     first = [t for t in (counted.first, *(about[2] for about in kinds.values())) if t is not None]
@@ -138,7 +138,7 @@ def summarize(counted: Counted, sums: Sums, found: Found, kinds: Kinds) -> dict[
 
 
 def samples_note(disagreeing: Mapping[str, int]) -> list[str]:
-    """By cluster, of how many logs and instants there are samples that differ, in words: a sentence for each that has any."""
+    """A sentence for each cluster that has different samples of one log and time; `disagreeing` has the number by cluster."""
     named = [(f"{name}: " if len(disagreeing) > 1 else "", n) for name, n in disagreeing.items() if n]
     return [
         f"{start}{ENDS_FILE}: {n:,} samples are there more than once and differ; the largest log end counts" for start, n in named
@@ -146,7 +146,7 @@ def samples_note(disagreeing: Mapping[str, int]) -> list[str]:
 
 
 def lag_note(with_lag: Sequence[int]) -> list[str]:
-    """What the replays by lag could not know (`Sums.with_lag`), in words: one sentence, or none."""
+    """One sentence on unknown lag in replays (`TableSums.with_lag`), or none."""
     all_, sampled, unknown, partitions = with_lag
     if not all_:
         return []
@@ -157,22 +157,22 @@ def lag_note(with_lag: Sequence[int]) -> list[str]:
     return [f"replays of lag and lag-sticky: {'; '.join(parts)}"] if parts else []
 
 
-def nothing_note(summary: Mapping[str, Any]) -> list[str]:
-    """That there was nothing to audit, in words: one sentence, or none."""
+def empty_note(summary: Mapping[str, Any]) -> list[str]:
+    """One sentence if there are no records, or none."""
     if summary["records"]["total"]:
         return []
     return ["nothing was recorded: there are no records (or none in the chosen time), so nothing is known about any group"]
 
 
 def transaction_note(commits: int, known: bool) -> list[str]:
-    """What is not known about commits of transactions, in words: one sentence, or none.
+    """One sentence on what is unknown about transactional commits, or none.
 
     Parameters
     ----------
     commits : int
-        How many look like such (a value of version 4 or later without a topic id).
+        The number of commits that look transactional (a value of version 4 or later without a topic id).
     known : bool
-        Whether the captures say which were aborted.
+        Whether the captures list aborted records.
     """
     if not commits:
         return []
@@ -225,7 +225,7 @@ def _rebalances(rows: Sequence[tuple[str, str | None, int, int]]) -> dict[str, A
     }
 
 
-def _findings(found: Found) -> dict[str, Any]:
+def _findings(found: FindingCounts) -> dict[str, Any]:
     by_severity: dict[str, int] = {}
     by_kind: dict[str, int] = {}
     for severity, kind, n in sorted(found.kinds):
@@ -242,8 +242,8 @@ def iso(moment: datetime | None) -> str | None:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def sums_of(manifests: Iterable[Mapping[str, Any]]) -> Sums:
-    """From manifests of fold tasks."""
+def sum_manifests(manifests: Iterable[Mapping[str, Any]]) -> TableSums:
+    """Sum the manifests of fold tasks."""
     steps: Counter[tuple[str, str | None]] = Counter()
     missed: Counter[tuple[str, str | None]] = Counter()
     groups: dict[tuple[Any, ...], list[int]] = {}
@@ -259,12 +259,12 @@ def sums_of(manifests: Iterable[Mapping[str, Any]]) -> Sums:
             groups[kind, protocol, state] = [one + other for one, other in zip(before, figures, strict=True)]
         for strategy, mode, run in about["runs"]:
             known = runs.get((strategy, mode))
-            runs[strategy, mode] = run if known is None else added(known, run)
+            runs[strategy, mode] = run if known is None else sum_runs(known, run)
         for strategy, mode, ms in about["stopped"]:
             stopped[strategy, mode] += ms
         with_lag = [one + other for one, other in zip(with_lag, about["with_lag"], strict=True)]
     named = ("group_type", "protocol", "state", *_GROUPS)
-    return Sums(
+    return TableSums(
         steps=[(kind, cause, n, missed[kind, cause]) for (kind, cause), n in steps.items()],
         groups=[dict(zip(named, (*key, *groups[key]), strict=True)) for key in sorted(groups, key=_nulls_first)],
         strategies=[_run(*key, runs[key], stopped.get(key)) for key in sorted(runs, key=lambda key: (key[1], key[0]))],

@@ -1,4 +1,4 @@
-"""What Spark's tasks do: each function turns record batches into record batches, for `mapInArrow`."""
+"""The functions of Spark's tasks, for `mapInArrow`: each turns record batches into record batches."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from counterpoise.pipeline.scan.read import RAW, newest_of_keys, raw_batches
 from counterpoise.pipeline.scan.scan import ScanSpec, scan
 from counterpoise.pipeline.scan.splits import InputSplit
 from counterpoise.pipeline.shuffle.blocks import STATE, Block, block_batch, blocks_in
-from counterpoise.pipeline.source.parquet_rows import dated
+from counterpoise.pipeline.source.parquet_rows import utc_micros
 from counterpoise.pipeline.storage.files import parquet_file
 
 __all__ = ["fold_blocks", "groups", "newest", "read_splits", "read_states", "scan_rows", "scan_splits"]
 
 
-def _heap() -> None:
-    # One heap for Arrow and NumPy: a pool of Arrow's own keeps some 30 MB that nothing else can use.
+def _share_heap() -> None:
+    # One heap for Arrow and NumPy: Arrow's own pool keeps some 30 MB that nothing else can use.
     pa.set_memory_pool(pa.system_memory_pool())
 
 
@@ -33,30 +33,30 @@ def _scanned_blocks(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterat
 def scan_splits(
     splits: Sequence[InputSplit], specs: Mapping[str, ScanSpec], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Blocks of the splits whose numbers are in the batches."""
-    _heap()
+    """Scan the splits whose numbers are in the batches; yields blocks."""
+    _share_heap()
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield from _scanned_blocks(raw_batches(splits[number]), specs[splits[number].cluster])
 
 
 def scan_rows(spec: ScanSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Blocks of Spark's rows with the columns of Kafka's source."""
-    _heap()
+    """Scan rows of Spark with the columns of its Kafka source; yields blocks."""
+    _share_heap()
     yield from _scanned_blocks(_records(None, batches), spec)
 
 
 def newest(
     before: int, aborted: frozenset[tuple[int, int]], splits: Sequence[InputSplit] | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """`newest_of_keys` of Spark's rows, or of the splits whose numbers they are."""
+    """`newest_of_keys` of Spark's rows; if `splits` are given, of the splits whose numbers are in the batches."""
     yield from newest_of_keys(_records(splits, batches), before, aborted)
 
 
 def groups(
     topics: Sequence[str], splits: Sequence[InputSplit] | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """`groups_of_topics` of Spark's rows, or of the splits whose numbers they are."""
+    """`groups_of_topics` of Spark's rows; if `splits` are given, of the splits whose numbers are in the batches."""
     found = groups_of_topics(_records(splits, batches), topics)
     columns = [pa.array(list(found), pa.string()), pa.array(list(found.values()), pa.bool_())]
     yield pa.RecordBatch.from_arrays(columns, names=["group_id", "chosen"])
@@ -80,14 +80,14 @@ def read_splits(splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch])
 
 
 def _as_raw(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Spark's rows as `raw_batches` gives them."""
+    """Spark's rows as `raw_batches` yields them."""
     columns = [batch.column(name) for name in RAW]
-    columns[-1] = dated(columns[-1])
+    columns[-1] = utc_micros(columns[-1])
     return pa.RecordBatch.from_arrays(columns, names=list(RAW))
 
 
 def read_states(files: Sequence[tuple[str, int]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """States of buckets as blocks, from files that an earlier update left and their cluster's first bucket."""
+    """Read states of buckets as blocks, from the files of the previous update and the first bucket of their cluster."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             file, first_bucket = files[number]
@@ -97,7 +97,7 @@ def read_states(files: Sequence[tuple[str, int]], batches: Iterable[pa.RecordBat
 
 
 def fold_blocks(clusters: Sequence[ClusterFold], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Manifests of folded blocks."""
-    _heap()
+    """Fold blocks; yields manifests."""
+    _share_heap()
     for manifest in fold(blocks_in(batches), clusters):
         yield pa.RecordBatch.from_arrays([pa.array([manifest], pa.string())], names=["manifest"])

@@ -1,4 +1,4 @@
-"""Counts, spans and moments as words in findings, notes and the report: written alike wherever they stand."""
+"""The format of counts, durations and times in findings, notes and the report."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def seconds(milliseconds: float) -> str:
 
 
 def when(moment: datetime) -> str:
-    """`2026-01-31 12:30:00 UTC`, whatever zone the row came in: recordings last for days, and are read elsewhere."""
+    """`2026-01-31 12:30:00 UTC`, whatever the zone of `moment`: readers may be in another zone."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -21,7 +21,7 @@ from counterpoise.pipeline.fold.partition_state import encode_partitions
 from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
-from counterpoise.pipeline.source.choice import Reset
+from counterpoise.pipeline.source.scope import Reset
 
 __all__ = ["Commit", "Folded", "History", "Sample", "Step", "folded", "histories", "instants_of", "log_ends"]
 
@@ -135,10 +135,10 @@ class _Bucket(Bucket):
         for name, step, time in records:
             group = self._group(name)
             for row in _member_rows(step):
-                group.timeouts.modern(row, time)
-            group.timeouts.generation(_about(member) for member in MEMBERS)
-            group.timeouts.step(step, time)
-            self._took_effect(name, step, time)
+                group.timeouts.add_record(row, time)
+            group.timeouts.add_generation(_about(member) for member in MEMBERS)
+            group.timeouts.add_step(step, time)
+            self._add_step(name, step, time)
             moment = datetime.fromtimestamp(time / 1_000_000, UTC)
             group._queue_generation(time, {"members": [0], "log_ts": moment, "log_offset": step["log_offset"]})
 
@@ -168,18 +168,18 @@ class _Rows:
     def __init__(self, found: Folded) -> None:
         self._found = found
 
-    def lag(self, parts: Partitions, rows: LagRows, chosen: Any) -> None:
-        for row in rows.batch(parts, chosen).to_pylist():
+    def add_lag(self, parts: Partitions, rows: LagRows) -> None:
+        for row in rows.batch(parts).to_pylist():
             place = row.pop("group_id"), row.pop("topic"), row.pop("partition"), row.pop("at")
             assert place not in self._found.lag, f"{place} is there twice"
             self._found.lag[place] = tuple(row.items())
 
-    def step(self, row: Any) -> None:
+    def add_step(self, row: Any) -> None:
         raise AssertionError(row)
 
-    replay = step
+    add_replay = add_step
 
-    def replayed(self) -> None:
+    def take_metrics(self) -> None:
         return None
 
 
@@ -211,7 +211,8 @@ def log_ends(samples: Sequence[Sample]) -> LogEnds:
     for place, (begin, after) in places.items():
         has_next[begin : after - 1] = lives[begin : after - 1] == lives[begin + 1 : after]
         is_newest[begin:after] = lives[begin:after] == newest[place[0]]
-    return LogEnds(places, at, start, ends_at, first, is_newest, np.append(ends_at[1:], 0), np.append(at[1:], 0), has_next)
+    instants, next_ = instants_of(samples), (np.append(ends_at[1:], 0), np.append(at[1:], 0))
+    return LogEnds(places, instants, at, start, ends_at, first, is_newest, *next_, has_next)
 
 
 def folded(
@@ -245,17 +246,16 @@ def folded(
                 [one.time for one in known if one.time < next_] if any(isinstance(one, Sample) for one in events) else [next_ - 1]
             )
             settled = max([settled, *sampled])
-        spec = FoldSpec(
-            (), log_ends(known), instants_of(known), {}, history.now_ids, history.reset, settled if updates else NEVER
-        )
+        spec = FoldSpec((), {}, history.now_ids, history.reset, settled if updates else NEVER)
+        ends = log_ends(known)
         if bucket is None or saved or updates:
-            bucket = _Bucket(spec, Plans(), state)
+            bucket = _Bucket(spec, ends, Plans(), state)
         else:
-            bucket._spec = spec
+            bucket._spec, bucket._ends = spec, ends
         bucket.found = found
         chunk = Chunk(
             _steps(events, begin, end),
-            _commits(events, begin, end, spec.instants, settled, aggregate=aggregate),
+            _commits(events, begin, end, ends.instants, settled, aggregate=aggregate),
             NEVER if updates else until,
         )
         if end == len(events):

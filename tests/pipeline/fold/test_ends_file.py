@@ -103,6 +103,7 @@ def _lives(table: pa.Table) -> LogEnds:
     log = {(names[code[first]], int(partition[first])): (first, last) for first, last in pairwise(bounds)}
     return LogEnds(
         log=log,
+        instants=np.unique(time),
         time=time,
         start=start,
         end=end,

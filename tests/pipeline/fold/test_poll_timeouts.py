@@ -24,14 +24,14 @@ def again(of: PollTimeouts) -> PollTimeouts:
 def figures(*members: dict[str, Any], back_after: int = 5, silent_for: int = 30) -> dict[str, Any]:
     """Member m-1 left at second 100 and m-2 came; when m-1 had committed last."""
     found = PollTimeouts()
-    found.generation(members)
+    found.add_generation(members)
     found = again(found)
-    found.step({"generation": 4, "left": ["m-1"], "joined": [], "group_type": "classic"}, 100 * SECOND)
+    found.add_step({"generation": 4, "left": ["m-1"], "joined": [], "group_type": "classic"}, 100 * SECOND)
     found = again(found)
-    found.step({"generation": 5, "left": [], "joined": ["m-2"], "group_type": "classic"}, (100 + back_after) * SECOND)
+    found.add_step({"generation": 5, "left": [], "joined": ["m-2"], "group_type": "classic"}, (100 + back_after) * SECOND)
     for last in ((100 - silent_for) * SECOND, 0):
-        for key in found.leaving() & {(100 * SECOND, "m-1")}:
-            found.committed(*key, last)
+        for key in found.departures() & {(100 * SECOND, "m-1")}:
+            found.add_last_commit(*key, last)
     return again(found).figures
 
 
@@ -78,11 +78,11 @@ def of_members(
         if offset == put_away_at:
             found = again(found)
         row = {"log_partition": 0, "log_offset": offset, "record_type": kind, "member_id": name, "epoch": epoch}
-        found.modern({**row, "deleted": epoch is None, "client_id": "c", "rebalance_timeout_ms": interval}, second * SECOND)
+        found.add_record({**row, "deleted": epoch is None, "client_id": "c", "rebalance_timeout_ms": interval}, second * SECOND)
     about = {"log_partition": 0, "log_offset": len(records), "kind": "rebalance", "generation": 7, "group_type": "consumer"}
-    found.step({**about, **(step or {})}, 200 * SECOND)
-    for key in found.leaving() & {(200 * SECOND, "m")}:
-        found.committed(*key, last * SECOND)
+    found.add_step({**about, **(step or {})}, 200 * SECOND)
+    for key in found.departures() & {(200 * SECOND, "m")}:
+        found.add_last_commit(*key, last * SECOND)
     return found.figures
 
 
@@ -100,11 +100,11 @@ def test_a_step_that_hands_out_nothing_does_not_count() -> None:
     rows = [{"record_type": 5, "deleted": deleted, "log_offset": at} for at, deleted in ((0, False), (1, True), (3, False))]
     for row, second in zip(rows, (0, 100, 200), strict=True):
         about = {"log_partition": 0, "member_id": "m", "client_id": "c", "rebalance_timeout_ms": 10_000}
-        found.modern({**about, **row, "epoch": None}, second * SECOND)
+        found.add_record({**about, **row, "epoch": None}, second * SECOND)
     for kind, at, second in (("emptied", 2, 100), ("rebalance", 4, 200)):
         step = {"log_partition": 0, "log_offset": at, "kind": kind, "generation": at, "group_type": "consumer"}
-        found.step(step, second * SECOND)
-    found.committed(200 * SECOND, "m", 90 * SECOND)
+        found.add_step(step, second * SECOND)
+    found.add_last_commit(200 * SECOND, "m", 90 * SECOND)
     assert (found.figures["poll_kick_generation"], found.figures["poll_kick_ts"]) == (4, 100 * SECOND)
 
 
@@ -154,16 +154,16 @@ def test_a_static_member_left_when_it_said_so_and_not_when_its_session_was_over(
 
 def test_a_departure_is_dropped_when_its_client_is_not_back_in_time_and_counted_when_nothing_can_change_it() -> None:
     found = PollTimeouts()
-    found.generation([member("m-1"), member("m-2"), member("m-3", "d")])
+    found.add_generation([member("m-1"), member("m-2"), member("m-3", "d")])
     left = {"generation": 4, "left": ["m-1", "m-3"], "joined": ["m-2"], "group_type": "classic"}
-    found.step(left, 100 * SECOND)
-    assert found.leaving() == {(100 * SECOND, "m-1"), (100 * SECOND, "m-3")}
-    found.committed(100 * SECOND, "m-1", 90 * SECOND)
+    found.add_step(left, 100 * SECOND)
+    assert found.departures() == {(100 * SECOND, "m-1"), (100 * SECOND, "m-3")}
+    found.add_last_commit(100 * SECOND, "m-1", 90 * SECOND)
     for second in (110, 120, 170):
-        assert found.leaving() >= {(100 * SECOND, "m-1")}
-        found.step({**left, "generation": second, "left": [], "joined": []}, second * SECOND)
-        found.settle()
-    assert found.leaving() == set()
+        assert found.departures() >= {(100 * SECOND, "m-1")}
+        found.add_step({**left, "generation": second, "left": [], "joined": []}, second * SECOND)
+        found.count_final()
+    assert found.departures() == set()
     assert again(found).figures["poll_kicks"] == 1
 
 
@@ -180,11 +180,11 @@ def test_under_kip_848_a_silent_member_is_waited_for_a_week(days: int, kicks: in
             "epoch": None,
             "deleted": deleted,
         }
-        found.modern({**row, "client_id": "c", "rebalance_timeout_ms": 10_000}, second * SECOND)
+        found.add_record({**row, "client_id": "c", "rebalance_timeout_ms": 10_000}, second * SECOND)
         step = {"kind": "rebalance", "generation": offset, "group_type": "consumer", "log_partition": 0}
-        found.step({**step, "log_offset": 2 * offset + 1}, max(second, 200) * SECOND)
-        for key in found.leaving():
-            found.committed(*key, 10 * SECOND)
-        found.settle()
+        found.add_step({**step, "log_offset": 2 * offset + 1}, max(second, 200) * SECOND)
+        for key in found.departures():
+            found.add_last_commit(*key, 10 * SECOND)
+        found.count_final()
         found = again(found)
     assert found.figures.get("poll_kicks") == kicks

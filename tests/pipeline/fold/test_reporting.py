@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.fold.group_figures import CommitFigures, commit_figures, lag_figures
-from counterpoise.pipeline.fold.reporting import ReportTotals, found_in, reported
+from counterpoise.pipeline.findings.ranking import finding_rows
+from counterpoise.pipeline.fold.group_figures import CommitFigures, add_commits, lag_figures
+from counterpoise.pipeline.fold.reporting import ReportTotals, report_rows
 from counterpoise.pipeline.records.place import micros
 from tests.pipeline.fold.test_lag_lookup import Row, lag_rows, partitions
 
@@ -35,12 +36,12 @@ def part(**known: Any) -> dict[str, Any]:
 )
 def test_rebalances_a_day_count_from_the_first_sign_of_the_group(hours: float, first: dict[str, Any], rate: float | None) -> None:
     until = micros(START + timedelta(hours=hours))
-    (row,) = reported([part(rebalances=3, **first)], "c", until).to_pylist()
+    (row,) = report_rows([part(rebalances=3, **first)], "c", until).to_pylist()
     assert row["rebalances_per_day"] == rate
 
 
 def test_a_group_that_only_commits_is_simple_and_deleted_when_its_last_commit_was() -> None:
-    rows = reported([part(commits_gone=gone) for gone in (None, False, True)], "c", 0).to_pylist()
+    rows = report_rows([part(commits_gone=gone) for gone in (None, False, True)], "c", 0).to_pylist()
     assert [(row["group_type"], row["state"]) for row in rows] == [
         ("simple", "commits_only"),
         ("simple", "commits_only"),
@@ -56,7 +57,7 @@ def test_of_a_group_of_which_only_the_tombstone_was_seen_commits_tell_that_it_ha
     commits: int | None, kind: tuple[Any, ...]
 ) -> None:
     seen = {"first_ts": START, "state": "deleted", "complete": False}
-    (row,) = reported([part(commits=commits, **seen)], "c", 0).to_pylist()
+    (row,) = report_rows([part(commits=commits, **seen)], "c", 0).to_pylist()
     assert (row["group_type"], row["state"], row["complete"]) == kind
 
 
@@ -86,9 +87,9 @@ def test_commits_counted_in_parts_are_counted_as_a_whole_and_the_last_one_is_tha
         for offset in chance.sample(range(1_000), 400)
     ]
     whole, parts = dict[str, CommitFigures](), dict[str, CommitFigures]()
-    commit_figures(whole, pa.Table.from_pylist(rows))
+    add_commits(whole, pa.Table.from_pylist(rows))
     for first in range(0, 400, 40):
-        commit_figures(parts, pa.Table.from_pylist(rows[first : first + 40]))
+        add_commits(parts, pa.Table.from_pylist(rows[first : first + 40]))
     assert parts == whole
     assert len(whole) == 8
     for group, (live, dead, first, last, _, offset, deleted) in whole.items():
@@ -107,11 +108,11 @@ def test_a_better_strategy_is_suggested_and_found_and_groups_are_counted_by_kind
     ]
     figures = {"strategies": runs, "judged_generations": 4, "matched": 3, "ties": 1, "worse": 0, "replay_fidelity": 0.75}
     known = {"protocol": "range", "state": "stable", "leader_libraries": [], "distinct_members": 4}
-    report = reported([part(group_type="classic", **known, **figures)], "c", 0)
+    report = report_rows([part(group_type="classic", **known, **figures)], "c", 0)
     (row,) = report.to_pylist()
     assert (row["suggested_strategy"], row["cluster"]) == ("cooperative-sticky", "c")
     assert row["fidelity_note"].startswith("3 of 4 generations reproduced; 1 differ by ties")
-    assert "better_strategy" in found_in(report)["kind"].to_pylist()
+    assert "better_strategy" in finding_rows(report)["kind"].to_pylist()
     kinds = ReportTotals()
     kinds.add(report)
     kinds.add(report)

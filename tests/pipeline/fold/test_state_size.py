@@ -14,7 +14,7 @@ import pytest
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS
-from tests.pipeline.fold.histories import instants_of, log_ends
+from tests.pipeline.fold.histories import log_ends
 
 Row = dict[str, Any]
 SECOND = 1_000_000
@@ -27,13 +27,13 @@ TOPIC_ID = "A" * 22
 class Ignored:
     """Takes rows of tables."""
 
-    def step(self, row: Any) -> None: ...
+    def add_step(self, row: Any) -> None: ...
 
-    def lag(self, parts: Any, rows: Any, chosen: Any) -> None: ...
+    def add_lag(self, parts: Any, rows: Any) -> None: ...
 
-    def replay(self, replay: Any) -> None: ...
+    def add_replay(self, replay: Any) -> None: ...
 
-    def replayed(self) -> pa.Table | None: ...
+    def take_metrics(self) -> pa.Table | None: ...
 
 
 def place(offset: int) -> Row:
@@ -107,7 +107,7 @@ def commit(partition: int, offset: int) -> Row:
 def size_after(rounds: int, kind: str, *, new_ids: bool) -> int:
     """Bytes of the state after a member has left and joined again that often, under its own id or another one."""
     bucket, offsets, epoch = (
-        Bucket(FoldSpec((), log_ends([]), instants_of([]), {TOPIC_ID: "t"}), Plans()),
+        Bucket(FoldSpec((), {TOPIC_ID: "t"}), log_ends([]), Plans()),
         count(1_700_000_000),
         100,
     )
@@ -122,7 +122,7 @@ def size_after(rounds: int, kind: str, *, new_ids: bool) -> int:
                 commits += [commit(partition, next(offsets)) for partition in range(PARTITIONS)]
                 before = members = now
         bucket.advance(Chunk(rows, pa.Table.from_pylist(commits, AGGREGATE_COLUMNS), next(offsets) * SECOND), Ignored())
-        bucket = Bucket(bucket._spec, bucket._plans, bucket.state())
+        bucket = Bucket(bucket._spec, bucket._ends, bucket._plans, bucket.state())
     return len(bucket.state())
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from counterpoise.pipeline.incremental.saved import Saved, load
+from counterpoise.pipeline.incremental.saved import SavedState, load_state
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.stored.manifest import load_manifest
 from counterpoise.pipeline.stored.tables import folder_of
@@ -55,11 +55,11 @@ def ragged(table: pa.Table) -> Any:
     return pc.less(table["offset"], pa.array(end, pa.int64()))
 
 
-def saved_in(out: Path | str, *, private: bool = False) -> Saved | None:
+def saved_in(out: Path | str, *, private: bool = False) -> SavedState | None:
     """What the last audit into a folder left; `private` if names are hashed."""
     work, manifest = TableTransaction(str(out), private=private), load_manifest(str(out))
     work.manifest = manifest or work.manifest
-    return load(work)
+    return load_state(work)
 
 
 def comparable_rows(out: Path | str, name: str) -> list[str]:

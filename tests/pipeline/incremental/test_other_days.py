@@ -11,7 +11,7 @@ import pytest
 
 from counterpoise.pipeline.run import Run
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import parquet_writer
 from counterpoise.pipeline.stored.tables import day_folder
 from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
@@ -37,14 +37,14 @@ def test_files_of_earlier_days_and_provisional_rows(tmp_path: Path, fresh: bool)
         provisional = put(names, "rebalances", NEW)
         work.publish([*old.values(), *today.values(), provisional], (), {})
         places = {file: work.place_of(work.name_of(file)) for file in (*old.values(), *today.values(), provisional)}
-        saved = SimpleNamespace(open_files=[work.name_of(provisional)])
-        history: Any = SimpleNamespace(saved=None if fresh else saved)
-        run = Run(None, {}, work, Choice(), None, None, None, history)  # type: ignore[arg-type]
+        saved = SimpleNamespace(provisional_files=[work.name_of(provisional)])
+        update: Any = SimpleNamespace(saved=None if fresh else saved)
+        run = Run(None, {}, work, AuditScope(), None, None, None, update)  # type: ignore[arg-type]
         final: dict[str, dict[str, list[str]]] = {name: {} for name in TABLES}
         final["group_report"][day_folder("default", NEW)] = ["report"]
         final["rebalances"][day_folder("default", NEW)] = ["steps"]
         changed = {
-            name: run._changed(name, final, {day_folder("default", NEW): ["open"]} if name == "rebalances" else {})
+            name: run._file_changes(name, final, {day_folder("default", NEW): ["open"]} if name == "rebalances" else {})
             for name in TABLES
         }
     assert changed["group_report"][0] == ["report"]

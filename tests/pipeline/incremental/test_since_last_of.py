@@ -16,12 +16,12 @@ from counterpoise.errors import OptionError
 from counterpoise.pipeline import audit as auditing
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
-from counterpoise.pipeline.incremental.saved import ClusterState, Saved, identity_of, save
+from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
 from counterpoise.pipeline.incremental.snapshot import first_record
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
-from counterpoise.pipeline.source.choice import Choice
+from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import list_files, read_bytes
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.transaction import TableTransaction
@@ -67,29 +67,29 @@ def grown(folder: Path, share: float, way: str) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize(
-    ("way", "choice"),
+    ("way", "scope"),
     [
-        ("int96", Choice()),
-        ("plain", Choice(groups=("mail-*", "replay-*"), reset="earliest")),
-        ("unsampled", Choice()),
-        ("sampled late", Choice()),
-        ("behind", Choice()),
-        ("plain", Choice(topics=("order*",), since=moment_at(0.2), until=moment_at(0.9))),
+        ("int96", AuditScope()),
+        ("plain", AuditScope(groups=("mail-*", "replay-*"), reset="earliest")),
+        ("unsampled", AuditScope()),
+        ("sampled late", AuditScope()),
+        ("behind", AuditScope()),
+        ("plain", AuditScope(topics=("order*",), since=moment_at(0.2), until=moment_at(0.9))),
     ],
     ids=["old times", "some groups, a reset policy", "no samples", "samples later", "a log partition behind", "topics, a window"],
 )
-def test_in_pieces_it_is_as_one_audit(spark: SparkSession, tmp_path: Path, way: str, choice: Choice) -> None:
+def test_in_pieces_it_is_as_one_audit(spark: SparkSession, tmp_path: Path, way: str, scope: AuditScope) -> None:
     out, kept = tmp_path / "out", []
     with configured(spark, ONE_PARTITION):
         for share in (0.4, 0.7, 2.0):
             source = grown(tmp_path / "capture", share, way)
-            audit(spark, source, out, strategies=STRATEGIES, choice=choice, since_last=True)
+            audit(spark, source, out, strategies=STRATEGIES, scope=scope, since_last=True)
             kept.append(bool(rows_by_number(out, "offset_commits", 1)))
-        made = audit(spark, source, tmp_path / "whole", strategies=STRATEGIES, choice=choice)
+        made = audit(spark, source, tmp_path / "whole", strategies=STRATEGIES, scope=scope)
     whole, told = made.out, json.loads((out / "summary.json").read_text())
     assert told["notes"] == made.summary["notes"]
     twice = "log_offsets.parquet: 20 samples are there more than once and differ; the largest log end counts"
-    assert (twice in told["notes"]) == (way != "unsampled" and choice.since is None)
+    assert (twice in told["notes"]) == (way != "unsampled" and scope.since is None)
     assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole, name)] == []
     assert len(rows_of(out, "partition_lag")) > (0 if way == "unsampled" else 100)
     # Watermarks say which records are missing: none comes too late. All is read again when a topic was made anew (the last time),
@@ -132,11 +132,11 @@ def test_records_that_a_capture_has_merged_are_there_and_those_that_it_dropped_a
 AGAIN = "give the same; to audit anew, give another --out"
 EAST = {"east": SHOP}
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {
-    "--group": ({"choice": Choice(("orders*",))}, f"was not given and is now orders*; {AGAIN}"),
-    "--topic": ({"choice": Choice(topics=("t",))}, f"was not given and is now t; {AGAIN}"),
-    "--from": ({"choice": Choice(since=moment_at(0.5))}, "was not given and is now 2026-11-21T04:"),
-    "--to": ({"choice": Choice(until=moment_at(0.5))}, "was not given and is now 2026-11-21T04:"),
-    "--reset": ({"choice": Choice(reset="latest")}, f"was not given and is now latest; {AGAIN}"),
+    "--group": ({"scope": AuditScope(("orders*",))}, f"was not given and is now orders*; {AGAIN}"),
+    "--topic": ({"scope": AuditScope(topics=("t",))}, f"was not given and is now t; {AGAIN}"),
+    "--from": ({"scope": AuditScope(since=moment_at(0.5))}, "was not given and is now 2026-11-21T04:"),
+    "--to": ({"scope": AuditScope(until=moment_at(0.5))}, "was not given and is now 2026-11-21T04:"),
+    "--reset": ({"scope": AuditScope(reset="latest")}, f"was not given and is now latest; {AGAIN}"),
     "--cluster": ({"source": EAST}, f"was default and is now east; {AGAIN}"),
     "--cluster, one more": ({"source": {"default": SHOP, **EAST}}, f"was default and is now default, east; {AGAIN}"),
     "--strategies": ({"strategies": ("range",)}, f"was sticky and is now range; {AGAIN}"),
@@ -153,7 +153,7 @@ def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     clusters = {"default": ClusterState(identity=identity_of(SHOP))}
     with work.open():
         file = work.new_files.state_file("saved", "json")
-        save(Saved({**options, "--into": None, "--strategies": list(STRATEGIES)}, clusters, [], {}), file)
+        SavedState({**options, "--into": None, "--strategies": list(STRATEGIES)}, clusters, [], {}).save(file)
         work.publish([file], (), {"summary.json": b'{"format": 2, "hashed": null, "since_last": 1}'})
     return tmp_path / "out"
 

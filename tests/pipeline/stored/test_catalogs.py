@@ -172,7 +172,7 @@ def provisional_files(out: Path) -> set[str]:
     """Files of an output folder's manifest with rows that later records may still change."""
     saved = saved_in(out)
     assert saved is not None
-    return set(saved.open_files)
+    return set(saved.provisional_files)
 
 
 @pytest.fixture(params=list(FORMATS))

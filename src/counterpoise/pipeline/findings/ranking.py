@@ -1,4 +1,4 @@
-"""Rows of the table `findings`: what the rules find group by group, then ranked over all clusters."""
+"""Rows of the table `findings`: the rules are applied group by group, then findings are ranked over all clusters."""
 
 from __future__ import annotations
 
@@ -23,25 +23,24 @@ from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.summary import MOST_FINDINGS
 from counterpoise.pipeline.tables.day_rows import DayRows
 
-__all__ = ["PER_CLUSTER", "dead_batches", "finding_batches", "rank_findings"]
+__all__ = ["PER_CLUSTER", "dead_batches", "finding_rows", "rank_findings"]
 
 PER_CLUSTER = "dead_groups"
-"""The kind of which a cluster has one finding at most."""
+"""The kind of finding of which a cluster has at most one."""
 _SCHEMA = arrow_schema(StructType(FINDINGS.fields[1:]))
 _ALL = arrow_schema(FINDINGS)
 _ORDER = [("score", "descending"), ("group_id", "ascending"), ("kind", "ascending"), ("cluster", "ascending")]
 
 
-def finding_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def finding_rows(report: pa.RecordBatch) -> pa.RecordBatch:
     """Rows of `GROUP_REPORT` -> rows of `FINDINGS`, rank 0."""
-    for batch in batches:
-        yield _batch(found for row in batch.to_pylist() for found in findings_of(row))
+    return _batch(finding for row in report.to_pylist() for finding in findings_of(row))
 
 
 def dead_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of `FINDINGS` of kind `PER_CLUSTER`, by cluster and the worst first -> one row per cluster.
+    """Rows of `FINDINGS` of kind `PER_CLUSTER`, sorted by cluster and score -> one row per cluster.
 
-    A single group's finding stays as it is. All rows of a cluster are held.
+    The finding of a single group is unchanged. All rows of a cluster are in memory.
     """
     rows = (row for batch in batches for row in batch.to_pylist())
     for _, of_cluster in groupby(rows, key=lambda row: row["cluster"]):
@@ -52,29 +51,29 @@ def dead_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield _batch([dead_together(listed)])
 
 
-def _batch(found: Iterable[Finding]) -> pa.RecordBatch:
+def _batch(findings: Iterable[Finding]) -> pa.RecordBatch:
     rows: list[dict[str, Any]] = []
-    for one in found:
+    for one in findings:
         numbers = [(name, float(value)) for name, value in one.numbers.items()]
         rows.append({**{name: getattr(one, name) for name in _ALL.names}, "numbers": numbers})
     return pa.RecordBatch.from_pylist(rows, schema=_ALL)
 
 
 def rank_findings(files: Sequence[str], names: NewFiles, ends: Mapping[str, int]) -> dict[str, Any]:
-    """Write the files of the table, ranked by score; returns them by cluster, the number of each kind, and the first findings.
+    """Write the table, ranked by score; returns its files by cluster, the number of findings by kind, and the first findings.
 
     Parameters
     ----------
     files : sequence of str
         Rows of `FINDINGS`, rank 0.
     names : NewFiles
-        For what is written.
+        Names of the files that are written.
     ends : mapping
-        Cluster -> time of its last record, in microseconds: its findings are of that day.
+        Cluster -> time of its last record, in microseconds, which gives the day of its findings.
 
     Notes
     -----
-    Some fifty bytes per finding are held, and the rows of one file.
+    Some fifty bytes per finding are in memory, and the rows of one file.
     """
     together = _dead_together(files)
     slim = pa.concat_tables(table.select([name for name, _ in _ORDER]) for table in _tables(files, together))
@@ -103,22 +102,22 @@ def rank_findings(files: Sequence[str], names: NewFiles, ends: Mapping[str, int]
 
 
 def _dead_together(files: Sequence[str]) -> pa.Table:
-    """One finding per cluster of its groups without members."""
+    """One finding per cluster on its groups without members."""
     dead = pa.concat_tables(_rows(file, pc.field("kind") == PER_CLUSTER) for file in files)
     ordered = dead.sort_by([("cluster", "ascending"), ("score", "descending"), ("group_id", "ascending")])
     return pa.Table.from_batches(dead_batches(ordered.to_batches()), schema=_ALL)
 
 
 def _tables(files: Sequence[str], together: pa.Table) -> Iterator[pa.Table]:
-    """The findings of one file after the other, then those of whole clusters."""
+    """Yield the findings of each file, then those of whole clusters."""
     for file in files:
         yield _rows(file, pc.field("kind") != PER_CLUSTER)
     yield together
 
 
-def _rows(file: str, wanted: pc.Expression) -> pa.Table:
+def _rows(file: str, condition: pc.Expression) -> pa.Table:
     with parquet_file(file) as opened:
-        return opened.read().filter(wanted).cast(_ALL)
+        return opened.read().filter(condition).cast(_ALL)
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,17 +1,16 @@
-"""A bucket of groups: its state, advanced chunk by chunk in log order, and the rows that each chunk makes final."""
+"""The fold of a bucket of groups: a state that is advanced chunk by chunk in log order, and the rows that become final."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
-from counterpoise.pipeline.fold.group_figures import add_stops, commit_figures, committed_partitions, lag_figures, of_commits
+from counterpoise.pipeline.fold.group_figures import add_commits, add_stops, commit_columns, committed_partitions, lag_figures
 from counterpoise.pipeline.fold.group_state import GroupState
 from counterpoise.pipeline.fold.lag import LagRows, lag_rows
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
@@ -21,11 +20,11 @@ from counterpoise.pipeline.fold.partition_state import decode_partitions, encode
 from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.fold.poll_timeouts import add_last_commits
 from counterpoise.pipeline.fold.stops import Stops, find_stops
-from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, add_replays
+from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, add_metrics
 from counterpoise.pipeline.history.replay_fold import Replay
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
-from counterpoise.pipeline.source.choice import Reset
+from counterpoise.pipeline.source.scope import Reset
 
 __all__ = ["Bucket", "Chunk", "FoldSpec", "Rows"]
 
@@ -39,10 +38,6 @@ class FoldSpec:
     Attributes
     ----------
     strategies : tuple of str
-    ends : LogEnds
-        Samples of log ends.
-    instants : int64
-        Times of samples of any log, in microseconds, ascending.
     names : mapping
         Topic id -> name.
     now_ids : mapping, optional
@@ -50,13 +45,11 @@ class FoldSpec:
     reset : "earliest" or "latest", optional
         As for `lag_rows`.
     settled : int
-        Samples up to then are all known, in microseconds, and so are the commits before them.
+        The time of the last settled sample, in microseconds; `NEVER`: all samples are settled.
     """
 
-    strategies: tuple[str, ...]
-    ends: LogEnds
-    instants: Any
-    names: Mapping[str, str]
+    strategies: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
     now_ids: Mapping[str, str] | None = None
     reset: Reset | None = None
     settled: int = NEVER
@@ -71,9 +64,9 @@ class Chunk:
     records : iterable of mapping
         Rows of `group_generations` (with `record_type` null) and `modern_group_records`, group by group, each in log order.
     commits : pyarrow.Table
-        Rows of `AGGREGATE_COLUMNS`; none spans a record of its group, or a sample.
+        Rows of `AGGREGATE_COLUMNS`; none spans a group record or a sample.
     until : int
-        All later records have this time or a later one, in microseconds.
+        No record of a later chunk is before this time, in microseconds.
     """
 
     records: Iterable[Row]
@@ -82,41 +75,42 @@ class Chunk:
 
     @classmethod
     def empty(cls) -> Chunk:
-        """No records, and no later ones."""
+        """The last chunk, without records."""
         return cls((), AGGREGATE_COLUMNS.empty_table())
 
 
 class Rows(Protocol):
-    """Receives rows of tables as they become final."""
+    """A writer of rows that are final."""
 
-    def step(self, row: Row) -> None:
-        """A row of `rebalances`."""
+    def add_step(self, row: Row) -> None:
+        """Add a row of `rebalances`."""
 
-    def lag(self, parts: Partitions, rows: LagRows, chosen: Any) -> None:
-        """Some rows of `partition_lag`."""
+    def add_lag(self, parts: Partitions, rows: LagRows) -> None:
+        """Add rows of `partition_lag`."""
 
-    def replay(self, replay: Replay) -> None:
-        """A row of `replays` and one of `metrics`."""
+    def add_replay(self, replay: Replay) -> None:
+        """Add a row of `replays` and one of `metrics`."""
 
-    def replayed(self) -> pa.Table | None:
-        """The rows of `metrics` since the last call, with `strategy_figures.SLIM`."""
+    def take_metrics(self) -> pa.Table | None:
+        """The rows of `metrics` since the last call, with `strategy_figures.METRICS_COLUMNS`."""
 
 
 class Bucket:
-    """State of a bucket of groups.
+    """The state of a bucket of groups.
 
     Parameters
     ----------
     spec : FoldSpec
+    ends : LogEnds
     plans : Plans
-        Cache of plans. It changes no result.
+        A cache of plans, which changes no result.
     state : bytes, optional
-        What `state` gave.
+        A result of `state`.
     """
 
-    def __init__(self, spec: FoldSpec, plans: Plans, state: bytes | None = None) -> None:
+    def __init__(self, spec: FoldSpec, ends: LogEnds, plans: Plans, state: bytes | None = None) -> None:
         saved = {} if state is None else msgspec.msgpack.decode(state)
-        self._spec, self._plans = spec, plans
+        self._spec, self._ends, self._plans = spec, ends, plans
         self.parts = decode_partitions(saved["partitions"]) if saved else Partitions()
         self._new = NewSteps(self.parts.names)
         self.groups: dict[str, GroupState] = {}
@@ -124,24 +118,22 @@ class Bucket:
             self._group(group, text)
 
     def state(self) -> bytes:
-        """The state that the next chunk starts from: O(partitions and members), whatever the history."""
+        """The state for the next chunk: O(partitions and members), independent of the length of the history."""
         groups = {name: group.state() for name, group in sorted(self.groups.items())}
         return msgspec.msgpack.encode({"partitions": encode_partitions(self.parts), "groups": groups})
 
     def _group(self, name: str, state: str | None = None) -> GroupState:
-        found = self.groups.get(name)
-        if found is None:
-            found = GroupState(name, self._spec.strategies, self._plans, self._took_effect, state)
-            self.groups[name] = found
-        return found
+        if name not in self.groups:
+            self.groups[name] = GroupState(name, self._spec.strategies, self._plans, self._add_step, state)
+        return self.groups[name]
 
-    def _took_effect(self, group: str, step: Row, at: int) -> None:
+    def _add_step(self, group: str, step: Row, at: int) -> None:
         self._new.add(group, step, at)
 
     def advance(self, chunk: Chunk, rows: Rows) -> None:
         """Fold a chunk; rows that no later chunk can change are added to `rows`."""
         self._feed(chunk.records, rows)
-        # All samples up to then are known, and all records.
+        # All samples and all records up to this time are known.
         until = min(NEVER if chunk.until == NEVER else chunk.until - 1, self._spec.settled)
         self._fold(chunk.commits, rows, min(until, NEVER - 1), until)
 
@@ -156,47 +148,47 @@ class Bucket:
         self._feed(chunk.records, rows)
         for _, group in sorted(self.groups.items()):
             for step in group.steps.unfinished():
-                rows.step(group.add(step))
+                rows.add_step(group.add(step))
         stops = self._fold(chunk.commits, rows, None, NEVER)
         for _, group in sorted(self.groups.items()):
             for replay in group.last_replays():
-                rows.replay(replay)
+                rows.add_replay(replay)
         self._add_replays(rows)
         counted = committed_partitions(self.parts, stops)
         lag = {name: (figures, n) for name, figures, n in lag_figures(self.parts)}
         for name, group in sorted(self.groups.items()):
-            figures = dict(group.history.summary())
+            figures = dict(group.step_figures.summary())
             if figures:
                 figures |= {"causes": list(figures["causes"].items()), "libraries": sorted(group.libraries) or None}
                 if group.stops.known:
                     figures |= {**group.stops.figures, "committed_partitions": int(counted[self.parts.names.groups[name]])}
             figures |= group.timeouts.figures
             if group.commits is not None:
-                figures |= of_commits(group.commits)
+                figures |= commit_columns(group.commits)
             of_lag, committed = lag.get(name, ({}, None))
             figures |= of_lag
-            if figures.get("committed_partitions") is None:  # of a group without steps no stop is known
+            if figures.get("committed_partitions") is None:  # a group without steps has no stops
                 figures["committed_partitions"] = committed
             if figures.get("first_ts") is not None or group.commits is not None:
                 yield {"group_id": name, **figures, **group.strategies.figures}
 
     def _fold(self, commits: pa.Table, rows: Rows, until: int | None, replay_until: int) -> Stops:
-        """Fold commits and the steps that took effect; lag is known up to `until`, None: no record comes later."""
-        parts, spec = self.parts, self._spec
+        """Fold commits and the steps that took effect; lag is final up to `until`, None: no record follows."""
+        parts, spec, ends = self.parts, self._spec, self._ends
         self._count_commits(commits)
         new, self._new = self._new, NewSteps(parts.names)
         parts.add(new, commits)
         limit = NEVER if until is None else until
         generations = [(name, at) for name, group in self.groups.items() for at in group.times()]
-        lookup = LagLookup(generations, spec.instants, parts)
-        for found in lag_rows(parts, spec.ends, spec.now_ids, spec.reset, limit):
-            lookup.add(found)
-            rows.lag(parts, found, np.arange(len(found.key)))
-            parts.keep_newest_lag(found)
+        lookup = LagLookup(generations, ends.instants, parts)
+        for lag in lag_rows(parts, ends, spec.now_ids, spec.reset, limit):
+            lookup.add(lag)
+            rows.add_lag(parts, lag)
+            parts.keep_newest_lag(lag)
         for _, group in sorted(self.groups.items()):
             for replay in group.replay(replay_until, lookup.at):
-                rows.replay(replay)
-        settled = None if until is None else parts.settled(spec.ends, until, complete=spec.settled == NEVER)
+                rows.add_replay(replay)
+        settled = None if until is None else parts.settled(ends, until, complete=spec.settled == NEVER)
         stops = find_stops(parts, settled)
         figures = {name: group.stops for name, group in self.groups.items()}
         add_stops(figures, parts, stops)
@@ -204,25 +196,25 @@ class Bucket:
         if settled is not None and until is not None:
             self._add_replays(rows)
             for group in self.groups.values():
-                group.timeouts.settle()
+                group.timeouts.count_final()
             parts.compact(settled, until)
         return stops
 
     def _feed(self, records: Iterable[Row], rows: Rows) -> None:
         for name, of_group in groupby(records, key=lambda row: str(row["group_id"])):
             for step in self._group(name).feed(of_group, self._spec.names):
-                rows.step(step)
+                rows.add_step(step)
 
     def _count_commits(self, commits: pa.Table) -> None:
         counted: dict[str, list[Any]] = {name: group.commits for name, group in self.groups.items() if group.commits is not None}
-        commit_figures(counted, commits)
+        add_commits(counted, commits)
         for name, figures in counted.items():
             self._group(name).commits = figures
 
     def _add_replays(self, rows: Rows) -> None:
-        made = rows.replayed()
-        if made is not None and len(made):
-            add_replays({name: group.strategies for name, group in self.groups.items()}, made)
+        metrics = rows.take_metrics()
+        if metrics is not None and len(metrics):
+            add_metrics({name: group.strategies for name, group in self.groups.items()}, metrics)
 
     def strategies(self) -> Sequence[StrategyFigures]:
         """The figures of all groups by strategy."""

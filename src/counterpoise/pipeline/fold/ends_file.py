@@ -1,4 +1,4 @@
-"""Samples of log ends, sorted by log and time in one file that tasks map into memory; an update appends to it in place."""
+"""A file of samples of log ends, sorted by log and time. Tasks map it into memory; an update appends to it in place."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _ARRAYS = ("first", "count", "room", "life_log", "life_at", "life_number", "inst
 
 @dataclass(frozen=True)
 class EndsFile:
-    """The index of a file of samples: rows of three int64 (time in microseconds, start, end); one per log and time.
+    """The index of a file of samples. The file has rows of three int64 (time in microseconds, start, end), one per log and time.
 
     Attributes
     ----------
     file : str
     logs : tuple of (topic, partition)
     first, count, room : int64
-        Of each log: its first row, its number of rows, and the number of rows reserved for it.
+        For each log, its first row, its number of rows, and the number of rows reserved for it.
     life_log, life_at, life_number : int64
         One row per life of a log (see `log_ends`): the log, the place of its first sample in the log, and its number from 0.
     instants : int64
@@ -61,7 +61,7 @@ class EndsFile:
 
     @classmethod
     def empty(cls) -> EndsFile:
-        """No sample, and no file."""
+        """An index without samples and without a file."""
         nothing = np.zeros(0, np.int64)
         return cls("", (), *[nothing] * len(_ARRAYS))
 
@@ -73,7 +73,7 @@ class EndsFile:
         return found
 
     def up_to(self, moment: int) -> EndsFile:
-        """The same without samples after a time."""
+        """The index without samples after a time."""
         count = last_at(self.rows()[:, TIME], self.first, self.first + self.count, np.full(len(self.first), moment))
         count = np.where(count < 0, 0, count - self.first + 1)
         stay = self.life_at < count[self.life_log]
@@ -83,35 +83,32 @@ class EndsFile:
         return replace(cut, life_log=life_log, life_at=life_at, life_number=life_number)
 
     def lives_of_topics(self) -> dict[str, int]:
-        """Topic that was sampled -> how often it was recreated."""
-        found: dict[str, int] = {}
+        """Topic with samples -> how often it was recreated."""
+        lives: dict[str, int] = {}
         for log, number in zip(self.life_log.tolist(), self.life_number.tolist(), strict=True):
             topic = self.logs[log][0]
-            found[topic] = max(found.get(topic, 0), number)
-        return found
+            lives[topic] = max(lives.get(topic, 0), number)
+        return lives
 
     def save(self, place: str) -> None:
         """Write the index; the samples stay in their file."""
-        write_bytes(place, self._about())
-
-    def _about(self) -> bytes:
         arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
-        return json.dumps({"file": self.file, "logs": self.logs, **arrays}).encode()
+        write_bytes(place, json.dumps({"file": self.file, "logs": self.logs, **arrays}).encode())
 
     def share(self, folder: str) -> str:
-        """`save` for tasks on other machines: in an object store the samples are uploaded too. Returns the path."""
+        """Write the index for tasks, and upload the samples if `folder` is in an object store. Returns the path."""
         name, shared = f"ends-{uuid4().hex}", self
         if self.file and not is_local(folder):
             shared = replace(self, file=join(folder, f"{name}.bin"))
             with Path(self.file).open("rb") as samples:
                 upload(shared.file, samples)
         place = join(folder, f"{name}.json")
-        write_bytes(place, shared._about())  # noqa: SLF001
+        shared.save(place)
         return place
 
     @classmethod
     def load(cls, place: str, file: str | None = None) -> EndsFile:
-        """The inverse of `save` and `share`; the samples are in `file` if it is given."""
+        """Read an index; the samples are in `file` if it is given."""
         about = json.loads(read_bytes(place))
         file = file or about["file"]
         file = local_copy(file) if file else file
@@ -126,19 +123,19 @@ def samples_of(
     before: EndsFile | None = None,
     after: int | None = None,
 ) -> EndsFile:
-    """All samples of a capture, in a file of this machine.
+    """All samples of a capture, in a file on this machine.
 
     Parameters
     ----------
     files : CaptureFiles
     new_file : callable
-        Gives the path of a new file.
+        Returns the path of a new file.
     window : pair
-        Samples of other times are left out.
+        Samples of other times are skipped.
     before : EndsFile, optional
-        The samples of an earlier update; new ones are appended to its file.
+        The samples of the previous update; new ones are appended to its file.
     after : int, optional
-        Samples up to then are in `before`, in microseconds.
+        `before` has the samples up to this time, in microseconds.
     """
     if not files.ends:
         return EndsFile.empty()
@@ -150,15 +147,15 @@ def samples_of(
 
 
 def with_samples(before: EndsFile, new: NewSamples, new_file: Callable[[], str]) -> EndsFile:
-    """`before` with further samples, all of them later.
+    """`before` with new samples, which are all later.
 
     Parameters
     ----------
     before : EndsFile
-        New rows are written into the room that its logs have reserved, or all rows into a new file if that is too small.
+        New rows are written to the reserved rows of its file, or all rows to a new file if these are too few.
     new : NewSamples
     new_file : callable
-        Gives the name of that file.
+        Returns the path of that file.
     """
     work = _SampleWriter(before, new.logs, new.counts, new_file, new.oldest)
     for table in new.tables():
@@ -175,9 +172,9 @@ class _SampleWriter:
     logs, counts
         The new samples by log, to reserve room.
     new_file : callable
-        Returns the name of a new file, if there is not enough room.
+        Returns the path of a new file, which is created if there is not enough room.
     oldest : int, optional
-        Samples before it may be dropped: the capture has dropped them.
+        Samples before this time may be dropped, because the capture has dropped them.
     """
 
     def __init__(
@@ -196,7 +193,7 @@ class _SampleWriter:
         self._rows: Any = np.memmap(now.file, np.int64, "r+").reshape(-1, _WIDTH) if now.file else now.rows()
 
     def add(self, table: pa.Table) -> None:
-        """Rows of ``topic, partition, log_start, log_end, us``."""
+        """Add rows of ``topic, partition, log_start, log_end, us``."""
         topic = table["topic"].combine_chunks()
         code = (topic.indices.to_numpy().astype(np.int64) << 32) + table["partition"].to_numpy()
         different, of_row = np.unique(code, return_inverse=True)
@@ -217,7 +214,7 @@ class _SampleWriter:
         self._count[mine] += size
 
     def finish(self, instants: Int64) -> EndsFile:
-        """The index with all samples that were added."""
+        """The index with all added samples."""
         for log in sorted(self._mixed):
             first = int(self._now.first[log])
             part = self._rows[first + int(self._base[log]) : first + int(self._count[log])]
@@ -227,19 +224,19 @@ class _SampleWriter:
         return _with_lives(whole, sorted(self._recreated()))
 
     def _deduplicate(self) -> Int64:
-        """Keep one new sample per log and time: the last, with the largest end. Returns times of samples that differed."""
+        """Keep one new sample per log and time: the last one, with the largest end. Returns the times of samples that differ."""
         first, base, conflicting = self._now.first, self._base, [np.zeros(0, np.int64)]
-        for some in slices(self._count - base, _AT_ONCE):
-            begin = first[some] + base[some]
-            row = ranges(begin, np.maximum(first[some] + self._count[some] - 1 - begin, 0))
+        for part in slices(self._count - base, _AT_ONCE):
+            begin = first[part] + base[part]
+            row = ranges(begin, np.maximum(first[part] + self._count[part] - 1 - begin, 0))
             again = row[self._rows[row, TIME] == self._rows[row + 1, TIME]]
             log = np.searchsorted(first, again, "right") - 1
             differ = (self._rows[again, START:] != self._rows[again + 1, START:]).any(axis=1)
-            found = set(zip(log[differ].tolist(), self._rows[again[differ], TIME].tolist(), strict=True))
-            conflicting.append(np.array(sorted(at for _, at in found), np.int64))
-            for one, gone in zip(*_split(log, again), strict=True):
+            places = set(zip(log[differ].tolist(), self._rows[again[differ], TIME].tolist(), strict=True))
+            conflicting.append(np.array(sorted(at for _, at in places), np.int64))
+            for one, dropped in zip(*_split(log, again), strict=True):
                 start, count = int(first[one] + base[one]), int(self._count[one] - base[one])
-                stay = np.delete(self._rows[start : start + count], gone - start, axis=0)
+                stay = np.delete(self._rows[start : start + count], dropped - start, axis=0)
                 self._rows[start : start + len(stay)] = stay
                 self._count[one] = base[one] + len(stay)
         return np.concatenate(conflicting)
@@ -247,34 +244,34 @@ class _SampleWriter:
     def _recreated(self) -> set[tuple[int, int]]:
         """Log and place of new samples that begin a life. If one log of a topic shrank, all its logs begin a life."""
         first, base, count = self._now.first, self._base, self._count
-        fallen: set[tuple[str, int]] = set()
-        for some in slices(count - base, _AT_ONCE):
-            begin = first[some] + np.maximum(base[some], 1)
-            row = ranges(begin, np.maximum(first[some] + count[some] - begin, 0))
+        recreated: set[tuple[str, int]] = set()
+        for part in slices(count - base, _AT_ONCE):
+            begin = first[part] + np.maximum(base[part], 1)
+            row = ranges(begin, np.maximum(first[part] + count[part] - begin, 0))
             shrunk = row[self._rows[row, END] < self._rows[row - 1, END]]
             log = np.searchsorted(first, shrunk, "right") - 1
             times = self._rows[shrunk, TIME].tolist()
-            fallen.update((self._now.logs[one][0], at) for one, at in zip(log.tolist(), times, strict=True))
-        found: set[tuple[int, int]] = set()
+            recreated.update((self._now.logs[one][0], at) for one, at in zip(log.tolist(), times, strict=True))
+        places: set[tuple[int, int]] = set()
         time = self._rows[:, TIME]
-        for topic, at in sorted(fallen):
+        for topic, at in sorted(recreated):
             logs = np.array([number for number, log in enumerate(self._now.logs) if log[0] == topic], np.int64)
             after = first[logs] + count[logs]
             low, high = (last_at(time, first[logs], after, np.full(len(logs), moment)) for moment in (at - 1, at))
             low = np.where(low < 0, first[logs] - 1, low)
             for log, begin, end in zip(logs.tolist(), (low + 1).tolist(), high.tolist(), strict=True):
-                found.update((log, row - int(first[log])) for row in range(begin, end + 1))
-        return found
+                places.update((log, row - int(first[log])) for row in range(begin, end + 1))
+        return places
 
 
 def _with_lives(whole: EndsFile, recreated: list[tuple[int, int]]) -> EndsFile:
-    """The lives of logs whose samples are new, and those that begin at `recreated`."""
-    alive = np.zeros(len(whole.first), np.bool_)
-    alive[whole.life_log] = True
-    born = np.flatnonzero(~alive & (whole.count > 0))
-    zeros = np.zeros_like(born)
+    """The index with the first lives of new logs, and with lives that begin at the places `recreated`."""
+    known = np.zeros(len(whole.first), np.bool_)
+    known[whole.life_log] = True
+    new = np.flatnonzero(~known & (whole.count > 0))
+    zeros = np.zeros_like(new)
     log, at, number = (
-        np.concatenate(pair) for pair in ((whole.life_log, born), (whole.life_at, zeros), (whole.life_number, zeros))
+        np.concatenate(pair) for pair in ((whole.life_log, new), (whole.life_at, zeros), (whole.life_number, zeros))
     )
     more: list[tuple[int, int, int]] = []
     last: dict[int, int] = {}
@@ -290,29 +287,29 @@ def _with_lives(whole: EndsFile, recreated: list[tuple[int, int]]) -> EndsFile:
 
 
 def _split(log: Int64, rows: Int64) -> tuple[list[int], list[Int64]]:
-    """Rows by log, whose numbers ascend."""
+    """Group rows by log; `log` is sorted."""
     logs, begins = np.unique(log, return_index=True)
     return logs.tolist(), np.split(rows, begins[1:]) if len(logs) else []
 
 
 def _larger_file(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -> EndsFile:
     """A new file with room for `grown` more samples per log and a quarter beyond, without samples before `oldest`."""
-    gone = np.zeros(len(now.first), np.int64)
+    dropped = np.zeros(len(now.first), np.int64)
     rows = now.rows()
     if oldest is not None:
-        last = last_at(rows[:, TIME], now.first, now.first + now.count, np.full(len(gone), oldest - 1))
-        gone = np.where(last < 0, 0, last - now.first + 1)
-    count = now.count - gone
+        last = last_at(rows[:, TIME], now.first, now.first + now.count, np.full(len(dropped), oldest - 1))
+        dropped = np.where(last < 0, 0, last - now.first + 1)
+    count = now.count - dropped
     room = (count + grown) + (count + grown) // 4 + 16
     first = np.cumsum(room) - room
     place.parent.mkdir(parents=True, exist_ok=True)
     _reserve(place, (int(room.sum()) + 1) * _WIDTH * 8)
     into: Any = np.memmap(place, np.int64, "r+").reshape(-1, _WIDTH)
-    for some in slices(count, _AT_ONCE):
-        from_, to = now.first[some] + gone[some], first[some]
-        into[ranges(to, count[some])] = rows[ranges(from_, count[some])]
+    for part in slices(count, _AT_ONCE):
+        from_, to = now.first[part] + dropped[part], first[part]
+        into[ranges(to, count[part])] = rows[ranges(from_, count[part])]
     into.flush()
-    at = np.maximum(now.life_at - gone[now.life_log], 0)
+    at = np.maximum(now.life_at - dropped[now.life_log], 0)
     follows = np.append(now.life_log[1:] == now.life_log[:-1], False)[: len(at)]
     stays = (at < count[now.life_log]) & ~(follows & (np.append(at[1:], 0)[: len(at)] == 0))
     now = replace(now, life_log=now.life_log[stays], life_at=at[stays], life_number=now.life_number[stays])
@@ -321,7 +318,7 @@ def _larger_file(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -
 
 
 def _reserve(place: Path, size: int) -> None:
-    """Reserve a file of so many bytes. A full disk raises an error here; writing through a map would kill the process."""
+    """Create a file of `size` bytes. A full disk raises an error here; writing to mapped memory would kill the process."""
     try:
         with place.open("wb") as out:
             if hasattr(os, "posix_fallocate"):

@@ -1,4 +1,4 @@
-"""Figures of `group_report` about commits, stops and lag: sums and extremes, updated with each chunk."""
+"""Figures of `group_report` on commits, stops and lag: sums and extremes that each chunk updates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.scan.aggregation import NEVER
 
-__all__ = ["CommitFigures", "StopFigures", "add_stops", "commit_figures", "committed_partitions", "lag_figures", "of_commits"]
+__all__ = ["CommitFigures", "StopFigures", "add_commits", "add_stops", "commit_columns", "committed_partitions", "lag_figures"]
 
 Figures = dict[str, Any]
 _LAG_NAMED, _UNOWNED_NAMED = 5, 5
@@ -27,12 +27,12 @@ _COMMITS = [("live", "sum"), ("dead", "sum"), ("live_ts", "min"), ("live_until",
 
 
 class StopFigures:
-    """One group's stops: seconds, the longest one, and commits by nobody.
+    """One group's stops: seconds, the longest one, and commits without an owner.
 
     Parameters
     ----------
     state : sequence, optional
-        What `state` gave.
+        A result of `state`.
     """
 
     def __init__(self, state: Any = None) -> None:
@@ -54,12 +54,12 @@ class StopFigures:
             self._most,
         ]
 
-    def stop(self, seconds: float, generation: int, at: int) -> None:
-        """Add the longest of some stops."""
+    def add_longest(self, seconds: float, generation: int, at: int) -> None:
+        """Add the longest stop of a chunk."""
         here = (-seconds, generation, at)
         self.worst = here if self.worst is None else min(self.worst, here)
 
-    def unowned(self, topic: str, partition: int, generation: int, commits: int) -> None:
+    def add_unowned(self, topic: str, partition: int, generation: int, commits: int) -> None:
         """Add commits without an owner for a partition after a step."""
         self._unowned[topic, partition] = self._unowned.get((topic, partition), 0) + commits
         here = (-commits, generation)
@@ -67,7 +67,7 @@ class StopFigures:
 
     @property
     def figures(self) -> Figures:
-        """In columns of `group_report`; empty if nothing was handed out and nothing committed."""
+        """Columns of `group_report`; empty if no partition was assigned and none committed."""
         if not self.known:
             return {}
         worst, most = self.worst, sorted(self._unowned.items(), key=lambda one: (-one[1], one[0]))[:_UNOWNED_NAMED]
@@ -84,7 +84,7 @@ class StopFigures:
 
 
 def add_stops(of: Mapping[str, StopFigures], parts: Partitions, stops: Stops) -> None:
-    """Add what is new in some stops to their groups' figures."""
+    """Add stops that became known and counts that became final to the figures of their groups."""
     groups, topics = parts.groups, parts.topics
     n = len(groups)
     for group in np.unique(stops.group).tolist():
@@ -92,9 +92,9 @@ def add_stops(of: Mapping[str, StopFigures], parts: Partitions, stops: Stops) ->
     known = np.flatnonzero(stops.timed & ~np.isnan(stops.stop))
     order = known[np.lexsort((stops.at[known], stops.generation[known], -stops.stop[known], stops.group[known]))]
     for row in order[run_starts(stops.group[order])].tolist():
-        found = of[groups[stops.group[row]]]
-        found.stop(float(stops.stop[row]), int(stops.generation[row]), int(stops.at[row]))
-    # Whole microseconds: a sum of fractions would depend on the order in which rows come.
+        figures = of[groups[stops.group[row]]]
+        figures.add_longest(float(stops.stop[row]), int(stops.generation[row]), int(stops.at[row]))
+    # Whole microseconds: a sum of fractions would depend on the order of rows.
     stopped = np.floor(stops.stop[known] * 1_000_000 + 0.5).astype(np.int64)
     counted = np.flatnonzero(stops.counted)
     for name, rows, values in (("stopped", known, stopped), ("by_nobody", counted, stops.by_nobody[counted])):
@@ -106,7 +106,7 @@ def add_stops(of: Mapping[str, StopFigures], parts: Partitions, stops: Stops) ->
     for row in counted[stops.by_nobody[counted] > 0].tolist():
         key = stops.key[row]
         place = topics[keys.topic[key]], int(keys.partition[key])
-        of[groups[stops.group[row]]].unowned(*place, int(stops.generation[row]), int(stops.by_nobody[row]))
+        of[groups[stops.group[row]]].add_unowned(*place, int(stops.generation[row]), int(stops.by_nobody[row]))
 
 
 def committed_partitions(parts: Partitions, stops: Stops) -> Int64:
@@ -117,37 +117,34 @@ def committed_partitions(parts: Partitions, stops: Stops) -> Int64:
 
 
 CommitFigures = list[Any]
-"""Commits, deletions, first and last time of commits, time of the last of all, its log offset, and whether that one deletes."""
+"""Number of commits and tombstones, first and last time of commits, latest time of both, offset of the newest, whether it is a
+tombstone."""
 
 
-def commit_figures(before: dict[str, CommitFigures], commits: pa.Table) -> None:
+def add_commits(before: dict[str, CommitFigures], commits: pa.Table) -> None:
     """Add rows of `AGGREGATE_COLUMNS` to the figures by group."""
     figures = [*_COMMITS, ("offset", "last"), ("deleted", "last")]
     named = commits.select(["group_id", *dict(figures)]).sort_by("offset")
-    for group, live, dead, first, last, of_all, offset, deleted in _rows(named.group_by("group_id", use_threads=False), figures):
+    table = named.group_by("group_id", use_threads=False).aggregate(figures)
+    columns = [table["group_id"], *(table[f"{name}_{function}"] for name, function in figures)]
+    for group, live, dead, first, last, latest, offset, deleted in zip(*(one.to_pylist() for one in columns), strict=True):
         known = before.setdefault(group, [0, 0, NEVER, -NEVER, -NEVER, -1, False])
         known[0] += live
         known[1] += dead
-        known[2:5] = min(known[2], first), max(known[3], last), max(known[4], of_all)
+        known[2:5] = min(known[2], first), max(known[3], last), max(known[4], latest)
         if offset > known[5]:
             known[5:] = offset, deleted
 
 
-def _rows(grouped: Any, figures: list[tuple[str, str]]) -> Iterator[tuple[Any, ...]]:
-    table = grouped.aggregate(figures)
-    columns = [table["group_id"], *(table[f"{name}_{how}"] for name, how in figures)]
-    return zip(*(column.to_pylist() for column in columns), strict=True)
-
-
-def of_commits(found: CommitFigures) -> Figures:
-    """In columns of `group_report`, and whether the last of all deletes."""
-    live, dead, first, last, _, _, gone = found
+def commit_columns(figures: CommitFigures) -> Figures:
+    """Columns of `group_report`; `commits_gone`: the newest record is a tombstone."""
+    live, dead, first, last, _, _, deleted = figures
     times = {"first_commit": first if live else None, "last_commit": last if live else None}
-    return {"commits": live, "commit_tombstones": dead, **times, "commits_gone": gone}
+    return {"commits": live, "commit_tombstones": dead, **times, "commits_gone": deleted}
 
 
 def lag_figures(parts: Partitions) -> Iterator[tuple[str, Figures, int | None]]:
-    """By group: the sum of the newest lag, its quality, the owner with most of it; and the number of partitions with a commit."""
+    """Yield group, columns of `group_report` on the newest lag, and the number of partitions with a commit."""
     keys, groups, members, topics = parts.keys, parts.groups, parts.members, parts.topics
     rows = np.flatnonzero(keys.lag_at != -NEVER)
     rows = rows[np.argsort(keys.group[rows], kind="stable")]
@@ -156,10 +153,10 @@ def lag_figures(parts: Partitions) -> Iterator[tuple[str, Figures, int | None]]:
         lag, owner, quality = keys.lag[mine], keys.lag_owner[mine], keys.lag_quality[mine]
         known = lag >= 0
         total = int(lag[known].sum()) if known.any() else None
-        held = known & (owner >= 0)
-        by_owner = [(-int(lag[held & (owner == one)].sum()), members[one], one) for one in np.unique(owner[held]).tolist()]
+        owned = known & (owner >= 0)
+        by_owner = [(-int(lag[owned & (owner == one)].sum()), members[one], one) for one in np.unique(owner[owned]).tolist()]
         least, name, code = min(by_owner, default=(0, None, None))
-        worst = mine[held & (owner == code) & (lag > 0)] if code is not None else mine[:0]
+        worst = mine[owned & (owner == code) & (lag > 0)] if code is not None else mine[:0]
         named = [(-int(keys.lag[at]), topics[keys.topic[at]], int(keys.partition[at])) for at in worst.tolist()]
         yield (
             groups[keys.group[mine[0]]],

@@ -1,4 +1,4 @@
-"""The state of one group: its folds, and the figures of its steps, stops, commits and replays."""
+"""The state of one group: its folds, and figures of its steps, stops, commits and replays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from counterpoise.pipeline.history.fold_state import from_text, to_text
 from counterpoise.pipeline.history.modern_fold import NAMES
 from counterpoise.pipeline.history.replay_fold import FOLDED, Replay, ReplayFold
 from counterpoise.pipeline.history.replay_memo import Plans
-from counterpoise.pipeline.history.step_figures import History
+from counterpoise.pipeline.history.step_figures import StepFigures
 from counterpoise.pipeline.history.steps import StepsFold
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.schemas import REBALANCES
@@ -38,8 +38,8 @@ class GroupState:
     Attributes
     ----------
     steps : StepQueue
-    history : History
-        Of all finished steps.
+    step_figures : StepFigures
+        Figures of all finished steps.
     kinds : Counter
         Steps by kind, cause and missed generations.
     libraries : set of str
@@ -56,10 +56,11 @@ class GroupState:
     strategies : sequence of str
         The strategies to replay.
     plans : Plans
-    took_effect : callable
-        Called with the group, a step and its time in microseconds as soon as the record of the step is fed.
+    on_step : callable
+        Called with the group, a step and its time in microseconds when the record of the step is fed, which may be before the
+        step is finished.
     state : str, optional
-        What `state` gave.
+        A result of `state`.
     """
 
     def __init__(
@@ -67,13 +68,14 @@ class GroupState:
         group: str,
         strategies: Sequence[str],
         plans: Plans,
-        took_effect: Callable[[str, Row, int], None],
+        on_step: Callable[[str, Row, int], None],
         state: str | None = None,
     ) -> None:
         saved = {} if state is None else from_text(state)
-        self._group, self._took_effect = group, took_effect
-        self.steps = StepQueue(StepsFold(saved.get("steps"), self._begun, self._folded), saved.get("waiting", ()))
-        self.history = History(saved.get("history"))
+        self._group, self._on_step = group, on_step
+        fold = StepsFold(saved.get("steps"), self._on_modern_step, self._on_classic_step)
+        self.steps = StepQueue(fold, saved.get("waiting", ()))
+        self.step_figures = StepFigures(saved.get("step_figures"))
         self.kinds: Counter[tuple[str, str, int]] = Counter({tuple(kind): n for *kind, n in saved.get("kinds", ())})
         self.libraries: set[str] = set(saved.get("libraries", ()))
         self.timeouts = PollTimeouts(saved.get("timeouts"))
@@ -82,7 +84,7 @@ class GroupState:
         self.strategies = StrategyFigures(saved.get("strategies"))
         self._replays = ReplayFold(strategies, saved.get("replays"), plans)
         self._generations: list[tuple[int, bool, bytes]] = []
-        self._again: list[Row] = saved.get("again", [])
+        self._waiting: list[Row] = saved.get("generations", [])
 
     @property
     def unnamed(self) -> list[str]:
@@ -90,14 +92,14 @@ class GroupState:
         return self.steps.fold.unnamed
 
     def state(self) -> str:
-        """The state as text; call it before steps are added that may still change."""
+        """The state as text; call it before provisional steps are added."""
         last = self._replays.last
-        again = [*([] if last is None else [last]), *self._again, *(_decode(row) for *_, row in self._generations)]
+        generations = [*([] if last is None else [last]), *self._waiting, *(_decode(row) for *_, row in self._generations)]
         return to_text(
             {
                 "steps": self.steps.fold.state,
                 "waiting": self.steps.waiting,
-                "history": self.history.state,
+                "step_figures": self.step_figures.state,
                 "kinds": [[*kind, n] for kind, n in sorted(self.kinds.items())],
                 "libraries": sorted(self.libraries),
                 "timeouts": self.timeouts.state,
@@ -105,111 +107,113 @@ class GroupState:
                 "commits": self.commits,
                 "strategies": self.strategies.state,
                 "replays": self._replays.state,
-                "again": again,
+                "generations": generations,
             }
         )
 
     def feed(self, rows: Iterable[Row], names: Mapping[str, str]) -> Iterator[Row]:
-        """The steps that are finished by these rows of `group_generations` and `modern_group_records`.
+        """Yield the steps that these rows of `group_generations` and `modern_group_records` finish.
 
         Parameters
         ----------
         rows : iterable of mapping
-            In log order; of a classic record `record_type` is null.
+            In log order; `record_type` of a classic record is null.
         names : mapping
             Topic id -> name.
         """
-        for step in self.steps.feed(self._known(rows, names)):
+        for step in self.steps.feed(self._with_names(rows, names)):
             yield self.add(step)
 
     def add(self, step: Row) -> Row:
         """Count a step; returns it as a row of `rebalances`."""
         step = {**_NOTHING, **step, "group_id": self._group}
-        self.history.add(step)
-        self.timeouts.step(step, micros(step["log_ts"]))
+        self.step_figures.add(step)
+        self.timeouts.add_step(step, micros(step["log_ts"]))
         self.kinds[step["kind"], step["cause"] or "", step["missed_generations"] or 0] += 1
         return step
 
-    def _known(self, rows: Iterable[Row], names: Mapping[str, str]) -> Iterator[Row]:
-        """The records, each after a row with the names of its topic ids; updates libraries and poll timeouts."""
+    def _with_names(self, rows: Iterable[Row], names: Mapping[str, str]) -> Iterator[Row]:
+        """Yield the records, before each a row with the names of its topic ids; updates libraries and poll timeouts."""
         seen: set[str] = set()
         for row in rows:
             if row["record_type"] is None:
                 if row["members"]:
                     self.libraries.update(member["library"] for member in row["members"])
-                    self.timeouts.generation(row["members"])
+                    self.timeouts.add_generation(row["members"])
             else:
                 ids = set(_TOPIC_ID.findall(row["payload"] or "")) - seen
                 known = {one: names[one] for one in ids if one in names}
                 if known:
                     yield {"record_type": NAMES, "payload": json.dumps(known), "deleted": False}
                 seen |= ids
-                self.timeouts.modern(row, micros(row["log_ts"]))
+                self.timeouts.add_record(row, micros(row["log_ts"]))
             yield row
 
-    def _begun(self, step: Row) -> None:
+    def _on_modern_step(self, step: Row) -> None:
         """A step of a KIP-848, share or streams group takes effect."""
         at = micros(step["log_ts"])
-        self._took_effect(self._group, step, at)
+        self._on_step(self._group, step, at)
         if is_epoch(step):
             self._queue_generation(at, as_generation({**step, "group_id": self._group}))
 
-    def _folded(self, row: Row, step: Row) -> None:
-        """A classic record made a step; its replay uses columns of the step."""
+    def _on_classic_step(self, row: Row, step: Row) -> None:
+        """A step of a classic group takes effect; its replay uses columns of the step."""
         at = micros(step["log_ts"])
-        self._took_effect(self._group, step, at)
+        self._on_step(self._group, step, at)
         self._queue_generation(at, {**row, "folded": {name: step.get(name) for name in FOLDED}})
 
     def _queue_generation(self, at: int, row: Row) -> None:
-        # A row as MessagePack takes a tenth of the memory.
+        # MessagePack takes a tenth of the memory.
         self._generations.append((at, bool(row["members"]), _encode(row)))
 
     def times(self) -> Iterator[int]:
-        """Times of generations that wait for their replays and need lag, in microseconds."""
-        yield from (micros(row["log_ts"]) for row in self._again if row["members"] and row.get("lag") is None)
+        """Times of generations that are not replayed yet and need lag, in microseconds."""
+        yield from (micros(row["log_ts"]) for row in self._waiting if row["members"] and row.get("lag") is None)
         yield from (at for at, members, _ in self._generations if members)
 
     def replay(self, until: int, lag: Callable[[str, int], Any]) -> Iterator[Replay]:
-        """The replays of generations up to a time that are finished by a later one.
+        """Yield the replays of generations up to a time that have a following generation.
 
         Parameters
         ----------
         until : int
-            In microseconds, as all times here.
+            In microseconds.
         lag : callable
-            ``lag(group, time)``: what is known of the group's lag then.
+            ``lag(group, time)``: the known lag of the group at a time in microseconds.
         """
-        again, generations, left = self._again, self._generations, list[Row]()
-        self._again, self._generations = [], []
-        rows = chain(((micros(row["log_ts"]), row) for row in again), ((at, _decode(row)) for at, _, row in generations))
+        earlier, generations, left = self._waiting, self._generations, list[Row]()
+        self._waiting, self._generations = [], []
+        rows = chain(((micros(row["log_ts"]), row) for row in earlier), ((at, _decode(row)) for at, _, row in generations))
         for at, row in rows:
             if left or at > until:
                 left.append(row)
                 continue
             known = row if not row["members"] or row.get("lag") is not None else {**row, "lag": lag(self._group, at)}
             yield from self._replays.feed(known)
-        self._again = left
+        self._waiting = left
 
     def last_replays(self) -> Iterator[Replay]:
-        """The replays of the last generation, as if none came after it."""
+        """Yield the replays of the last generation, as if none followed."""
         yield from self._replays.close()
 
 
 class StepQueue:
-    """One group's finished steps in log order. A step of a modern group is finished late, so later steps wait for it.
+    """A queue that returns the finished steps of one group in log order.
+
+    A step of a modern group may be finished after later steps of the classic protocol; these wait for it.
 
     Attributes
     ----------
     fold : StepsFold
     waiting : list of mapping
-        Steps that are finished, behind one that is not.
+        Finished steps after one that is not finished.
     """
 
     def __init__(self, fold: StepsFold, waiting: Iterable[Row] = ()) -> None:
         self.fold, self.waiting = fold, list(waiting)
 
     def feed(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The steps that are finished by these records."""
+        """Yield the steps that these records finish."""
         for row in rows:
             self.waiting += self.fold.feed(row)
             if self.waiting:
@@ -219,7 +223,7 @@ class StepQueue:
                 yield from sorted(ready, key=_place)
 
     def unfinished(self) -> list[Row]:
-        """The steps that later records may still change."""
+        """The steps that later records may change, in log order."""
         return sorted([*self.waiting, *self.fold.unfinished()], key=_place)
 
 

@@ -1,4 +1,4 @@
-"""Rows of `partition_lag` for the groups of one bucket, in arrays: a commit counts from when it was appended."""
+"""Rows of `partition_lag` for the groups of one bucket, in arrays. A commit counts from the time when it was appended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from counterpoise.pipeline.fold.partitions import Partitions
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import PARTITION_LAG
-from counterpoise.pipeline.source.choice import Reset
+from counterpoise.pipeline.source.scope import Reset
 
 __all__ = ["LAG_COLUMNS", "QUALITIES", "LagQuery", "LagRows", "lag_rows"]
 
@@ -28,7 +28,7 @@ QUALITIES = ("exact", "interpolated", "unknown", "reset_policy")
 
 @dataclass(frozen=True)
 class LagRows:
-    """Rows of `partition_lag` of some partitions.
+    """Rows of `partition_lag`.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class LagRows:
     quality : int64
         Code into `QUALITIES`.
     columns : dict
-        All others by name.
+        The other columns by name.
     """
 
     key: Int64
@@ -49,33 +49,31 @@ class LagRows:
     quality: Int64
     columns: Mapping[str, pa.Array]
 
-    def batch(self, parts: Partitions, rows: Int64) -> pa.RecordBatch:
-        """Some of the rows, with `LAG_COLUMNS`."""
-        keys, at = parts.keys, self.key[rows]
-        owner = np.where(self.owner[rows] < 0, len(parts.members), self.owner[rows])
-        lag = self.lag[rows]
+    def batch(self, parts: Partitions) -> pa.RecordBatch:
+        """The rows with `LAG_COLUMNS`."""
+        keys, at = parts.keys, self.key
+        owner = np.where(self.owner < 0, len(parts.members), self.owner)
         columns = {
+            **self.columns,
             "group_id": pa.array(parts.groups, pa.string()).take(pa.array(keys.group[at])),
             "topic": pa.array(parts.topics, pa.string()).take(pa.array(keys.topic[at])),
             "partition": pa.array(keys.partition[at].astype(np.int32)),
-            "at": pa.array(self.time[rows]).cast(pa.timestamp("us", tz="UTC")),
-            "lag": pa.array(lag, mask=lag < 0),
+            "at": pa.array(self.time).cast(pa.timestamp("us", tz="UTC")),
+            "lag": pa.array(self.lag, mask=self.lag < 0),
             "owner": pa.array([*parts.members, None], pa.string()).take(pa.array(owner)),
-            "quality": pa.array(QUALITIES).take(pa.array(self.quality[rows])),
+            "quality": pa.array(QUALITIES).take(pa.array(self.quality)),
         }
-        chosen = pa.array(rows)
-        arrays = [columns[name] if name in columns else self.columns[name].take(chosen) for name in LAG_COLUMNS.names]
-        return pa.RecordBatch.from_arrays(arrays, schema=LAG_COLUMNS)
+        return pa.RecordBatch.from_arrays([columns[name] for name in LAG_COLUMNS.names], schema=LAG_COLUMNS)
 
 
 def lag_rows(
     parts: Partitions, ends: LogEnds, now_ids: Mapping[str, str] | None, reset: Reset | None = None, until: int = NEVER
 ) -> Iterator[LagRows]:
-    """Rows at every sample of a partition's log, and between samples at every step of its group.
+    """Yield rows at every sample of a partition's log, and between samples at every step of its group.
 
-    Rows that were final before (`Partitions.since`) are left out. If no log end was sampled
-    there is one row per partition, at its last commit, of quality `unknown`. Where nothing is committed lag is unknown too, or
-    follows the reset policy; it never silently takes the end of the log.
+    Rows that were final before (`Partitions.since`) are skipped. Without samples there is one row per partition, at its last
+    commit, of quality `unknown`. The lag of a partition without a commit is unknown, or follows the reset policy; it is never
+    silently counted from the end of the log.
 
     Parameters
     ----------
@@ -86,7 +84,7 @@ def lag_rows(
     reset : "earliest" or "latest", optional
         The members' ``auto.offset.reset``, for partitions without a commit; None: their lag is unknown.
     until : int
-        Samples that come later are not looked at, in microseconds.
+        Only samples up to this time are used, in microseconds.
     """
     if not ends.log:
         if until == NEVER:
@@ -100,20 +98,20 @@ def lag_rows(
     group = parts.keys.group
     at_steps = np.where(log[:, 1] > log[:, 0], steps[group + 1] - first_step, 0)
     samples = log[:, 1] - first_sample
-    gone = _gone(parts, now_ids)
-    for some in slices(samples + at_steps, _ROWS):
-        keys = np.flatnonzero(samples[some] + at_steps[some] > 0) + some.start
+    former = _of_former_topics(parts, now_ids)
+    for part in slices(samples + at_steps, _ROWS):
+        keys = np.flatnonzero(samples[part] + at_steps[part] > 0) + part.start
         if len(keys):
             key_s, at_s = np.repeat(keys, samples[keys]), ranges(first_sample[keys], samples[keys])
             key_a, at_a = np.repeat(keys, at_steps[keys]), ranges(first_step[keys], at_steps[keys])
             key = np.concatenate((key_s, key_a))
             time = np.concatenate((ends.time[at_s], step_time[at_a]))
             before = last_at(ends.time, log[key_a, 0], log[key_a, 1], step_time[at_a])
-            yield from _rows(parts, ends, key, time, np.concatenate((at_s, before)), len(key_s), gone, reset, until)
+            yield from _rows(parts, ends, key, time, np.concatenate((at_s, before)), len(key_s), former, reset, until)
 
 
 def _last_commits(parts: Partitions) -> Iterator[LagRows]:
-    """If no log end is known: what was committed last, with an unknown lag; a later commit replaces the row."""
+    """The rows without samples: the last commit of each partition, with an unknown lag; a later commit replaces the row."""
     commits = parts.commits
     order = np.lexsort((commits.offset, commits.key))
     last = order[::-1][run_starts(commits.key[order[::-1]])][::-1]
@@ -127,7 +125,7 @@ def _last_commits(parts: Partitions) -> Iterator[LagRows]:
 
 
 def _firsts(parts: Partitions, ends: LogEnds, log: Int64, steps: Int64, step_time: Int64) -> tuple[Int64, Int64]:
-    """For each key the first sample after what was final, and the first step not before the sample before it."""
+    """For each key, the first sample after the final rows, and the first step from the sample before it on."""
     group = parts.keys.group
     bounds = steps[group], steps[group + 1]
     if parts.since == -NEVER or not len(ends.time):
@@ -138,20 +136,32 @@ def _firsts(parts: Partitions, ends: LogEnds, log: Int64, steps: Int64, step_tim
     return sample, np.where((before >= 0) & (passed >= 0), passed + 1, bounds[0])
 
 
-def _gone(parts: Partitions, now_ids: Mapping[str, str] | None) -> Bool:
-    """Whether the newest commit of each row is of another topic than the one that has the name now."""
+def _of_former_topics(parts: Partitions, now_ids: Mapping[str, str] | None) -> Bool:
+    """Whether the newest commit of each row has another topic id than the topic of that name at the end of the recording."""
     commits, code = parts.commits, parts.names.ids
     if now_ids is None or not len(commits):
         return np.zeros(len(commits), np.bool_)
     now = np.array([-1 if now_ids.get(topic) is None else code.get(now_ids[topic], -2) for topic in parts.topics], np.int64)
     of_row = now[parts.keys.topic[commits.key]]
-    found: Bool = (commits.topic_id >= 0) & (of_row != -1) & (commits.topic_id != of_row)
-    return found
+    return np.asarray((commits.topic_id >= 0) & (of_row != -1) & (commits.topic_id != of_row))
 
 
 @dataclass(frozen=True)
 class LagQuery(Columns):
-    """Rows to compute: a key and a time, the sample at or before it, whether that sample is older, and what was known then."""
+    """Rows to compute.
+
+    Attributes
+    ----------
+    key, time : int64
+    sample : int64
+        The last sample up to `time`.
+    between : bool
+        `time` is after the sample.
+    offset : int64
+        The newest committed offset, if `known`.
+    owner : int64
+        The owner at `time`, if `owned`.
+    """
 
     key: Int64
     time: Int64
@@ -170,7 +180,7 @@ def _rows(
     time: Int64,
     sample: Int64,
     samples: int,
-    gone: Bool,
+    former: Bool,
     reset: Reset | None,
     until: int,
 ) -> Iterator[LagRows]:
@@ -181,37 +191,37 @@ def _rows(
     key, time, sample, between = key[keep], time[keep], sample[keep], between[keep]
     known_at = time.copy()
     known_at[between] = ends.next_time[sample[between]]
-    said, offset = _commits(parts, key, time)
-    known = said >= 0
+    commit, offset = _commits(parts, key, time)
+    known = commit >= 0
     if known.any():
-        known &= ~parts.commits.deleted[said] & ~(gone[said] & ends.newest_life[sample])
-    owner, owned = _held(parts, key, time)
+        known &= ~parts.commits.deleted[commit] & ~(former[commit] & ends.newest_life[sample])
+    owner, owned = _owners_at(parts, key, time)
     keep = np.flatnonzero((known | (owned & ~between)) & (known_at <= until))
     if len(keep):
         query = LagQuery(key, time, sample, between, offset, known, owner, owned).take(keep)
-        yield _found(ends, query, reset)
+        yield _lag(ends, query, reset)
 
 
 def _commits(parts: Partitions, key: Int64, time: Int64) -> tuple[Int64, Int64]:
-    """The newest row of commits up to then, and its offset."""
+    """The newest row of commits up to a time (-1: none), and its offset."""
     commits = parts.commits
     bounds = np.searchsorted(commits.key, np.arange(len(parts.keys.group) + 1))
-    said = last_at(commits.max_ts, bounds[key], bounds[key + 1], time)
-    return said, commits.committed[said] if len(commits) else np.zeros(len(said), np.int64)
+    commit = last_at(commits.max_ts, bounds[key], bounds[key + 1], time)
+    return commit, commits.committed[commit] if len(commits) else np.zeros(len(commit), np.int64)
 
 
-def _held(parts: Partitions, key: Int64, time: Int64) -> tuple[Int64, Bool]:
-    """The owner then, and whether there is one."""
-    held = parts.held
-    if not len(held.key):
+def _owners_at(parts: Partitions, key: Int64, time: Int64) -> tuple[Int64, Bool]:
+    """The owner at a time, and whether there is one."""
+    spans = parts.spans
+    if not len(spans.key):
         return np.zeros(len(key), np.int64), np.zeros(len(key), np.bool_)
-    bounds = np.searchsorted(held.key, np.arange(len(parts.keys.group) + 1))
-    found = last_at(held.time, bounds[key], bounds[key + 1], time)
-    until = held.until[found]
-    return held.owner[found], (found >= 0) & ((until == NEVER) | (time < until))
+    bounds = np.searchsorted(spans.key, np.arange(len(parts.keys.group) + 1))
+    span = last_at(spans.time, bounds[key], bounds[key + 1], time)
+    until = spans.until[span]
+    return spans.owner[span], (span >= 0) & ((until == NEVER) | (time < until))
 
 
-def _found(ends: LogEnds, query: LagQuery, reset: Reset | None) -> LagRows:
+def _lag(ends: LogEnds, query: LagQuery, reset: Reset | None) -> LagRows:
     """The rows of a query."""
     offset, known = query.offset, query.known
     begin, end = ends.start[query.sample], _end(ends, query)
@@ -233,7 +243,7 @@ def _found(ends: LogEnds, query: LagQuery, reset: Reset | None) -> LagRows:
 
 
 def _end(ends: LogEnds, query: LagQuery) -> Int64:
-    """The end of the log: sampled, or on the line to the next sample."""
+    """The end of the log: sampled, or interpolated to the next sample."""
     end = ends.end[query.sample]
     if query.between.any():
         at, when = query.sample[query.between], query.time[query.between]
@@ -247,7 +257,7 @@ def _time_lag(ends: LogEnds, query: LagQuery, end: Int64) -> tuple[Int64, Bool]:
     late, timed = np.zeros(len(end), np.int64), query.known & (query.offset >= end)
     rest = np.flatnonzero(query.known & ~timed)
     sample = query.sample[rest]
-    # Within a life ends only rise: no later sample is at or below an offset that lies below this row's end.
+    # Ends only rise within a life: an offset below this row's end is below the ends of all later samples.
     mark = last_at(ends.end, ends.life_first[sample], sample + 1, query.offset[rest])
     rest, mark = rest[mark >= 0], mark[mark >= 0]
     low, high, since = ends.end[mark], ends.next_end[mark], ends.time[mark]

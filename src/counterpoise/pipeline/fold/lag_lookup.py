@@ -1,7 +1,7 @@
 """The lag that a leader could have known at a generation, for replays of strategies.
 
-It is the lag at the last instant before the generation at which log ends of the cluster were sampled, of any log: so it does not
-depend on which groups are chosen.
+It is the lag at the last sample of the cluster before the generation, of any log, so it does not depend on which groups are
+audited.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class LagLookup:
     Parameters
     ----------
     generations : iterable of (group, microseconds)
-        Those for which `at` will be called.
+        The generations for which `at` will be called.
     instants : int64
-        When log ends of the cluster were sampled, in microseconds, ascending.
+        Times of samples of the cluster, in microseconds, ascending.
     parts : Partitions
     """
 
@@ -58,18 +58,18 @@ class LagLookup:
         self._rows.append((place[mine], key[mine], lag[mine]))
 
     def at(self, group: str, moment: int) -> list[Mapping[str, Any]] | None:
-        """``topic, partitions, lags`` of a group at a time, as far as known; None: no log end was sampled before."""
+        """``topic, partitions, lags`` of a group at a time, for known lags; None: there is no sample before it."""
         last = int(np.searchsorted(self._instants, moment, "right")) - 1
         if last < 0:
             return None
         if self._entries is None:
             self._entries = self._sorted()
         topics = self._parts.topics
-        found = self._entries.get(self._code.get(group, -1) * len(self._instants) + last, ())
-        return [{"topic": topics[topic], "partitions": partitions, "lags": lags} for topic, partitions, lags in found]
+        entries = self._entries.get(self._code.get(group, -1) * len(self._instants) + last, ())
+        return [{"topic": topics[topic], "partitions": partitions, "lags": lags} for topic, partitions, lags in entries]
 
     def _sorted(self) -> dict[int, list[tuple[int, Int64, Int64]]]:
-        """By group and instant, topic by topic."""
+        """Group and instant -> topics with their partitions and lags."""
         if not self._rows:
             return {}
         place, key, lag = (np.concatenate(columns) for columns in zip(*self._rows, strict=True))

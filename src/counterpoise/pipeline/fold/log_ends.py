@@ -1,8 +1,8 @@
 """Samples of log ends as arrays that are mapped from an `EndsFile`, and the incarnations ("lives") of logs.
 
-A log that ends lower than before was recreated: samples before and after that are two lives, and no line joins them. A topic is
-recreated as a whole. Of samples of one log and instant (two recordings of one time in one folder) the one with the largest end
-counts.
+A log with a lower end than before was recreated: samples before and after that belong to two lives, and lag is not interpolated
+between them. If one log of a topic was recreated, all its logs were. If a log has several samples of one time (two recordings in
+one folder), only the one with the largest end is used.
 """
 
 from __future__ import annotations
@@ -29,22 +29,26 @@ class Column(Protocol[Values_co]):
 
 @dataclass(frozen=True)
 class LogEnds:
-    """Samples, those of a log one after the other, by time.
+    """Samples of log ends, sorted by log and time.
 
     Attributes
     ----------
     log : dict
         ``(topic, partition)`` -> first row and the one after the last.
+    instants : int64
+        Times of samples of any log, in microseconds, ascending.
     time, start, end : int64
-        Of each sample.
+        Columns of the samples.
     life_first : int64
         The first row of the same life of the same log.
     newest_life : bool
+        Whether the life of the sample is the last one of its log.
     next_end, next_time : int64
-        Of the next sample of the same life, where `has_next`.
+        The next sample of the same life, if `has_next`.
     """
 
     log: dict[tuple[str, int], tuple[int, int]]
+    instants: Int64
     time: Int64
     start: Int64
     end: Int64
@@ -56,7 +60,7 @@ class LogEnds:
 
 
 def mapped_log_ends(ends: EndsFile) -> LogEnds:
-    """The samples of a file; only what is looked at is read, and the system may drop it again."""
+    """The samples of a file, mapped into memory: the system reads pages when they are used, and may drop them."""
     rows = ends.rows()
     begins = ends.first[ends.life_log] + ends.life_at
     follows = np.append(ends.life_log[1:] == ends.life_log[:-1], False)[: len(begins)]
@@ -66,6 +70,7 @@ def mapped_log_ends(ends: EndsFile) -> LogEnds:
     bounds = zip(ends.first.tolist(), (ends.first + ends.count).tolist(), strict=True)
     return LogEnds(
         log=dict(zip(ends.logs, bounds, strict=True)),
+        instants=ends.instants,
         time=rows[:, TIME],
         start=rows[:, START],
         end=rows[:, END],
@@ -78,7 +83,7 @@ def mapped_log_ends(ends: EndsFile) -> LogEnds:
 
 
 class _ByLife:
-    """A figure of the life that a sample belongs to."""
+    """A figure of the life of each sample."""
 
     def __init__(self, begins: Int64, figures: npt.NDArray[Any]) -> None:
         self._begins, self._figures = begins, figures

@@ -1,4 +1,4 @@
-"""The samples of log ends in a capture's files that are later than some moment: row groups that have none are not read."""
+"""The samples of log ends in a capture's files after a time; row groups without such samples are skipped."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ __all__ = ["NewSamples", "unusable_samples"]
 _COLUMNS = ["topic", "partition", "log_start", "log_end", "sampled_at"]
 _AT_ONCE = 1 << 18
 _MOST_RECORDS = 2**48
-"""No log has so many: sums of larger offsets would not fit in 64 bits."""
+"""No log has more records than this; sums of larger offsets would not fit in 64 bits."""
 
 
 class NewSamples:
-    """Samples of a capture that are later than a time. They are read twice: to count them, and by `tables`.
+    """Samples of a capture after a time. They are read twice: to count them, and by `tables`.
 
     Attributes
     ----------
     logs : list of (topic, partition)
     counts : int64
-        How many samples there are of each.
+        The number of samples of each log.
     instants : int64
         Times of samples, ascending.
     oldest : int, optional
-        The time of the first sample in the files, if their statistics have it.
+        The time of the first sample in the files; None if their statistics do not have it.
 
     Parameters
     ----------
@@ -40,26 +40,26 @@ class NewSamples:
     after : int, optional
         In microseconds, as all times here; None: all samples are new.
     until : int, optional
-        Samples from then on are left out.
+        Samples from this time on are skipped.
     """
 
     def __init__(self, files: Sequence[str], after: int | None = None, until: int | None = None) -> None:
         self._files, self._after, self._until = files, after, until
         self._groups: list[tuple[str, list[int]]] = []
-        self.oldest = self._look()
-        found: dict[tuple[str, int], int] = {}
+        self.oldest = self._select_row_groups()
+        counts: dict[tuple[str, int], int] = {}
         instants: set[int] = set()
         for table in self.tables():
             for row in table.group_by(["topic", "partition"], use_threads=False).aggregate([([], "count_all")]).to_pylist():
                 log = row["topic"], row["partition"]
-                found[log] = found.get(log, 0) + row["count_all"]
+                counts[log] = counts.get(log, 0) + row["count_all"]
             instants.update(table["us"].unique().to_pylist())
-        self.logs = list(found)
-        self.counts: Int64 = np.array([found[log] for log in self.logs], np.int64)
+        self.logs = list(counts)
+        self.counts: Int64 = np.array(list(counts.values()), np.int64)
         self.instants: Int64 = np.array(sorted(instants), np.int64)
 
     def tables(self) -> Iterator[pa.Table]:
-        """``topic, partition, log_start, log_end, us``, topics as a dictionary; without `unusable_samples`."""
+        """Yield ``topic, partition, log_start, log_end, us``, topics as a dictionary; without `unusable_samples`."""
         for file, groups in self._groups:
             for batch in read_rows(file, _COLUMNS, SAMPLE_TYPES, _AT_ONCE, groups, ["topic"]):
                 sound = _sound(batch)
@@ -71,8 +71,8 @@ class NewSamples:
                 if len(table):
                     yield table.combine_chunks()
 
-    def _look(self) -> int | None:
-        """Which row groups may hold something new, and when the first sample was."""
+    def _select_row_groups(self) -> int | None:
+        """Select the row groups that may have new samples; returns the time of the first sample."""
         firsts: list[int | None] = []
         for file in self._files:
             spans = time_spans(file, "sampled_at")
@@ -84,7 +84,13 @@ class NewSamples:
 
 
 def unusable_samples(files: Sequence[str]) -> int:
-    """Samples with a null, a time that is no date, or an offset that no log has; raises a CaptureError if a file is damaged."""
+    """The number of samples with a null, a time outside the years 1 to 9999, or an offset that no log has.
+
+    Raises
+    ------
+    CaptureError
+        A file is damaged.
+    """
     # Pages are read only where footers do not rule such samples out.
     footers = zip(files, parquet_footers(files), strict=True)
     groups = [(file, at, about.row_group(at)) for file, about in footers for at in range(about.num_row_groups)]

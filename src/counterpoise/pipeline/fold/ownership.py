@@ -1,8 +1,8 @@
-"""Spans of ownership in arrays: which member owned which partition, from when until when.
+"""Spans of ownership in arrays: the owner of a partition, from one time until another.
 
-A member owns a partition until the partition is assigned again or the group takes its next step. What a cooperative round
-withholds stays with its owner until the step after it, unless the owner left. Members of KIP-848 groups commit what they give up
-after the step that takes it, so there commits are without an owner only after the step that follows.
+A member owns a partition until the partition is assigned again or the group takes its next step. A partition that a cooperative
+round withholds stays with its owner until the step after it, unless the owner left. Members of KIP-848 groups commit after the
+step that takes a partition from them, so there commits are without an owner only after the following step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["FOLLOWING", "Names", "NewSteps", "OwnerSpans", "Steps"]
 _ENDS = ("emptied", "deleted", "migrated")
 _REPLACED = "static_replacement"
 FOLLOWING = 3
-"""After so many further steps of the group, no later record changes which owners a step assigned, or which of their commits count
+"""After this number of further steps of the group, no later record changes the owners of a step, or which of their commits count
 for stops."""
 
 
@@ -44,8 +44,10 @@ class Steps(Columns):
     Attributes
     ----------
     group, time, offset : int64
-    ends, withheld, cooperative, server : bool
-        The group is left without members; the step withholds partitions; by the protocol that it follows.
+    ends, withheld : bool
+        The step leaves the group without members; it withholds partitions.
+    cooperative, server : bool
+        The protocol kind of the step.
     left : list of tuple of int
         The members that left with it.
     """
@@ -60,7 +62,7 @@ class Steps(Columns):
     left: list[tuple[int, ...]]
 
     def following(self, by: int) -> Int64:
-        """The time of the step `by` places later in the same group; NEVER: there is none yet."""
+        """The time of the step `by` places later in the same group; NEVER: there is none."""
         after = np.full(len(self.group), NEVER, np.int64)
         same = self.group[by:] == self.group[:-by]
         after[: max(len(after) - by, 0)][same] = self.time[by:][same]
@@ -74,16 +76,16 @@ class OwnerSpans(Columns):
     Attributes
     ----------
     key, step : int64
-        The partition, and the step's place among `Steps`; -1: `FOLLOWING` steps have followed, so the other columns are final.
+        The partition, and the row of the step in `Steps`; -1: `FOLLOWING` steps have followed, so the other columns are final.
     time, offset, owner, generation : int64
-        Of the step, and the member; a generation is -1 if there is none.
+        Time and offset of the step, code of the member, generation of the step (-1: none).
     eager : bool
-        The step is a rebalance that stops everything.
+        The step is a rebalance that stops all members.
     recreated : bool
-        The topic was deleted and created again since the last step that handed out any of it.
+        The topic was recreated since the last step that assigned any of its partitions.
     until, nobody_from, closed : int64
-        Until when the owner has it; from when a commit is without an owner; from when commits do not count for the owner's stops.
-        NEVER: until the partition is assigned again.
+        The time when ownership ends; from which a commit is without an owner; from which commits do not count for the owner's
+        stops. NEVER: when the partition is assigned again.
     timed : bool
         Its stop is in the group's figures.
     """
@@ -102,35 +104,33 @@ class OwnerSpans(Columns):
     timed: Bool
 
     def ended(self, steps: Steps) -> OwnerSpans:
-        """The same with `until`, `nobody_from` and `closed` by the steps so far."""
+        """The spans with `until`, `nobody_from` and `closed` by the known steps."""
         one, two, three = (steps.following(by) for by in range(1, FOLLOWING + 1))
-        there = one != NEVER
-        ended, withheld = (np.append(flags[1:], False)[: len(there)] & there for flags in (steps.ends, steps.withheld))
-        waits = withheld & steps.cooperative
-        lingers = waits | (steps.server & ~ended)
+        followed = one != NEVER
+        ended, withheld = (np.append(flags[1:], False)[: len(followed)] & followed for flags in (steps.ends, steps.withheld))
+        keeps = withheld & steps.cooperative
+        commits_later = keeps | (steps.server & ~ended)
         recent = np.flatnonzero(self.step >= 0)
         step = self.step[recent]
-        gone = _departed(steps, step, self.owner[recent]) & there[step]
-        columns = {"until": np.where(waits, two, one), "nobody_from": np.where(lingers, two, one), "closed": three}
+        left = _left(steps, step, self.owner[recent]) & followed[step]
+        columns = {"until": np.where(keeps, two, one), "nobody_from": np.where(commits_later, two, one), "closed": three}
         changed = {}
         for name, of_step in columns.items():
-            values = getattr(self, name).copy()
-            values[recent] = of_step[step] if name == "closed" else np.where(gone, one[step], of_step[step])
-            changed[name] = values
+            changed[name] = getattr(self, name).copy()
+            changed[name][recent] = of_step[step] if name == "closed" else np.where(left, one[step], of_step[step])
         return replace(self, **changed)
 
 
-def _departed(steps: Steps, step: Int64, owner: Int64) -> Bool:
-    """Whether each owner left with the step that follows the one that handed out a partition to it."""
+def _left(steps: Steps, step: Int64, owner: Int64) -> Bool:
+    """Whether each owner left with the step that follows the one that assigned the partition to it."""
     left = np.fromiter(chain.from_iterable(steps.left), np.int64)
     before = np.repeat(np.arange(len(steps.left)), [len(one) for one in steps.left]) - 1
     wide = int(max(left.max(initial=0), owner.max(initial=0))) + 1
-    found: Bool = np.isin(step * wide + owner, before[before >= 0] * wide + left[before >= 0])
-    return found
+    return np.isin(step * wide + owner, before[before >= 0] * wide + left[before >= 0])
 
 
 class NewSteps:
-    """Rows of `rebalances` as they are folded, as arrays."""
+    """The new steps of a chunk: rows of `rebalances`, converted to arrays."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -142,11 +142,11 @@ class NewSteps:
         self._weight = 0
 
     def __len__(self) -> int:
-        """How many partitions are assigned."""
+        """The number of partitions that the steps assign."""
         return self._weight
 
     def add(self, group: str, row: Mapping[str, Any], time: int) -> None:
-        """A step of a group, and its time in microseconds."""
+        """Add a step of a group; `time` is in microseconds."""
         names, at = self._names, len(self._steps)
         kind, protocol = row["kind"], row.get("protocol_kind")
         flags = (kind in _ENDS, bool(row.get("n_withheld")), protocol == "cooperative", protocol == "server")
@@ -170,8 +170,8 @@ class NewSteps:
         ends, withheld, cooperative, server = (one != 0 for one in flags)
         return Steps(group, time, offset, ends, withheld, cooperative, server, list(self._left))
 
-    def held(self, first: int) -> tuple[Int64, Int64, OwnerSpans]:
-        """Topic and partition of each row, and the rows, without a key; `first` is the place of the first new step."""
+    def spans(self, first: int) -> tuple[Int64, Int64, OwnerSpans]:
+        """The new spans without keys, and their topics and partitions; `first` is the row of the first new step."""
         entries = np.array(self._entries, np.int64).reshape(-1, 4)
         sizes = [len(one) for one in self._partitions]
         at, topic, owner, recreated = np.repeat(entries, sizes, axis=0).T
@@ -179,7 +179,7 @@ class NewSteps:
         step = np.array(self._steps, np.int64).reshape(-1, 7)
         of_step = np.array(self._of_step, np.int64).reshape(-1, 2)
         never, no = np.full(len(at), NEVER), np.zeros(len(at), np.bool_)
-        held = OwnerSpans(
+        spans = OwnerSpans(
             key=np.zeros(len(at), np.int64),
             step=at + first,
             time=step[at, 1],
@@ -193,7 +193,7 @@ class NewSteps:
             closed=never,
             timed=no,
         )
-        return topic, partition, held
+        return topic, partition, spans
 
     def groups(self) -> Int64:
         """The group of each step."""

@@ -1,4 +1,4 @@
-"""The state of a bucket's partitions as bytes, without the names that nothing refers to any more."""
+"""The state of a bucket's partitions as bytes, without unused names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from counterpoise.pipeline.scan.aggregation import Aggregates
 
 __all__ = ["decode_partitions", "encode_partitions"]
 
-_TABLES = {"keys": Keys, "steps": Steps, "held": OwnerSpans, "commits": Aggregates}
+_TABLES = {"keys": Keys, "steps": Steps, "spans": OwnerSpans, "commits": Aggregates}
 _COLUMNS = ("step_group", "step_time", "n_steps", "third_step")
 
 
@@ -45,21 +45,21 @@ def decode_partitions(state: bytes) -> Partitions:
 
 
 def _without_unused_names(parts: Partitions) -> tuple[list[list[str]], dict[str, Any]]:
-    """Names by code, and the tables with these codes. A group has ever new ids of members, and a topic may have many ids."""
-    keys, steps, held, commits = parts.keys, parts.steps, parts.held, parts.commits
+    """Names by code, and the tables with these codes. New member ids and topic ids keep coming, so unused ones are dropped."""
+    keys, steps, spans, commits = parts.keys, parts.steps, parts.spans, parts.commits
     left = np.fromiter(chain.from_iterable(steps.left), np.int64)
-    members, of_member = _used(parts.members, (held.owner, left, keys.owner_before, keys.lag_owner))
+    members, of_member = _used(parts.members, (spans.owner, left, keys.owner_before, keys.lag_owner))
     ids, of_id = _used(list(parts.names.ids), (commits.topic_id,))
     return [parts.groups, parts.topics, members, ids], {
         "keys": replace(keys, owner_before=of_member[keys.owner_before], lag_owner=of_member[keys.lag_owner]),
         "steps": replace(steps, left=[tuple(of_member[list(one)].tolist()) for one in steps.left]),
-        "held": replace(held, owner=of_member[held.owner]),
+        "spans": replace(spans, owner=of_member[spans.owner]),
         "commits": replace(commits, topic_id=of_id[commits.topic_id].astype(np.int32)),
     }
 
 
 def _used(names: list[str], codes: Sequence[npt.NDArray[Any]]) -> tuple[list[str], Int64]:
-    """The names that occur, and for each old code the new one; that of -1 is -1."""
+    """The names that occur, and the new code of each old one; -1 stays -1."""
     used = np.unique(np.concatenate(codes)).astype(np.int64)
     used = used[used >= 0]
     new = np.full(len(names) + 1, -1)

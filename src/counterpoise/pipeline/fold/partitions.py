@@ -1,7 +1,7 @@
-"""The partitions of a bucket's groups: their owners and commits, from one chunk of the log to the next.
+"""The state of a bucket's partitions: their owners and commits between two chunks of the log.
 
-The state between two chunks is O(partitions), whatever the history. It has the spans of ownership that later records may still
-change, and one row of commits per partition and span between two steps, up to the last sample of the partition's log.
+It is O(partitions), independent of the length of the history. It has the spans of ownership that later records may change, and
+one row of commits per partition and interval between two steps, up to the last sample of the partition's log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Keys", "Partitions"]
 
 
 def _coded(texts: Any) -> tuple[Int64, list[str]]:
-    """Strings as codes into the list of distinct ones."""
+    """Strings as codes, and the distinct strings by code."""
     encoded = texts.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries().combine_chunks()
@@ -49,11 +49,11 @@ class Keys(Columns):
     counted : bool
         The group has committed for it.
     begun : bool
-        What was committed before the first step of the group is in `last_before` and `gap_before`.
+        `last_before` and `gap_before` include commits before the first step of the group.
     owner_before, last_before : int64
-        Of spans whose stops are in the figures: the last owner, -1 for none, and the last commit, -NEVER for none.
+        The last owner (-1: none) and the last commit (-NEVER: none) in spans whose stops are in the figures.
     gap_before : float64
-        The usual gap between commits then, in seconds; nan: unknown.
+        The usual gap between these commits, in seconds; nan: unknown.
     lag_at, lag_owner, lag, lag_quality : int64
         The newest final row of `partition_lag`: time (-NEVER: none), member (-1: none), lag (-1: unknown), code of the quality.
     """
@@ -73,7 +73,7 @@ class Keys(Columns):
 
     @classmethod
     def new(cls, group: Int64, topic: Int64, partition: Int64) -> Keys:
-        """Keys without any commit, stop or lag."""
+        """Keys without commits, stops and lag."""
         n = len(group)
         none, never, no = np.full(n, -1), np.full(n, -NEVER), np.zeros(n, np.bool_)
         return cls(
@@ -82,14 +82,14 @@ class Keys(Columns):
 
 
 class Partitions:
-    """State of a bucket's partitions.
+    """The state of a bucket's partitions.
 
     Attributes
     ----------
     names : Names
     keys : Keys
     steps : Steps
-    held : OwnerSpans
+    spans : OwnerSpans
         Sorted by key, time and log offset.
     commits : Aggregates
         Sorted by key, then by time: no row spans a sample or a step of its group.
@@ -103,11 +103,9 @@ class Partitions:
 
     def __init__(self) -> None:
         self.names = Names()
-        self.keys, self.steps, self.held, self.commits = Keys.empty(), Steps.empty(), OwnerSpans.empty(), Aggregates.empty()
+        self.keys, self.steps, self.spans, self.commits = Keys.empty(), Steps.empty(), OwnerSpans.empty(), Aggregates.empty()
         self.step_group = self.step_time = self.n_steps = self.third_step = np.zeros(0, np.int64)
         self.since = -NEVER
-
-    # The names by code, as lists.
 
     @property
     def groups(self) -> list[str]:
@@ -128,9 +126,9 @@ class Partitions:
         """Add a chunk: steps in log order, and rows of `AGGREGATE_COLUMNS`."""
         names, old = self.names, self.keys
         first = len(self.steps.group)
-        held_topic, held_partition, held = new.held(first)
+        span_topic, span_partition, spans = new.spans(first)
         steps = Steps.joined([self.steps, new.steps()])
-        held_group = steps.group[held.step]
+        span_group = steps.group[spans.step]
         group, topic = (
             _recoded(*_coded(commits[name]), known) for name, known in (("group_id", names.groups), ("topic", names.topics))
         )
@@ -139,14 +137,14 @@ class Partitions:
         places = [
             np.concatenate(columns)
             for columns in (
-                (old.group, group, held_group),
-                (old.topic, topic, held_topic),
-                (old.partition, commits["partition"].to_numpy().astype(np.int64), held_partition),
+                (old.group, group, span_group),
+                (old.topic, topic, span_topic),
+                (old.partition, commits["partition"].to_numpy().astype(np.int64), span_partition),
             )
         ]
         key, first_row = _numbered(*places)
         n, m = len(old.group), len(old.group) + len(commits)
-        self.keys = _spread(old, key[:n], Keys.new(*(column[first_row] for column in places)))
+        self.keys = _with_values(Keys.new(*(column[first_row] for column in places)), key[:n], old)
         rows = Aggregates.joined(
             [
                 replace(self.commits, key=key[:n][self.commits.key].astype(np.int32)),
@@ -154,54 +152,49 @@ class Partitions:
             ]
         )
         self.commits = rows.take(np.lexsort((rows.offset, rows.max_ts, rows.key)))
-        self._add_steps(steps, [replace(self.held, key=key[:n][self.held.key]), replace(held, key=key[m:])], new.groups(), first)
+        both = [replace(self.spans, key=key[:n][self.spans.key]), replace(spans, key=key[m:])]
+        self._add_steps(steps, OwnerSpans.joined(both), new.groups(), first)
 
-    def _add_steps(self, steps: Steps, held: list[OwnerSpans], groups: Int64, first: int) -> None:
+    def _add_steps(self, steps: Steps, spans: OwnerSpans, groups: Int64, first: int) -> None:
         order = np.argsort(steps.group, kind="stable")
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        times, added = steps.time[first:], groups
+        times = steps.time[first:]
         self.steps = steps.take(order)
-        whole = OwnerSpans.joined(held)
-        whole = replace(whole, step=np.where(whole.step >= 0, place[np.maximum(whole.step, 0)] if len(place) else -1, -1))
-        whole = whole.ended(self.steps)
-        self.held = whole.take(np.lexsort((whole.offset, whole.time, whole.key)))
+        spans = replace(spans, step=np.where(spans.step >= 0, place[np.maximum(spans.step, 0)] if len(place) else -1, -1))
+        spans = spans.ended(self.steps)
+        self.spans = spans.take(np.lexsort((spans.offset, spans.time, spans.key)))
         n = len(self.names.groups)
         before, third = (widened(column, n, fill) for column, fill in ((self.n_steps, 0), (self.third_step, NEVER)))
-        for group, time in zip(added.tolist(), times.tolist(), strict=True):
+        for group, time in zip(groups.tolist(), times.tolist(), strict=True):
             before[group] += 1
             if before[group] == FOLLOWING:
                 third[group] = time
         self.n_steps, self.third_step = before, third
-        group, time = np.concatenate((self.step_group, added)), np.concatenate((self.step_time, times))
+        group, time = np.concatenate((self.step_group, groups)), np.concatenate((self.step_time, times))
         order = np.lexsort((time, group))
         group, time = group[order], time[order]
         fresh = run_starts(group, time)
         self.step_group, self.step_time = group[fresh], time[fresh]
 
-    def keep_newest_lag(self, found: LagRows) -> None:
-        """Keep the newest of some final rows of each partition."""
+    def keep_newest_lag(self, rows: LagRows) -> None:
+        """Keep the newest row of each partition in `keys`."""
         keys = self.keys
-        order = np.argsort(found.time, kind="stable")
-        newest = order[found.time[order] >= keys.lag_at[found.key[order]]]
+        order = np.argsort(rows.time, kind="stable")
+        newest = order[rows.time[order] >= keys.lag_at[rows.key[order]]]
         changed = {}
-        for name, values in (
-            ("lag_at", found.time),
-            ("lag_owner", found.owner),
-            ("lag", found.lag),
-            ("lag_quality", found.quality),
-        ):
-            column = getattr(keys, name).copy()
-            column[found.key[newest]] = values[newest]  # of several rows of a key the last one wins
-            changed[name] = column
+        values = {"lag_at": rows.time, "lag_owner": rows.owner, "lag": rows.lag, "lag_quality": rows.quality}
+        for name, value in values.items():
+            changed[name] = getattr(keys, name).copy()
+            changed[name][rows.key[newest]] = value[newest]  # of several rows of a key the last one wins
         self.keys = replace(keys, **changed)
 
     def compact(self, settled: Int64, until: int) -> None:
-        """Drop what no later chunk needs, after rows of lag up to `until` and all known stops are written.
+        """Drop rows that no later chunk needs, after rows of lag up to `until` and all known stops are written.
 
         - spans of ownership that are finished (see `_finished_spans`), and their commits;
-        - of the commits before `settled`, the counts of the newest row of each partition: its offset stays, because lag is
-          counted from it; rows between the same two steps become one;
+        - commits before `settled`, except the newest row of each partition, which stays without its counts, because lag is
+          counted from its offset; rows between the same two steps become one;
         - steps before the last `FOLLOWING` of each group, and times for which no row of lag can follow.
         """
         commits, finished = self.commits, self._finished_spans(settled)
@@ -223,29 +216,28 @@ class Partitions:
         rows = rows.take(keep)
         cell = np.where(is_old[keep], self._cells(rows), (1 << 40) + np.arange(len(rows)))
         self.commits, _ = aggregated(rows, cell)
-        self.held = self._without_old_steps(self.held.take(np.flatnonzero(~finished)))
+        self.spans = self._without_old_steps(self.spans.take(np.flatnonzero(~finished)))
         self._drop_step_times(settled, until)
         self.since = max(self.since, until)
 
     def _finished_spans(self, settled: Int64) -> Bool:
-        """Of each row of `held`: its stop is counted, its end is final, and rows of lag up to the next span are written."""
-        held = self.held
-        next_time = np.full(len(held.key), NEVER)
-        next_time[:-1][held.key[1:] == held.key[:-1]] = held.time[1:][held.key[1:] == held.key[:-1]]
-        found: Bool = (held.closed != NEVER) & held.timed & (next_time <= settled[held.key])
-        return found
+        """Whether the stop of each span is counted, its end is final, and rows of lag up to the next span are written."""
+        spans = self.spans
+        next_time = np.full(len(spans.key), NEVER)
+        next_time[:-1][spans.key[1:] == spans.key[:-1]] = spans.time[1:][spans.key[1:] == spans.key[:-1]]
+        return np.asarray((spans.closed != NEVER) & spans.timed & (next_time <= settled[spans.key]))
 
     def _of_finished_spans(self, finished: Bool, settled: Int64) -> Bool:
-        """Of each row of commits, whether its span is finished; the span before the first step ends when that step is settled."""
+        """Whether the span of each row of commits is finished; commits before the first step are when that step is settled."""
         key, span = self.commits.key, self._span_of(self.commits)
         before_first = self.keys.begun[key] & (self._first_time()[key] <= settled[key])
         return np.where(span < 0, before_first, np.append(finished, False)[span])
 
     def _first_time(self) -> Int64:
         """By key: the begin of its first span; NEVER if it has none."""
-        found = np.full(len(self.keys.group), NEVER)
-        np.minimum.at(found, self.held.key, self.held.time)
-        return found
+        first = np.full(len(self.keys.group), NEVER)
+        np.minimum.at(first, self.spans.key, self.spans.time)
+        return first
 
     def settled(self, ends: LogEnds, until: int, *, complete: bool) -> Int64:
         """By key: the time after which rows of lag may still be computed, if those up to `until` are final.
@@ -267,40 +259,36 @@ class Partitions:
         return np.array(logs, np.int64).reshape(-1, 2)
 
     def _span_of(self, rows: Aggregates) -> Int64:
-        """The row of `held` that each row of commits comes after; -1: before the first of its key."""
-        held = self.held
-        if not len(held.key):
+        """The row of `spans` that each row of commits comes after; -1: before the first of its key."""
+        spans = self.spans
+        if not len(spans.key):
             return np.full(len(rows), -1)
-        key = np.concatenate((held.key, rows.key))
-        order = np.lexsort((np.concatenate((held.offset, rows.offset)), np.concatenate((held.time, rows.ts)), key))
-        is_held = order < len(held.key)
-        newest = np.maximum.accumulate(np.where(is_held, order, -1))
-        found = np.empty(len(rows), np.int64)
-        mine = ~is_held
-        at = newest[mine]
-        of = rows.key[order[mine] - len(held.key)]
-        found[order[mine] - len(held.key)] = np.where((at >= 0) & (held.key[np.maximum(at, 0)] == of), at, -1)
-        return found
+        key = np.concatenate((spans.key, rows.key))
+        order = np.lexsort((np.concatenate((spans.offset, rows.offset)), np.concatenate((spans.time, rows.ts)), key))
+        is_commit = order >= len(spans)
+        at = np.maximum.accumulate(np.where(is_commit, -1, order))[is_commit]
+        row = order[is_commit] - len(spans)
+        span = np.empty(len(rows), np.int64)
+        span[row] = np.where((at >= 0) & (spans.key[np.maximum(at, 0)] == rows.key[row]), at, -1)
+        return span
 
     def _cells(self, rows: Aggregates) -> Int64:
         """For each row the number of known steps of its group, and of ends of spans, before it."""
-        held, steps, group = self.held, self.steps, self.keys.group
-        marks = [(steps.group, steps.time, steps.offset), (group[held.key], held.time, held.offset)]
-        for bound in (held.nobody_from, held.closed):
-            some = np.flatnonzero((held.step < 0) & (bound != NEVER))
-            marks.append((group[held.key[some]], bound[some], np.full(len(some), NEVER)))
+        spans, steps, group = self.spans, self.steps, self.keys.group
+        marks = [(steps.group, steps.time, steps.offset), (group[spans.key], spans.time, spans.offset)]
+        for bound in (spans.nobody_from, spans.closed):
+            final = np.flatnonzero((spans.step < 0) & (bound != NEVER))
+            marks.append((group[spans.key[final]], bound[final], np.full(len(final), NEVER)))
         of_mark, time, offset = (np.concatenate(columns) for columns in zip(*marks, strict=True))
-        mine = group[rows.key]
-        columns = ((offset, rows.offset), (time, rows.ts), (of_mark, mine))
+        columns = ((offset, rows.offset), (time, rows.ts), (of_mark, group[rows.key]))
         order = np.lexsort([np.concatenate(pair) for pair in columns])
         is_mark = order < len(time)
-        count = np.cumsum(is_mark)
-        found = np.empty(len(rows), np.int64)
-        found[order[~is_mark] - len(time)] = count[~is_mark]
-        return found
+        cell = np.empty(len(rows), np.int64)
+        cell[order[~is_mark] - len(time)] = np.cumsum(is_mark)[~is_mark]
+        return cell
 
-    def _without_old_steps(self, held: OwnerSpans) -> OwnerSpans:
-        """Keep the last steps of each group only; spans that earlier steps began have their final columns."""
+    def _without_old_steps(self, spans: OwnerSpans) -> OwnerSpans:
+        """Drop steps before the last `FOLLOWING` of each group; the columns of their spans are final."""
         group = self.steps.group
         places = np.arange(len(group))
         end = np.searchsorted(group, group, "right")
@@ -308,12 +296,12 @@ class Partitions:
         place = np.full(len(group) + 1, -1)
         place[:-1][stay] = np.arange(int(stay.sum()))
         self.steps = self.steps.take(np.flatnonzero(stay))
-        return replace(held, step=place[held.step])
+        return replace(spans, step=place[spans.step])
 
     def _drop_step_times(self, settled: Int64, until: int) -> None:
-        """Keep times of steps after the last sample of some log of the group, and only while there is a commit.
+        """Keep the times of steps after the last sample of some log of the group, if the partition has a commit.
 
-        Between samples a row of lag needs a commit. A topic that was deleted has no more samples, and Kafka deletes its offsets.
+        Between samples a row of lag needs a commit. A deleted topic has no more samples, and Kafka deletes its offsets.
         """
         commits, n = self.commits, len(self.keys.group)
         live = np.full(n, -1)
@@ -341,8 +329,8 @@ def _numbered(group: Int64, topic: Int64, partition: Int64) -> tuple[Int64, Int6
     return key, order[new]
 
 
-def _spread(old: Keys, key: Int64, new: Keys) -> Keys:
-    """The new keys with the values of the old ones."""
+def _with_values(new: Keys, key: Int64, old: Keys) -> Keys:
+    """The new keys with the values of the old ones; `key` is the place of each old key in the new ones."""
     columns = []
     for one in fields(Keys):
         column = getattr(new, one.name).copy()

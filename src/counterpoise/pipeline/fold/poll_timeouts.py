@@ -1,12 +1,12 @@
-"""Members that polled too late: they left because they did not poll within `max.poll.interval.ms`, and came back.
+"""Poll timeouts: members that left because they did not poll within `max.poll.interval.ms`, and rejoined.
 
-A member's rebalance timeout in its record is that setting (Java, librdkafka, kafka-python, aiokafka send it so). A member that
-leaves after no commit for that long, and comes back, did not stop: it was removed. In a classic group it comes back under a new
-id, so it counts if its client id joins again soon. Under KIP-848 a process keeps its member id as long as it lives, so the id
-decides; the member left at the time of its own record, because the next step may be much later.
+A member's rebalance timeout in its record is that setting (Java, librdkafka, kafka-python and aiokafka send it). A member that
+leaves after no commit for that long, and rejoins, did not stop: it was removed. In a classic group it rejoins under a new id, so
+it counts if its client id joins again soon. Under KIP-848 a process keeps its member id as long as it runs, so it counts if its
+id joins again. It left at the time of its own record, because the next step may be much later.
 
-The state is O(members) and the departures of late: as soon as later records cannot change whether one counts, it is counted or
-dropped.
+The state is O(members and recent departures): as soon as later records cannot change whether a departure counts, it is counted
+or dropped.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 __all__ = ["PollTimeouts", "add_last_commits"]
 
 _BACK_MS = 60_000
-"""A client that joins again within this time, or within its interval if that is longer, came back."""
+"""A client that joins again within this time, or within its interval if that is longer, rejoined."""
 _BACK_BY_ID_MS = 7 * 86_400_000
 """The same for a member id of a KIP-848 group: the time for which Kafka keeps the offsets of an empty group by default."""
 _MODERN = "consumer"
 """Type of the groups whose members keep their ids."""
 _MEMBER, _CURRENT = 5, 8
-"""Record types of KIP-848: who is a member, and the epoch that it has reached."""
+"""Record types of KIP-848: a member, and the epoch that it has reached."""
 _AWAY = -2
-"""The epoch of a static member that left and may come back within its session: its record stays until the session ends."""
+"""The epoch of a static member that left and may rejoin within its session: its record stays until the session ends."""
 _ENDED = ("deleted", "migrated")
 """Steps at which all members leave together."""
 _NOBODY_LEFT = "emptied"
-"""A step that hands out nothing: the next one has the stops."""
+"""A step that assigns nothing: the stops are those of the next one."""
 _About = tuple[str | None, int | None]
 """Client id and rebalance timeout of a member."""
 _Key = tuple[int, str]
@@ -52,15 +52,15 @@ class _Departure:
     Attributes
     ----------
     generation, at : int
-        Of the step that followed; a generation is -1 if there is none.
+        Generation (-1: none) and time of the step that followed.
     member, client : str
     interval : int
-        How long it may be without a poll, in ms.
+        Its maximal time between two polls, in ms.
     left_at : int
     by_id : bool
-        The member id has to come back; otherwise the client id.
+        It rejoins under its member id; otherwise under its client id.
     back : bool
-        It came back.
+        It rejoined.
     last : int, optional
         Its last commit.
     """
@@ -85,17 +85,17 @@ class _Departure:
 
     @property
     def silent(self) -> bool:
-        """Whether it had not committed for its whole interval."""
+        """Whether it did not commit for its whole interval."""
         return self.last is not None and self.left_at // 1000 - self.last // 1000 >= self.interval
 
 
 class PollTimeouts:
-    """One group's members that left and came back, and when they had committed last.
+    """The poll timeouts of one group.
 
     Parameters
     ----------
     state : mapping, optional
-        What `state` gave.
+        A result of `state`.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
@@ -103,36 +103,36 @@ class PollTimeouts:
         self._generations: list[dict[str, _About]] = [_members(one) for one in saved.get("generations", ({}, {}))]
         self._here = _members(saved.get("here", {}))
         self._away: dict[str, int] = dict(saved.get("away", {}))
-        self._gone = [((place[0], place[1]), _Departure(*one)) for place, one in saved.get("gone", ())]
-        self._open = {(one[1], one[2]): _Departure(*one) for one in saved.get("open", ())}
+        self._without_step = [((place[0], place[1]), _Departure(*one)) for place, one in saved.get("without_step", ())]
+        self._departures = {(one[1], one[2]): _Departure(*one) for one in saved.get("departures", ())}
         self._times: list[int] = list(saved.get("times", ()))
         self._kicks: dict[str, Any] = saved.get("kicks", {"n": 0, "clients": [], "interval": 0, "first": None})
         self._index()
 
     @property
     def state(self) -> dict[str, Any]:
-        """All that is known, as `fold_state` takes it."""
+        """The state, for `fold_state.to_text`."""
         return {
             "generations": self._generations,
             "here": self._here,
             "away": self._away,
-            "gone": [(place, astuple(one)) for place, one in self._gone],
-            "open": [astuple(one) for _, one in sorted(self._open.items())],
+            "without_step": [(place, astuple(one)) for place, one in self._without_step],
+            "departures": [astuple(one) for _, one in sorted(self._departures.items())],
             "times": self._times,
             "kicks": self._kicks,
         }
 
     def _index(self) -> None:
-        """Departures by who has to come back, and until when."""
+        """Index the departures by the id that has to rejoin, and by the time until which it has to."""
         self._awaited: dict[tuple[bool, str], list[_Key]] = {}
-        waiting = [(key, one) for key, one in self._open.items() if not one.back]
+        waiting = [(key, one) for key, one in self._departures.items() if not one.back]
         for key, one in waiting:
             self._awaited.setdefault(one.awaited, []).append(key)
         self._expiry = [(one.until_ms, key) for key, one in waiting]
         heapify(self._expiry)
 
-    def generation(self, members: Iterable[Mapping[str, Any]]) -> None:
-        """The members of one generation."""
+    def add_generation(self, members: Iterable[Mapping[str, Any]]) -> None:
+        """Add the members of a classic generation."""
         now: dict[str, _About] = {}
         for member in members:
             name = member["member_id"]
@@ -140,12 +140,12 @@ class PollTimeouts:
         self._generations = [self._generations[-1], now]
 
     def _about(self, member: str) -> _About:
-        """What is known of a member of one of the last two generations: a step has members of both."""
+        """Client id and timeout of a member of one of the last two generations: a step has members of both."""
         before, now = self._generations
         return now.get(member) or before.get(member) or (None, None)
 
-    def modern(self, row: Mapping[str, Any], at: int) -> None:
-        """A row of `modern_group_records`, in the order of the log, and its time in microseconds."""
+    def add_record(self, row: Mapping[str, Any], at: int) -> None:
+        """Add a row of `modern_group_records`, in log order; `at` is its time in microseconds."""
         member, kind = row["member_id"], row["record_type"]
         if kind == _CURRENT and not row["deleted"]:
             if row["epoch"] == _AWAY:
@@ -160,10 +160,10 @@ class PollTimeouts:
         elif kind == _MEMBER and member in self._here:
             (client, interval), left_at = self._here.pop(member), self._away.pop(member, at)
             if client is not None and interval is not None and interval > 0:
-                self._gone.append((_place(row), _Departure(-1, at, member, client, interval, left_at, by_id=True)))
+                self._without_step.append((_place(row), _Departure(-1, at, member, client, interval, left_at, by_id=True)))
 
-    def step(self, step: Mapping[str, Any], at: int) -> None:
-        """A finished step of the group, and its time in microseconds; records behind it may have been fed already."""
+    def add_step(self, step: Mapping[str, Any], at: int) -> None:
+        """Add a finished step of the group; `at` is its time in microseconds. Later records may be added before it."""
         self._expire(at)
         self._times = [*self._times, at][-FOLLOWING:]
         generation = -1 if step["generation"] is None else step["generation"]
@@ -183,56 +183,56 @@ class PollTimeouts:
         if step["kind"] == _NOBODY_LEFT:
             return
         place = _place(step)
-        followed = [one for since, one in self._gone if since < place]
-        self._gone = [(since, one) for since, one in self._gone if since >= place]
+        followed = [one for since, one in self._without_step if since < place]
+        self._without_step = [(since, one) for since, one in self._without_step if since >= place]
         for one in followed if step["kind"] not in _ENDED else ():
             self._leave(replace(one, generation=generation, at=at))
 
     def _expire(self, now: int) -> None:
-        """Drop departures whose member did not come back in time."""
+        """Drop departures whose member did not rejoin in time."""
         while self._expiry and self._expiry[0][0] < now // 1000:
             key = heappop(self._expiry)[1]
-            if key in self._open and not self._open[key].back:
-                del self._open[key]
+            if key in self._departures and not self._departures[key].back:
+                del self._departures[key]
 
     def _leave(self, one: _Departure) -> None:
         key = one.at, one.member
-        if self._open.setdefault(key, one) is one and not one.back:
+        if self._departures.setdefault(key, one) is one and not one.back:
             self._awaited.setdefault(one.awaited, []).append(key)
             heappush(self._expiry, (one.until_ms, key))
 
     def _return(self, *, by_id: bool, name: str) -> None:
         for key in self._awaited.pop((by_id, name), ()):
-            if key in self._open:
-                self._open[key].back = True
-        for _, one in self._gone:
+            if key in self._departures:
+                self._departures[key].back = True
+        for _, one in self._without_step:
             one.back |= by_id and one.member == name
 
-    def leaving(self) -> set[_Key]:
-        """Departures that still need their last commit: times of steps, and members."""
-        return set(self._open)
+    def departures(self) -> set[_Key]:
+        """Departures that are not counted yet: times of steps, and members."""
+        return set(self._departures)
 
-    def committed(self, at: int, member: str, last: int) -> None:
-        """The last commit of a member before it left."""
-        one = self._open[at, member]
+    def add_last_commit(self, at: int, member: str, last: int) -> None:
+        """Add the last commit of a member before it left."""
+        one = self._departures[at, member]
         one.last = last if one.last is None else max(last, one.last)
 
-    def settle(self) -> None:
-        """Count or drop the departures that nothing changes any more, after `add_last_commits`.
+    def count_final(self) -> None:
+        """Count or drop the departures that no later record changes, after `add_last_commits`.
 
         The last commit before a step is final when `FOLLOWING` later steps are folded (see `OwnerSpans.closed`).
         """
-        if self._open and len(self._times) == FOLLOWING:
-            for key, one in list(self._open.items()):
+        if self._departures and len(self._times) == FOLLOWING:
+            for key, one in list(self._departures.items()):
                 if one.at < min(self._times) and (one.back or not one.silent):
-                    del self._open[key]
+                    del self._departures[key]
                     self._kicks = _counted(self._kicks, [one])
             self._index()
 
     @property
     def figures(self) -> dict[str, Any]:
-        """In columns of `group_report`; empty if nobody polled too late."""
-        kicks = _counted(self._kicks, self._open.values())
+        """Columns of `group_report`; empty if there was no poll timeout."""
+        kicks = _counted(self._kicks, self._departures.values())
         if not kicks["n"]:
             return {}
         _, generation, left_at = kicks["first"]
@@ -246,15 +246,15 @@ class PollTimeouts:
 
 
 def _counted(kicks: dict[str, Any], departures: Iterable[_Departure]) -> dict[str, Any]:
-    """`kicks`, and those of some departures that came back after a silence."""
-    some = [one for one in departures if one.back and one.silent]
-    if not some:
+    """`kicks` plus the departures of members that rejoined and did not commit for their interval."""
+    counted = [one for one in departures if one.back and one.silent]
+    if not counted:
         return kicks
-    first = [(one.at, one.generation, one.left_at) for one in some]
+    first = [(one.at, one.generation, one.left_at) for one in counted]
     return {
-        "n": kicks["n"] + len(some),
-        "clients": sorted({*kicks["clients"], *(one.client for one in some)}),
-        "interval": max(kicks["interval"], *(one.interval for one in some)),
+        "n": kicks["n"] + len(counted),
+        "clients": sorted({*kicks["clients"], *(one.client for one in counted)}),
+        "interval": max(kicks["interval"], *(one.interval for one in counted)),
         "first": min(first if kicks["first"] is None else [tuple(kicks["first"]), *first]),
     }
 
@@ -264,7 +264,7 @@ def _members(saved: Mapping[str, Any]) -> dict[str, _About]:
 
 
 def _merged(before: _About, member: Mapping[str, Any]) -> _About:
-    """What several records say of a member: the largest of each."""
+    """Client id and timeout of a member by several records: the largest of each."""
     now: _About = (member["client_id"], member["rebalance_timeout_ms"])
     if now == before or before == (None, None):
         return now
@@ -278,14 +278,14 @@ def _place(row: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def add_last_commits(of: Mapping[str, PollTimeouts], parts: Partitions, stops: Stops) -> None:
-    """The last commit of an owner before the step that took something from it, for owners that left with that step."""
+    """Add the last commit of each owner that left with a step, from the stops of its partitions."""
     rows = np.flatnonzero(stops.timed & (stops.at != -NEVER) & (stops.owner_before >= 0) & (stops.last_before != -NEVER))
     groups, members, code = parts.groups, parts.members, parts.names.members
-    leaving = {group: {(at, code[name]) for at, name in one.leaving() if name in code} for group, one in of.items()}
-    times = np.array(sorted({at for places in leaving.values() for at, _ in places}), np.int64)
+    left = {group: {(at, code[name]) for at, name in one.departures() if name in code} for group, one in of.items()}
+    times = np.array(sorted({at for places in left.values() for at, _ in places}), np.int64)
     rows = rows[np.isin(stops.at[rows], times)]
     order = rows[np.lexsort((-stops.last_before[rows], stops.owner_before[rows], stops.at[rows], stops.group[rows]))]
     for row in order[run_starts(stops.group[order], stops.at[order], stops.owner_before[order])].tolist():
         group, at, owner = groups[stops.group[row]], int(stops.at[row]), int(stops.owner_before[row])
-        if (at, owner) in leaving.get(group, ()):
-            of[group].committed(at, members[owner], int(stops.last_before[row]))
+        if (at, owner) in left.get(group, ()):
+            of[group].add_last_commit(at, members[owner], int(stops.last_before[row]))

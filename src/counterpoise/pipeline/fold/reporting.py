@@ -1,4 +1,4 @@
-"""Rows of `group_report` and `findings` for the groups of one bucket, from their figures."""
+"""Rows of `group_report` from the figures of groups, and their sums for the summary."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ from typing import Any
 
 import pyarrow as pa
 
-from counterpoise.pipeline.findings.ranking import finding_batches
-from counterpoise.pipeline.group_report import JUDGED, advised
+from counterpoise.pipeline.group_report import GROUP_FIGURES, with_advice
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.source.anonymous import anonymous
 
-__all__ = ["ReportTotals", "found_in", "reported"]
+__all__ = ["ReportTotals", "report_rows"]
 
-_JUDGED = arrow_schema(JUDGED)
+_FIGURES = arrow_schema(GROUP_FIGURES)
 _HOUR = 3600
 _DAY = 86400
 
 
-def reported(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, salt: str | None = None) -> pa.RecordBatch:
+def report_rows(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, salt: str | None = None) -> pa.RecordBatch:
     """Rows of `GROUP_REPORT`.
 
     Parameters
     ----------
     groups : iterable of mapping
-        What `Bucket.finish` gives.
+        Results of `Bucket.finish`.
     cluster : str
     end : int
-        When the recording of the cluster ends, in microseconds.
+        The end of the recording of the cluster, in microseconds.
     salt : str, optional
-        Names are hashed with it, before there are sentences with them.
+        Names are hashed with it, before sentences are made from them.
     """
     rows = []
     for group in groups:
@@ -42,11 +41,11 @@ def reported(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, salt: 
             row |= _without_type(group)
         row["rebalances_per_day"] = _per_day(group.get("rebalances"), (group.get("first_ts"), group.get("first_commit")), end)
         rows.append(row)
-    return advised(anonymous(pa.RecordBatch.from_pylist(rows, schema=_JUDGED), salt))
+    return with_advice(anonymous(pa.RecordBatch.from_pylist(rows, schema=_FIGURES), salt))
 
 
 def _without_type(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Type and state of a group without members: if it has commits and only a tombstone, it never had any."""
+    """Type and state of a group without recorded members; a group with commits and a tombstone only never had members."""
     if part.get("first_ts") is not None and not part.get("commits"):
         return {"group_type": "classic"}
     return {"group_type": "simple", "state": "deleted" if part.get("commits_gone") else "commits_only", "complete": None}
@@ -60,21 +59,15 @@ def _per_day(rebalances: int | None, first: Iterable[datetime | int | None], unt
     return rebalances * _DAY / seconds if seconds >= _HOUR else None
 
 
-def found_in(report: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of `FINDINGS`, not ranked yet."""
-    (batch,) = finding_batches([report])
-    return batch
-
-
 class ReportTotals:
-    """Figures of the summary over rows of `GROUP_REPORT`."""
+    """Sums over rows of `GROUP_REPORT`, for the summary."""
 
     def __init__(self) -> None:
         self._stopped: Counter[tuple[str, str]] = Counter()
         self._kinds: dict[tuple[str, str | None, str], list[int]] = {}
 
     def add(self, report: pa.RecordBatch) -> None:
-        """Rows of `GROUP_REPORT`."""
+        """Add rows of `GROUP_REPORT`."""
         for run in report.column("strategies").flatten().to_pylist():
             if run["stopped_seconds"] is not None:
                 self._stopped[run["strategy"], run["mode"]] += int(run["stopped_seconds"] * 1000 + 0.5)
@@ -82,13 +75,13 @@ class ReportTotals:
         for *kind, members, compared, share in zip(*(report.column(name).to_pylist() for name in names), strict=True):
             matched = 0 if share is None or compared is None else int(share * compared + 0.5)
             below = share is not None and share < 1
-            found = self._kinds.setdefault((kind[0], kind[1], kind[2]), [0] * 5)
-            found[:] = map(sum, zip(found, (1, members or 0, compared or 0, matched, int(below)), strict=True))
+            sums = self._kinds.setdefault((kind[0], kind[1], kind[2]), [0] * 5)
+            sums[:] = map(sum, zip(sums, (1, members or 0, compared or 0, matched, int(below)), strict=True))
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """`stopped`: milliseconds by strategy and mode. `groups`: number, members, generations that were compared, those that
-        matched, and groups in which some did not, by type, protocol and state.
+        """`stopped`: milliseconds by strategy and mode. `groups`: by type, protocol and state, the number of groups and members,
+        of compared and of matching generations, and of groups in which some generation did not match.
         """
         groups = [[*key, *figures] for key, figures in self._kinds.items()]
         return {"groups": groups, "stopped": [[*key, ms] for key, ms in self._stopped.items()]}

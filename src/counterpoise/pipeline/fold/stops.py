@@ -2,8 +2,8 @@
 
 The offsets topic does not record the start of a rebalance. It records the last commit of the old owner and the first commit of
 the new one (on any of its partitions, because a partition without traffic has no commits). A stop is the time between the two
-less the usual gap between commits. An owner's commits count up to the third step after the one that assigned the partition to
-it; later ones are in the number of commits only.
+less the usual gap between commits. Commits count as the owner's up to the third step after the one that assigned the partition;
+later commits are in the number of commits only.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Stops:
     key, group : int64
         The partition and its group, as codes.
     generation, at : int64
-        Of the step, and its time in microseconds; -1 and -NEVER before the first step.
+        Generation and time (in microseconds) of the step; -1 and -NEVER before the first step.
     owner_before, last_before : int64
         The owner before (-1: none), and the time of its last commit (-NEVER: none).
     stop : float64
         Seconds; nan if it did not stop, or one of the two commits is missing.
     commits, by_nobody : int64
-        Number of commits in the span, and of those without an owner.
+        Number of commits after the step, and of those without an owner.
     timed : bool
         Whether the stop became known with this call.
     counted : bool
@@ -60,15 +60,15 @@ class Stops:
 
 
 @dataclass(frozen=True)
-class _Spans(Columns):
-    """One row per partition and span between two steps that assign it, sorted by key and time.
+class _CommitsBySpan(Columns):
+    """Commits grouped by span of ownership, sorted by key and time.
 
     Attributes
     ----------
-    key, held : int64
-        The partition, and the row of `Partitions.held`; -1: the span before the first step.
+    key, span : int64
+        The partition, and the row of `Partitions.spans`; -1: the span before the first step.
     first, last : int64
-        Times of the first and the last commit that count as the owner's; NEVER and -NEVER: none.
+        Times of the first and the last commit of the owner; NEVER and -NEVER: none.
     gap : float64
         Mean seconds between them; nan: fewer than two.
     commits, by_nobody : int64
@@ -76,7 +76,7 @@ class _Spans(Columns):
     """
 
     key: Int64
-    held: Int64
+    span: Int64
     first: Int64
     last: Int64
     gap: Float
@@ -85,13 +85,13 @@ class _Spans(Columns):
 
 
 def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
-    """The stops that became known, in O(n log n) of spans and commits in the state. They are marked as timed in the state.
+    """The stops that became known, in O(n log n) of spans and commits in the state; marks them as timed in the state.
 
     Parameters
     ----------
     parts : Partitions
     settled : int64, optional
-        As `Partitions.settled`; None: no records follow, so every stop is known.
+        A result of `Partitions.settled`; None: no record follows, so every stop is known.
 
     Notes
     -----
@@ -99,24 +99,24 @@ def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
     last commit and their shortest gap. The last commit before a span comes from the nearest earlier span of the partition
     that has one, or from `Keys` if that span is no longer in the state; a topic that was recreated starts again without one.
     """
-    spans = _spans(parts)
-    keys, held, at = parts.keys, parts.held, spans.held
-    some, rows = at >= 0, np.arange(len(at))
-    group = keys.group[spans.key]
-    timed_before = np.where(some, _pick(held.timed, at), keys.begun[spans.key])
-    owner, time = np.where(some, _pick(held.owner, at), -1), np.where(some, _pick(held.time, at), -NEVER)
-    # Steps by their place in the log: two may have the same millisecond.
-    first, last, gap = _of_owners(spans, group, np.where(some, _pick(held.offset, at), -1), owner)
-    known = {"last_before": last != -NEVER, "owner_before": some, "gap_before": ~np.isnan(gap)}
+    by_span = _commits_by_span(parts)
+    keys, spans, at = parts.keys, parts.spans, by_span.span
+    has_span, rows = at >= 0, np.arange(len(at))
+    group = keys.group[by_span.key]
+    timed_before = np.where(has_span, _pick(spans.timed, at), keys.begun[by_span.key])
+    owner, time = np.where(has_span, _pick(spans.owner, at), -1), np.where(has_span, _pick(spans.time, at), -NEVER)
+    # A step is identified by its place in the log: two may have the same millisecond.
+    first, last, gap = _of_owners(by_span, group, np.where(has_span, _pick(spans.offset, at), -1), owner)
+    known = {"last_before": last != -NEVER, "owner_before": has_span, "gap_before": ~np.isnan(gap)}
     values = {"last_before": last, "owner_before": owner, "gap_before": gap}
-    recreated = _pick(held.recreated, at) & some & ~timed_before
-    starts = np.searchsorted(spans.key, spans.key)
+    recreated = _pick(spans.recreated, at) & has_span & ~timed_before
+    starts = np.searchsorted(by_span.key, by_span.key)
     reset = np.maximum.accumulate(np.where(recreated, rows, -1)) if len(at) else starts
     begins = np.maximum(starts, reset)
 
     def before(name: str) -> Any:
         place = _before(known[name] & ~timed_before, begins)
-        nothing = np.where(reset >= starts, _NOTHING[name], getattr(keys, name)[spans.key])
+        nothing = np.where(reset >= starts, _NOTHING[name], getattr(keys, name)[by_span.key])
         return np.where(place >= 0, _pick(values[name], place), nothing)
 
     last_before, owner_before = before("last_before"), before("owner_before")
@@ -124,46 +124,46 @@ def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
     usual = np.where(np.isnan(usual), 0.0, usual)
     both = (first != NEVER) & (last_before != -NEVER)
     silence = np.where(both, first / 1e6 - last_before / 1e6, np.nan)
-    stopped = both & some & (owner_before >= 0) & (_pick(held.eager, at) | (owner != owner_before))
-    closed = np.where(some, _pick(held.closed, at) != NEVER, parts.n_steps[group] >= FOLLOWING)
+    stopped = both & has_span & (owner_before >= 0) & (_pick(spans.eager, at) | (owner != owner_before))
+    closed = np.where(has_span, _pick(spans.closed, at) != NEVER, parts.n_steps[group] >= FOLLOWING)
     following = np.full(len(at), NEVER)
-    following[:-1] = np.where(spans.key[1:] == spans.key[:-1], time[1:], NEVER)
+    following[:-1] = np.where(by_span.key[1:] == by_span.key[:-1], time[1:], NEVER)
     final = settled is None
-    found = Stops(
-        key=spans.key,
+    stops = Stops(
+        key=by_span.key,
         group=group,
-        generation=np.where(some, _pick(held.generation, at), -1),
+        generation=np.where(has_span, _pick(spans.generation, at), -1),
         at=time,
         owner_before=owner_before,
         last_before=last_before,
         stop=np.where(stopped, np.maximum(silence - usual, 0.0), np.nan),
-        commits=spans.commits,
-        by_nobody=spans.by_nobody,
+        commits=by_span.commits,
+        by_nobody=by_span.by_nobody,
         timed=(closed | final) & ~timed_before,
-        counted=np.ones(len(at), np.bool_) if settled is None else closed & (following <= settled[spans.key]),
+        counted=np.ones(len(at), np.bool_) if settled is None else closed & (following <= settled[by_span.key]),
     )
     if not final:
-        timed = held.timed.copy()
-        timed[at[found.timed & some]] = True
-        parts.held = replace(held, timed=timed)
-        _remember(parts, found, found.timed & recreated, known, values)
-    return found
+        timed = spans.timed.copy()
+        timed[at[stops.timed & has_span]] = True
+        parts.spans = replace(spans, timed=timed)
+        _update_keys(parts, stops, stops.timed & recreated, known, values)
+    return stops
 
 
 _NOTHING = {"last_before": -NEVER, "owner_before": -1, "gap_before": np.nan}
 
 
-def _remember(parts: Partitions, found: Stops, recreated: Bool, known: Mapping[str, Bool], values: Mapping[str, Any]) -> None:
+def _update_keys(parts: Partitions, stops: Stops, recreated: Bool, known: Mapping[str, Bool], values: Mapping[str, Any]) -> None:
     """Update `Keys` with the last owner, commit and gap of spans that are timed; a recreated topic starts again without them."""
-    keys, rows = parts.keys, np.arange(len(found.key))
+    keys, rows = parts.keys, np.arange(len(stops.key))
     counted, reset = keys.counted.copy(), np.full(len(keys.group), -1)
-    counted[found.key[found.counted & (found.commits > 0)]] = True
-    reset[found.key[recreated]] = rows[recreated]  # of several rows of a key the last one wins
+    counted[stops.key[stops.counted & (stops.commits > 0)]] = True
+    reset[stops.key[recreated]] = rows[recreated]  # of several rows of a key the last one wins
     changed: dict[str, Any] = {"begun": keys.begun | (parts.n_steps[keys.group] >= FOLLOWING), "counted": counted}
     for name, nothing in _NOTHING.items():
         column = np.where(reset >= 0, nothing, getattr(keys, name))
-        mine = np.flatnonzero(found.timed & known[name] & (rows >= reset[found.key]))
-        column[found.key[mine]] = values[name][mine]
+        mine = np.flatnonzero(stops.timed & known[name] & (rows >= reset[stops.key]))
+        column[stops.key[mine]] = values[name][mine]
         changed[name] = column
     parts.keys = replace(keys, **changed)
 
@@ -173,55 +173,55 @@ def _pick(column: npt.NDArray[Any], rows: Int64) -> Any:
     return column[rows] if len(column) else np.zeros(len(rows), column.dtype)
 
 
-def _spans(parts: Partitions) -> _Spans:
-    """The spans of all partitions with their commits: steps and commits are sorted together, each step begins a span."""
-    held, commits = parts.held, parts.commits
+def _commits_by_span(parts: Partitions) -> _CommitsBySpan:
+    """Group commits by span of ownership: spans and commits are sorted together, and each span takes the commits after it."""
+    spans, commits = parts.spans, parts.commits
     has_steps = parts.n_steps > 0
-    said = commits.take(np.flatnonzero((commits.live > 0) & has_steps[parts.keys.group[commits.key]]))
-    handed = len(held.key)
-    key: Int64 = np.concatenate((held.key, said.key))
-    time = np.concatenate((held.time, said.live_ts))
-    order = np.lexsort((np.concatenate((held.offset, said.live_offset)), time, key))
+    live = commits.take(np.flatnonzero((commits.live > 0) & has_steps[parts.keys.group[commits.key]]))
+    key: Int64 = np.concatenate((spans.key, live.key))
+    time = np.concatenate((spans.time, live.live_ts))
+    order = np.lexsort((np.concatenate((spans.offset, live.live_offset)), time, key))
     key, time = key[order], time[order]
-    is_step = order < handed
+    is_step = order < len(spans)
     new = is_step | first_of_runs(key)
     starts = np.flatnonzero(new)
     if not len(starts):
-        return _Spans.empty()
+        return _CommitsBySpan.empty()
     at: Int64 = np.where(is_step[starts], order[starts], -1)
-    zeros = np.zeros(handed, np.int64)
-    count = np.concatenate((zeros, said.live))[order]
-    till = np.concatenate((zeros - NEVER, said.live_until))[order]
+    zeros = np.zeros(len(spans), np.int64)
+    count = np.concatenate((zeros, live.live))[order]
+    until = np.concatenate((zeros - NEVER, live.live_until))[order]
     span = np.cumsum(new) - 1
-    over = np.where(at >= 0, _pick(held.nobody_from, at), NEVER)[span]
-    closed = np.where(at >= 0, _pick(held.closed, at), parts.third_step[parts.keys.group[key[starts]]])[span]
-    nobody = (time >= over) & (till > over)  # a commit in the same millisecond as the step is before it in the log
+    nobody_from = np.where(at >= 0, _pick(spans.nobody_from, at), NEVER)[span]
+    closed = np.where(at >= 0, _pick(spans.closed, at), parts.third_step[parts.keys.group[key[starts]]])[span]
+    # A commit in the same millisecond as the step is before it in the log.
+    nobody = (time >= nobody_from) & (until > nobody_from)
     counts = ~is_step & (time < closed)
     first: Int64 = np.minimum.reduceat(np.where(counts, time, NEVER), starts)
-    last: Int64 = np.maximum.reduceat(np.where(counts, till, -NEVER), starts)
+    last: Int64 = np.maximum.reduceat(np.where(counts, until, -NEVER), starts)
     owned: Int64 = np.add.reduceat(np.where(counts, count, 0), starts)
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.where(owned > 1, (last / 1e6 - first / 1e6) / (owned - 1), np.nan)
     by_nobody: Int64 = np.add.reduceat(np.where(nobody, count, 0), starts)
-    return _Spans(key[starts], at, first, last, gap, np.add.reduceat(count, starts), by_nobody)
+    return _CommitsBySpan(key[starts], at, first, last, gap, np.add.reduceat(count, starts), by_nobody)
 
 
-def _of_owners(spans: _Spans, group: Int64, step: Int64, owner: Int64) -> tuple[Int64, Int64, Float]:
+def _of_owners(by_span: _CommitsBySpan, group: Int64, step: Int64, owner: Int64) -> tuple[Int64, Int64, Float]:
     """For each span the first commit, the last one and the shortest gap over all spans of the same group, step and owner."""
     if not len(group):
-        return spans.first, spans.last, spans.gap
+        return by_span.first, by_span.last, by_span.gap
     order = np.lexsort((owner, step, group))
     new = first_of_runs(group[order], step[order], owner[order])
     starts = np.flatnonzero(new)
     number = np.empty(len(order), np.int64)
     number[order] = np.cumsum(new) - 1
-    first, last = np.minimum.reduceat(spans.first[order], starts), np.maximum.reduceat(spans.last[order], starts)
-    gap = np.fmin.reduceat(spans.gap[order], starts)
+    first, last = np.minimum.reduceat(by_span.first[order], starts), np.maximum.reduceat(by_span.last[order], starts)
+    gap = np.fmin.reduceat(by_span.gap[order], starts)
     return first[number], last[number], gap[number]
 
 
 def _before(known: Bool, begins: Int64) -> Int64:
     """For each row the nearest known row before it, not before `begins`; -1: none."""
     newest = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1)) if len(known) else begins
-    found = np.concatenate(([-1], newest[:-1]))[: len(known)]
-    return np.where(found >= begins, found, -1)
+    previous = np.concatenate(([-1], newest[:-1]))[: len(known)]
+    return np.where(previous >= begins, previous, -1)

@@ -1,4 +1,4 @@
-"""Figures of `group_report` and the summary about strategies: sums and extremes over rows of `metrics`, chunk by chunk."""
+"""Figures of `group_report` and the summary on strategies: sums and extremes over rows of `metrics`, updated by each chunk."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 
-__all__ = ["SLIM", "StrategyFigures", "add_replays", "added", "mean_of", "totals"]
+__all__ = ["METRICS_COLUMNS", "StrategyFigures", "add_metrics", "mean_of", "sum_runs", "totals"]
 
-SLIM = (
+METRICS_COLUMNS = (
     *("group_id", "incarnation", "generation", "log_offset", "strategy", "mode", "declared", "leader_library", "n_partitions"),
     *("spread", "kip54_score", "max_topic_spread", "moved", "min_moves", "revoked", "max_member_lag", "makespan_ratio"),
     *("lag_unknown", "unassigned", "balanced", "matches_observed", "log_ts", "protocol_kind", "n_skewed_topics", "skewed_topics"),
 )
-"""The columns of `metrics` that are summed up."""
+"""The columns of `metrics` that the figures need."""
 _MILLION = 1_000_000
 _SUMS, _PEAKS = ("moved", "revoked", "balanced", "generations", "millionths", "known"), ("spread", "topic_spread", "lag")
 _RUN = [
@@ -30,7 +30,7 @@ _RUN = [
 _NO_RUN: list[int | None] = [0] * len(_SUMS) + [None] * len(_PEAKS)
 _NOW = ("spread", "max_topic_spread", "n_skewed_topics", "skewed_topics", "log_offset")
 Run = list[Any]
-"""Sums and peaks of one strategy and mode, as `_RUN` has them; a peak may be unknown."""
+"""Sums and peaks of one strategy and mode, in the order of `_RUN`; an unknown peak is None."""
 
 
 class StrategyFigures:
@@ -39,14 +39,14 @@ class StrategyFigures:
     Parameters
     ----------
     state : mapping, optional
-        What `state` gave.
+        A result of `state`.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         saved = state or {}
         self.runs: dict[tuple[bool, str, str], Run] = {(one, two, three): run for one, two, three, run in saved.get("runs", ())}
-        self._seen: dict[bool, dict[str, Any]] = dict(saved.get("seen", ()))
-        self._judged, self._matched = (Counter[str](saved.get(name, {})) for name in ("judged", "matched"))
+        self._observed: dict[bool, dict[str, Any]] = dict(saved.get("observed", ()))
+        self._compared, self._matched = (Counter[str](saved.get(name, {})) for name in ("compared", "matched"))
         self._ties, self._worse = saved.get("ties", 0), saved.get("worse", 0)
         self.with_lag: list[int] = saved.get("with_lag", [0, 0, 0, 0])
 
@@ -55,17 +55,17 @@ class StrategyFigures:
         """The figures, for the saved state."""
         return {
             "runs": [[*key, run] for key, run in self.runs.items()],
-            "seen": list(self._seen.items()),
-            "judged": self._judged,
+            "observed": list(self._observed.items()),
+            "compared": self._compared,
             "matched": self._matched,
             "ties": self._ties,
             "worse": self._worse,
             "with_lag": self.with_lag,
         }
 
-    def observe(self, row: Mapping[str, Any], other: Mapping[str, Any] | None) -> None:
-        """Add the observed row of a generation, and the replay of the strategy that it declared."""
-        seen = self._seen.setdefault(
+    def add_observed(self, row: Mapping[str, Any], declared: Mapping[str, Any] | None) -> None:
+        """Add the observed row of a generation, and the replay of the declared strategy."""
+        seen = self._observed.setdefault(
             row["by_broker"], {"spread_peak": 0, "moved": 0, "revoked": 0, "needless": 0, "worst": None, "now": None}
         )
         excess = max(row["moved"] - row["min_moves"], 0) if row["min_moves"] is not None else 0
@@ -80,26 +80,26 @@ class StrategyFigures:
         unknown = row["lag_unknown"]
         more_lag = (1, int(unknown is not None), unknown or 0, 0 if unknown is None else row["n_partitions"])
         self.with_lag = [one + more for one, more in zip(self.with_lag, more_lag, strict=True)]
-        if other is not None:
-            library = other["leader_library"] or "unknown"
-            self._judged[library] += 1
-            self._matched[library] += bool(other["matches_observed"])
-            if not other["matches_observed"]:
-                one, two = [(found["kip54_score"], found["moved"]) for found in (row, other)]
+        if declared is not None:
+            library = declared["leader_library"] or "unknown"
+            self._compared[library] += 1
+            self._matched[library] += bool(declared["matches_observed"])
+            if not declared["matches_observed"]:
+                one, two = [(figures["kip54_score"], figures["moved"]) for figures in (row, declared)]
                 self._ties, self._worse = self._ties + (one == two), self._worse + (one > two)
 
     @property
     def figures(self) -> dict[str, Any]:
-        """In columns of `group_report`, and how generations that do not match differ; empty if there was no generation."""
+        """Columns of `GROUP_FIGURES`; empty if there was no generation."""
         if not self.runs:
             return {}
-        lives = {key[0] for key in self.runs}
-        now = max(self._seen, key=lambda life: self._seen[life]["now"]["log_offset"]) if self._seen else next(iter(lives))
+        lives, observed = {key[0] for key in self.runs}, self._observed
+        now = max(observed, key=lambda life: observed[life]["now"]["log_offset"]) if observed else next(iter(lives))
         runs = {key[1:]: run for key, run in self.runs.items() if key[0] == now}
-        found: dict[str, Any] = {"strategies": [_run(*key, run) for key, run in sorted(runs.items())], "lives": len(lives)}
-        if now in self._seen:
-            seen, last = self._seen[now], self._seen[now]["now"]
-            found |= {
+        figures: dict[str, Any] = {"strategies": [_run(*key, run) for key, run in sorted(runs.items())], "lives": len(lives)}
+        if now in observed:
+            seen, last = observed[now], observed[now]["now"]
+            figures |= {
                 "spread_now": last["spread"],
                 "spread_peak": seen["spread_peak"],
                 "topic_spread_now": last["max_topic_spread"],
@@ -111,21 +111,21 @@ class StrategyFigures:
                 "needless_generation": seen["worst"][2],
                 "needless_ts": seen["worst"][3],
             }
-        judged = sum(self._judged.values())
-        if judged:
-            found |= {
-                "judged_generations": judged,
+        compared = sum(self._compared.values())
+        if compared:
+            figures |= {
+                "judged_generations": compared,
                 "matched": sum(self._matched.values()),
                 "ties": self._ties,
                 "worse": self._worse,
-                "replay_fidelity": sum(self._matched.values()) / judged,
-                "fidelity_by_library": [(name, self._matched[name] / self._judged[name]) for name in sorted(self._judged)],
+                "replay_fidelity": sum(self._matched.values()) / compared,
+                "fidelity_by_library": [(name, self._matched[name] / self._compared[name]) for name in sorted(self._compared)],
             }
-        return found
+        return figures
 
 
-def add_replays(of: Mapping[str, StrategyFigures], rows: pa.Table) -> None:
-    """Add rows with `SLIM`, all of each generation, to the figures of their groups."""
+def add_metrics(of: Mapping[str, StrategyFigures], rows: pa.Table) -> None:
+    """Add rows with `METRICS_COLUMNS`, all of each generation, to the figures of their groups."""
     rows = rows.append_column("by_broker", pc.equal(rows["protocol_kind"], "server"))
     # Ratios in whole millionths, so that their order does not matter.
     whole = pc.cast(pc.floor(pc.add(pc.multiply(rows["makespan_ratio"], float(_MILLION)), 0.5)), pa.int64())
@@ -134,30 +134,30 @@ def add_replays(of: Mapping[str, StrategyFigures], rows: pa.Table) -> None:
     columns = [grouped[name].to_pylist() for name in ("group_id", "by_broker", "strategy", "mode")]
     figures = zip(*(grouped[f"{name}_{how}"].to_pylist() for name, how in _RUN), strict=True)
     keys = zip(*columns, strict=True)
-    for (group, by_broker, strategy, mode), found in zip(keys, figures, strict=True):
+    for (group, by_broker, strategy, mode), run in zip(keys, figures, strict=True):
         runs, key = of[group].runs, (by_broker, strategy, mode)
-        runs[key] = added(runs.get(key, _NO_RUN), found)
-    declared = pc.and_(rows["declared"], pc.equal(rows["mode"], REPLAY))
-    judged = rows.filter(pc.or_(pc.equal(rows["strategy"], OBSERVED), declared)).to_pylist()
-    ours = {_place(row): row for row in judged if row["strategy"] != OBSERVED}
-    for row in judged:
+        runs[key] = sum_runs(runs.get(key, _NO_RUN), run)
+    is_declared = pc.and_(rows["declared"], pc.equal(rows["mode"], REPLAY))
+    compared = rows.filter(pc.or_(pc.equal(rows["strategy"], OBSERVED), is_declared)).to_pylist()
+    declared = {_place(row): row for row in compared if row["strategy"] != OBSERVED}
+    for row in compared:
         if row["strategy"] == OBSERVED:
-            of[row["group_id"]].observe(row, ours.get(_place(row)))
+            of[row["group_id"]].add_observed(row, declared.get(_place(row)))
 
 
 def _place(row: Mapping[str, Any]) -> tuple[str, int, int, int]:
     return row["group_id"], row["incarnation"], row["generation"], row["log_offset"]
 
 
-def added(one: Sequence[Any], other: Sequence[Any]) -> Run:
-    """Two runs as one."""
+def sum_runs(one: Sequence[Any], other: Sequence[Any]) -> Run:
+    """The sums and peaks over two runs."""
     sums = [(left or 0) + (right or 0) for left, right in zip(one[: len(_SUMS)], other[: len(_SUMS)], strict=True)]
     peaks = zip(one[len(_SUMS) :], other[len(_SUMS) :], strict=True)
     return [*sums, *(max((known for known in pair if known is not None), default=None) for pair in peaks)]
 
 
 def mean_of(millionths: int | None, known: int) -> float | None:
-    """The mean of so many ratios."""
+    """The mean of ratios from their sum in millionths and their number."""
     return millionths / _MILLION / known if millionths is not None and known else None
 
 
@@ -178,11 +178,11 @@ def _run(strategy: str, mode: str, run: Run) -> dict[str, Any]:
 
 
 def totals(figures: Iterable[StrategyFigures]) -> dict[str, Any]:
-    """Sums over groups, for the summary: by strategy and mode; and what was known of lag."""
+    """Sums over groups, for the summary: `runs` by strategy and mode, and `with_lag` (see `summary.TableSums`)."""
     runs: dict[tuple[str, str], Run] = {}
     with_lag = [0, 0, 0, 0]
     for one in figures:
         for (_, strategy, mode), run in one.runs.items():
-            runs[strategy, mode] = added(runs.get((strategy, mode), _NO_RUN), run)
+            runs[strategy, mode] = sum_runs(runs.get((strategy, mode), _NO_RUN), run)
         with_lag = [left + right for left, right in zip(with_lag, one.with_lag, strict=True)]
     return {"runs": [[*key, run] for key, run in runs.items()], "with_lag": with_lag}

@@ -1,4 +1,4 @@
-"""The writers of a fold task: rows of tables to files by day, final rows and provisional rows apart."""
+"""The writers of a fold task: rows of tables to files by day; final rows and provisional rows are in different files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import slices
+from counterpoise.pipeline.findings.ranking import finding_rows
 from counterpoise.pipeline.fold.lag import LAG_COLUMNS, LagRows
 from counterpoise.pipeline.fold.partitions import Partitions
-from counterpoise.pipeline.fold.reporting import ReportTotals, found_in, reported
-from counterpoise.pipeline.fold.strategy_figures import SLIM
+from counterpoise.pipeline.fold.reporting import ReportTotals, report_rows
+from counterpoise.pipeline.fold.strategy_figures import METRICS_COLUMNS
 from counterpoise.pipeline.history.replay_fold import Replay
-from counterpoise.pipeline.history.replay_rows import Pending
+from counterpoise.pipeline.history.replay_rows import PendingReplays
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
 from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
@@ -35,14 +35,14 @@ from counterpoise.wire.offsets_topic import decode_record
 __all__ = ["REVISED", "TableRows"]
 
 REVISED = ("rebalances", "partition_lag", "replays", "metrics")
-"""Tables with provisional rows, which are in files of their own."""
+"""Tables with provisional rows."""
 _STEPS, _REPLAYS, _METRICS, _REPORT = (
     arrow_schema(StructType(table.fields[1:])) for table in (REBALANCES, REPLAYS, METRICS, GROUP_REPORT)
 )
 _AT_ONCE = 2 << 20
-"""So many bytes of records are decoded at a time."""
+"""Bytes of records that are decoded at a time."""
 _GROUPS = 500
-"""So many groups are worth a batch of `group_report`."""
+"""Rows of a batch of `group_report`."""
 Row = Mapping[str, Any]
 
 
@@ -60,7 +60,7 @@ class TableRows:
     files : NewFiles
         Names of new files.
     end : int
-        When the last record of the cluster was, in microseconds.
+        The time of the last record of the cluster, in microseconds.
     salt : str, optional
         Key for hashing names.
     """
@@ -72,19 +72,16 @@ class TableRows:
         self._errors = DayRows(files.of("decode_errors", cluster), ERROR_COLUMNS, salt=salt)
         self._report = DayRows(files.of("group_report", cluster), _REPORT, end)
         self._findings = OneFile(partial(files.state_file, "findings"), arrow_schema(FINDINGS))
-        self._final, self._open = (_Revised(cluster, files, salt) for _ in range(2))
-        self._totals, self._pending, self._measured = ReportTotals(), Pending(), list[pa.RecordBatch]()
+        self._final, self._provisional = (_Revised(cluster, files, salt) for _ in range(2))
+        self._totals, self._pending, self._metrics = ReportTotals(), PendingReplays(), list[pa.RecordBatch]()
         self._groups: list[Row] = []
         self._replayed = 0
         self._files = ExitStack()
 
     def __enter__(self) -> TableRows:
-        once = (self._generations, self._modern, self._errors, self._report, self._findings)
-        for one in once:
+        revised = (one for rows in (self._final, self._provisional) for one in (rows.steps, rows.lag, rows.replays, rows.metrics))
+        for one in (self._generations, self._modern, self._errors, self._report, self._findings, *revised):
             self._files.enter_context(one)
-        for rows in (self._final, self._open):
-            for writer in (rows.steps, rows.lag, rows.replays, rows.metrics):
-                self._files.enter_context(writer)
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -94,15 +91,19 @@ class TableRows:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Files and counts; complete when this is closed."""
-        once = {"group_generations": self._generations, "modern_group_records": self._modern}
-        tables: dict[str, Any] = {name: rows.manifest for name, rows in once.items()}
-        tables |= {"decode_errors": self._errors.manifest, "group_report": self._report.manifest, **self._final.manifest}
-        times = [one for rows in (self._final, self._open) for one in (rows.lag.first, rows.lag.last) if one is not None]
+        """Files and counts; complete when the writers are closed."""
+        tables: dict[str, Any] = {
+            "group_generations": self._generations.manifest,
+            "modern_group_records": self._modern.manifest,
+            "decode_errors": self._errors.manifest,
+            "group_report": self._report.manifest,
+            **self._final.manifest,
+        }
+        times = [one for rows in (self._final, self._provisional) for one in (rows.lag.first, rows.lag.last) if one is not None]
         return {
             "cluster": self._cluster,
             "tables": tables,
-            "open": self._open.manifest,
+            "provisional": self._provisional.manifest,
             "findings": self._findings.file,
             **self._totals.manifest,
             "lag_times": [min(times), max(times)] if times else None,
@@ -110,7 +111,7 @@ class TableRows:
         }
 
     def decoded(self, records: pa.Table) -> Iterator[Row]:
-        """Decode raw records; yields their rows group by group in log order, and writes rows and errors."""
+        """Decode raw records; yields their rows group by group in log order, and writes these rows and errors to tables."""
         for batch in _in_log_order(records):
             for raw in batch.to_pylist():
                 record = decode_record(raw["key"], raw["value"])
@@ -125,34 +126,34 @@ class TableRows:
                     self._modern.add(other, size)
                     yield other
 
-    def step(self, row: Row) -> None:
-        """A row of `rebalances`."""
+    def add_step(self, row: Row) -> None:
+        """Add a row of `rebalances`."""
         topics = sum(len(one["topics"]) for one in row["subscriptions"] or ())
         size = 500 + 64 * (row["n_members"] or 0) + 8 * (row["n_partitions"] or 0) + 40 * topics
-        self._now.steps.add(row, size)
+        self._writers.steps.add(row, size)
 
-    def lag(self, parts: Partitions, rows: LagRows, chosen: Int64) -> None:
-        """Some rows of `partition_lag`."""
-        self._now.lag.write(rows.batch(parts, chosen), rows.time[chosen])
+    def add_lag(self, parts: Partitions, rows: LagRows) -> None:
+        """Add rows of `partition_lag`."""
+        self._writers.lag.write(rows.batch(parts), rows.time)
 
-    def replay(self, replay: Replay) -> None:
-        """A row of `replays` and one of `metrics`."""
+    def add_replay(self, replay: Replay) -> None:
+        """Add a row of `replays` and one of `metrics`."""
         self._replayed += 1
         self._write(self._pending.add(self._cluster, replay))
 
-    def replayed(self) -> pa.Table | None:
-        """The rows of `metrics` since the last call, with `SLIM`."""
-        self._write(self._pending.settle())
-        made, self._measured = self._measured, []
-        return pa.Table.from_batches(made) if made else None
+    def take_metrics(self) -> pa.Table | None:
+        """The rows of `metrics` since the last call, with `METRICS_COLUMNS`."""
+        self._write(self._pending.flush())
+        metrics, self._metrics = self._metrics, []
+        return pa.Table.from_batches(metrics) if metrics else None
 
     def _write(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
-            self._now.replays.write(batch.select(_REPLAYS.names))
-            self._now.metrics.write(batch.select(_METRICS.names))
-            self._measured.append(batch.select(list(SLIM)))
+            self._writers.replays.write(batch.select(_REPLAYS.names))
+            self._writers.metrics.write(batch.select(_METRICS.names))
+            self._metrics.append(batch.select(list(METRICS_COLUMNS)))
 
-    def group(self, figures: Row) -> None:
+    def add_group(self, figures: Row) -> None:
         """Add the figures of a group, in columns of `group_report`."""
         self._groups.append(figures)
         if len(self._groups) >= _GROUPS:
@@ -160,19 +161,19 @@ class TableRows:
 
     def _add_groups(self) -> None:
         if self._groups:
-            groups = reported(self._groups, self._cluster, self._end, self._salt)
+            groups = report_rows(self._groups, self._cluster, self._end, self._salt)
             self._groups = []
             self._totals.add(groups)
             self._report.write(groups.select(_REPORT.names))
-            self._findings.write(found_in(groups))
+            self._findings.write(finding_rows(groups))
 
     @property
-    def _now(self) -> _Revised:
-        return self._open if self.provisional else self._final
+    def _writers(self) -> _Revised:
+        return self._provisional if self.provisional else self._final
 
 
 class _Revised:
-    """The files of `REVISED`, of final or of provisional rows."""
+    """The writers of the tables `REVISED`, for final or for provisional rows."""
 
     def __init__(self, cluster: str, files: NewFiles, salt: str | None) -> None:
         self.steps = DayRows(files.of("rebalances", cluster), _STEPS, salt=salt)
@@ -187,7 +188,7 @@ class _Revised:
 
 
 def _in_log_order(records: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The records group by group, each group's by log partition and offset; some megabytes at a time."""
+    """Yield the records sorted by group, log partition and offset, in batches of some megabytes."""
     if not len(records):
         return
     encoded = records["key"].combine_chunks().dictionary_encode()
@@ -197,5 +198,5 @@ def _in_log_order(records: pa.Table) -> Iterator[pa.RecordBatch]:
     place = [records[name].fill_null(-1).to_numpy() for name in ("offset", "partition")]
     order = np.lexsort((*place, group))
     size = pc.add(*(pc.binary_length(records[name]).fill_null(0) for name in ("key", "value"))).to_numpy()
-    for some in slices(size[order].astype(np.int64) + 1, _AT_ONCE):
-        yield from records.take(pa.array(order[some])).combine_chunks().to_batches()
+    for part in slices(size[order].astype(np.int64) + 1, _AT_ONCE):
+        yield from records.take(pa.array(order[part])).combine_chunks().to_batches()

@@ -1,4 +1,4 @@
-"""One fold task: the blocks of some buckets, one bucket at a time, to rows of tables and to the states of the buckets."""
+"""One fold task: the blocks of its buckets, one bucket at a time, to rows of tables and states of the buckets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -23,7 +23,6 @@ from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, STATE, Block, read_stream
-from counterpoise.pipeline.source.choice import Reset
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.tables.one_file import OneFile
 
@@ -45,18 +44,14 @@ class ClusterFold:
     files : NewFiles
         Names of new files.
     first_bucket, buckets : int
-    strategies : tuple of str
     ends : str
         The file of its log end offsets (`EndsFile`).
+    spec : FoldSpec
     chunk_starts : frozenset of int
         The times of blocks before which a chunk may end (`offset_spans.chunk_starts`).
-    names : mapping
-        Topic id -> name.
-    now_ids, reset, settled
-        As `FoldSpec`.
     end : int
-        When its last record was, in microseconds.
-    keep : bool
+        The time of its last record, in microseconds.
+    write_states : bool
         Whether states are written for the next update. If not, all rows are final.
     salt : str, optional
         Key for hashing names in tables.
@@ -66,15 +61,11 @@ class ClusterFold:
     files: NewFiles
     first_bucket: int
     buckets: int
-    strategies: tuple[str, ...]
     ends: str
+    spec: FoldSpec
     chunk_starts: frozenset[int] = frozenset()
-    names: Mapping[str, str] = field(default_factory=dict)
-    now_ids: Mapping[str, str] | None = None
-    reset: Reset | None = None
-    settled: int = NEVER
     end: int = 0
-    keep: bool = False
+    write_states: bool = False
     salt: str | None = None
 
 
@@ -97,9 +88,8 @@ class _Task:
     """The part of a fold task that belongs to one cluster."""
 
     def __init__(self, of: ClusterFold, plans: Plans) -> None:
-        ends = EndsFile.load(of.ends)
         self._of, self._plans = of, plans
-        self._spec = FoldSpec(of.strategies, mapped_log_ends(ends), ends.instants, of.names, of.now_ids, of.reset, of.settled)
+        self._ends = mapped_log_ends(EndsFile.load(of.ends))
         self._rows = TableRows(of.cluster, of.files, of.end, of.salt)
         self._kinds: Counter[tuple[str, str, int]] = Counter()
         self._strategies: list[StrategyFigures] = []
@@ -125,34 +115,32 @@ class _Task:
     def fold(self, number: int, blocks: Iterable[Block]) -> None:
         """Fold the blocks of one bucket."""
         rows = self._rows
-        waiting = _Chunks(blocks, self._of.chunk_starts, rows.decoded)
-        bucket = Bucket(self._spec, self._plans, waiting.state)
+        chunks = _Chunks(blocks, self._of.chunk_starts, rows.decoded)
+        bucket = Bucket(self._of.spec, self._ends, self._plans, chunks.state)
         rows.provisional = False
-        for chunk in waiting:
-            if waiting.ended and not self._of.keep:
+        for chunk in chunks:
+            if chunks.ended and not self._of.write_states:
                 self._finish(bucket, chunk)
                 return
             bucket.advance(chunk, rows)
             pa.default_memory_pool().release_unused()
-        if self._of.keep:
-            self._keep(number, bucket)
+        if self._of.write_states:
+            state = [pa.array([number], pa.int32()), pa.array([bucket.state()], pa.binary())]
+            self._states.write(pa.table(state, schema=STATES))
             rows.provisional = True
         self._finish(bucket, Chunk.empty())
 
     def _finish(self, bucket: Bucket, chunk: Chunk) -> None:
         for figures in bucket.finish(chunk, self._rows):
-            self._rows.group(figures)
+            self._rows.add_group(figures)
         for group in bucket.groups.values():
             self._kinds.update(group.kinds)
             self._unnamed.update(group.unnamed)
         self._strategies += bucket.strategies()
 
-    def _keep(self, number: int, bucket: Bucket) -> None:
-        self._states.write(pa.table([pa.array([number], pa.int32()), pa.array([bucket.state()], pa.binary())], schema=STATES))
-
 
 class _Chunks:
-    """The blocks of one bucket as chunks of some megabytes; `decoded` returns rows of raw records, lazily.
+    """The chunks of one bucket: its blocks, joined to some megabytes; `decoded` decodes raw records lazily.
 
     Attributes
     ----------
@@ -184,7 +172,7 @@ class _Chunks:
             del table, block
             self._next = next(self._blocks, None)
         self.ended = True
-        # A bucket with a state and no new records may still have rows of lag that became final.
+        # Rows of lag may become final in a bucket without new records.
         if size or self.state is not None:
             yield self._chunk(parts, NEVER)
 

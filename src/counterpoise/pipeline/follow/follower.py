@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from counterpoise.errors import CounterpoiseError, SourceError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.follow.gauges import Gauges
-from counterpoise.pipeline.source.choice import Choice
 from counterpoise.pipeline.source.layout import check_source
+from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.transaction import TableTransaction
 
@@ -59,7 +59,7 @@ class Follow:
         Cluster name -> capture folder, which something else writes.
     out : path
     pace : Pace
-    strategies, choice, salt, into
+    strategies, scope, salt, into
         As for `audit`.
     page : callable, optional
         Writes the report from the tables; called when something is new, every `Pace.report` seconds at most.
@@ -88,7 +88,7 @@ class Follow:
         *,
         pace: Pace | None = None,
         strategies: tuple[str, ...] | None = None,
-        choice: Choice | None = None,
+        scope: AuditScope | None = None,
         salt: str | None = None,
         into: Catalog | None = None,
         page: Callable[[], object] | None = None,
@@ -98,7 +98,7 @@ class Follow:
         for one in sources.values():
             check_source(one)
         self._spark, self._sources, self._out, self._pace = spark, dict(sources), str(out), pace or Pace()
-        self._options: dict[str, Any] = {"strategies": strategies, "choice": choice, "salt": salt, "into": into}
+        self._options: dict[str, Any] = {"strategies": strategies, "scope": scope, "salt": salt, "into": into}
         self._page, self._report, self._watch = page or _nothing, report or _nothing, watch or _nothing
         self._stopped = threading.Event()
         self._failed: Exception | None = None

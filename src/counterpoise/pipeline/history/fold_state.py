@@ -1,4 +1,4 @@
-"""The state of a fold between two records as JSON text, and back."""
+"""The state of a fold as JSON text, and back."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from counterpoise.pipeline.history.causes import Difference
 
 __all__ = ["FOLD_VERSION", "from_text", "to_text"]
 
-FOLD_VERSION = 8
-"""Version of the saved states of all folds; raised when a field changes."""
+FOLD_VERSION = 9
+"""Version of the saved states of all folds; increased when a field changes."""
 _MARK = "\0"
 """A key that no record can contain; its value is the type of the value beside it."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,7 +35,7 @@ def from_text(text: str) -> dict[str, Any]:
     Raises
     ------
     CaptureError
-        It is damaged.
+        The text is damaged.
     """
     try:
         state: dict[str, Any] = _unpacked(json.loads(text))

@@ -1,4 +1,4 @@
-"""Replays as rows of the tables `replays` and `metrics`: what every strategy would have done, and how good that is."""
+"""Replays as rows of the tables `replays` and `metrics`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from counterpoise.pipeline.records.arrow_assignments import PlanRow, assignments
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS
 
-__all__ = ["COLUMNS", "Pending", "replay_batch"]
+__all__ = ["COLUMNS", "PendingReplays", "replay_batch"]
 
 _BATCH = 1024
 _OF_ROW = ("group_id", "generation", "log_partition", "log_offset", "log_ts", "leader_library")
@@ -22,34 +22,34 @@ _FIGURES = tuple(field.name for field in fields(Metrics))
 COLUMNS = arrow_schema(MEASURED_REPLAYS)
 
 
-class Pending:
-    """Replays until there are a thousand, fewer where plans are large: then they are rows of `MEASURED_REPLAYS`."""
+class PendingReplays:
+    """A buffer of replays that returns rows of `MEASURED_REPLAYS` in batches: a thousand, fewer if plans are large."""
 
     def __init__(self) -> None:
         self._replays: list[tuple[str, Replay]] = []
         self._weight = 0
 
     def add(self, cluster: str, replay: Replay) -> Iterator[pa.RecordBatch]:
-        """One more; all that wait, where these are enough."""
+        """Add a replay; yields a batch of all if there are enough."""
         self._replays.append((cluster, replay))
         self._weight += 1 + len(replay.owner) // 64
         if self._weight >= _BATCH:
-            yield from self.settle()
+            yield from self.flush()
 
-    def settle(self) -> Iterator[pa.RecordBatch]:
-        """All that wait, if any do."""
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield a batch of all replays, if there are any."""
         if self._replays:
             yield replay_batch(self._replays)
             self._replays, self._weight = [], 0
 
 
 def replay_batch(pending: Sequence[tuple[str, Replay]]) -> pa.RecordBatch:
-    """Pairs of a cluster and a replay as rows of `MEASURED_REPLAYS`; plans that replays share are written out once."""
+    """Pairs of a cluster and a replay as rows of `MEASURED_REPLAYS`; plans that replays share are converted once."""
     columns = _columns(pending)
     number: dict[tuple[int, int], int] = {}
     plans: list[PlanRow] = []
     place = []
-    for _, replay in pending:  # which keeps alive what identity tells apart here
+    for _, replay in pending:  # `pending` keeps the objects alive, so ids are unique
         key = (id(replay.inputs), id(replay.owner))
         if key not in number:
             number[key] = len(plans)
@@ -62,12 +62,12 @@ def replay_batch(pending: Sequence[tuple[str, Replay]]) -> pa.RecordBatch:
 
 
 def _columns(pending: Sequence[tuple[str, Replay]]) -> dict[str, list[object]]:
-    """The columns but for the assignment, as lists."""
+    """The columns without the assignment, as lists."""
     replays_ = [replay for _, replay in pending]
     rows = [replay.row for replay in replays_]
     columns: dict[str, list[object]] = {name: [row[name] for row in rows] for name in _OF_ROW}
     figures = [replay.metrics for replay in replays_]
-    columns |= {name: [getattr(found, name) for found in figures] for name in _FIGURES}
+    columns |= {name: [getattr(one, name) for one in figures] for name in _FIGURES}
     skews = [skew_of(replay) for replay in replays_]
     return columns | {
         "cluster": [cluster for cluster, _ in pending],

@@ -14,7 +14,7 @@ import numpy as np
 
 from counterpoise.pipeline.records.place import POLLED
 
-__all__ = ["STORM_WINDOW", "History"]
+__all__ = ["STORM_WINDOW", "StepFigures"]
 
 Row = Mapping[str, Any]
 STORM_WINDOW = timedelta(seconds=60)
@@ -32,7 +32,7 @@ _OF_STEP = (
 """The columns of a step that later steps and the summary read."""
 
 
-class History:
+class StepFigures:
     """Counts and extremes over the steps of one group.
 
     Parameters

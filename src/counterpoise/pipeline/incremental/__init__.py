@@ -1,1 +1,1 @@
-"""What an audit leaves for the next one, and what the next one makes of it."""
+"""Updates: the state that an audit saves, and the next audit that starts from it."""

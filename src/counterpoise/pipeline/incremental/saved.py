@@ -1,4 +1,4 @@
-"""What one audit leaves for the next: how far it read, with which options, and where the states of groups are."""
+"""The saved state of an audit: its options, positions in the captures, and the files with the states of groups."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ from counterpoise.pipeline.storage.files import join, read_bytes, read_if_exists
 from counterpoise.pipeline.stored.manifest import Manifest
 from counterpoise.pipeline.stored.transaction import TableTransaction
 
-__all__ = ["ClusterState", "Saved", "identity_of", "is_continued", "load", "save"]
+__all__ = ["ClusterState", "SavedState", "identity_of", "is_continued", "load_state"]
 
-_FORMAT = 8
+_FORMAT = 9
 _ANEW = "to audit anew, give another --out"
 _FOLDER = ".state/saved/"
 
 
 @dataclass
 class ClusterState:
-    """How far one capture was read.
+    """The saved state of one capture. Times are in microseconds.
 
     Attributes
     ----------
     positions : dict
         Log partition -> the offset after the last record.
     stamps : dict
-        Log partition -> time of the last record, in microseconds, as all times here.
+        Log partition -> time of the last record.
     read : dict
-        Log partition -> the offset up to which the recording had come (`snapshot.read_until`).
+        Log partition -> the position of the recording (`snapshot.read_until`).
     identity : dict
-        What says that a capture is this capture (see `identity_of`).
+        Identifies the capture (see `identity_of`).
     files : dict
-        Its files: size, and time of the last change.
+        File -> size and time of the last change.
     begin, end : int, optional
         Times of the first and the last record.
     settled : int, optional
-        Up to which sample rows of `partition_lag` are final.
+        The time of the last settled sample: rows of `partition_lag` up to then are final.
     topics : dict
         Topic -> its id.
     lives : dict
-        Topic that was sampled -> how often its logs were seen to be created again.
+        Topic with samples -> how often samples show that it was recreated.
     notes : list of str
-        What the capture says it misses.
+        The notes of the capture.
     names : dict
-        Topic id -> topic, as commits have said.
+        Topic id -> topic, by commits.
     groups : dict
-        Group -> whether it uses a chosen topic; empty if no topic was chosen.
+        Group -> whether it uses a topic of the scope; empty if the scope has no topics.
     unnamed : list of str
-        Topic ids in steps that nobody has named.
+        Topic ids in steps without a known name.
     buckets : int
-        Of its groups.
+        Number of buckets of its groups.
     states : list of str
         Files of the output folder's manifest with the states of its buckets.
     ends : str, optional
-        The file that says where its samples of log ends are in the next one.
+        The file with the index of its samples of log ends (`EndsFile`).
     samples : str
         The file of these samples.
     """
@@ -86,27 +86,32 @@ class ClusterState:
 
 
 @dataclass
-class Saved:
-    """Where one audit ended.
+class SavedState:
+    """The saved state of an audit.
 
     Attributes
     ----------
     options : dict
-        Those that must be the same again.
+        Options that must be the same in the next audit.
     clusters : dict of ClusterState
-    open_files : list of str
-        Files of the manifest with rows that later records may still change.
+    provisional_files : list of str
+        Files of the manifest with provisional rows.
     sums : dict
         Parts of the summary, and the number of commits that look transactional, over all audits so far.
     """
 
     options: dict[str, Any]
     clusters: dict[str, ClusterState]
-    open_files: list[str]
+    provisional_files: list[str]
     sums: dict[str, Any]
 
+    def save(self, place: str) -> None:
+        """Write the state to a file; `load_state` reads it."""
+        head = {"format": _FORMAT, "folds": FOLD_VERSION, "counterpoise": __version__}
+        write_bytes(place, json.dumps({**head, **asdict(self)}, indent=1, sort_keys=True).encode())
+
     def check(self, options: Mapping[str, Any], identities: Mapping[str, Mapping[str, Any]]) -> None:
-        """Whether an audit with these options and captures may continue from here.
+        """Check that an audit with these options and captures may start from this state.
 
         Raises
         ------
@@ -125,24 +130,18 @@ class Saved:
                 raise CaptureError(f"--since last: the capture of cluster {name} is not the one of the last audit; {_ANEW}")
 
 
-def save(saved: Saved, place: str) -> None:
-    """Write it to a state file."""
-    head = {"format": _FORMAT, "folds": FOLD_VERSION, "counterpoise": __version__}
-    write_bytes(place, json.dumps({**head, **asdict(saved)}, indent=1, sort_keys=True).encode())
-
-
 def is_continued(manifest: Manifest) -> bool:
-    """Whether audits into this output folder continue one another."""
+    """Whether an output folder has a saved state."""
     return any(name.startswith(_FOLDER) for name in manifest.files)
 
 
-def load(work: TableTransaction) -> Saved | None:
-    """What the last audit into an output folder left; None if there is nothing.
+def load_state(work: TableTransaction) -> SavedState | None:
+    """The saved state of the last audit into an output folder; None if there is none.
 
     Raises
     ------
     CaptureError
-        It is damaged, or of another version.
+        The state is damaged, or of another version.
     """
     name = next((name for name in work.manifest.files if name.startswith(_FOLDER)), None)
     if name is None:
@@ -155,7 +154,7 @@ def load(work: TableTransaction) -> Saved | None:
             by = f"counterpoise {versions[2]}" if versions[2] != __version__ else "an earlier state of counterpoise"
             raise CaptureError(f"{place}: was left by {by}, this is {__version__}; {_ANEW}")
         clusters = {cluster: ClusterState(**one) for cluster, one in about.pop("clusters").items()}
-        saved = Saved(clusters=clusters, **about)
+        saved = SavedState(clusters=clusters, **about)
         needed = {file for one in clusters.values() for file in (*one.states, one.ends, one.samples) if file}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CaptureError(f"{place}: damaged; {_ANEW}") from error
@@ -165,18 +164,18 @@ def load(work: TableTransaction) -> Saved | None:
 
 
 def identity_of(source: str | Path) -> dict[str, Any]:
-    """What stays the same while a capture grows: its topic and start, and which records it says were aborted."""
-    found: dict[str, Any] = {}
-    about = read_if_exists(join(str(source), "capture.json"))
-    if about is not None:
+    """What stays the same while a capture grows: topic, start, isolation level and list of aborted records."""
+    identity: dict[str, Any] = {}
+    text = read_if_exists(join(str(source), "capture.json"))
+    if text is not None:
         try:
-            read = json.loads(about)
-            found = {name: read.get(name) for name in ("topic", "topic_id", "started_at", "isolation")}
+            about = json.loads(text)
+            identity = {name: about.get(name) for name in ("topic", "topic_id", "started_at", "isolation")}
         except (ValueError, AttributeError):
-            found = {"capture.json": "damaged"}
+            identity = {"capture.json": "damaged"}
     aborted = read_if_exists(join(str(source), "aborted_offsets.json"))
-    found["aborted"] = None if aborted is None else hashlib.sha256(aborted.strip()).hexdigest()[:16]
-    return found
+    identity["aborted"] = None if aborted is None else hashlib.sha256(aborted.strip()).hexdigest()[:16]
+    return identity
 
 
 def _words(value: Any) -> str:

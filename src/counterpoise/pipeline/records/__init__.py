@@ -1,1 +1,1 @@
-"""Raw records of the offsets topic, decoded a batch at a time: Arrow in, Arrow out."""
+"""Decoders of raw records of the offsets topic: a batch of records to rows of a table, in Arrow."""

@@ -1,4 +1,4 @@
-"""Owners as integers to the nested Arrow column `assignment`, for many plans at once and without a loop over partitions."""
+"""The nested Arrow column `assignment` from owners as integers, for many plans at once and without a loop over partitions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PlanRow:
 def assignments(plans: Sequence[PlanRow]) -> pa.Array:
     """One list per plan: every member in code order with its topics in code order, partitions ascending.
 
-    O(P log P) in NumPy for all plans together; the only Python loops are over plans, members and topics.
+    O(P log P) in NumPy for all plans together; Python loops are over plans, members and topics only.
     """
     index, lengths, topic, runs = _runs(plans)
     lists = _lists(pa.array(index.astype(np.int32)), lengths)
@@ -70,16 +70,16 @@ def _runs(plans: Sequence[PlanRow]) -> tuple[Int64, Int64, Int64, Int64]:
 
 
 def _texts(lists: Sequence[Sequence[str | None]]) -> pa.Array:
-    """The texts of all lists, end to end. Plans of one generation share their lists: Python's texts are looked at once."""
+    """The texts of all lists, end to end. Plans of one generation share their lists, so each list is converted once."""
     begins: dict[int, int] = {}
-    different: list[str | None] = []
+    distinct: list[str | None] = []
     for one in lists:
         if id(one) not in begins:
-            begins[id(one)] = len(different)
-            different += one
+            begins[id(one)] = len(distinct)
+            distinct += one
     length = np.array([len(one) for one in lists], np.int64)
     shift = np.array([begins[id(one)] for one in lists], np.int64) - (np.cumsum(length) - length)
-    return pa.array(different, pa.string()).take(pa.array(np.arange(int(length.sum())) + np.repeat(shift, length)))
+    return pa.array(distinct, pa.string()).take(pa.array(np.arange(int(length.sum())) + np.repeat(shift, length)))
 
 
 def _lists(values: pa.Array, lengths: Int64) -> pa.Array:

@@ -19,7 +19,7 @@ _SCALARS = {
 
 
 def arrow_schema(table: StructType) -> pa.Schema:
-    """`table` as Arrow batches carry it."""
+    """The Arrow schema of the rows of a table."""
     return pa.schema([(field.name, arrow_type(field.dataType)) for field in table.fields])
 
 

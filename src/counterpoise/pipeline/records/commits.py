@@ -1,4 +1,4 @@
-"""Offset commits, decoded a batch at a time: Arrow in, Arrow out, no Python per record."""
+"""Decoder of offset commits: a batch of raw records to rows of `offset_commits`, in Arrow, without Python code per record."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["CODED_COLUMNS", "COMMIT_COLUMNS", "binary_column", "coded_commits", 
 
 _UTC_US = pa.timestamp("us", tz="UTC")
 _LATEST_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999: later times are damage, and no table could show them."""
+"""The last millisecond of the year 9999: later times are damage, and a datetime cannot hold them."""
 
 COMMIT_COLUMNS = arrow_schema(StructType(OFFSET_COMMITS.fields[1:]))
 """`OFFSET_COMMITS` without the cluster."""
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 CODED_COLUMNS = pa.schema([(field.name, _TEXT if pa.types.is_string(field.type) else field.type) for field in COMMIT_COLUMNS])
-"""The same with all texts as a dictionary: Parquet takes it as it is, without a look at every row."""
+"""The same with dictionary-encoded texts: Parquet writes the codes without a pass over the rows."""
 
 
 def commit_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of one batch of raw commit records that can be decoded and have a place in the log, with `COMMIT_COLUMNS`."""
+    """Decode a batch of raw commit records to `COMMIT_COLUMNS`; damaged records and those without a place are skipped."""
     keys, values, decoded = _decode(batch)
     about, key = decoded.keys, pa.array(decoded.key)
     names = [
@@ -48,14 +48,14 @@ def commit_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 def coded_commits(
     batch: pa.RecordBatch, keys: KeyColumns, codes: npt.NDArray[np.int32], names: Callable[[CommitBatch], list[pa.Array]]
 ) -> tuple[pa.RecordBatch, CommitBatch]:
-    """The rows of a batch that can be decoded, with `CODED_COLUMNS`, and what the kernel says of all.
+    """Decode a batch of raw records with known keys to `CODED_COLUMNS`; also returns the result of the kernel.
 
     Parameters
     ----------
     keys, codes
-        Decoded keys, and each row's (-1: null).
+        Decoded keys, and the code of each row's key (-1: null).
     names : callable
-        Columns ``group_id, topic, partition`` of what was decoded, names as a dictionary.
+        Returns columns ``group_id, topic, partition`` of the decoded commits, names as a dictionary.
     """
     codes = _placed(batch, codes)
     values = binary_column(batch.column("value"))
@@ -68,12 +68,12 @@ def _starts(offsets: Any, n: int, first: int, *, wide: bool) -> npt.NDArray[np.i
 
 
 def undecided(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Rows of a raw batch that are no sound commit with a place in the log: other types and damaged ones, ascending."""
+    """Rows of a raw batch that `commit_batch` skips: other types, damaged records and records without a place, ascending."""
     return _decode(batch)[2].rest
 
 
 def binary_column(array: pa.Array) -> BinaryColumn:
-    """The buffers of an Arrow binary array, for `wire`; nothing is copied but the validity bits (to bytes)."""
+    """The buffers of an Arrow binary array, for `wire`; copies only the validity bits (to bytes)."""
     wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     _, offsets, data = array.buffers()
     n = len(array)
@@ -95,7 +95,7 @@ def _decode(batch: pa.RecordBatch) -> tuple[BinaryColumn, BinaryColumn, CommitBa
 
 
 def _placed(batch: pa.RecordBatch, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Rows without a place in the log as if they had no key: of such a record no table can say when it was."""
+    """The codes with -1 for rows without a place in the log: no table can show when such a record was written."""
     lost = without_place(batch)
     if len(lost):
         codes = codes.copy()
@@ -104,43 +104,39 @@ def _placed(batch: pa.RecordBatch, codes: npt.NDArray[np.int32]) -> npt.NDArray[
 
 
 def _columns(batch: pa.RecordBatch, names: list[pa.Array], values: BinaryColumn, decoded: CommitBatch) -> list[pa.Array]:
-    """As in `CODED_COLUMNS`; `names` are ``group_id, topic, partition``."""
-    gone = decoded.deleted
-    live = None if not gone.any() else gone
+    """The columns of `CODED_COLUMNS`; `names` are ``group_id, topic, partition``."""
+    deleted = decoded.deleted if decoded.deleted.any() else None
     return [
         *_take_place(batch, decoded.row),
         *names,
-        pa.array(decoded.offset, mask=live),
-        pa.array(decoded.leader_epoch, mask=live),
-        _metadata(values, decoded, live),
+        pa.array(decoded.offset, mask=deleted),
+        pa.array(decoded.leader_epoch, mask=deleted),
+        _metadata(values, decoded, deleted),
         _time(decoded.commit_timestamp),
         _time(decoded.expire_timestamp),
         _topic_ids(decoded),
-        pa.array(decoded.version.astype(np.int32), mask=live),
-        pa.array(gone),
+        pa.array(decoded.version.astype(np.int32), mask=deleted),
+        pa.array(decoded.deleted),
     ]
 
 
 def _take_place(batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> list[pa.Array]:
     place = [batch.column("partition"), batch.column("offset"), batch.column("timestamp").cast(_UTC_US)]
-    if len(rows) == batch.num_rows:
-        return place
-    wanted = pa.array(rows)
-    return [column.take(wanted) for column in place]
+    return place if len(rows) == batch.num_rows else [column.take(pa.array(rows)) for column in place]
 
 
 def strings(data: npt.NDArray[np.uint8], start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> pa.Array:
-    """Slices of bytes, valid UTF-8, as texts."""
+    """Slices of valid UTF-8 as an array of strings."""
     offsets, packed = pack_slices(data, start, length)
     return pa.StringArray.from_buffers(len(start), pa.py_buffer(offsets), pa.py_buffer(packed))
 
 
-def _metadata(values: BinaryColumn, decoded: CommitBatch, gone: npt.NDArray[np.bool_] | None) -> pa.DictionaryArray:
+def _metadata(values: BinaryColumn, decoded: CommitBatch, deleted: npt.NDArray[np.bool_] | None) -> pa.DictionaryArray:
     if not decoded.metadata_length.any():
-        codes = pa.array(np.zeros(len(decoded.row), np.int32), mask=gone)
+        codes = pa.array(np.zeros(len(decoded.row), np.int32), mask=deleted)
         return pa.DictionaryArray.from_arrays(codes, pa.array([""]))
     text = strings(values.data, decoded.metadata_start, decoded.metadata_length)
-    return (text if gone is None else pc.if_else(pa.array(gone), pa.scalar(None, pa.string()), text)).dictionary_encode()
+    return (text if deleted is None else pc.if_else(pa.array(deleted), pa.scalar(None, pa.string()), text)).dictionary_encode()
 
 
 def _time(ms: npt.NDArray[np.int64]) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Why a record cannot be decoded: rows of the table `decode_errors`."""
+"""Rows of the table `decode_errors`: records that cannot be decoded, with the reason."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ ERROR_COLUMNS = arrow_schema(StructType(DECODE_ERRORS.fields[1:]))
 
 
 def error_rows(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable | None = None) -> Iterator[dict[str, Any]]:
-    """Why one record cannot be decoded: nearly always no row. Without `record` it is decoded once more."""
+    """Yield the errors of one record: nearly always none. Without `record` the raw record is decoded here."""
     record = decode_record(raw["key"], raw["value"]) if record is None else record
     if isinstance(record, Undecodable):
         about = {"record_type": record.record_type, "value_version": record.value_version, "reason": record.reason}
-        yield {**_as_it_is(raw), **about}
+        yield {**_raw_columns(raw), **about}
     elif reason := nowhere(raw):
         version = record.version if isinstance(record, Record) else None
-        yield {**_as_it_is(raw), "record_type": int(record.record_type), "value_version": version, "reason": reason}
+        yield {**_raw_columns(raw), "record_type": int(record.record_type), "value_version": version, "reason": reason}
     elif isinstance(record, Record) and record.record_type == RecordType.GROUP_METADATA:
         for fault in member_faults(record.value):
-            yield {**_as_it_is(raw), "record_type": 2, "value_version": record.version, "reason": fault}
+            yield {**_raw_columns(raw), "record_type": 2, "value_version": record.version, "reason": fault}
 
 
-def _as_it_is(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _raw_columns(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {**place_of(raw), "key": raw["key"], "value": raw["value"]}

@@ -1,4 +1,4 @@
-"""Classic generations, decoded: one row per GroupMetadata record, with the subscription and assignment of each member."""
+"""Decoder of classic generations: one row per GroupMetadata record, with the subscription and assignment of each member."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ GENERATION_COLUMNS = arrow_schema(StructType(GROUP_GENERATIONS.fields[1:]))
 _LATEST_MS = 253_402_300_799_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 AT_ONCE = 1 << 20
-"""Bytes of Arrow that become Python objects at once (these take ten to twenty times as much)."""
+"""Bytes of Arrow that are converted to Python objects at once (these take ten to twenty times as much)."""
 _ROWS_AT_ONCE = 64
 
 
 def generation_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Raw records -> rows of `GENERATION_COLUMNS`; records that are no group metadata give none."""
+    """Raw records -> rows of `GENERATION_COLUMNS`; other records than group metadata are skipped."""
     for batch in batches:
         for portion in portions(batch):
             yield pa.RecordBatch.from_pylist(list(generation_rows(portion)), schema=GENERATION_COLUMNS)
 
 
 def portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in slices of at most 64 rows and, but for single rows, about `AT_ONCE` bytes each."""
+    """Slices of the batch: at most 64 rows each and, unless it is a single row, about `AT_ONCE` bytes."""
     of_row = batch.nbytes / max(batch.num_rows, 1)
     at_once = max(1, min(_ROWS_AT_ONCE, int(AT_ONCE / max(of_row, 1.0))))
     for start in range(0, batch.num_rows, at_once):
@@ -63,14 +63,14 @@ def generation_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def generation_row(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable) -> dict[str, Any] | None:
-    """The row of one record, every column in it as the table gives it back; None: it is no group metadata, or has no place."""
+    """The row of one record; None: it is no group metadata, or has no place in the log."""
     if isinstance(record, Undecodable) or record.record_type != 2 or nowhere(raw):
         return None
     return {**place_of(raw), "group_id": record.key.group, **_columns(record)}
 
 
 def member_faults(value: object) -> list[str]:
-    """What cannot be read inside a generation: one sentence per damaged subscription or assignment, or repeated member id."""
+    """One sentence per damaged subscription or assignment and per repeated member id in a generation."""
     if not isinstance(value, GroupMetadataValue) or value.protocol_type != "consumer":
         return []
     repeated = _repeated(value.members)
@@ -78,31 +78,30 @@ def member_faults(value: object) -> list[str]:
     for at, member in enumerate(value.members):
         if at in repeated:
             continue
-        for what, read, data in (
-            ("subscription", _subscription, member.subscription),
-            ("assignment", _assignment, member.assignment),
+        for name, decoded in (
+            ("subscription", _subscription(member.subscription)),
+            ("assignment", _assignment(member.assignment)),
         ):
-            found = read(data)
-            if isinstance(found, str):
-                faults.append(f"{what} of member {member.member_id}: {found}")
+            if isinstance(decoded, str):
+                faults.append(f"{name} of member {member.member_id}: {decoded}")
     return faults
 
 
 def topic_partitions(pairs: Iterable[TopicPartitions]) -> list[dict[str, Any]]:
-    """Pairs of a topic and its partitions as rows of a table hold them."""
+    """Pairs of a topic and its partitions as a nested column of a table."""
     return [{"topic": topic, "partitions": list(partitions)} for topic, partitions in pairs]
 
 
 _OF_VALUE = ("protocol_type", "protocol", "generation", "leader", "state_ts", "value_version", "leader_library")
-_GONE: Mapping[str, Any] = {**dict.fromkeys(_OF_VALUE), "deleted": True, "members": []}
+_TOMBSTONE: Mapping[str, Any] = {**dict.fromkeys(_OF_VALUE), "deleted": True, "members": []}
 _READ = ("topics", "owned", "owned_generation", "rack_id", "subscription_version", "user_data", "assigned", "assignment_version")
 _UNREAD: Mapping[str, Any] = dict.fromkeys(_READ)
-"""What of a member cannot be read, or is no consumer's."""
+"""Null for the fields of a subscription and an assignment: they are damaged, or the member is no consumer."""
 
 
 def _columns(record: Record | Tombstone) -> dict[str, Any]:
     if isinstance(record, Tombstone):
-        return {**_GONE}
+        return {**_TOMBSTONE}
     value = record.value
     if not isinstance(value, GroupMetadataValue):
         raise InvariantError(f"record type {record.record_type} is no group metadata")
@@ -129,7 +128,7 @@ def _columns(record: Record | Tombstone) -> dict[str, Any]:
 
 
 def _repeated(members: Sequence[GroupMember]) -> frozenset[int]:
-    """Members with the id of an earlier one. No broker writes that, so their subscription and assignment are left out."""
+    """Places of members with the id of an earlier one. No broker writes them, so their subscription and assignment are null."""
     if len({member.member_id for member in members}) == len(members):
         return frozenset()
     first: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Which client library wrote a subscription, by its bytes and the client id; docs/tables.md says how certain that is."""
+"""The client library that wrote a subscription, by its bytes and the client id; docs/tables.md says how certain that is."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def library_of(
     user_data: bytes | None,
     client_id: str | None = None,
 ) -> str:
-    """The library behind one member's subscription; `UNKNOWN` where nothing distinguishes it.
+    """The library that wrote one member's subscription; `UNKNOWN` if nothing distinguishes it.
 
     Parameters
     ----------
@@ -49,13 +49,13 @@ def library_of(
     version : int
         Its version.
     user_data : bytes or None
-        Its user data; None and empty differ here, and only here.
+        Its user data; None and empty differ here.
     client_id : str, optional
-        The member's. It decides only where it is a library's default.
+        The member's. It decides only if it is the default of a library.
 
     Notes
     -----
-    Subscriptions of kafka-python and aiokafka with equal strategies can be equal bytes: the answer is then `PYTHON`.
+    Subscriptions of kafka-python and aiokafka with equal strategies can be equal bytes: then the result is `PYTHON`.
     """
     if protocol_type == "connect":
         return CONNECT
@@ -101,7 +101,7 @@ def _library_of_v3(protocol: str, subscription: bytes, user_data: bytes | None) 
 
 
 def _is_javas(protocol: str, user_data: bytes | None) -> bool:
-    """Whether Java writes such user data under an eager strategy of its own."""
+    """Whether Java's assignors write such user data under an eager strategy."""
     if user_data is None:
         return protocol in (*_PLAIN, "sticky")
     return protocol == "sticky" and _is_list(user_data)
@@ -127,9 +127,9 @@ def _library_of_v0(protocol: str, user_data: bytes) -> str:
 
 
 def leader_library(member_library: str | None, version: int | None, user_data: bytes | None, protocol: str | None) -> str | None:
-    """The library of the leader: its own subscription says it, or the form of the assignments it wrote.
+    """The library of the leader, by its own subscription or else by the form of the assignments that it wrote; None: unknown.
 
-    `version` and `user_data` are those of one assignment of the generation. None: nobody knows.
+    `version` and `user_data` are those of one assignment of the generation.
     """
     if member_library not in (None, UNKNOWN, PYTHON):
         return member_library

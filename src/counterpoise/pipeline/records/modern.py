@@ -1,4 +1,4 @@
-"""Records of KIP-848, share and streams groups, decoded: the value as JSON beside its epoch and member."""
+"""Decoder of records of KIP-848, share and streams groups: one row per record, with the value as JSON, its epoch and member."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EPOCHS = ("epoch", "assignment_epoch", "member_epoch")
 
 
 def modern_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Raw records -> rows of `MODERN_COLUMNS`; classic records give none."""
+    """Raw records -> rows of `MODERN_COLUMNS`; classic records are skipped."""
     for batch in batches:
         yield pa.RecordBatch.from_pylist(list(modern_rows(batch)), schema=MODERN_COLUMNS)
 
@@ -40,7 +40,7 @@ def modern_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def modern_row(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable) -> dict[str, Any] | None:
-    """The row of one record, with its `value` (not as text) as well; None: it is a classic one, or has no place in the log."""
+    """The row of one record, and its `value` as a dict; None: it is a classic one, or has no place in the log."""
     if isinstance(record, Undecodable) or record.record_type in _CLASSIC or nowhere(raw):
         return None
     return {**place_of(raw), "group_id": record.key.group, "record_type": int(record.record_type), **_columns(record)}
@@ -61,7 +61,7 @@ def _columns(record: Record | Tombstone) -> dict[str, Any]:
 
 
 def payload(value: Any) -> Any:
-    """A decoded value as plain JSON: topic ids as Kafka writes them (22 characters), other bytes in hex."""
+    """A decoded value as JSON types: topic ids as Kafka writes them (22 characters), other bytes in hex."""
     names = _fields(value.__class__)
     return _field("", value) if names is None else {name: _field(name, getattr(value, name)) for name in names}
 

@@ -1,4 +1,4 @@
-"""The place of a record in the log (partition, offset, time): a record without one is counted, but not audited."""
+"""The place of a record in the log: partition, offset and time. Records without a place are counted, but not audited."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import pyarrow as pa
 __all__ = ["PLACE", "POLLED", "micros", "moment_of", "nowhere", "place_of", "without_place"]
 
 PLACE = ("partition", "offset", "timestamp")
-"""Columns of Spark's Kafka source that say where and when; null in none of its rows, but perhaps in a file made otherwise."""
+"""Columns of Spark's Kafka source. They are never null there, but may be in files from other writers."""
 
 POLLED = -1
-"""Partition of records that nobody read from the log, but that were made from polls: what lies between two polls is not known."""
+"""Partition of records that `counterpoise capture` made from polls: changes between two polls are unknown."""
 
 
 def without_place(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Rows of a raw batch in which one of `PLACE` is null, ascending; O(1) where none is."""
+    """Rows of a raw batch in which a column of `PLACE` is null, ascending; O(1) if no column has nulls."""
     columns = [batch.column(name) for name in PLACE]
     holes = [column.is_null().to_numpy(zero_copy_only=False) for column in columns if column.null_count]
     return np.flatnonzero(np.logical_or.reduce(holes)) if holes else np.zeros(0, np.int64)
 
 
 def nowhere(raw: Mapping[str, Any]) -> str:
-    """Why a raw record has no place in the log, in words; empty if it has one."""
+    """The reason why a raw record has no place in the log, as a sentence; empty if it has one."""
     missing = [name for name in PLACE if raw[name] is None]
     stamp = " (or a time outside the years 1 to 9999)" if "timestamp" in missing else ""
     return f"null {', '.join(missing)}{stamp}: the record has no place in the log" if missing else ""

@@ -19,25 +19,26 @@ __all__ = ["AGGREGATE_COLUMNS", "NEVER", "AggregateBuffer", "Aggregates", "aggre
 NEVER = np.iinfo(np.int64).max
 """The first time of no commit; the last one is its negative."""
 _HELD = 100_000
-"""A task aggregates its rows when it has so many; if more than half are left, it sends them to the shuffle."""
+"""A task aggregates its rows when it holds more than this; if more than half are left, it sends them to the shuffle."""
 
 
 @dataclass(frozen=True)
 class Aggregates(Columns):
-    """Commits: a row per partition of a group and cell; a commit by itself is such a row too.
+    """Aggregates of commits: one row per key and cell.
 
     Attributes
     ----------
     key : int32
-        Which partition of which group.
+        Code of the group, topic and partition.
     ts, offset, committed, deleted, topic_id
-        Of the newest commit, the one with the highest log offset: `committed` -1 where it deletes, `topic_id` a code, -1 = none.
+        Columns of the newest commit, the one with the highest log offset. `committed` is -1 for a tombstone; `topic_id` is a
+        code, -1 = none. All times here are in microseconds.
     max_ts : int64
-        The latest time, in microseconds as all times here.
+        The latest time.
     live, dead : int64
-        How many commits, how many deletions.
+        Number of commits and of tombstones.
     live_ts, live_offset, live_until : int64
-        The first time, the lowest log offset and the last time of commits that do not delete.
+        The first time, the lowest log offset and the last time of commits that are no tombstones.
     """
 
     key: Int32
@@ -55,9 +56,9 @@ class Aggregates(Columns):
 
     @classmethod
     def of_commits(cls, key: Int32, time: Int64, offset: Int64, committed: Int64, deleted: Bool, topic_id: Int32) -> Aggregates:
-        """Each commit as an aggregate of one; `committed` is -1 where it deletes."""
+        """One row per commit; `committed` is -1 for a tombstone."""
         live = (~deleted).astype(np.int64)
-        some = bool(deleted.any())
+        has_tombstones = bool(deleted.any())
         return cls(
             key=key,
             ts=time,
@@ -68,9 +69,9 @@ class Aggregates(Columns):
             max_ts=time,
             live=live,
             dead=1 - live,
-            live_ts=np.where(deleted, NEVER, time) if some else time,
-            live_offset=np.where(deleted, NEVER, offset) if some else offset,
-            live_until=np.where(deleted, -NEVER, time) if some else time,
+            live_ts=np.where(deleted, NEVER, time) if has_tombstones else time,
+            live_offset=np.where(deleted, NEVER, offset) if has_tombstones else offset,
+            live_until=np.where(deleted, -NEVER, time) if has_tombstones else time,
         )
 
 
@@ -90,15 +91,16 @@ AGGREGATE_COLUMNS = pa.schema(
 
 @dataclass(frozen=True)
 class _SortedRuns:
-    """Rows of aggregates sorted by key and cell.
+    """Rows of aggregates sorted by key and cell; a run has the rows of one key and cell.
 
     Attributes
     ----------
     order : int64
+        The sorted rows.
     starts : int64
-        Where in it each run of such rows begins.
+        The place in `order` at which each run begins.
     newest : int64
-        The row of each run that has the highest log offset.
+        The row of each run with the highest log offset.
     """
 
     order: Int64
@@ -107,7 +109,7 @@ class _SortedRuns:
 
     @classmethod
     def of(cls, key: Int32, cell: Int64, offset: Int64) -> _SortedRuns:
-        """Sorts one number per row; a second sort is needed if offsets fall within a run."""
+        """Sort by one number per row; sort again if offsets fall within a run."""
         low = int(cell.min())
         both = key.astype(np.int64) * (int(cell.max()) - low + 1) + (cell - low)
         order = ascending(both)
@@ -119,15 +121,15 @@ class _SortedRuns:
             order = np.lexsort((offset, both))
         return cls(order, starts, order[np.concatenate((starts[1:], [len(order)])) - 1])
 
-    def summed(self, name: str, column: npt.NDArray[Any]) -> Any:
-        """A column of `Aggregates` with a row for each run."""
-        over = _OVER.get(name)
-        if over is None or len(self.starts) == len(self.order):
+    def aggregated(self, name: str, column: npt.NDArray[Any]) -> Any:
+        """A column of `Aggregates` with one row per run."""
+        function = _FUNCTIONS.get(name)
+        if function is None or len(self.starts) == len(self.order):
             return column[self.newest]
-        return over.reduceat(column[self.order], self.starts)
+        return function.reduceat(column[self.order], self.starts)
 
 
-_OVER = {
+_FUNCTIONS = {
     "max_ts": np.maximum,
     "live": np.add,
     "dead": np.add,
@@ -135,19 +137,19 @@ _OVER = {
     "live_offset": np.minimum,
     "live_until": np.maximum,
 }
-"""How several rows become one; the other columns are those of the newest."""
+"""Aggregate function by column; the other columns are those of the newest row."""
 
 
 def aggregated(rows: Aggregates, cell: Int64) -> tuple[Aggregates, Int64]:
-    """Rows that agree in `key` and `cell` as one, in the order of both; and the cell of each."""
+    """Group rows by `key` and `cell`: one row for each, sorted by both; and the cell of each."""
     if not len(rows):
         return rows, cell
-    alike = _SortedRuns.of(rows.key, cell, rows.offset)
-    return Aggregates(*(alike.summed(field.name, getattr(rows, field.name)) for field in fields(Aggregates))), cell[alike.newest]
+    runs = _SortedRuns.of(rows.key, cell, rows.offset)
+    return Aggregates(*(runs.aggregated(name, getattr(rows, name)) for name in _FIELDS)), cell[runs.newest]
 
 
 def aggregate_table(rows: Aggregates, keys: KeyDictionary, groups: pa.Array, topics: pa.Array, ids: pa.Array) -> pa.Table:
-    """Rows with names in the place of codes: `AGGREGATE_COLUMNS`; the last of `ids` is null."""
+    """Rows as `AGGREGATE_COLUMNS`, with names instead of codes; the last of `ids` is null."""
     columns = [
         groups.take(pa.array(keys.group[rows.key])),
         topics.take(pa.array(keys.topic[rows.key])),
@@ -160,7 +162,7 @@ def aggregate_table(rows: Aggregates, keys: KeyDictionary, groups: pa.Array, top
 
 
 def aggregates_of(table: pa.Table, key: Int32, topic_id: Int32) -> Aggregates:
-    """Rows of `AGGREGATE_COLUMNS`, with codes for their keys and ids."""
+    """The inverse of `aggregate_table`, with codes of the caller for keys and topic ids."""
     numbers = {name: table[name].to_numpy() for name in _NUMBERS}
     return Aggregates(key=key, topic_id=topic_id, deleted=table["deleted"].to_numpy(zero_copy_only=False), **numbers)
 
@@ -180,14 +182,14 @@ class AggregateBuffer:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to `take` the rows: too many are left after aggregation."""
+        """Whether more than half of the buffer is in use after aggregation; then the caller shall `take` the rows."""
         if self._rows <= _HELD:
             return False
         self._aggregate()
         return self._rows > _HELD // 2
 
     def add(self, rows: Aggregates, cell: Int64) -> None:
-        """More rows; those that agree in key and cell become one."""
+        """Add rows, grouped by key and cell."""
         if not len(rows):
             return
         rows, cell = aggregated(rows, cell)
@@ -199,13 +201,13 @@ class AggregateBuffer:
         self._columns["cell"][first : self._rows] = cell
 
     def take(self) -> Aggregates:
-        """Remove and return all rows; the arrays are valid until more rows are added."""
+        """Remove and return all rows, grouped by key and cell; the arrays are valid until rows are added."""
         self._aggregate()
         rows, self._rows = self._rows, 0
         return Aggregates(*(self._columns[name][:rows] for name in _FIELDS))
 
     def _aggregate(self) -> None:
-        alike = _SortedRuns.of(*(self._columns[name][: self._rows] for name in ("key", "cell", "offset")))
+        runs = _SortedRuns.of(*(self._columns[name][: self._rows] for name in ("key", "cell", "offset")))
         for name, column in self._columns.items():
-            column[: len(alike.newest)] = alike.summed(name, column[: self._rows])
-        self._rows = len(alike.newest)
+            column[: len(runs.newest)] = runs.aggregated(name, column[: self._rows])
+        self._rows = len(runs.newest)

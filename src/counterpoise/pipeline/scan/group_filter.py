@@ -1,4 +1,4 @@
-"""The groups that an audit is of: by patterns of their names, and by the topics that they use."""
+"""The filter of groups: by patterns of their names, and by the topics that they use."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from counterpoise.wire.offsets_topic import decode_record
 __all__ = ["GroupFilter", "groups_of_topics"]
 
 _PATTERN = 16
-"""The record that says which topics a subscribed pattern matches."""
+"""Type of the record that lists the topics that match a subscribed pattern."""
 
 
 @dataclass(frozen=True)
 class GroupFilter:
-    """Which groups count.
+    """The groups that are audited.
 
     Attributes
     ----------
     patterns : tuple of str
-        Shell patterns, any of which the name fits; none: every name does.
+        Shell patterns; a name must match one of them. Empty: every name matches.
     names : frozenset of str, optional
-        Groups that use a chosen topic; None: no topic was chosen.
+        Groups that use a topic of `AuditScope.topics`; None: topics are not filtered.
     """
 
     patterns: tuple[str, ...] = ()
@@ -44,39 +44,40 @@ class GroupFilter:
         return self.names is None and (not self.patterns or "*" in self.patterns)
 
     def fitting(self, groups: Iterable[str]) -> list[bool]:
-        """Whether each group is chosen."""
+        """Whether each group is audited."""
         fits = _fits(self.patterns) if self.patterns else None
         names = self.names
         return [(fits is None or bool(fits.match(one))) and (names is None or one in names) for one in groups]
 
 
 def groups_of_topics(batches: Iterable[pa.RecordBatch], topics: Sequence[str]) -> dict[str, bool]:
-    """Groups in raw records, and whether each commits for, subscribes to or owns a topic that fits one of these patterns."""
-    fits, book, found, seen = _fits(topics), KeyDictionary(), set[str](), set[str]()
+    """Group of the raw records -> whether it commits for, subscribes to or owns a topic that matches one of these patterns."""
+    fits, keys, matching, groups = _fits(topics), KeyDictionary(), set[str](), set[str]()
     for batch in batches:
-        book.codes(batch.column("key"))
-        others = np.flatnonzero(~are_commits(batch.column("key")))
-        if len(others):
-            rows = plain(batch.take(pa.array(others))).to_pylist()
+        keys.codes(batch.column("key"))
+        group_records = np.flatnonzero(~are_commits(batch.column("key")))
+        if len(group_records):
+            rows = plain(batch.take(pa.array(group_records))).to_pylist()
             pairs = list(_topics_of(rows))
-            seen.update(group for group, _ in pairs)
-            found.update(group for group, topic in pairs if fits.match(topic))
-        if book.full:
-            found |= _committing(book, fits)
-            seen.update(book.groups)
-            book.clear()
-    found |= _committing(book, fits)
-    return {group: group in found for group in sorted(seen.union(book.groups, found))}
+            groups.update(group for group, _ in pairs)
+            matching.update(group for group, topic in pairs if fits.match(topic))
+        if keys.full:
+            matching |= _committing(keys, fits)
+            groups.update(keys.groups)
+            keys.clear()
+    matching |= _committing(keys, fits)
+    return {group: group in matching for group in sorted(groups.union(keys.groups, matching))}
 
 
-def _committing(book: KeyDictionary, fits: re.Pattern[str]) -> set[str]:
-    groups, topics = list(book.groups), list(book.topics)
-    chosen = np.array([*(bool(fits.match(topic)) for topic in topics), False], np.bool_)
-    return {groups[code] for code in np.unique(book.group[chosen[book.topic]]).tolist() if code >= 0}
+def _committing(keys: KeyDictionary, fits: re.Pattern[str]) -> set[str]:
+    """The groups with a commit key of a matching topic."""
+    groups, topics = list(keys.groups), list(keys.topics)
+    matches = np.array([*(bool(fits.match(topic)) for topic in topics), False], np.bool_)
+    return {groups[code] for code in np.unique(keys.group[matches[keys.topic]]).tolist() if code >= 0}
 
 
 def _topics_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Pairs of a group and a topic of its members' subscriptions, in raw records that are no commits."""
+    """Yield pairs of a group and a topic that one of its members subscribes to, from raw group records."""
     for raw in rows:
         record = decode_record(raw["key"], raw["value"])
         row = generation_row(raw, record)

@@ -19,7 +19,7 @@ from counterpoise.wire.offsets_topic.keys import RecordType
 __all__ = ["KeyDictionary"]
 
 _MOST = 200_000
-"""Keys that are known at most (some 60 bytes each): memory does not grow with the capture."""
+"""Maximal number of keys (some 60 bytes each), so that memory does not grow with the capture."""
 
 
 class KeyDictionary:
@@ -28,18 +28,18 @@ class KeyDictionary:
     Parameters
     ----------
     fitting : callable, optional
-        Of names of groups, which are chosen; default: all.
+        Returns for names of groups whether each is audited; default: all are.
 
     Attributes
     ----------
     columns : KeyColumns
-        Of the keys so far, without their names.
+        Decoded keys by code, without their names.
     commit : bool[K]
-        Whether a key is that of a commit, sound or not.
+        Whether a key has the type of a commit; it may be damaged.
     group, topic : int32[K]
-        Codes into `groups` and `topics`, -1 where the key is no sound commit key.
+        Codes into `groups` and `topics`, -1 if the key is no commit key or damaged.
     chosen : bool[K]
-        Whether the key is a sound one of a chosen group.
+        Whether the key is a valid commit key of an audited group.
     groups, topics : dict of name to code
     """
 
@@ -48,7 +48,7 @@ class KeyDictionary:
         self.clear()
 
     def clear(self) -> None:
-        """Drop all keys: codes begin at 0 again."""
+        """Remove all keys; codes begin at 0 again."""
         self._raw = pa.array([], pa.binary())
         self.columns = decode_keys(binary_column(pa.array([], pa.binary())))
         self.commit = np.zeros(0, np.bool_)
@@ -63,7 +63,7 @@ class KeyDictionary:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to `clear` it."""
+        """Whether it holds so many keys that the caller shall `clear` it."""
         return len(self) > _MOST
 
     def codes(self, keys: pa.Array) -> Int32:
@@ -75,8 +75,7 @@ class KeyDictionary:
         raw = keys.dictionary.take(pa.array(used)).cast(pa.binary())
         code = np.full(len(keys.dictionary) + 1, -1, np.int32)  # the last one is for nulls
         code[used] = self._codes_of(raw)
-        found: Int32 = code[at]
-        return found
+        return np.asarray(code[at])
 
     def _codes_of(self, raw: pa.Array) -> Int32:
         """Codes of keys as bytes: Arrow appends new keys to the dictionary of known ones."""
@@ -85,12 +84,11 @@ class KeyDictionary:
         encoded = pa.chunked_array([self._raw, raw], pa.binary()).dictionary_encode().chunks[-1]  # an empty one is left out
         if len(encoded.dictionary) > len(self):
             self._raw = encoded.dictionary
-            self._learn(self._raw.slice(len(self)))
-        found: Int32 = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return found
+            self._add(self._raw.slice(len(self)))
+        return np.asarray(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False))
 
-    def _learn(self, raw: pa.Array) -> None:
-        """New keys, in the order of their codes."""
+    def _add(self, raw: pa.Array) -> None:
+        """Decode and add new keys, in the order of their codes."""
         column = binary_column(raw)
         new = decode_keys(column)
         sound = (new.fault == Fault.NONE) & (new.record_type >= 0) & (new.record_type <= RecordType.OFFSET_COMMIT)
@@ -100,8 +98,8 @@ class KeyDictionary:
         self._fits += [True] * len(fresh) if self._fitting is None else self._fitting(fresh)
         kept = ("record_type", "fault", "partition")
         of: dict[str, Any] = {name: np.concatenate((getattr(self.columns, name), getattr(new, name))) for name in kept}
-        gone = np.broadcast_to(np.int64(0), len(self) + len(raw))  # names lie in the bytes of this batch alone
-        self.columns = KeyColumns(**of, group_start=gone, group_length=gone, topic_start=gone, topic_length=gone)
+        zeros = np.broadcast_to(np.int64(0), len(self) + len(raw))  # the bytes of the names are in this batch only
+        self.columns = KeyColumns(**of, group_start=zeros, group_length=zeros, topic_start=zeros, topic_length=zeros)
         self.commit = np.concatenate((self.commit, are_commits(raw)))
         self.group, self.topic = np.concatenate((self.group, group)), np.concatenate((self.topic, topic))
         self.chosen = np.concatenate((self.chosen, np.array([*self._fits, False], np.bool_)[group]))

@@ -20,21 +20,21 @@ __all__ = ["Cut", "OffsetSpans", "chunk_starts", "overlapping", "refuse_duplicat
 
 @dataclass
 class OffsetSpans:
-    """The offsets that a task has seen since its last cut.
+    """Spans of the offsets that a task has read since its last cut.
 
     Attributes
     ----------
     seen : dict
-        Log partition -> first and last offset; while these rise from record to record.
+        Log partition -> first and last offset.
     mixed : set of int
-        Log partitions of which they do not.
+        Log partitions whose offsets do not rise from record to record.
     """
 
     seen: dict[int, tuple[int, int]] = field(default_factory=dict)
     mixed: set[int] = field(default_factory=set)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add the next records, in O(n). Those without a place in the log, and those made from polls, are ignored."""
+        """Add the next records, in O(n). Records without a place in the log, and records made from polls, are ignored."""
         partition, offset = _placed(batch)
         if not len(partition):
             return
@@ -71,36 +71,36 @@ Cut = tuple[int, Sequence[Sequence[int]]]
 
 
 def overlapping(cuts: Iterable[Cut]) -> list[int]:
-    """Log partitions of which records may be there twice, or whose cuts do not lie one behind the other in the log."""
-    of: dict[int, list[tuple[int, int]]] = {}
+    """Log partitions that may have duplicate records, or whose records are not in the order of their offsets."""
+    spans_of: dict[int, list[tuple[int, int]]] = {}
     for _, spans in cuts:
         for partition, first, last in spans:
-            of.setdefault(partition, []).append((first, last))
-    found = []
-    for partition, listed in sorted(of.items()):
+            spans_of.setdefault(partition, []).append((first, last))
+    partitions = []
+    for partition, listed in sorted(spans_of.items()):
         listed.sort()
         if any(last < first for first, last in listed) or any(one[1] >= other[0] for one, other in pairwise(listed)):
-            found.append(partition)
-    return found
+            partitions.append(partition)
+    return partitions
 
 
 def chunk_starts(cuts: Iterable[Cut]) -> list[int]:
-    """The times of cuts at which a chunk may begin, ascending: in every log partition earlier cuts lie before later ones."""
+    """The times of cuts at which a chunk may begin, ascending: in every log partition, cuts before it have lower offsets."""
     ordered = sorted(cuts, key=lambda cut: cut[0])
-    least: list[dict[int, int]] = [{}]
+    first_after: list[dict[int, int]] = [{}]
     for _, spans in reversed(ordered):
-        after = dict(least[-1])
+        after = dict(first_after[-1])
         for partition, first, _ in spans:
             after[partition] = min(first, after.get(partition, first))
-        least.append(after)
-    found, last = [], dict[int, int]()
+        first_after.append(after)
+    starts, last = [], dict[int, int]()
     for at, (time, spans) in enumerate(ordered):
-        after = least[len(ordered) - at]
+        after = first_after[len(ordered) - at]
         if at and time > ordered[at - 1][0] and all(end < after.get(partition, end + 1) for partition, end in last.items()):
-            found.append(time)
+            starts.append(time)
         for partition, _, end in spans:
             last[partition] = max(end, last.get(partition, end))
-    return found
+    return starts
 
 
 def refuse_duplicates(records: Iterable[tuple[str, pa.RecordBatch]], partition: int) -> None:
@@ -108,21 +108,21 @@ def refuse_duplicates(records: Iterable[tuple[str, pa.RecordBatch]], partition: 
 
     Parameters
     ----------
-    records : iterable
-        Columns ``partition, offset`` of all records of a cluster, and where each batch of them is from, in words.
+    records : iterable of (str, RecordBatch)
+        The file of each batch, and columns ``partition, offset``; all records of a cluster.
     partition : int
 
     Raises
     ------
     CaptureError
     """
-    found = []
-    for where, batch in records:
+    parts = []
+    for file, batch in records:
         of_row, offset = _placed(batch)
-        found.append((where, offset[of_row == partition]))
-    offsets = np.sort(np.concatenate([one for _, one in found]))
+        parts.append((file, offset[of_row == partition]))
+    offsets = np.sort(np.concatenate([one for _, one in parts]))
     again = offsets[1:][offsets[1:] == offsets[:-1]]
     if len(again):
-        where = " and ".join(sorted({file for file, one in found if (one == again[0]).any()}))
+        where = " and ".join(sorted({file for file, one in parts if (one == again[0]).any()}))
         words = f"{len(again):,} records of log partition {partition} are there more than once, the first at offset {again[0]}"
         raise CaptureError(f"{where}: {words}; drop the repeats, or give overlapping recordings one by one")

@@ -1,4 +1,4 @@
-"""Raw records of one input split, in batches."""
+"""Batches of raw records: read from an input split, and filtered."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ RAW_SCHEMA = pa.schema(list(RAW_TYPES.items()))
 _AT_ONCE = 1 << 17
 _BYTES_AT_ONCE = 5 << 20
 _CODED = 8
-"""Bytes per row of a column of keys that are codes, at most: those of the dictionary itself among them."""
+"""Maximal bytes per row of a dictionary-encoded column of keys, including the dictionary."""
 _AFTER_COMMITS = pa.scalar(b"\x00\x02", pa.binary())
 
 
 def raw_batches(split: InputSplit, columns: Sequence[str] = RAW) -> Iterator[pa.RecordBatch]:
-    """The rows of a split; keys as a dictionary if there are few, otherwise as bytes; large records come in smaller batches.
+    """Yield the rows of a split; keys as a dictionary if few are distinct, otherwise as bytes; large records in smaller batches.
 
     Notes
     -----
-    Row groups are read one by one, in equal batches: reading on from one into the next took a third more time, and memory.
+    Row groups are read one by one, in equal batches: a batch across two row groups took a third more time, and memory.
     """
     for file, groups in split.groups:
         about = parquet_footers([file])[0]  # a capture may replace a file under its name
@@ -42,9 +42,9 @@ def raw_batches(split: InputSplit, columns: Sequence[str] = RAW) -> Iterator[pa.
 
 
 def _has_few_keys(group: Any) -> bool:
-    """Whether a row group has its keys as codes nearly everywhere: then they are read as such.
+    """Whether nearly all keys of a row group are dictionary-encoded, by the size of the column.
 
-    Otherwise the reader would make a dictionary of all keys of the row group, and keep it.
+    Otherwise a reader that returns dictionaries would build one of all keys of the row group, and keep it.
     """
     chunks = (group.column(number) for number in range(group.num_columns))
     return any(one.path_in_schema == "key" and one.total_uncompressed_size <= _CODED * group.num_rows for one in chunks)
@@ -58,11 +58,11 @@ def _at_once(group: Any) -> int:
 
 
 Window = tuple[int | None, int | None]
-"""From a time to before another one, in microseconds; None: no limit."""
+"""The first time, and the first time after the window, in microseconds; None: no limit."""
 
 
 def rows_from(batch: pa.RecordBatch, begin: Mapping[int, int], window: Window = (None, None)) -> pa.RecordBatch:
-    """The rows of a batch that count (see `InputSplit.begin`) and lie in a window of time."""
+    """The rows of a batch from the first offsets of `InputSplit.begin` on, and in a window of time."""
     since, until = window
     if since is not None or until is not None:
         time = batch.column("timestamp").cast(pa.int64())
@@ -81,21 +81,18 @@ def rows_from(batch: pa.RecordBatch, begin: Mapping[int, int], window: Window = 
 
 
 def are_commits(keys: pa.Array) -> npt.NDArray[np.bool_]:
-    """Whether each record is an offset commit, by its key as `raw_batches` gives it: types 0 and 1 sort before type 2.
+    """Whether each record is an offset commit, by its key as `raw_batches` yields it: types 0 and 1 sort before type 2.
 
-    A key too short to have a type sorts here too, and is counted among the commits that cannot be decoded.
+    A key that is too short to have a type is one too: it is counted as a commit that cannot be decoded.
     """
-    found: npt.NDArray[np.bool_]
     if not pa.types.is_dictionary(keys.type):
-        found = pc.less(keys, _AFTER_COMMITS).fill_null(False).to_numpy(zero_copy_only=False)
-        return found
+        return np.asarray(pc.less(keys, _AFTER_COMMITS).fill_null(False).to_numpy(zero_copy_only=False))
     of_key = are_commits(keys.dictionary.cast(pa.binary()))
-    found = np.append(of_key, False)[keys.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-    return found
+    return np.asarray(np.append(of_key, False)[keys.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A raw batch without dictionaries."""
+    """A raw batch with `RAW_SCHEMA`: dictionaries are decoded."""
     columns = [batch.column(field.name).cast(field.type) for field in RAW_SCHEMA]
     return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)
 
@@ -103,7 +100,7 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 def newest_of_keys(
     batches: Iterable[pa.RecordBatch], before: int, aborted: frozenset[tuple[int, int]]
 ) -> Iterator[pa.RecordBatch]:
-    """The newest record of each log partition and key before a time, as compaction keeps it; some of a batch's may be older ones.
+    """Yield, for each batch, the newest record of each log partition and key before a time, as compaction keeps it.
 
     Parameters
     ----------
@@ -111,7 +108,7 @@ def newest_of_keys(
     before : int
         In microseconds.
     aborted : frozenset
-        Records that never took effect: they are no key's newest.
+        Log partition and offset of records of aborted transactions; they are skipped.
     """
     for batch in batches:
         rows = plain(rows_from(batch, {}, (None, before)))

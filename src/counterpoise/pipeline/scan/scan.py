@@ -36,12 +36,12 @@ from counterpoise.wire.offsets_topic.batch import CommitBatch
 __all__ = ["ScanSpec", "group_of", "scan"]
 
 _ALLOCATIONS = 100_000
-"""So many new objects at least before cycles are looked for: rows are many and make none."""
+"""Threshold of Python's garbage collector: rows are many and form no cycles."""
 _DIFFERENT = 4_000_000
 _RISING = ("log_offset", "log_ts", "committed_offset", "commit_ts")
 _SPANNED = ("log_partition", "log_offset", "log_ts")
 _RECORD_BYTES = 3 << 20
-"""So many bytes of records that are no commits a task holds before its next cut."""
+"""A task makes a cut when it holds more bytes of group records than this."""
 _SINGLE = 1 << 42
 """Aggregates from here on hold one commit each."""
 
@@ -56,19 +56,19 @@ class ScanSpec:
     files : NewFiles
         Names of new files.
     first_bucket, buckets : int
-        Of the cluster's groups.
+        The first bucket of the cluster's groups, and their number.
     instants : tuple of int
         Times of samples of log ends, in microseconds, ascending: no aggregate spans one.
     settled : int
         Commits after this time are not aggregated, because a sample that is recorded later may lie between them.
     aborted : frozenset of (int, int)
-        Log partition and offset of records that never took effect; they are in the table and in no aggregate.
+        Log partition and offset of records of aborted transactions; they are in the table and in no aggregate.
     groups : GroupFilter
-        All records are counted; those of other groups are in no table.
+        All records are counted; only those of these groups are in tables.
     begin : mapping
         As `InputSplit.begin`.
     window : pair
-        Records of other times do not count.
+        Records of other times are skipped.
     salt : str, optional
         Key for hashing names in tables.
     """
@@ -87,11 +87,11 @@ class ScanSpec:
 
 
 def scan(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[list[Block]]:
-    """Blocks of the records in some batches; the task's manifest comes last.
+    """Yield the blocks of the records; the last one is the task's manifest.
 
-    The manifest holds counts, files by table and day, names of topic ids, by cut its earliest time and its spans of offsets. By
-    log partition it holds the last record (offset and time) and the last one before those that count (`was`), and whether there
-    are any of these (`old`).
+    The manifest holds counts, files by table and day, and names of topic ids; for each cut, its earliest time and its spans of
+    offsets; for each log partition, the last record (offset and time) and the last one before `ScanSpec.begin` (`was`). `old`
+    says whether records were skipped.
     """
     gc.set_threshold(_ALLOCATIONS)
     with _Scan(spec) as task:
@@ -155,7 +155,7 @@ class _Scan:
         }
 
     def add(self, batch: pa.RecordBatch) -> Iterator[list[Block]]:
-        """Decode a batch; yields the blocks of a cut if enough is held."""
+        """Decode a batch; yield the blocks of a cut if the task holds enough."""
         if batch.num_rows:
             batch = self._rows_that_count(batch)
         if not batch.num_rows:
@@ -182,7 +182,7 @@ class _Scan:
     def _rows_that_count(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows from `begin` on and in the window; updates the spans of offsets and the positions in the manifest.
 
-        `_last` is the last record of each log partition, `_was` the one before the first offset that counts.
+        `_last` is the last record of each log partition, `_was` the last one before `begin`.
         """
         begin = self._spec.begin
         # A record without a time has a place all the same: the next update must not read it again.
@@ -210,7 +210,7 @@ class _Scan:
         return rows
 
     def _records_before(self, batch: pa.RecordBatch, others: Int64, decoded: CommitBatch) -> Int64:
-        """For each commit how many other records of its group this task has seen before it."""
+        """For each commit, the number of group records of its group that this task has read before it."""
         groups, group = self._keys.groups, self._keys.group[decoded.key]
         seen = self._seen_of_group = widened(self._seen_of_group, len(groups))
         found: Int64 = seen[group]
@@ -227,7 +227,7 @@ class _Scan:
         return found
 
     def _add_records(self, batch: pa.RecordBatch, others: Int64) -> None:
-        """Keep the records that are no commits for the next cut."""
+        """Keep the group records for the next cut."""
         if not len(others):
             return
         rows = plain(batch.take(pa.array(others)))
@@ -256,7 +256,7 @@ class _Scan:
             known[4] = max((one for one in (known[4], row["ts_max"]) if one is not None), default=None)
 
     def _add_errors(self, batch: pa.RecordBatch, lost: Int64) -> Int64:
-        """Keep commits that cannot be decoded as errors; returns their times."""
+        """Write commits that cannot be decoded to `decode_errors`; returns their times."""
         if not len(lost):
             return np.zeros(0, np.int64)
         rows = plain(batch.take(pa.array(lost)))
@@ -305,14 +305,14 @@ class _Scan:
         return keep
 
     def _name(self, topic: Int32, id_of: Any, ids: list[str]) -> None:
-        """Keep which topic an id belongs to."""
+        """Keep the topic of each topic id."""
         if ids:
             topics = list(self._keys.topics)
             pairs = _different((id_of.astype(np.int64) + 1) * len(topics) + topic, (len(ids) + 1) * len(topics))
             self._names |= {(ids[at // len(topics) - 1], topics[at % len(topics)]) for at in pairs if at >= len(topics)}
 
     def cut(self) -> list[Block]:
-        """Blocks of everything held. The blocks of one cut have all records of their groups between two offsets."""
+        """The blocks of all that the task holds. The blocks of one cut have all records of their groups between two offsets."""
         first, blocks = self._first, list(self._record_blocks())
         if len(self._held):
             blocks += self._commit_blocks()
@@ -355,12 +355,12 @@ class _Scan:
 
 
 def group_of(key: bytes | None) -> bytes:
-    """The group name in a key, which follows the type; of a damaged key whatever bytes are there."""
+    """The group name in a key, after the type; of a damaged key the bytes at that place."""
     return b"" if key is None else key[4 : 4 + int.from_bytes(key[2:4], "big")]
 
 
 def _names(keys: KeyDictionary, key: Int32) -> list[pa.Array]:
-    """``group_id, topic, partition`` of some keys; names as a dictionary of those that occur."""
+    """Columns ``group_id, topic, partition`` of keys; names as a dictionary of those that occur."""
     columns = []
     for code, names in ((keys.group[key], keys.groups), (keys.topic[key], keys.topics)):
         used = np.flatnonzero(np.bincount(code, minlength=len(names)))
@@ -372,7 +372,7 @@ def _names(keys: KeyDictionary, key: Int32) -> list[pa.Array]:
 
 
 def _different(codes: Int64, end: int) -> list[int]:
-    """Which numbers below `end` are among the codes."""
+    """The distinct codes, ascending; all are below `end`."""
     if end <= _DIFFERENT:
         table = np.zeros(end, np.bool_)
         table[codes] = True

@@ -1,4 +1,4 @@
-"""Input splits: row groups of a capture's Parquet files, planned from footers."""
+"""Input splits: row groups of a capture's Parquet files, planned by footers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.parquet_rows import statistics_of, time_span
 from counterpoise.pipeline.storage.files import parquet_footers
 
-__all__ = ["InputSplit", "before", "plan_splits"]
+__all__ = ["InputSplit", "plan_splits", "splits_before"]
 
 _LEAST_ROWS, _MOST_ROWS = 200_000, 1_250_000
 _MOST_PARTITIONS = 10_000
@@ -26,8 +26,8 @@ class InputSplit:
     cluster : str
     groups : tuple of (file, row groups)
     begin : dict
-        Log partition -> the first offset that counts; records of a log partition that is not in it all count. If there are any,
-        records without a place in the log do not count: the update before this one has counted them.
+        Log partition -> the first offset to read; of other log partitions all records are read. If it is not empty, records
+        without a place in the log are skipped: the previous update has counted them.
     """
 
     cluster: str
@@ -38,9 +38,9 @@ class InputSplit:
 def plan_splits(
     captures: Mapping[str, CaptureFiles], at_least: int, begins: Mapping[str, Mapping[int, int]]
 ) -> tuple[list[InputSplit], int]:
-    """Splits of 1.25 million rows at most, smaller ones at the end so that all cores end together; and the rows of all.
+    """Splits of 1.25 million rows at most, and the number of their rows; the last splits are smaller, so all cores end together.
 
-    Row groups that lie before `begins` by their statistics are left out.
+    Row groups before `begins` by their statistics are skipped.
     """
     sizes = {
         name: [
@@ -56,28 +56,28 @@ def plan_splits(
     for name, listed in sizes.items():
         while listed:
             most = min(_MOST_ROWS, max(_LEAST_ROWS, -(-left // max(at_least, 1))))
-            some = max(1, sum(rows <= most * 1.2 for rows in accumulate(rows for *_, rows in listed)))
+            count = max(1, sum(rows <= most * 1.2 for rows in accumulate(rows for *_, rows in listed)))
             part: dict[str, list[int]] = {}
-            for file, at, rows in listed[:some]:
+            for file, at, rows in listed[:count]:
                 part.setdefault(file, []).append(at)
                 left -= rows
-            del listed[:some]
+            del listed[:count]
             groups = tuple((file, tuple(numbers)) for file, numbers in part.items())
             splits.append(InputSplit(name, groups, begins.get(name, {})))
     return splits, whole
 
 
-def before(splits: Iterable[InputSplit], time: int) -> list[InputSplit]:
-    """Splits with the row groups that may hold records before a time, by their statistics."""
-    found = []
+def splits_before(splits: Iterable[InputSplit], time: int) -> list[InputSplit]:
+    """The splits without row groups that hold no records before a time, by their statistics."""
+    cut = []
     for split in splits:
         files, kept = [file for file, _ in split.groups], []
         for (file, groups), about in zip(split.groups, parquet_footers(files), strict=True):
-            some = tuple(at for at in groups if _starts_before(about.row_group(at), time))
-            kept += [(file, some)] if some else []
+            numbers = tuple(at for at in groups if _starts_before(about.row_group(at), time))
+            kept += [(file, numbers)] if numbers else []
         if kept:
-            found.append(replace(split, groups=tuple(kept)))
-    return found
+            cut.append(replace(split, groups=tuple(kept)))
+    return cut
 
 
 def _starts_before(group: Any, time: int) -> bool:
@@ -86,7 +86,7 @@ def _starts_before(group: Any, time: int) -> bool:
 
 
 def _is_before(about: Any, at: int, begin: Mapping[int, int]) -> bool:
-    """Whether statistics rule out that a row group has records that count."""
+    """Whether all records of a row group are before `begin`, by its statistics."""
     group = about.row_group(at)
     partition, offset = statistics_of(group, "partition"), statistics_of(group, "offset")
     if not begin or partition is None or offset is None:

@@ -1,1 +1,1 @@
-"""What a scan task sends to a fold task through Spark's shuffle: blocks of one bucket of groups."""
+"""Blocks: the rows that Spark shuffles from scan tasks to fold tasks."""

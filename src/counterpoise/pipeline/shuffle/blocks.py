@@ -1,4 +1,4 @@
-"""The rows of the shuffle: what one task knows of one bucket of groups, as an Arrow IPC stream; and where a group belongs."""
+"""Blocks: rows of the shuffle, each with records or a state of one bucket of groups as bytes; and the bucket of a group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 BLOCKS = "bucket int, first_time long, kind int, payload binary"
-"""Sorted by the first three columns, a bucket's blocks are in log order: state first, then cut by cut."""
+"""Sorted by the first three columns, the blocks of a bucket are in log order: the state, then cut by cut."""
 _SCHEMA = pa.schema([("bucket", pa.int32()), ("first_time", pa.int64()), ("kind", pa.int32()), ("payload", pa.binary())])
 STATE, RECORDS, COMMITS = range(3)
 MANIFEST = -1
@@ -38,17 +38,18 @@ _LEAST, _MOST = 8, 256
 
 @dataclass(frozen=True)
 class Block:
-    """One row.
+    """One row of the shuffle.
 
     Attributes
     ----------
     bucket : int
-        Over all clusters: the bucket of the cluster's first group plus that of this one.
+        The number of the bucket over all clusters: the cluster's first bucket plus that of the group.
     first_time : int
-        The earliest time of the records of the scan's cut that the block is from, in microseconds: no record of a later cut is
-        earlier. A state has the lowest number.
+        The earliest time in the cut of the scan task, in microseconds. A state has the lowest number.
     kind : int
+        `STATE`, `RECORDS` or `COMMITS`.
     payload : bytes
+        A state, or an Arrow IPC stream.
     """
 
     bucket: int
@@ -63,7 +64,7 @@ def bucket_of(group: bytes, buckets: int) -> int:
 
 
 def bucket_count(records: int | None) -> int:
-    """The number of buckets, a power of two: about 130,000 records each, because many small buckets cost more."""
+    """The number of buckets, a power of two: about 130,000 records each, because small buckets cost more in sum."""
     if records is None:
         return _MOST
     return max(_LEAST, min(_MOST, 1 << (records // _RECORDS_A_BUCKET).bit_length()))
@@ -85,7 +86,7 @@ def read_stream(payload: bytes) -> pa.Table:
 
 
 def manifest_block(manifest: Mapping[str, Any]) -> Block:
-    """The manifest of a task as a block: its counts and files. Files that no manifest names are ignored."""
+    """The counts and files of a task as a block. Files that no manifest names are ignored."""
     return Block(MANIFEST, 0, 0, json.dumps(manifest).encode())
 
 

@@ -1,1 +1,1 @@
-"""What an audit reads: captures, files and tables, judged before Spark starts, and which part of them is looked at."""
+"""The input of an audit: captures, files and tables, checked before Spark starts, and the part of them that is audited."""

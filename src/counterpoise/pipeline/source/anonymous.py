@@ -1,4 +1,4 @@
-"""Tables that may be shown outside: names become short hashes, the same everywhere; what holds names in its bytes is left out."""
+"""Hashed names in tables: each name becomes a short hash, the same in all tables; columns with names in free text become null."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMES = {
     "group_instance_id": "instance",
     "rack_id": "rack",
 }
-"""Column or field -> what it names; the word is part of the hash, so a topic named like a group gets another one."""
+"""Column or field -> kind of name. The kind is part of the hash, so a topic and a group of one name have different hashes."""
 _LISTS = {
     "joined": "member",
     "left": "member",
@@ -47,24 +47,24 @@ def anonymous(rows: pa.RecordBatch, salt: str | None) -> pa.RecordBatch:
     Parameters
     ----------
     rows : pyarrow.RecordBatch
-        Rows of any table but `findings`, whose texts are made from rows of `group_report` that are hashed already.
+        Rows of any table but `findings`, whose texts are made from rows of `group_report` with hashed names.
     salt : str, optional
-        Equal salts give equal hashes. Whoever knows it can test a guessed name; whoever does not, cannot. None: as it is.
+        Equal salts give equal hashes. Only who knows the salt can test a guessed name. None: names stay as they are.
 
     Notes
     -----
-    Salted SHA-256, the first 48 bits of it, once per different name and batch. Done when rows are written: strategies settle ties
-    by name.
+    The first 48 bits of a salted SHA-256, computed once per distinct name and batch. Names are hashed when rows are written,
+    because strategies break ties by name.
     """
     if salt is None:
         return rows
-    whole = rows.take(pa.array(np.arange(rows.num_rows)))  # nested columns without an offset
-    columns = [_column(field.name, column, salt) for field, column in zip(whole.schema, whole.columns, strict=True)]
+    copied = rows.take(pa.array(np.arange(rows.num_rows)))  # nested columns without an offset
+    columns = [_column(field.name, column, salt) for field, column in zip(copied.schema, copied.columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
 def fingerprint(salt: str) -> str:
-    """What tells two salts apart without giving them away more than the hashed names do."""
+    """A hash of the salt, to compare the salts of two audits without storing them."""
     return sha256(f"{salt}\nsalt\n".encode()).hexdigest()[:_DIGITS]
 
 
@@ -80,7 +80,7 @@ def _column(name: str, column: Any, salt: str) -> pa.Array:
 
 
 def _fields(values: Any, salt: str) -> pa.Array:
-    """The same for the fields of structs."""
+    """A column of structs with hashed fields; other columns unchanged."""
     if not pa.types.is_struct(values.type):
         return values
     fields = list(values.type)
@@ -88,10 +88,10 @@ def _fields(values: Any, salt: str) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=fields, mask=values.is_null())
 
 
-def _hashed(names: Any, what: str, salt: str) -> pa.Array:
+def _hashed(names: Any, kind: str, salt: str) -> pa.Array:
     coded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
-    digests = [sha256(f"{salt}\n{what}\n{name}".encode()).hexdigest()[:_DIGITS] for name in coded.dictionary.to_pylist()]
-    hashed = pa.array([f"{what}-{digest}" for digest in digests], pa.string())
+    digests = [sha256(f"{salt}\n{kind}\n{name}".encode()).hexdigest()[:_DIGITS] for name in coded.dictionary.to_pylist()]
+    hashed = pa.array([f"{kind}-{digest}" for digest in digests], pa.string())
     if pa.types.is_dictionary(names.type):
         return pa.DictionaryArray.from_arrays(coded.indices, hashed)
     return hashed.take(coded.indices)

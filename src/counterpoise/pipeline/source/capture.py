@@ -1,4 +1,4 @@
-"""One recording as the stages of an audit see it: its files, or tables of Spark; and what an audit reads of it."""
+"""A capture: as a user gives it (files or DataFrames), and as the scan reads it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CaptureFiles:
     Attributes
     ----------
     records, ends : tuple of str
-        Parquet. Without files in `ends` log ends are not known.
+        Parquet. Without files in `ends`, log ends are unknown.
     topics, aborted : str, optional
         JSON.
     """
@@ -36,7 +36,7 @@ class CaptureFiles:
 
 @dataclass(frozen=True)
 class Capture:
-    """One recording: either `files`, or `records` and what else is known as DataFrames.
+    """The recording of one cluster: either `files`, or `records` and optional further DataFrames.
 
     Attributes
     ----------
@@ -47,9 +47,9 @@ class Capture:
     topics : DataFrame, optional
         ``topic, partitions, topic_id``: metadata at the end of the recording.
     aborted : DataFrame, optional
-        ``log_partition, log_offset`` of records that a reader of committed data never sees.
+        ``log_partition, log_offset`` of records that a reader with ``read_committed`` never sees.
     notes : tuple of str
-        What is missing or left out, in words.
+        One sentence for each thing that is missing or left out.
     files : CaptureFiles, optional
     """
 
@@ -61,25 +61,25 @@ class Capture:
     files: CaptureFiles | None = None
 
     @property
-    def tells_aborted(self) -> bool:
-        """Whether it says which records never took effect."""
+    def lists_aborted(self) -> bool:
+        """Whether the capture lists the records of aborted transactions."""
         return self.aborted is not None if self.files is None else self.files.aborted is not None
 
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """One capture.
+    """A capture as the scan reads it: DataFrames of samples and metadata are files and values here.
 
     Attributes
     ----------
     files : CaptureFiles
-        Without files of records if these are a DataFrame.
+        If the records are a DataFrame, `files.records` is empty.
     records : DataFrame, optional
         Columns of Spark's Kafka source.
     topic_ids : dict, optional
         Topic -> its id at the end of the recording.
     aborted : frozenset, optional
-        Log partition and offset of records that never took effect; None: nobody knows.
+        Log partition and offset of records of aborted transactions; None: unknown.
     """
 
     files: CaptureFiles
@@ -89,7 +89,7 @@ class SourceFiles:
 
 
 def source_files(captures: Mapping[str, Capture], folder: Path) -> dict[str, SourceFiles]:
-    """Cluster name -> its capture. Samples in a DataFrame are written below `folder`, which driver and executors share."""
+    """Cluster name -> its capture. Writes samples of a DataFrame to `folder`, which driver and executors share."""
     return {name: _source(capture, (folder / f"source-{at}").absolute()) for at, (name, capture) in enumerate(captures.items())}
 
 

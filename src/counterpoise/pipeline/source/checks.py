@@ -1,4 +1,4 @@
-"""Files of a capture, checked before Spark is started for them: whole, of the right columns, of the right shape."""
+"""Checks of a capture's files before Spark starts: complete Parquet, expected columns and types, valid JSON."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import pyarrow as pa
 
 from counterpoise.errors import CaptureError, SnapshotError
 from counterpoise.pipeline.capture.object_series import visible
-from counterpoise.pipeline.source.parquet_rows import sound_pages
+from counterpoise.pipeline.source.parquet_rows import page_errors
 from counterpoise.pipeline.storage.files import absolute, list_files, parquet_file, parquet_footers, read_bytes
 from counterpoise.snapshot.json_text import decoded, fitted
 
-__all__ = ["aborted_records", "check_pages", "check_table", "missing_columns", "parquet_files", "topic_ids"]
+__all__ = ["aborted_records", "check_names", "check_pages", "check_table", "parquet_files", "topic_ids"]
 
 T = TypeVar("T")
 
 
-def check_table(where: str, files: Sequence[str], wanted: Mapping[str, pa.DataType], source: str) -> None:
-    """Whether Parquet files have footers, and columns that can be read as the wanted ones.
+def check_table(where: str, files: Sequence[str], expected: Mapping[str, pa.DataType], source: str) -> None:
+    """Check that Parquet files have footers, and the expected columns with types that can be cast.
 
     Parameters
     ----------
     where : str
         The file, or the folder of the files.
     files : sequence of str
-    wanted : mapping
+    expected : mapping
         Column -> its type.
     source : str
-        Whose columns they are, in words.
+        The format that defines the columns, for the error message.
 
     Raises
     ------
@@ -39,15 +39,15 @@ def check_table(where: str, files: Sequence[str], wanted: Mapping[str, pa.DataTy
 
     Notes
     -----
-    Only footers are read. A column may be written in the path (``partition=3/``).
+    Reads only footers. The value of a column may be in the path (``partition=3/``).
     """
     if not files:
         raise CaptureError(f"{where}: no Parquet files in this folder; record it again or give another folder")
     for file, about in zip(files, parquet_footers(files), strict=True):
         schema = about.schema.to_arrow_schema()
         in_path = [part.split("=")[0] for part in file.split("/")[:-1] if "=" in part]
-        missing_columns(file, [*schema.names, *in_path], wanted, source)
-        for name, kind in wanted.items():
+        check_names(file, [*schema.names, *in_path], expected, source)
+        for name, kind in expected.items():
             if name not in schema.names:
                 continue
             given = schema.field(name).type
@@ -56,13 +56,13 @@ def check_table(where: str, files: Sequence[str], wanted: Mapping[str, pa.DataTy
                 raise CaptureError(f"{file}: column {name} is {given}; expected {word}")
 
 
-def missing_columns(where: str, given: list[str], wanted: Mapping[str, Any], source: str) -> None:
-    """Raise a CaptureError that names the wanted columns that are not given, if any."""
-    missing = [name for name in wanted if name not in given]
+def check_names(where: str, given: list[str], expected: Mapping[str, Any], source: str) -> None:
+    """Raise a CaptureError that names the missing columns, if any."""
+    missing = [name for name in expected if name not in given]
     if missing:
         raise CaptureError(
-            f"{where}: column{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing; the columns of {source} are "
-            f"wanted ({', '.join(wanted)}), there are: {', '.join(given) or 'none'}"
+            f"{where}: column{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing; expected the columns of {source} "
+            f"({', '.join(expected)}), there are: {', '.join(given) or 'none'}"
         )
 
 
@@ -77,19 +77,19 @@ _READABLE: Mapping[int, tuple[str, Callable[[pa.DataType], bool]]] = {
     pa.int64().id: ("bigint", _integer),
     pa.timestamp("us").id: ("timestamp", pa.types.is_timestamp),
 }
-"""By type: what Spark calls it, and what can be read as it."""
+"""Arrow type -> its name in Spark, and whether another type can be cast to it."""
 
 
 def check_pages(files: Sequence[str]) -> None:
-    """Raise a CaptureError if the pages behind sound footers cannot be read."""
+    """Read all pages; raise a CaptureError if one is damaged."""
     for file in files:
-        with sound_pages(file), parquet_file(file) as opened:
+        with page_errors(file), parquet_file(file) as opened:
             for _ in opened.iter_batches():
                 pass
 
 
 def parquet_files(where: str) -> list[str]:
-    """The files at a place, a file or a folder: everything but what is hidden, a marker (``_SUCCESS``) or merged into another."""
+    """The files at a path, a file or a folder, without hidden files, markers (``_SUCCESS``) and files merged into another."""
     root = absolute(where)
     inside = ((file, file.removeprefix(root).strip("/").split("/")) for file in list_files(root))
     return visible(file for file, parts in inside if not any(part.startswith((".", "_")) for part in parts))
@@ -109,7 +109,7 @@ _PAIRS = "expected pairs [partition, offset]; record it again"
 
 
 def topic_ids(where: str) -> dict[str, str]:
-    """Topic -> its id, for topics that have one, of a ``topics.json``.
+    """Read ``topics.json``: topic -> its id, for topics that have one.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def topic_ids(where: str) -> dict[str, str]:
 
 
 def aborted_records(where: str) -> frozenset[tuple[int, int]]:
-    """Log partition and offset of records that never took effect, of an ``aborted_offsets.json``.
+    """Read ``aborted_offsets.json``: log partition and offset of records of aborted transactions.
 
     Raises
     ------
@@ -128,8 +128,8 @@ def aborted_records(where: str) -> frozenset[tuple[int, int]]:
     return frozenset(_read(where, list[tuple[_Partition, _Offset]], _PAIRS))
 
 
-def _read(where: str, kind: type[T], wanted: str) -> T:
+def _read(where: str, kind: type[T], expected: str) -> T:
     try:
-        return fitted(decoded(read_bytes(where), wanted), kind, "$", wanted)
+        return fitted(decoded(read_bytes(where), expected), kind, "$", expected)
     except SnapshotError as error:
         raise CaptureError(f"{where}: {error}") from None

@@ -1,4 +1,4 @@
-"""Which files a capture has, and whether they are what they should be: from footers and small files, without a session."""
+"""The files of a capture, found and checked by footers and small files, without a Spark session."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KAFKA = "Spark's Kafka source"
 
 
 def check_source(source: str | Path) -> None:
-    """The errors of `read_capture`, before a session is started for nothing.
+    """Raise the errors of `read_capture` before a session is started.
 
     Raises
     ------
@@ -46,15 +46,15 @@ def check_source(source: str | Path) -> None:
 
 
 def checked_files(source: str | Path) -> tuple[CaptureFiles, str | None]:
-    """The files of a capture, and its folder if there can be companions of the records, when all are what they should be.
+    """The files of a capture, checked; and its folder, or None if the source holds nothing but records.
 
     Raises
     ------
     CaptureError
     """
-    place = _place(source)
-    records = records_path(place)
-    folder = None if records == place else place
+    path = _path(source)
+    records = records_path(path)
+    folder = None if records == path else path
     files = local_files(records, folder)
     check_table(records, files.records, RAW_TYPES, KAFKA)
     if folder is not None and exists(join(folder, ENDS_FILE)):
@@ -67,17 +67,17 @@ def checked_files(source: str | Path) -> tuple[CaptureFiles, str | None]:
 
 
 def local_files(records: str | Path, folder: str | Path | None) -> CaptureFiles:
-    """The files of a capture: of its records, and of what lies beside them in its folder."""
-    found = tuple(parquet_files(absolute(records)))
+    """The files of a capture: records, and the samples and metadata beside them in `folder`."""
+    record_files = tuple(parquet_files(absolute(records)))
     if folder is None:
-        return CaptureFiles(found)
+        return CaptureFiles(record_files)
     ends, topics, aborted = (join(absolute(folder), name) for name in (ENDS_FILE, TOPICS_FILE, ABORTED_FILE))
-    sampled = tuple(parquet_files(_resolved(ends)))
-    return CaptureFiles(found, sampled, *(file if exists(file) else None for file in (topics, aborted)))
+    samples = tuple(parquet_files(_resolved(ends)))
+    return CaptureFiles(record_files, samples, *(file if exists(file) else None for file in (topics, aborted)))
 
 
 def records_path(where: str) -> str:
-    """Where the records of a capture are; a file is taken for them, and a folder of Parquet files that is no capture."""
+    """The path of a capture's records: `where` itself if it is a file, or a folder of Parquet files that is no capture."""
     if is_file(where):
         return where
     names = list_folder(where)
@@ -92,11 +92,11 @@ def records_path(where: str) -> str:
 
 
 def _resolved(where: str) -> str:
-    """A running capture on a disk replaces what the link names; the files behind it stay."""
+    """Follow a link on a disk: a running capture replaces the link, and the files behind it stay."""
     return str(Path(where).resolve()) if is_local(where) else where
 
 
-def _place(source: str | Path) -> str:
+def _path(source: str | Path) -> str:
     text = str(source).rstrip("/") or "/"
     if not is_local(text):
         return text
@@ -104,8 +104,8 @@ def _place(source: str | Path) -> str:
 
 
 def count_records(source: str | Path) -> int | None:
-    """Records of a capture by its Parquet footers; None where they cannot be read (that is `read_capture`'s to say)."""
+    """The number of records of a capture by its Parquet footers; None if they cannot be read (`read_capture` raises then)."""
     try:
-        return sum(int(one.num_rows) for one in parquet_footers(parquet_files(records_path(_place(source)))))
+        return sum(int(one.num_rows) for one in parquet_footers(parquet_files(records_path(_path(source)))))
     except CaptureError:
         return None

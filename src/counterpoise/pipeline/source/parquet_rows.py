@@ -1,8 +1,8 @@
-"""Rows of Parquet files by Arrow, with the columns and types that the audit works on, whatever wrote the files.
+"""Rows of Parquet files by Arrow, cast to the columns and types of the audit, whatever wrote the files.
 
-Integers and bytes of other widths are cast, and times: without a zone they are UTC, nanoseconds and Spark's old INT96 are cut to
-microseconds, and a time outside the years 1 to 9999 is null. A column that is written in the path (``partition=3/``) is read from
-there. Pages that do not match their checksums are an error.
+Integers, bytes and times of other widths are cast. Times without a zone are UTC; nanoseconds and Spark's old INT96 are cut to
+microseconds; a time outside the years 1 to 9999 is null. A column whose value is in the path (``partition=3/``) is read from
+there. Pages that do not match their checksums raise an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.columns import ARROW, SAMPLES
 from counterpoise.pipeline.storage.files import first_line, is_local, parquet_file, parquet_footers
 
-__all__ = ["RAW_TYPES", "SAMPLE_TYPES", "dated", "read_rows", "sound_pages", "statistics_of", "time_span", "time_spans"]
+__all__ = ["RAW_TYPES", "SAMPLE_TYPES", "page_errors", "read_rows", "statistics_of", "time_span", "time_spans", "utc_micros"]
 
 _RAW = ("key", "value", "partition", "offset", "timestamp")
 _UTC_US = pa.timestamp("us", tz="UTC")
@@ -39,7 +39,7 @@ def read_rows(
     coded: Sequence[str] = (),
     metadata: Any = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches with these columns.
+    """Yield batches with these columns.
 
     Parameters
     ----------
@@ -49,13 +49,13 @@ def read_rows(
     types : mapping
         Column -> its type.
     at_once : int
-        Rows of a batch, at most.
+        Maximal number of rows of a batch.
     row_groups : sequence of int, optional
         Default: all.
     coded : sequence of str
         Columns that come as dictionaries.
     metadata : optional
-        The footer, if it was read before.
+        The footer, if the caller has it.
 
     Raises
     ------
@@ -63,38 +63,37 @@ def read_rows(
         The file is damaged.
     """
     schema = pa.schema([(name, types[name]) for name in columns])
-    given = {"row_groups": row_groups, "use_threads": False}
     with (
-        sound_pages(file),
+        page_errors(file),
         parquet_file(file, metadata=metadata, read_dictionary=list(coded), coerce_int96_timestamp_unit="us") as opened,
     ):
-        there = [name for name in columns if name in opened.schema_arrow.names]
-        for batch in opened.iter_batches(at_once, columns=there, **given):
+        present = [name for name in columns if name in opened.schema_arrow.names]
+        for batch in opened.iter_batches(at_once, row_groups=row_groups, columns=present, use_threads=False):
             yield pa.RecordBatch.from_arrays([_column(batch, field, file) for field in schema], names=schema.names)
             del batch
 
 
 @contextmanager
-def sound_pages(file: str) -> Iterator[None]:
-    """Turn what Arrow says about damaged pages into one line that names the file."""
+def page_errors(file: str) -> Iterator[None]:
+    """Turn Arrow's errors on damaged pages into a CaptureError of one line that names the file."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        what = "its pages are damaged" if is_local(file) else "its pages are damaged or out of reach"
-        raise CaptureError(f"{file}: {what} ({first_line(error)}); record it again") from error
+        reason = "its pages are damaged" if is_local(file) else "its pages are damaged or out of reach"
+        raise CaptureError(f"{file}: {reason} ({first_line(error)}); record it again") from error
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field, file: str) -> pa.Array:
     if field.name not in batch.schema.names:
-        return pa.array([_in_path(file, field.name)] * batch.num_rows, pa.string()).cast(field.type)
+        return pa.array([_value_in_path(file, field.name)] * batch.num_rows, pa.string()).cast(field.type)
     column = batch.column(field.name)
     if pa.types.is_timestamp(column.type):
-        return dated(column)
+        return utc_micros(column)
     return column if column.type == field.type or pa.types.is_dictionary(column.type) else column.cast(field.type)
 
 
-def dated(column: pa.Array) -> pa.Array:
-    """Times in microseconds, UTC; null where no table could show a time: outside the years 1 to 9999."""
+def utc_micros(column: pa.Array) -> pa.Array:
+    """Times in microseconds, UTC; null if outside the years 1 to 9999, which a datetime cannot hold."""
     number, unit = column.cast(pa.int64()), _PARTS[column.type.unit]
     first, last = max(_FIRST * unit, -(2**63)), min(_LAST * unit, 2**63 - 1)
     ends = pc.min_max(number).as_py()
@@ -104,32 +103,32 @@ def dated(column: pa.Array) -> pa.Array:
     return column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64()).cast(_UTC_US)
 
 
-def _in_path(file: str, name: str) -> str | None:
-    found = [part.partition("=")[2] for part in file.split("/") if part.partition("=")[0] == name]
-    return unquote(found[-1]) if found else None
+def _value_in_path(file: str, name: str) -> str | None:
+    values = [part.partition("=")[2] for part in file.split("/") if part.partition("=")[0] == name]
+    return unquote(values[-1]) if values else None
 
 
 def statistics_of(group: Any, name: str) -> Any:
-    """The statistics of a column of a row group; None if there are none that can be compared with values as they are read."""
+    """The statistics of a column of a row group; None if it has none, or they are in another unit than the values read."""
     for at in range(group.num_columns):
         chunk = group.column(at)
         if chunk.path_in_schema == name:
-            found = chunk.statistics
-            fine = found is not None and found.has_min_max and "nano" not in str(found.logical_type).lower()
-            return found if fine else None
+            known = chunk.statistics
+            usable = known is not None and known.has_min_max and "nano" not in str(known.logical_type).lower()
+            return known if usable else None
     return None
 
 
 def time_span(group: Any, name: str) -> tuple[int, int] | None:
-    """The first and the last time in a column of a row group, in microseconds; None if its statistics do not say it.
+    """The first and the last time in a column of a row group, in microseconds; None if its statistics have no such times.
 
-    They do not if a time lies outside the years 1 to 9999: nobody knows the first or the last of the others.
+    They have none if a time is outside the years 1 to 9999: then the first or the last of the other times is unknown.
     """
-    found = statistics_of(group, name)
-    if found is None or not isinstance(found.min_raw, int):
+    known = statistics_of(group, name)
+    if known is None or not isinstance(known.min_raw, int):
         return None
-    scale = 1000 if "milli" in str(found.logical_type).lower() else 1
-    first, last = found.min_raw * scale, found.max_raw * scale
+    scale = 1000 if "milli" in str(known.logical_type).lower() else 1
+    first, last = known.min_raw * scale, known.max_raw * scale
     return (first, last) if first >= _FIRST * 10**6 and last <= _LAST * 10**6 else None
 
 

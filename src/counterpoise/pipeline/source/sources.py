@@ -1,4 +1,4 @@
-"""What the audit reads: a capture folder, a folder of Parquet files, or any DataFrame like Spark's Kafka source."""
+"""Sources of the audit: a capture folder, a folder of Parquet files, or a DataFrame with the columns of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.fold.new_samples import unusable_samples
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
-from counterpoise.pipeline.source.checks import check_pages, missing_columns, parquet_files
+from counterpoise.pipeline.source.checks import check_names, check_pages, parquet_files
 from counterpoise.pipeline.source.layout import (
     ABORTED_FILE,
     ENDS_FILE,
@@ -28,10 +28,10 @@ from counterpoise.pipeline.source.layout import (
     records_path,
 )
 
-__all__ = ["ONLY_RECORDS", "check_columns", "read_capture", "reading"]
+__all__ = ["ONLY_RECORDS", "check_columns", "read_capture", "read_errors"]
 
 ONLY_RECORDS = "only records were given: lag is unknown, and commits of aborted or open transactions, if any, count as commits"
-"""The note on an audit that has no companions of the records."""
+"""The note on an audit of records without samples and metadata."""
 
 
 def read_capture(source: str | Path) -> Capture:
@@ -41,12 +41,12 @@ def read_capture(source: str | Path) -> Capture:
     ------
     CaptureError
         The path does not exist, holds no records, is no Parquet or is cut short, a column is missing or of another type, or
-        a companion of the records is not of its shape.
+        the samples or metadata are malformed.
 
     Notes
     -----
-    A local path or a URI (`storage.files`). Only footers and small JSON files are looked at here (and log ends, if nulls are
-    among them). Paths are made absolute, because a server (Spark Connect) works in another folder.
+    A local path or a URI (`storage.files`). Reads only footers and small JSON files (and log ends, if their statistics allow
+    unusable ones). Paths are made absolute, because a server (Spark Connect) has another working directory.
     """
     files, folder = checked_files(source)
     return Capture(notes=tuple(_notes(files, folder)), files=files)
@@ -65,22 +65,22 @@ def _notes(files: CaptureFiles, folder: str | None) -> Iterator[str]:
 
 
 def check_columns(records: DataFrame, where: str) -> DataFrame:
-    """`records` with exactly the columns that decoding needs: ``key, value, partition, offset, timestamp``.
+    """`records` with the columns that decoding needs, and no others: ``key, value, partition, offset, timestamp``.
 
     Raises
     ------
     CaptureError
-        A column is missing or has a type that cannot be what Spark's Kafka source gives.
+        A column is missing, or has a type that cannot be cast to that of Spark's Kafka source.
     """
     schema = records.schema
-    missing_columns(where, schema.names, RECORD_COLUMNS, KAFKA)
+    check_names(where, schema.names, RECORD_COLUMNS, KAFKA)
     columns = []
-    for name, wanted in RECORD_COLUMNS.items():
+    for name, expected in RECORD_COLUMNS.items():
         given = schema[name].dataType
-        fits = given == wanted or (isinstance(wanted, IntegerType | LongType) and given.typeName() in _INTEGERS)
-        if not fits and not (isinstance(wanted, TimestampType) and given.typeName() == "timestamp_ntz"):
-            raise CaptureError(f"{where}: column {name} is {given.simpleString()}; expected {wanted.simpleString()}")
-        columns.append(fn.col(name) if given == wanted else fn.col(name).cast(wanted).alias(name))
+        fits = given == expected or (isinstance(expected, IntegerType | LongType) and given.typeName() in _INTEGERS)
+        if not fits and not (isinstance(expected, TimestampType) and given.typeName() == "timestamp_ntz"):
+            raise CaptureError(f"{where}: column {name} is {given.simpleString()}; expected {expected.simpleString()}")
+        columns.append(fn.col(name) if given == expected else fn.col(name).cast(expected).alias(name))
     return records.select(*columns)
 
 
@@ -88,8 +88,8 @@ _INTEGERS = ("byte", "short", "integer", "long")
 
 
 @contextmanager
-def reading(where: str) -> Iterator[None]:
-    """Turn what Spark says about unreadable input into one clear line."""
+def read_errors(where: str) -> Iterator[None]:
+    """Turn Spark's errors on unreadable input into a CaptureError of one line."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -99,10 +99,10 @@ def reading(where: str) -> Iterator[None]:
             raise CaptureError(f"{where}: no Parquet files there; give a capture folder with {RECORDS_FILE}") from error
         if any(sign in text for sign in _DAMAGE):
             raise CaptureError(f"{where}: cannot be read as Parquet; it is damaged or cut short, record it again") from error
-        found: list[str] = []
+        files: list[str] = []
         with suppress(CaptureError):
-            found = parquet_files(records_path(where))
-        check_pages(found)
+            files = parquet_files(records_path(where))
+        check_pages(files)
         raise
 
 

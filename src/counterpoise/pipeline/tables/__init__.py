@@ -1,1 +1,1 @@
-"""Files of tables as tasks write them."""
+"""Writers of table files in tasks."""

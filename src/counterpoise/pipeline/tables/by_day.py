@@ -1,4 +1,4 @@
-"""Rows of a table in files by day, as a task writes them; the cluster and the day are folders and no columns."""
+"""A writer of one table: one file per day; the cluster and the day are in the path and not in columns."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ class ByDay:
     Parameters
     ----------
     name : callable
-        Gives the name of a new file of a day.
+        Returns the name of a new file for a day.
     schema : pyarrow.Schema
     rising : sequence of str
-        Integers and times that rise by a little from row to row: kept as differences, a third of the size, and faster.
+        Columns of integers and times that rise slowly from row to row: delta encoding takes a third of the size, and is faster.
     single : sequence of str
-        Columns in which hardly any value comes twice.
+        Columns in which hardly any value occurs twice; written without a dictionary.
     spanned : sequence of str, optional
-        Columns of which each row group says the smallest and the largest value; default: all that are not nested, by which nobody
-        can leave one out. To find them takes a fifth of the time of writing, and where every row group has all groups nobody can
-        leave one out by their names.
+        Columns with statistics (minimum and maximum per row group), by which readers skip row groups; default: all that are not
+        nested. They take a fifth of the time of writing, and those of names are useless if every row group has all groups.
     salt : str, optional
-        Names are hashed with it as they are written.
+        Names are hashed with it when they are written.
     """
 
     def __init__(
@@ -71,11 +70,11 @@ class ByDay:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The files by day, and how many rows they have; complete when they are closed."""
+        """The files by day, and the number of rows; complete when the writer is closed."""
         return {"days": self.files, "rows": self.rows}
 
     def write(self, rows: pa.RecordBatch, time: Int64) -> None:
-        """Rows and the time of each, in microseconds."""
+        """Write rows by the time of each, in microseconds."""
         if not rows.num_rows:
             return
         rows = anonymous(rows, self._salt)

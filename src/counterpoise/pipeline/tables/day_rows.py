@@ -1,4 +1,4 @@
-"""A buffered writer of one table by day: takes rows or batches, writes row groups of some megabytes."""
+"""A buffered writer of one table by day: adds rows or batches, writes row groups of some megabytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROWS, _BYTES = 256, 1 << 20
 
 
 class DayRows:
-    """Rows of one table; files come by day of `time`.
+    """A buffered writer of one table; rows are grouped by the day of `time`.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class DayRows:
         As for `ByDay`.
     schema : pyarrow.Schema
     time : str or int
-        The column by which a row has its day, null for none; or the time of all rows, in microseconds.
+        The column with the time of a row, null for none; or the time of all rows, in microseconds.
     salt : str, optional
         As for `ByDay`.
     """
@@ -52,17 +52,17 @@ class DayRows:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The files by day, and how many rows they have; complete when the writer is closed."""
+        """The files by day, and the number of rows; complete when the writer is closed."""
         return self._days.manifest
 
     def add(self, row: Mapping[str, Any], size: int) -> pa.RecordBatch | None:
-        """Add a row of about `size` bytes; other keys than columns are ignored. Returns the batch that it completed, if any."""
+        """Add a row of about `size` bytes; keys that are no columns are ignored. Returns the batch that it completes, if any."""
         self._rows.append(row)
         self._weight += size
         return self.settle() if len(self._rows) >= _ROWS or self._weight > _BYTES else None
 
     def settle(self) -> pa.RecordBatch | None:
-        """The batch of all rows that are in no batch yet."""
+        """Complete and return the batch of buffered rows; None if there are none."""
         if not self._rows:
             return None
         batch = pa.RecordBatch.from_pylist(self._rows, schema=self._schema)
@@ -71,7 +71,7 @@ class DayRows:
         return batch
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """A batch of rows."""
+        """Add a batch of rows."""
         self._parts.append(batch)
         self._held += batch.nbytes
         if self._held > _HELD:

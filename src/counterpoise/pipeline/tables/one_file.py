@@ -1,4 +1,4 @@
-"""A file of rows in a task's manifest, made when there is a row."""
+"""A writer of a single file, which is created with the first row."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["OneFile"]
 
 
 class OneFile:
-    """A file for one kind of rows.
+    """A writer of one file.
 
     Attributes
     ----------
     file : str, optional
-        Its path or URI, if there are rows.
+        Its path or URI; None: there are no rows yet.
 
     Parameters
     ----------
     name : callable
-        Gives the name of a new file.
+        Returns the name of a new file.
     schema : pyarrow.Schema
     """
 

@@ -1,4 +1,4 @@
-"""Which groups and which time an audit looks at: patterns of names, and a window that reads like a shorter recording."""
+"""The scope of an audit: patterns of group and topic names, a window of time, and the reset policy of the groups."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Literal, TypeAlias
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.records.place import micros
 
-__all__ = ["Choice", "Reset", "instant"]
+__all__ = ["AuditScope", "Reset", "parse_time"]
 
 Reset: TypeAlias = Literal["earliest", "latest"]
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What of a capture is audited.
+class AuditScope:
+    """The part of a capture that is audited.
 
     Attributes
     ----------
     groups, topics : tuple of str
-        Shell patterns (``*``, ``?``, ``[abc]``), case counts; none: all. A group is taken if its name fits one of `groups`
-        and it owns, subscribes to or commits for a topic that fits one of `topics`; then all of it is taken, other topics
-        too, because its assignments cannot be judged by halves.
+        Shell patterns (``*``, ``?``, ``[abc]``), case-sensitive; none: all. A group is audited if its name matches one of
+        `groups` and it owns, subscribes to or commits for a topic that matches one of `topics`. All its topics are audited
+        then, because an assignment is compared as a whole.
     since, until : datetime, optional
         From (inclusive) and to (exclusive), with a time zone.
     reset : "earliest" or "latest", optional
-        The groups' ``auto.offset.reset``: what is behind where nothing is committed. None: nobody knows.
+        The groups' ``auto.offset.reset``: from where lag counts for a partition without a commit. None: unknown.
 
     Raises
     ------
     OptionError
-        The window is empty, or there is no such policy.
+        The window is empty, or the policy is unknown.
     """
 
     groups: tuple[str, ...] = ()
@@ -46,9 +46,8 @@ class Choice:
             raise OptionError(
                 f"from {self.since.isoformat()} to {self.until.isoformat()} is no window: the first must be earlier"
             )
-
         if self.reset not in (None, "earliest", "latest"):
-            raise OptionError(f"--reset {self.reset}: earliest or latest is wanted")
+            raise OptionError(f"--reset {self.reset}: expected earliest or latest")
 
     @property
     def window(self) -> tuple[int | None, int | None]:
@@ -57,8 +56,8 @@ class Choice:
         return since, until
 
 
-def instant(text: str, what: str) -> datetime:
-    """An ISO 8601 time; without a zone it is UTC.
+def parse_time(text: str, option: str) -> datetime:
+    """An ISO 8601 time of an option; without a zone it is UTC.
 
     Raises
     ------
@@ -68,4 +67,4 @@ def instant(text: str, what: str) -> datetime:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):  # the latter: in UTC it is before the year 1, or after 9999
-        raise OptionError(f"{what} {text}: a time like 2026-11-21T04:05:00Z is wanted (ISO 8601, UTC without a zone)") from None
+        raise OptionError(f"{option} {text}: expected a time like 2026-11-21T04:05:00Z (ISO 8601, UTC without a zone)") from None

@@ -25,7 +25,7 @@ from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.schemas import METRICS
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.anonymous import anonymous, fingerprint
-from counterpoise.pipeline.source.choice import Choice, instant
+from counterpoise.pipeline.source.scope import AuditScope, parse_time
 from counterpoise.report.render import write_report
 from counterpoise.report.terminal import print_findings
 from counterpoise.wire.offsets_topic.keys import RecordType, RegexKey, encode_key
@@ -46,14 +46,14 @@ LATE = "bi-loader"
 @pytest.fixture(scope="module")
 def both(spark: SparkSession, shop: Path, tmp_path_factory: pytest.TempPathFactory) -> Audited:
     """Two clusters (the capture, and again a microsecond later), only groups of a topic, four minutes, a policy, hashed."""
-    choice = Choice(groups=("*",), topics=("order*",), since=SINCE, until=UNTIL, reset="earliest")
+    scope = AuditScope(groups=("*",), topics=("order*",), since=SINCE, until=UNTIL, reset="earliest")
     out = tmp_path_factory.mktemp("both")
     whole = data_frames(spark, shop)
     assert whole.records is not None
     records = whole.records.where("partition in (0, 1, 3)").coalesce(1)
     later = records.withColumn("timestamp", fn.timestamp_micros(fn.unix_micros("timestamp") + 1))
     clusters = {"east": replace(whole, records=records), "west": replace(whole, records=later)}
-    return Audited(audit(spark, clusters, out, strategies=TWO, choice=choice, salt="pepper"))
+    return Audited(audit(spark, clusters, out, strategies=TWO, scope=scope, salt="pepper"))
 
 
 def names_of(audited: Audited) -> set[str]:
@@ -150,7 +150,7 @@ def test_only_groups_that_use_the_topic_and_their_other_topics_too(both: Audited
 def test_a_group_by_itself_is_replayed_as_among_all(spark: SparkSession, audited: Audited, shop: Path, tmp_path: Path) -> None:
     """Which samples its replays know does not depend on what others had then: before its own first lag nothing is known."""
     with configured(spark, {"spark.sql.shuffle.partitions": "1"}):
-        out = audit(spark, shop, tmp_path, strategies=["sticky", "lag-sticky"], choice=Choice(groups=(LATE,))).out
+        out = audit(spark, shop, tmp_path, strategies=["sticky", "lag-sticky"], scope=AuditScope(groups=(LATE,))).out
     assert {row["group_id"] for row in rows_of(out, "group_report")} == {LATE}
     alike = 0
     for name in ("replays", "metrics"):
@@ -207,14 +207,14 @@ def test_where_nothing_is_committed_the_given_policy_tells_the_lag(both: Audited
 
 
 def test_times_and_windows_that_make_no_sense_are_told() -> None:
-    assert instant("2026-11-21T04:06", "--from") == SINCE
-    assert instant("2026-11-21T05:06+01:00", "--from") == SINCE
-    with pytest.raises(OptionError, match="--from yesterday: a time like"):
-        instant("yesterday", "--from")
+    assert parse_time("2026-11-21T04:06", "--from") == SINCE
+    assert parse_time("2026-11-21T05:06+01:00", "--from") == SINCE
+    with pytest.raises(OptionError, match="--from yesterday: expected a time like"):
+        parse_time("yesterday", "--from")
     with pytest.raises(OptionError, match="no window"):
-        Choice(since=UNTIL, until=SINCE)
-    with pytest.raises(OptionError, match="--reset none: earliest or latest"):
-        Choice(reset="none")  # type: ignore[arg-type]
+        AuditScope(since=UNTIL, until=SINCE)
+    with pytest.raises(OptionError, match="--reset none: expected earliest or latest"):
+        AuditScope(reset="none")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_options_that_do_not_go_together_are_told_before_spark_starts(shop: Path
         ([str(shop), str(shop), "--cluster", "a", "--cluster", "a"], "all different"),
         ([str(shop), "--salt", "x"], "--salt goes with --anonymize"),
         ([str(shop), "--strategies", " , "], "--strategies: expected a name"),
-        ([str(shop), "--from", "noon"], "--from noon: a time like"),
+        ([str(shop), "--from", "noon"], "--from noon: expected a time like"),
     ):
         result = CliRunner().invoke(app, ["audit", *words, "--out", str(tmp_path / "out")])
         assert (result.exit_code, told in result.stderr) == (2, True), result.stderr

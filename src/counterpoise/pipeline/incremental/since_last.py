@@ -1,0 +1,211 @@
+"""An update: the state of the last audit, the new part of the captures, and the state for the next audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+from counterpoise.pipeline.engine import ClusterInput, Engine
+from counterpoise.pipeline.fold.ends_file import EndsFile, samples_of
+from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
+from counterpoise.pipeline.incremental.snapshot import (
+    changed_files,
+    check_same_capture,
+    files_of,
+    first_record,
+    read_until,
+    recreated,
+    settled_until,
+    topic_ids_of,
+)
+from counterpoise.pipeline.scan.aggregation import NEVER
+from counterpoise.pipeline.source.capture import Capture, SourceFiles
+from counterpoise.pipeline.source.scope import AuditScope
+from counterpoise.pipeline.storage.files import is_local, upload
+from counterpoise.pipeline.stored.transaction import TableTransaction
+
+__all__ = ["StateTooOldError", "Update"]
+
+Sums: TypeAlias = dict[str, Any]
+
+
+class StateTooOldError(Exception):
+    """New records change final rows, so all records have to be read again."""
+
+
+class Update:
+    """An audit with ``--since last``.
+
+    Attributes
+    ----------
+    clusters : dict of ClusterState
+        Cluster name -> its state for the next audit; complete after `add_scanned`.
+    saved : SavedState, optional
+        The state of the last audit; None: all records are read.
+
+    Parameters
+    ----------
+    captures : mapping
+        Cluster name -> capture of files.
+    sources : mapping
+        Cluster name -> its path.
+    scope : AuditScope
+    options : mapping
+        As for `SavedState.check`.
+    transaction : TableTransaction
+        Open.
+    saved : SavedState, optional
+    """
+
+    def __init__(
+        self,
+        captures: Mapping[str, Capture],
+        sources: Mapping[str, str],
+        scope: AuditScope,
+        options: Mapping[str, Any],
+        transaction: TableTransaction,
+        saved: SavedState | None,
+    ) -> None:
+        self._captures, self._sources, self._scope, self._options = captures, sources, scope, options
+        self._transaction, self.saved = transaction, saved
+        self.clusters = {name: _new_state(capture, sources[name]) for name, capture in captures.items()}
+        self._last = {name: ClusterState() if saved is None else saved.clusters[name] for name in captures}
+
+    def from_scratch(self) -> Update:
+        """The same without a saved state: all records are read."""
+        return Update(self._captures, self._sources, self._scope, self._options, self._transaction, None)
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether no file of the captures changed since the last audit."""
+        return self.saved is not None and all(
+            (now.files, now.topics, now.notes) == (last.files, last.topics, last.notes)
+            for now, last in ((self.clusters[name], self._last[name]) for name in self.clusters)
+        )
+
+    def input(self, name: str, source: SourceFiles, scratch: Path) -> ClusterInput:
+        """The new records of one cluster, and the states to fold them into.
+
+        New samples are appended to the file of the last audit, in `scratch` if the state is not on this machine.
+        """
+        last, work = self._last[name], self._transaction
+        before = None if last.ends is None else EndsFile.load(work.place_of(last.ends), work.place_of(last.samples))
+        new_file = (
+            partial(work.new_files.state_file, "ends", "bin")
+            if is_local(work.state)
+            else (scratch / f"ends-{uuid4().hex}.bin").__str__
+        )
+        ends = samples_of(source.files, new_file, self._scope.window, before, last.settled)
+        return ClusterInput(
+            replace(source, files=changed_files(source.files, last.files, self.clusters[name].files)),
+            ends,
+            begin={int(partition): at for partition, at in last.positions.items()},
+            # Samples come in the order of time: no later one is between earlier commits.
+            settled=int(ends.instants[-1]) if len(ends.instants) else NEVER,
+            states=tuple(map(work.place_of, last.states)),
+            buckets=last.buckets,
+            names=last.names,
+            groups=last.groups,
+        )
+
+    def add_scanned(self, engine: Engine) -> None:
+        """Check the scanned records against the last audit, and set the positions of `clusters`.
+
+        Raises
+        ------
+        CaptureError
+            The captures are not those of the last audit.
+        StateTooOldError
+        """
+        names = engine.topic_names()
+        for name, last in self._last.items():
+            manifests = [one for one in engine.scanned if one["cluster"] == name]
+            now = self.clusters[name]
+            some_unchanged = any(last.files.get(file) == marks for file, marks in now.files.items())
+            first = min((time for one in manifests for time, _ in one["cuts"]), default=None)
+            check_same_capture(name, last, some_unchanged, manifests, first)
+            named = any(one in names for one in last.unnamed)
+            ends = engine.clusters[name].ends
+            older = last.ends is None and len(ends.instants) > 0  # the first samples may be before what was settled without them
+            late = last.settled is not None and (older or (first is not None and first <= last.settled))
+            now.lives = ends.lives_of_topics()
+            now.groups = engine.groups.get(name, {})
+            in_scope = any(now.groups[group] and not before for group, before in last.groups.items())
+            now.begin = last.begin if last.positions else self._begin(name)
+            # Records that a capture has dropped cannot be read again: then rows stay as they are.
+            if (named or late or in_scope or recreated(last, now)) and self._begin(name) == last.begin:
+                raise StateTooOldError
+            self._set_positions(name, engine)
+
+    def _begin(self, name: str) -> int | None:
+        files = self._captures[name].files
+        assert files is not None
+        return first_record(files)
+
+    def _set_positions(self, name: str, engine: Engine) -> None:
+        last, now = self._last[name], self.clusters[name]
+        now.positions, now.stamps = dict(last.positions), dict(last.stamps)
+        for one in engine.scanned:
+            for partition, offset, time in one["last"] if one["cluster"] == name else ():
+                if offset >= now.positions.get(str(partition), 0):
+                    now.positions[str(partition)], now.stamps[str(partition)] = offset + 1, time
+        now.end = max((at for at in (last.end, engine.last_record_time(name)) if at is not None), default=None)
+        now.read = last.read | read_until(engine.clusters[name].source.files, now.positions)
+        now.settled = settled_until(engine.clusters[name].ends, now.read, now.end, last.settled)
+        now.buckets, now.names = engine.clusters[name].buckets, dict(sorted(engine.topic_names().items()))
+
+    def save_state(self, engine: Engine, provisional_files: list[str], sums: Sums) -> tuple[list[str], list[str]]:
+        """Write the state for the next audit.
+
+        Parameters
+        ----------
+        engine : Engine
+            After `fold`.
+        provisional_files : list of str
+            New files of tables with provisional rows.
+        sums : dict
+            See `SavedState.sums`.
+
+        Returns
+        -------
+        added, removed : list of str
+            State files, for `TableTransaction.publish`.
+        """
+        work, added, stay = self._transaction, list[str](), set[str]()
+        for name, now in self.clusters.items():
+            mine = [one for one in engine.folded if one["cluster"] == name]
+            now.unnamed = sorted({topic_id for one in mine for topic_id in one["unnamed"]})
+            states = [one["states"] for one in mine if one["states"] is not None]
+            now.states = sorted(map(work.name_of, states))
+            added += states
+            if now.settled is not None and engine.clusters[name].ends.file:
+                added += self._save_samples(now, engine.clusters[name].ends)
+                stay.add(now.samples)
+        saved = work.new_files.state_file("saved", "json")
+        SavedState(dict(self._options), self.clusters, sorted(map(work.name_of, provisional_files)), sums).save(saved)
+        added = [file for file in (*added, saved) if work.name_of(file) not in work.manifest.files]
+        return added, [work.place_of(name) for name in sorted(work.state_files - stay)]
+
+    def _save_samples(self, now: ClusterState, ends: EndsFile) -> list[str]:
+        """Save samples up to the last settled one; the next audit reads the others again, because more may come between them."""
+        about, file = self._transaction.new_files.state_file("ends", "json"), ends.file
+        if not is_local(self._transaction.state):
+            file = self._transaction.new_files.state_file("ends", "bin")
+            with Path(ends.file).open("rb") as content:
+                upload(file, content)
+        replace(ends.up_to(now.settled or 0), file="").save(about)
+        now.ends, now.samples = self._transaction.name_of(about), self._transaction.name_of(file)
+        return [about, file]
+
+
+def _new_state(capture: Capture, source: str) -> ClusterState:
+    """The identity, files, topics and notes of a capture, before its records are read."""
+    files = capture.files
+    assert files is not None
+    return ClusterState(
+        identity=identity_of(source), notes=list(capture.notes), files=files_of(files), topics=topic_ids_of(files)
+    )
