@@ -1,9 +1,9 @@
-"""`audit --since last` after each hour of a day: processor and wall time of every update, and the 24th beside the 2nd.
+"""`audit --since last` after each hour of a day: CPU and wall time of every update, and the 24th beside the 2nd.
 
     python -m benchmarks.audit_updates [--records 2400000] [--groups 200] [--folder DIR] [--json FILE]
 
 A made-up fleet of 24 hours is cut by time into 24 files of records and of samples; each update finds one more of both. All
-updates run in one session. Processor time is that of driver, JVM and Python workers.
+updates run in one session. CPU time is that of driver, JVM and Python workers.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main() -> None:
     spark.stop()
     watch.stop()
     early, late = (sum(run["cpu"] for run in some) / 3 for some in (runs[1:4], runs[-3:]))
-    print(f"the last three beside the second to fourth: {late / early:.2f} x the processor time")
+    print(f"the last three beside the second to fourth: {late / early:.2f} x the CPU time")
     if given.json is not None:
         given.json.write_text(json.dumps(runs, indent=1) + "\n")
 

@@ -1,4 +1,4 @@
-"""Audits of one capture in several ways, in turns, and of another checkout beside them: processor time, wall time, peak memory.
+"""Audits of one capture in several ways, in turns, and of another checkout beside them: CPU time, wall time, peak memory.
 
     git worktree add ../before 5a19fe1
     python -m benchmarks.audit_ways CAPTURE [--before ../before] [--ways before path group frame] [--turns 2] [--json FILE]
@@ -11,7 +11,7 @@
 | frame | the records as a DataFrame of Spark's Parquet reader |
 | small | from the path, each Python worker limited to 400 MB of memory by Spark |
 
-Every audit runs in a process of its own. Processor time is that of all its processes: driver, JVM, Python workers.
+Every audit runs in a process of its own. CPU time is that of all its processes: driver, JVM, Python workers.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def main() -> None:
     for way in given.ways:
         mine = [run for run in runs if run["way"] == way]
         wall, cpu = (median(run[what] for run in mine) for what in ("wall", "sum"))
-        print(f"{way:8s} median of {len(mine)}: {wall:.1f} s, {cpu:.1f} s of processor time")
+        print(f"{way:8s} median of {len(mine)}: {wall:.1f} s, {cpu:.1f} s of CPU time")
     if given.json is not None:
         known = json.loads(given.json.read_text()) if given.json.exists() else []
         given.json.write_text(json.dumps([*known, {"capture": given.capture.name, "runs": runs}], indent=1) + "\n")

@@ -44,7 +44,7 @@ def decode_arrow(keys: pa.BinaryArray, values: pa.BinaryArray) -> CommitBatch:
 
 
 def seconds(work: Callable[[], object], rounds: int) -> tuple[float, float, float, float]:
-    """(first, best, median, best in processor time) of `rounds` runs; the last one does not see other programs."""
+    """(first, best, median, best in CPU time) of `rounds` runs; the last one does not see other programs."""
     taken, used = [], []
     for _ in range(rounds):
         start, cpu = time.perf_counter(), time.process_time()

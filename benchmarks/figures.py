@@ -29,7 +29,7 @@ class Figures:
     kernel_ms, leader_ms : float
         Median of the runs after the warm-up.
     kernel_cpu_ms, leader_cpu_ms : float
-        The same in processor time of the calling thread, which other work on the machine disturbs less.
+        The same in CPU time of the calling thread, which other work on the machine disturbs less.
     first_ms : float
         The very first run of the kernel, cold.
     at_least_ms, pending : float, str
@@ -66,7 +66,7 @@ class Figures:
     error: str = ""
 
     def time(self, surface: str, *, cpu: bool = False) -> tuple[float, bool] | None:
-        """Milliseconds, and whether they are only a lower bound (wall clock only: of processor time none is known).
+        """Milliseconds, and whether they are only a lower bound (wall clock only: of CPU time none is known).
 
         A leader does the work of the kernel and more: what the kernel took, or what bounds it, bounds it too.
         """

@@ -130,7 +130,7 @@ def _timed(one: Contender, problem: Problem) -> tuple[Int32, float]:
 
 
 def times(rounds: int = 9) -> Iterator[str]:
-    """Rows: processor time of 100,000 x 1,000, the best of some rounds and the median; the least and the most over the lags."""
+    """Rows: CPU time of 100,000 x 1,000, the best of some rounds and the median; the least and the most over the lags."""
     yield "| subscriptions | counts | first plan, ms | drift, ms | many over, ms |"
     yield "|---|---|---|---|---|"
     n = 100_000
@@ -144,13 +144,13 @@ def times(rounds: int = 9) -> Iterator[str]:
             drifted = (np.asarray(problem.lag) * rng.uniform(0.8, 1.2, n)).astype(np.int64)
             later = problem.replace(previous_owner=plan(problem), lag=drifted)
             if shape != "sigma 1":
-                spent["first"].append(_processor_ms(plan, problem, rounds))
-            spent["many" if shape == "sigma 1" else "drift"].append(_processor_ms(plan, later, rounds))
+                spent["first"].append(_cpu_ms(plan, problem, rounds))
+            spent["many" if shape == "sigma 1" else "drift"].append(_cpu_ms(plan, later, rounds))
         cells = [f"{_span(best for best, _ in each)} ({_span(median for _, median in each)})" for each in spent.values()]
         yield f"| {subscriptions} | {'free' if free else 'balanced'} | {' | '.join(cells)} |"
 
 
-def _processor_ms(plan: Callable[[Problem], Int32], problem: Problem, rounds: int) -> tuple[float, float]:
+def _cpu_ms(plan: Callable[[Problem], Int32], problem: Problem, rounds: int) -> tuple[float, float]:
     """The least and the median."""
     spent = []
     for _ in range(rounds):
@@ -232,7 +232,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lag", description="Lag-aware strategies side by side.")
     parser.add_argument("--quick", action="store_true", help="only 10,000 partitions x 100 members")
     parser.add_argument("--drift", action="store_true", help="only moves while lags drift")
-    parser.add_argument("--times", action="store_true", help="only processor time at 100,000 partitions")
+    parser.add_argument("--times", action="store_true", help="only CPU time at 100,000 partitions")
     parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="only moves while lags drift in small groups, by seed")
     parser.add_argument("--rebalances", type=int, default=50, help="with --seeds: so many rebalances (default 50)")
     wanted = parser.parse_args()

@@ -3,7 +3,7 @@
     python -m benchmarks.object_store [--records 2000000] [--rounds 3] [--audits 1] [--folder DIR]
 
 One process reads all records with the reader of the audit's tasks and writes them again with the writer of its tables, in turns
-on the disk and on the server; then requests without content. Processor time is told apart: of the process, and of the server. The
+on the disk and on the server; then requests without content. CPU time is told apart: of the process, and of the server. The
 server is a test double in Python: its figures say what is to be taken off those of an audit that uses it, and nothing of a real
 store.
 """
@@ -62,13 +62,13 @@ def server() -> Iterator[int]:
 
 
 def cpu_of(pid: int) -> float:
-    """Processor seconds of a process, user and system."""
+    """CPU seconds of a process, user and system."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def timed(act: Callable[[], int], server_pid: int) -> tuple[float, float, float]:
-    """Wall seconds, processor seconds of this process and of the server."""
+    """Wall seconds, CPU seconds of this process and of the server."""
     before = time.perf_counter(), time.process_time(), cpu_of(server_pid)
     act()
     after = time.perf_counter(), time.process_time(), cpu_of(server_pid)
@@ -106,7 +106,7 @@ def requests(root: str) -> int:
 
 
 def audited(source: str, out: str) -> dict[str, float]:
-    """A whole audit in this process: wall seconds, and processor seconds of the JVM and of all Python processes."""
+    """A whole audit in this process: wall seconds, and CPU seconds of the JVM and of all Python processes."""
     watch = Watch()
     spark, _ = local_session(SETTINGS, records=count_records(source))
     before = time.perf_counter(), watch.cpu()
@@ -172,7 +172,7 @@ def main() -> None:
             f"{REQUESTS} files put and deleted, one listing, disk": lambda: requests(str(out)),
             f"{REQUESTS} files put and deleted, one listing, server": lambda: requests("s3://bench"),
         }
-        print(f"| {given.records:,} records | wall s | processor s | of the server |\n|---|---|---|---|")
+        print(f"| {given.records:,} records | wall s | CPU s | of the server |\n|---|---|---|---|")
         rounds = [{name: timed(act, pid) for name, act in acts.items()} for _ in range(given.rounds)]
         show({name: [one[name] for one in rounds] for name in acts})
         shutil.rmtree(out)

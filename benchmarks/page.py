@@ -60,16 +60,16 @@ def _changes(lines: Sequence[dict[str, Any]]) -> str:
 _INTRODUCTION = """\
 # Benchmarks
 
-Written by `python -m benchmarks.assignors`. How long does a plan take, beside the assignors that groups use today? The short
-answer: `sticky` plans groups of up to 500 members in a few milliseconds and a million partitions in 10 to 400 ms, 30 to
+Written by `python -m benchmarks.assignors`. How long does a plan take, compared with the assignors that groups use today? In
+short: `sticky` plans groups of up to 500 members in a few milliseconds and a million partitions in 10 to 400 ms, 30 to
 thousands of times faster than Kafka's sticky assignor, and every plan is proven optimal in balance and stickiness. [All
-tables](benchmarks-tables.md): wall clock and processor time, cold starts, moves, memory, whole leaders, growth with size."""
+tables](benchmarks-tables.md): wall clock and CPU time, cold starts, moves, memory, whole leaders, growth with size."""
 
 _TIMES = """\
 Milliseconds of our kernel (integers in, owners out), and how many times as long each peer takes at least, over the four
-scenarios: nobody owns anything (*fresh*), one member has left, one has come, a tenth has left and another tenth has come
-(*churn*). The broker's uniform assignor and franz-go do not promise optimal plans; in some lines theirs are not ([all
-tables](benchmarks-tables.md) mark them). Nested sets and the chain are no groups one meets: they bound the worst case."""
+scenarios: no partition is owned (*fresh*), one member has left, one has joined, a tenth has left and another tenth has
+joined (*churn*). The broker's uniform assignor and franz-go do not promise optimal plans; in some lines theirs are not ([all
+tables](benchmarks-tables.md) mark them). Nested sets and the chain do not occur in practice: they bound the worst case."""
 
 _PROMISES = """\
 On every line: faster than the broker's uniform assignor and than franz-go, and at least 10 times faster than Kafka's sticky

@@ -55,7 +55,7 @@ class Run:
     Attributes
     ----------
     ms, cpu_ms : dict
-        Surface to the milliseconds of its runs, in order: wall clock, and processor time of the calling thread.
+        Surface to the milliseconds of its runs, in order: wall clock, and CPU time of the calling thread.
     peak_kb : dict
         Surface to the memory its first run needed above what was in use before.
     at_least_ms : float or None

@@ -39,7 +39,7 @@ def main() -> None:
         spent = time.process_time() - begin
         total += spent
         sys.stdout.write(f"{name:32} {spent:6.2f} s  {outcome.rounds} rounds, {outcome.moved} moved, settled {outcome.settled}\n")
-    sys.stdout.write(f"{'all':32} {total:6.2f} s of processor time; the bound is 20 s\n")
+    sys.stdout.write(f"{'all':32} {total:6.2f} s of CPU time; the bound is 20 s\n")
 
 
 if __name__ == "__main__":

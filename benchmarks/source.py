@@ -7,7 +7,7 @@ records of benchmarks/data/commits-1m.parquet (once; found again by its name). R
 into lists, with librdkafka's defaults and without its pauses; by `consume(10000)` into lists; by the reader behind
 ``kafka-offsets``, into Arrow. All these end with key, value, partition, offset and time of every record in memory. Kafka's
 console consumer prints them into nothing, as they are and by its OffsetsMessageFormatter; its times hold the start of a JVM.
-Records per second of wall time and of processor time (all threads and children), medians; look at ratios.
+Records per second of wall time and of CPU time (all threads and children), medians; look at ratios.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def by_console(bootstrap: str, topic: str, count: int, *more: str) -> int:
     return count if f"Processed a total of {count} messages" in done.stderr else 0
 
 
-def processor_time() -> float:
+def cpu_time() -> float:
     """Seconds of this process and of its children that have ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
@@ -155,14 +155,12 @@ def measure(bootstrap: str, records: int, rounds: int) -> None:
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
-            wall, cpu = time.perf_counter(), processor_time()
+            wall, cpu = time.perf_counter(), cpu_time()
             if way(bootstrap, topic, records) != records:
                 raise SystemExit(f"{name}: records are missing")
-            taken[name].append((time.perf_counter() - wall, processor_time() - cpu))
+            taken[name].append((time.perf_counter() - wall, cpu_time() - cpu))
     rates = {name: [records / statistics.median(each) for each in zip(*times, strict=True)] for name, times in taken.items()}
-    print(
-        f"{records:,} records, medians of {rounds} rounds on one core: records/s of wall and of processor time, both against poll"
-    )
+    print(f"{records:,} records, medians of {rounds} rounds on one core: records/s of wall and of CPU time, both against poll")
     for name, (wall, cpu) in rates.items():
         print(f"{name:16} {wall:12,.0f} {cpu:12,.0f} {wall / rates['poll'][0]:8.2f}x {cpu / rates['poll'][1]:8.2f}x")
 

@@ -100,7 +100,7 @@ def _starred(line: Line, peer: str, *, cpu: bool) -> str:
 def promises(lines: Iterable[Line]) -> str:
     """Which lines keep what is promised, and which do not."""
     rows = [[line.title, line.scenario, *(_verdict(line, cpu=cpu) for cpu in (False, True))] for line in lines]
-    return table(["case", "scenario", "promise, by wall clock", "by processor time"], rows)
+    return table(["case", "scenario", "promise, by wall clock", "by CPU time"], rows)
 
 
 def _verdict(line: Line, *, cpu: bool) -> str:
@@ -131,7 +131,7 @@ def tables(machine: dict[str, Any], lines: Sequence[Line]) -> str:
             "## Times as long as ours: wall clock\n\nA star: the peer's plan is not optimal.\n\n" + summary(grid),
             "## Promises\n\n" + promises(grid),
         ]
-        parts += ["## Times as long as ours: processor time of the calling thread\n\n" + summary(grid, cpu=True)]
+        parts += ["## Times as long as ours: CPU time of the calling thread\n\n" + summary(grid, cpu=True)]
         parts += ["## Every figure\n\n" + details(grid)]
     if sizes:
         parts += [
@@ -148,7 +148,7 @@ which revision was measured.
 
 - Machine: {cpu}, {cores} cores, {memory_gb} GB; load average while running {load[0]} to {load[1]}.
   Other work shares its cores: trust ratios, not milliseconds. Such work stretches a long call more than a short one, so
-  ratios of processor time stand beside those of the wall clock. Processor time is that of the calling thread: a JVM's
+  ratios of CPU time stand beside those of the wall clock. CPU time is that of the calling thread: a JVM's
   compiler and collector threads are not in it, and of a call that was stopped none is known.
 - Versions: {versions}.
 - Protocol: {seconds} s or {runs} runs per peer and surface, whichever ends first, and at least three runs; {rounds} round(s);
