@@ -4,7 +4,7 @@
     ├── WireError                bytes that are not what they should be (offset, field, reason)
     ├── SnapshotError            a group description that cannot be read (the path, what, what to do)
     ├── ProblemError             arrays that do not describe a group
-    ├── UnknownStrategyError     a strategy name nobody registered
+    ├── UnknownStrategyError     a strategy name that is not registered
     ├── OptionError              an option that does not exist or does not fit
     ├── CaptureError             a recording that cannot be read (file, what, what to do)
     │   └── StorageError         a disk or an object store that cannot be read or written (place, reason, what to do)
@@ -89,7 +89,7 @@ class ProblemError(CounterpoiseError):
 
 
 class UnknownStrategyError(CounterpoiseError):
-    """A strategy name that nobody registered."""
+    """A strategy name that is not registered."""
 
 
 class OptionError(CounterpoiseError):

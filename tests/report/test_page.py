@@ -154,7 +154,7 @@ def test_what_is_missing_is_said(page):
     assert "no longer holds this group's whole history (1 step with an unknown history before)" in section(page, "eager").text()
     assert "Incomplete" not in section(page, "coop").text()
     assert "No rebalance of this group was recorded" in section(page, "only-commits").text()
-    assert "Not judged" not in section(page, "coop").text()
+    assert "Not measured" not in section(page, "coop").text()
 
 
 def test_steps_are_listed_in_words(page):

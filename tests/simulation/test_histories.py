@@ -32,14 +32,14 @@ def faults(seed: int, strategy: str) -> list[str]:
     """Everything wrong with one history under one strategy, in words."""
     scenario, found = history(seed), list[str]()
 
-    def judge(problem: Problem, target: Int32, owner: Int32) -> None:
+    def on_round(problem: Problem, target: Int32, owner: Int32) -> None:
         if strategy in OPTIMAL:
             proof = certify(problem, target)
             found.extend(() if proof.balanced and proof.sticky else (f"not optimal: {proof.violations}",))
         if not np.array_equal(target, owner):
             found.extend(str(v) for v in (*withheld(problem, target, owner), *added_and_revoked(problem, owner)))
 
-    outcome = simulate(scenario, [strategy], judge=judge)[strategy]
+    outcome = simulate(scenario, [strategy], on_round=on_round)[strategy]
     found += [] if outcome.settled or healed(scenario, strategy, outcome) else ["not settled"]
     found += [f"two owners for {outcome.double_owned_seconds} partition-seconds"] if outcome.double_owned_seconds else []
     found += rounds_too_many(outcome, eager=any("aiokafka" in group.library for group in scenario.members))

@@ -33,7 +33,7 @@ def client_protocol(names: Sequence[str]) -> str:
 
 
 def elect(preferences: Sequence[Sequence[str]]) -> str | None:
-    """The strategy a coordinator picks: supported by all members, preferred by most; None where nothing is common.
+    """The strategy a coordinator picks: supported by all members, preferred by most; None if nothing is common.
 
     Each member votes for the first strategy of its list that all members support. Kafka leaves a tie to the order of
     a hash map; here the name that sorts first wins.

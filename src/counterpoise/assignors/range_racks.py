@@ -17,7 +17,7 @@ __all__ = ["match_racks"]
 
 
 def match_racks(problem: Problem, ranked: Int32) -> Int32 | None:
-    """Rack-aware owners, int32[P]; None where racks make no difference to the group and plain ranges apply.
+    """Rack-aware owners, int32[P]; None if racks make no difference to the group and plain ranges apply.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def _needs_racks(problem: Problem, racks: Racks, topic: int) -> bool:
 
 
 def _co_partitioned(problem: Problem) -> list[list[int]]:
-    """Topics with equal subscribers and equal partition counts, together; topics nobody can own left out."""
+    """Topics with equal subscribers and equal partition counts, together, if they have both."""
     groups: defaultdict[tuple[int, bytes], list[int]] = defaultdict(list)
     for topic in range(problem.n_topics):
         members = problem.subscribers(topic)

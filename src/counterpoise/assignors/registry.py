@@ -62,7 +62,7 @@ def strategy(name: str) -> Strategy:
     Raises
     ------
     UnknownStrategyError
-        Nobody registered it; the message lists what there is.
+        It is not registered; the message lists the names.
     """
     found = _BY_NAME.get(str(name))
     if found is None:
@@ -76,7 +76,7 @@ def assignor(name: str, **options: object) -> Assignor:
     Raises
     ------
     UnknownStrategyError
-        Nobody registered the name.
+        The name is not registered.
     OptionError
         The strategy has no such option, or the value does not fit it.
     ProblemError

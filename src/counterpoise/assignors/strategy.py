@@ -10,7 +10,7 @@ from typing import TypeAlias
 from counterpoise.model.problem import Int32, Problem
 
 Assignor: TypeAlias = Callable[[Problem], Int32]
-"""A pure function of one problem to the target owner of every partition, int32[P] (UNOWNED: nobody may have it)."""
+"""A pure function of one problem to the target owner of every partition, int32[P] (UNOWNED: no member may have it)."""
 
 EAGER = "eager"
 COOPERATIVE = "cooperative"

@@ -40,7 +40,7 @@ __all__ = ["command"]
 @click.option(
     "--reset",
     type=click.Choice(["latest", "earliest"]),
-    help="auto.offset.reset of the groups: decides the lag where nothing is committed. Default: it is unknown.",
+    help="auto.offset.reset of the groups: decides the lag if nothing is committed. Default: it is unknown.",
 )
 @click.option("--strategies", "names", metavar="NAMES", help="Strategies to replay (comma separated). Default: all.")
 @click.option("--anonymize", is_flag=True, help="Hash the names of groups, topics, clients and members in everything written.")

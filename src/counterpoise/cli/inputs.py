@@ -94,7 +94,7 @@ def need(what: str, extra: str, *modules: str) -> None:
 def _installed(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # of "google.protobuf", where there is no google
+    except ModuleNotFoundError:  # of "google.protobuf", if there is no google
         return False
 
 

@@ -39,7 +39,7 @@ _QUALITIES = {
 @click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as Kafka's tools take.")
 @click.option(
     "--reset", default="latest", show_default=True, type=click.Choice(["latest", "earliest", "none"]),
-    help="auto.offset.reset of the group: decides the lag where nothing is committed.",
+    help="auto.offset.reset of the group: decides the lag if nothing is committed.",
 )  # fmt: skip
 @click.option(
     "--capacity", "weights", multiple=True, metavar="CLIENT=N",

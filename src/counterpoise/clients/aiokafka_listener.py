@@ -28,7 +28,7 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         # aiokafka sends a commit that had to wait with the generation of the moment: one begun before a rebalance and sent
-        # after it would set back whoever owns the partition since. So a revocation waits for the commit under way.
+        # after it would set back the new owner of the partition. So a revocation waits for the commit under way.
         self._committing = asyncio.Lock()
 
     async def commit(self) -> bool:

@@ -38,7 +38,7 @@ def live_lag(config: Mapping[str, Any], group_id: str, *, reset: str = "latest",
         librdkafka settings, at least ``bootstrap.servers`` (needs the extra ``live``).
     group_id : str
     reset : str
-        The group's ``auto.offset.reset``: decides the lag where nothing is committed.
+        The group's ``auto.offset.reset``: decides the lag if nothing is committed.
     timeout : float
         Seconds for each request, in the reader's own thread.
     """

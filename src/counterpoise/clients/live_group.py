@@ -29,7 +29,7 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True)
 class PartitionState:
-    """One partition as the group sees it now. Offsets are -1 where unknown; `lag` is None if it is unknown."""
+    """One partition as the group sees it now. Offsets are -1 if unknown; `lag` is None if it is unknown."""
 
     topic: str
     partition: int
@@ -84,7 +84,7 @@ def read_live_group(
         librdkafka settings, at least ``bootstrap.servers``.
     group_id : str
     reset : str
-        The group's ``auto.offset.reset``: decides the lag where nothing is committed (see `partition_lag`).
+        The group's ``auto.offset.reset``: decides the lag if nothing is committed (see `partition_lag`).
     timeout : float
         Seconds for each request.
     capacity : mapping of client id or member id to weight, optional

@@ -93,7 +93,7 @@ class Ownership:
             return before - kept, now - kept
 
     def belongs_to_another(self, now: Membership | None) -> bool:
-        """Whether what is owned was assigned under another member id: somebody else may have owned it since."""
+        """Whether what is owned was assigned under another member id: another member may have owned it since."""
         return self._since is not None and now is not None and now.member_id != self._since.member_id
 
     def _continues(self, now: Membership | None, *, cooperative: bool) -> bool:
@@ -103,6 +103,6 @@ class Ownership:
         return cooperative or 0 <= now.generation - before.generation <= 1
 
     def _forget(self, partitions: Partitions) -> None:
-        # Offsets of an earlier ownership must never be committed over those of whoever owned it since.
+        # Offsets of an earlier ownership must never be committed over those of a later owner.
         for each in partitions:
             self._next.pop(each, None)

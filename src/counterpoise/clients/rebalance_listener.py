@@ -7,7 +7,7 @@
         listener.processed(record)
         listener.commit()  # now and then; await it on aiokafka
 
-What was processed is committed before a partition can reach anybody else; after a lost membership nothing is. An eager
+What was processed is committed before another member can get the partition; after a lost membership nothing is. An eager
 host's "all revoked, all assigned" is reported as the difference. The callbacks may be coroutines if the host awaits its
 listener (aiokafka, kafka-python 3); on kafka-python 3 they run on its network thread and must not block.
 """

@@ -112,7 +112,7 @@ def _by_lag(facts: Facts, behind: Behind, names: Sequence[str]) -> str:
 
 
 def _free(facts: Facts, names: Sequence[str]) -> str:
-    """Why nobody may keep it."""
+    """Why no member may keep it."""
     if facts.holder == CONTESTED:
         rivals = [claim.member for claim in facts.claims if claim.generation == facts.claims[0].generation]
         when = _generation(facts.claims[0].generation)

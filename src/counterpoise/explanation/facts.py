@@ -54,13 +54,13 @@ class Facts:
     waits : bool
         Withheld in this round.
     strategy : str or None
-        What made the plan, where known.
+        What made the plan, if known.
     load, claimed, capacity : int64[M]
         Partitions per member in the target, partitions it may keep, weight.
     marginal : MarginalCosts
         Of each member's last and next partition.
     behind : Behind or None
-        What lag says about the move, where the plan was made by lag and lag is known.
+        What lag says about the move, if the plan was made by lag and lag is known.
     """
 
     name: str

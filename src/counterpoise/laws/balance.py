@@ -30,7 +30,7 @@ class MarginalCosts:
     Attributes
     ----------
     last : int64[M]
-        Of each member's last partition (0 where it has none).
+        Of each member's last partition (0 if it has none).
     following : int64[M]
         Of the next partition it would get.
     """

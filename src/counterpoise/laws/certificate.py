@@ -66,7 +66,7 @@ def certify(problem: Problem, owner: Int32, *, words: Words | None = None) -> Ce
     ----------
     problem : Problem
     owner : int32[P]
-        The target owners, from anywhere; UNOWNED where nobody subscribes.
+        The target owners, from anywhere; UNOWNED if no member subscribes.
     words : Words, optional
         Names for the messages; default codes.
 
@@ -128,9 +128,9 @@ def check(problem: Problem, owner: Int32, certificate: Certificate) -> list[Viol
     - Balance: let level(m) be the marginal cost of the last partition of ``heaviest[m]``. Needed: last(m) <= level(m) <=
       next(m) for each member, and level(owner) <= level(subscriber) for each partition and subscriber of its topic.
       So no walk can lead from a member to one whose next partition is cheaper than the first one's last.
-    - Stickiness: label(topic) <= label(owner) + 1, without the 1 where the owner does not claim the partition;
-      label(subscriber) <= label(topic), and one less where it claims a partition of the topic it does not have;
-      label(b) <= label(a) where a's next partition costs what b's last does. The costs around any cycle sum to at
+    - Stickiness: label(topic) <= label(owner) + 1, without the 1 if the owner does not claim the partition;
+      label(subscriber) <= label(topic), and one less if it claims a partition of the topic it does not have;
+      label(b) <= label(a) if a's next partition costs what b's last does. The costs around any cycle sum to at
       least 0.
     """
     broken = [*valid(problem, owner), *complete(problem, owner)]

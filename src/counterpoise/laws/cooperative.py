@@ -12,7 +12,7 @@ __all__ = ["added_and_revoked", "withheld"]
 
 
 def withheld(problem: Problem, target: Int32, handed: Int32, *, words: Words | None = None) -> list[Violation]:
-    """Law ``withheld``: exactly what somebody else holds waits, everything else goes to its target owner now.
+    """Law ``withheld``: exactly what another member holds waits, everything else goes to its target owner now.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def withheld(problem: Problem, target: Int32, handed: Int32, *, words: Words | N
     target : int32[P]
         The target owners.
     handed : int32[P]
-        What this round hands out, UNOWNED where a partition waits.
+        What this round hands out, UNOWNED if a partition waits.
 
     Notes
     -----

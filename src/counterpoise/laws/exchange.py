@@ -48,7 +48,7 @@ class _Plan:
         return [Move(self._spare(inside[mine], taker), giver, taker)]
 
     def _spare(self, candidates: Int64, taker: int) -> int:
-        """The cheapest to pass on: one that `taker` claims, else one nobody keeps, else the first."""
+        """The cheapest to pass on: one that `taker` claims, else one that no member keeps, else the first."""
         claims, owner = self.claims[candidates], self.owner[candidates]
         rank = np.where(claims == taker, 0, np.where(claims != owner, 1, 2))
         return int(candidates[int(np.argmin(rank))])

@@ -86,7 +86,7 @@ class ExchangeGraph:
         Member -> topic class it holds a partition of that may move: cost 0 if one of them is not its claim,
         else 1 (passing it on loses a partition that stays).
     claim : Arcs
-        Topic class -> member that claims a partition of it somebody else has: cost -1.
+        Topic class -> member that claims a partition of it that another has: cost -1.
     """
 
     classes: Classes

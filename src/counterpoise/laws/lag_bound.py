@@ -40,7 +40,7 @@ class LagReport:
     heaviest : int
         The member that has it; -1 without members.
     gap : float
-        ``largest / bound - 1``, with the bound rounded up to whole records for equal capacities; 0 where nothing lags.
+        ``largest / bound - 1``, with the bound rounded up to whole records for equal capacities; 0 if nothing lags.
     reason : str
         What the bound rests on: "topics" (their lag and who may take it), "crowding" (single heavy partitions, or more
         of them than members) or "nothing".
@@ -149,16 +149,16 @@ def lag_floor(problem: Problem, owner: Int32 | None = None) -> Fraction:
 
 
 def _in_records(bound: Fraction, capacity: Int64) -> Fraction:
-    """A bound per capacity, rounded up to whole records where all members have the same capacity."""
+    """A bound per capacity, rounded up to whole records if all members have the same capacity."""
     step = int(capacity[0])
     even = step == int(capacity.min()) == int(capacity.max())
     return Fraction(-(-bound.numerator * step // bound.denominator), step) if even else bound
 
 
 def _alike_bound(lag: Int64, n_members: int) -> int:
-    """The bound of `lag_report` for any plan where all members subscribe to everything at capacity 1, rounded up to records.
+    """The bound of `lag_report` for any plan if all members subscribe to everything at capacity 1, rounded up to records.
 
-    The even share; the heaviest partition; and of the k*M + 1 heaviest, the k + 1 lightest, which somebody owns at least.
+    The even share; the heaviest partition; and of the k*M + 1 heaviest, the k + 1 lightest, which one member owns at least.
     O(P log P).
     """
     if not len(lag):
@@ -277,7 +277,7 @@ def _filling(view: _View, order: Int64, members: Int64, number: Int64) -> Int64:
 
 
 def _least(view: _View, problem: Problem, counts: str | int | None) -> int:
-    """A count no member can be under; 0 where nothing simple is known."""
+    """A count no member can be under; 0 if nothing simple is known."""
     if counts is None or len(view.may) != 1 or len(np.unique(problem.capacity)) != 1:
         return 0
     share = int((view.kind >= 0).sum()) // int(view.may[0].sum())

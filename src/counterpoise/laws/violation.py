@@ -1,4 +1,4 @@
-"""Violation: one broken law in plain words, with the better move or exchange where there is one."""
+"""Violation: one broken law in plain words, with the better move or exchange if there is one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Violation:
 
 
 class Words:
-    """How messages call members and partitions: by code, or by name where names are given.
+    """How messages call members and partitions: by code, or by name if names are given.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Words:
         return ", ".join(shown) + _more(len(moves))
 
     def named(self, moves: Sequence[Move]) -> tuple[Move, ...] | tuple[NamedMove, ...]:
-        """The moves by names where names are known, unchanged otherwise."""
+        """The moves by names if names are known, unchanged otherwise."""
         if self._members is None or self._topics is None:
             return tuple(moves)
         return tuple(NamedMove(*self.split(m.partition), self._members[m.giver], self._members[m.taker]) for m in moves)

@@ -29,7 +29,7 @@ class Metrics:
     kept : int
         Partitions that stay with the member that may keep them.
     min_moves : int or None
-        The fewest moves any plan of the best balance needs; known where this plan is proven, or an optimal one is given.
+        The fewest moves any plan of the best balance needs; known if this plan is proven, or an optimal one is given.
     revoked : int
         Partitions a member has to stop for this plan. Eager: all that are held. Cooperative: those that change hands.
     max_member_lag : int or None
@@ -42,7 +42,7 @@ class Metrics:
     duplicates : int
         Partitions given to a second member, counted by the caller from names: arrays cannot hold one.
     unassigned : int
-        Partitions without an owner though somebody subscribes.
+        Partitions without an owner though a member subscribes.
     balanced : bool or None
         Proven: no plan has better balanced loads. None if no proof was asked for.
     sticky : bool or None

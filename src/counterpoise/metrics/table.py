@@ -153,7 +153,7 @@ class Table:
         )
 
     def _ratios(self, worst: Sequence[int], of_member: Int64) -> list[float]:
-        """The largest lag per capacity over the floor, by plan; 1 where nothing lags."""
+        """The largest lag per capacity over the floor, by plan; 1 if nothing lags."""
         scales: list[tuple[int, int] | None] = []
         bounds: list[Fraction | None] = []
         for problem, floor in zip(self.groups, self.floors, strict=True):

@@ -13,7 +13,7 @@ Int32: TypeAlias = npt.NDArray[np.int32]
 Int64: TypeAlias = npt.NDArray[np.int64]
 
 UNOWNED = -1
-"""No member: nobody claims the partition, or nobody may have it."""
+"""No member: nobody claims the partition, or no member may have it."""
 CONTESTED = -2
 """Two members claim the partition in the same, highest generation: neither owns it."""
 FEW = 200
@@ -39,7 +39,7 @@ def locked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def read_only(name: str, values: object, dtype: type, length: int) -> npt.NDArray[Any]:
-    """Integers as a read-only array of this type and length; copied if somebody else could change them.
+    """Integers as a read-only array of this type and length; copied if other code could change them.
 
     Raises
     ------

@@ -137,7 +137,7 @@ def lag_array(names: Sequence[str], counts: Int64, lag: Mapping[str, Sequence[in
 def rack_codes(
     member_racks: Sequence[str | None], replica_racks: Sequence[Sequence[Sequence[str | None]] | None], counts: Sequence[int]
 ) -> Racks | None:
-    """Rack names to `Racks`; None where no member names a rack or no topic knows its replicas' racks.
+    """Rack names to `Racks`; None if no member names a rack or no topic knows its replicas' racks.
 
     `member_racks` in code order (None or "", as librdkafka sends it, means none); `replica_racks` per topic in code
     order: one list per partition with the rack of each replica, or None for the whole topic.

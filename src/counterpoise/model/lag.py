@@ -55,7 +55,7 @@ def partition_lag(
     Parameters
     ----------
     committed : int64[P], or a sequence with None
-        Committed offset (the next one to read); negative or None where nothing is committed.
+        Committed offset (the next one to read); negative or None if nothing is committed.
     begin, end : int64[P]
         First offset still there, and log end offset.
     reset : str

@@ -30,7 +30,7 @@ class Racks:
     Attributes
     ----------
     rack_of_member : int32[M]
-        Rack code, -1 where the member names none.
+        Rack code, -1 if the member names none.
     replica_start : int64[P+1]
         Slice of `replica_rack` per partition.
     replica_rack : int32[R]
@@ -130,7 +130,7 @@ class Problem:
         if isinstance(n_members, bool) or not isinstance(n_members, int | np.integer):
             raise ProblemError(f"n_members: expected a whole number, not {n_members!r}")
         if not 0 <= n_members <= _MOST_MEMBERS:
-            what = "is negative" if n_members < 0 else f"are more than the {_MOST_MEMBERS} that can be told apart"
+            what = "is negative" if n_members < 0 else f"are more than the {_MOST_MEMBERS} that codes can number"
             raise ProblemError(f"n_members: {n_members} {what}")
         put = _put
         put(self, "n_members", int(n_members))

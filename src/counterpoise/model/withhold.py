@@ -10,7 +10,7 @@ __all__ = ["withhold"]
 
 
 def withhold(problem: Problem, target: Int32) -> Int32:
-    """The owners of this round, int32[P]: the target's owner, or UNOWNED where the partition must wait.
+    """The owners of this round, int32[P]: the target's owner, or UNOWNED if the partition must wait.
 
     A partition is handed out when nobody holds it or its holder is the target's owner. What another member
     holds, or two claim (CONTESTED), waits for one round. So no partition is given to one member in

@@ -121,7 +121,7 @@ def _assumed(library: str) -> Behaviour:
 
 _OURS = COUNTERPOISE[KAFKA_PYTHON]
 BEHAVIOURS = (
-    # The phase "heartbeats out of step". An eager rebalance stops the same whoever assigns: means of a library's lines.
+    # The phase "heartbeats out of step". An eager rebalance stops the same under every assignor: means of a library's lines.
     # Each join of Java starts a JVM on the benchmark's two cores: gaps of what it keeps (7.6 and 6.1) are left out.
     _eager(JAVA, "all", "range", 66.4, 45.2, 2.9),
     _cooperative(JAVA, "2.4 and newer", 30.5, 3.6),

@@ -27,7 +27,7 @@ def compare(group: Group, strategies: Sequence[str] | None = None) -> dict[str, 
     Raises
     ------
     UnknownStrategyError
-        A name that nobody registered.
+        A name that is not registered.
     OptionError
         One name instead of a list of them.
 

@@ -31,7 +31,7 @@ class Look:
 
     @property
     def ink(self) -> str:
-        """Class of the letter's colour: chosen for the hue, or with a halo where there is a pattern below."""
+        """Class of the letter's colour: chosen for the hue, or with a halo if there is a pattern below."""
         return f"t{self.slot}" if self.slot < HUES else "th"
 
 

@@ -208,8 +208,8 @@ def _fidelity(group: Row) -> str:
     share, judged = group["replay_fidelity"], group["judged_generations"]
     if share is None or not judged:
         if group["protocol_kind"] == "server":
-            return "Not judged: the broker's assignor shares out this group's partitions, which is none of the strategies."
-        return "Not judged: no generation of this group could be replayed."
+            return "Not measured: the broker's assignor shares out this group's partitions, which is none of the strategies."
+        return "Not measured: no generation of this group could be replayed."
     by = ", ".join(f"{visible(library)} {percent(value)}" for library, value in sorted(group["fidelity_by_library"].items()))
     leaders = f" By the leader's library: {by}." if by else ""
     return f"{percent(share)} of {plural(judged, 'generation')} reproduced by replaying the group's own strategy.{leaders}"

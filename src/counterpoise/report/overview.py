@@ -86,7 +86,9 @@ def figures(summary: Row, findings: list[Row]) -> list[Figure]:
     groups, steps, records, faith = summary["groups"], summary["rebalances"], summary["records"], summary["fidelity"]
     severity = [f"{count(n)} {s}" for s in SEVERITIES if (n := sum(row["severity"] == s for row in findings))]
     judged = (
-        f"{count(faith['matched'])} of {count(faith['judged'])} generations reproduced" if faith["judged"] else "nothing to judge"
+        f"{count(faith['matched'])} of {count(faith['judged'])} generations reproduced"
+        if faith["judged"]
+        else "nothing to compare"
     )
     return [
         Figure(

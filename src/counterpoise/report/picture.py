@@ -97,7 +97,7 @@ def draw(
 
 
 def draw_lag(lag: LagSeries, period: tuple[int, int]) -> Picture | None:
-    """Lag alone, for a group without recorded steps; None where there is none."""
+    """Lag alone, for a group without recorded steps; None if there is none."""
     axis = Axis(*period, LEFT, RIGHT)
     top = float(_HEAD + 8)
     area, label = _lag(lag, axis, top)
@@ -125,7 +125,7 @@ def _strips(
 
 
 def _pieces(scene: _Scene, span: Interval, y: float, height: float) -> list[Segment]:
-    """The rectangles of one interval: one, or one per member (at most four) where several hold the partition at once."""
+    """The rectangles of one interval: one, or one per member (at most four) if several hold the partition at once."""
     left, right = scene.axis.x(span.start), scene.axis.x(span.stop)
     width = max(round(right - left - 0.6, 1), 0.6)
     topic, partition = scene.history.partitions[span.partition]
@@ -174,7 +174,7 @@ def _mark(scene: _Scene, step: Row) -> Mark:
 
 
 def _waits(scene: _Scene) -> list[Band]:
-    """Where an eager group waited for its leader: nobody consumed then."""
+    """The times in which an eager group waited for its leader and no member consumed."""
     bands = []
     for step in scene.history.steps:
         wait = step["sync_latency_ms"]
@@ -202,7 +202,7 @@ def _unknown(scene: _Scene) -> Band | None:
 
 
 def _lag(lag: LagSeries | None, axis: Axis, top: float) -> tuple[str, str]:
-    """The area under the lag, its highest value per pixel, and a label; empty where nothing is known."""
+    """The area under the lag, its highest value per pixel, and a label; empty if nothing is known."""
     if lag is None or lag.at.size == 0:
         return "", ""
     inside = lag.at >= axis.start

@@ -81,7 +81,7 @@ class Runs:
 
 
 def runs(held: Holdings, times: Ints, end: int) -> Runs:
-    """Longest intervals of unchanged ownership, by partition and time; where a partition has none, nobody owned it.
+    """Longest intervals of unchanged ownership, by partition and time; if a partition has none, it had no owner.
 
     Parameters
     ----------

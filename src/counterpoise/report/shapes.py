@@ -12,7 +12,7 @@ WIDTH, LEFT, RIGHT = 1000, 44, 992
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of ribbon: its place, the fill's slot, a letter where there is room, and the words that a pointer brings up."""
+    """A piece of ribbon: its place, the fill's slot, a letter if there is room, and its tooltip."""
 
     x: float
     y: float

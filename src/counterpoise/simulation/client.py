@@ -28,7 +28,7 @@ class Client:
     Partitions that it keeps stand still while it joins, if that is what its library does.
     It heartbeats on a grid of its own (`phase`), so nothing has to happen between rebalances. While it is busy (paused
     or frozen) it hears nothing. It has one JoinGroup under way at a time, and takes the answer before anything newer.
-    `owned` holds ascending partition keys: what it believes to own, also where the topic has been deleted meanwhile.
+    `owned` holds ascending partition keys: what it believes to own, even if the topic has been deleted meanwhile.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Client:
     def lose_membership(self) -> None:
         """The group continues without it: nothing is owned any more; what is remembered depends on the library.
 
-        An answer that is on its way counts no more, even where the group still knows the member: a static one that has
+        An answer that is on its way counts no more, even if the group still knows the member: a static one that has
         not polled in time (`max.poll.interval.ms`) has cleared its generation, and joins again when it polls.
         """
         for keys in (self.owned, self._leaving):

@@ -111,7 +111,7 @@ def _first(partition: Int64) -> Int64:
 
 
 def _reach(intervals: Intervals, first: Int64) -> Int64:
-    """Latest end so far within each partition, int64[I]: a running maximum that starts anew at each `first`."""
+    """Latest end so far within each partition, int64[I]: a running maximum that starts again at each `first`."""
     run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(intervals.partition))))
     offset = run * (int(intervals.end.max()) + 1)
     return np.asarray(np.maximum.accumulate(intervals.end + offset) - offset)

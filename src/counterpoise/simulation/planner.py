@@ -17,9 +17,9 @@ from counterpoise.simulation.coordinator import Planned
 from counterpoise.simulation.dialects import Statement
 from counterpoise.simulation.world import World
 
-__all__ = ["Judge", "Planner"]
+__all__ = ["OnRound", "Planner"]
 
-Judge = Callable[[Problem, Int32, Int32], None]
+OnRound = Callable[[Problem, Int32, Int32], None]
 """Called with every problem, its target int32[P] and what is handed out int32[P], so that laws can be checked at each step."""
 
 
@@ -30,9 +30,9 @@ class Planner:
     target is another one.
     """
 
-    def __init__(self, world: World, judge: Judge | None = None) -> None:
+    def __init__(self, world: World, on_round: OnRound | None = None) -> None:
         self.world = world
-        self.judge = judge
+        self.on_round = on_round
         self._last_keys = np.zeros(0, np.int64)
         self._last_owner = np.zeros(0, np.int64)
         self._identities: dict[str, int] = {}
@@ -45,8 +45,8 @@ class Planner:
         problem = self._problem(ordered, COOPERATIVE if cooperative else strategy_of(strategy).protocols[0])
         target = assignor(strategy)(problem)
         owner = withhold(problem, target) if cooperative else target
-        if self.judge is not None:
-            self.judge(problem, target, owner)
+        if self.on_round is not None:
+            self.on_round(problem, target, owner)
         moved, kept = self._changes(problem, target, owner, ordered)
         waiting = int(np.count_nonzero((target >= 0) & (owner == UNOWNED)))
         return Planned(self._keys(problem, owner, ordered), moved, kept, waiting)

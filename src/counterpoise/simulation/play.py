@@ -13,7 +13,7 @@ from counterpoise.simulation.client import Client
 from counterpoise.simulation.coordinator import EMPTY, STABLE, Coordinator
 from counterpoise.simulation.dialects import dialect
 from counterpoise.simulation.ledger import ABSENT, Ledger
-from counterpoise.simulation.planner import Judge, Planner
+from counterpoise.simulation.planner import OnRound, Planner
 from counterpoise.simulation.scenario import Scenario
 from counterpoise.simulation.scenario_parts import Event, MemberGroup
 from counterpoise.simulation.world import World, milliseconds
@@ -28,14 +28,14 @@ largest known case, takes three per member."""
 class Play:
     """One run of a scenario under one strategy; `clients` holds every client there was, by its number."""
 
-    def __init__(self, scenario: Scenario, strategy: str, judge: Judge | None) -> None:
+    def __init__(self, scenario: Scenario, strategy: str, on_round: OnRound | None) -> None:
         names = {*scenario.topics, *(event.topic for event in scenario.events if event.topic)}
         names.update(topic for group in scenario.members for topic in group.topics)
         names.update(topic for event in scenario.events for topic in event.topics)
         self.scenario, self.strategy = scenario, strategy
         self.world = World(names, scenario.topics)
         self.ledger = Ledger()
-        self.coordinator = Coordinator(self.world, scenario.timing, Planner(self.world, judge), self._expelled)
+        self.coordinator = Coordinator(self.world, scenario.timing, Planner(self.world, on_round), self._expelled)
         self.clients: list[Client] = []
         self._running: dict[str, Client] = {}
         self._group_of = {name: group for group in scenario.members for name in group.names()}

@@ -65,7 +65,7 @@ def recorded(rows: Iterable[Row], *, name: str = "recorded") -> Recorded:
 
     Notes
     -----
-    Records do not tell a crash from an orderly leave; both become a leave when the next generation shows it.
+    Records do not distinguish a crash from an orderly leave; both become a leave when the next generation shows it.
     """
     listed = sorted(rows, key=lambda row: row["log_offset"])
     planned = [row for row in listed if row["members"] and row["protocol_type"] == "consumer"]
@@ -161,7 +161,7 @@ class _Script:
             self.events.append(Event(at, "rejoin", leader))
 
     def _resize(self, row: Row, at: float) -> None:
-        """Partitions seen in what members got and still hold; topics nobody got anything of are gone."""
+        """Partitions seen in what members got and still hold; topics of which no member got a partition are gone."""
         seen = {topic: 0 for member in row["members"] for topic in member["topics"] or ()}
         for member in row["members"]:
             for entry in (*(member["assigned"] or ()), *_believable(member, self.sizes)):
@@ -179,7 +179,7 @@ class _Script:
 
 
 def _believable(member: Row, sizes: Mapping[str, int]) -> list[Row]:
-    """Owned partitions, unless they are all that is left of a topic which nobody is given any more."""
+    """Owned partitions, unless they are all that is left of a topic that no member is given any more."""
     assigned = {entry["topic"] for entry in member["assigned"] or ()}
     return [entry for entry in member["owned"] or () if entry["topic"] in assigned or entry["topic"] not in sizes]
 
@@ -202,7 +202,7 @@ def _member(name: str, member: Row) -> MemberGroup:
 
 
 def _naming(planned: Sequence[Row]) -> dict[str, str]:
-    """Member ids to the names people use: the instance id, or the client id where no two members share it."""
+    """Member ids to the names people use: the instance id, or the client id if no two members share it."""
     shared: set[str] = set()
     for row in planned:
         clients = [m["client_id"] for m in row["members"] if m["group_instance_id"] is None]

@@ -28,7 +28,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class MemberGroup:
-    """`count` members alike: ``name-00``, ``name-01``, ... (just ``name`` where count is 1)."""
+    """`count` members alike: ``name-00``, ``name-01``, ... (just ``name`` if count is 1)."""
 
     name: str
     topics: Sequence[str]
@@ -43,7 +43,7 @@ class MemberGroup:
     """Fixed strategies of these members; empty: the one being simulated."""
 
     def names(self, count: int | None = None) -> list[str]:
-        """The names of its members, or of the first `count`: more members than at the start go on counting."""
+        """The names of its members, or of the first `count`: later members continue the numbers."""
         wanted = self.count if count is None else count
         width = max(2, len(str(self.count - 1)))
         names = [f"{self.name}-{at:0{width}}" for at in range(wanted)]

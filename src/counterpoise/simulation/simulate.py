@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from counterpoise.assignors.protocols import client_protocol
 from counterpoise.errors import OptionError
 from counterpoise.simulation.outcome import Outcome
-from counterpoise.simulation.planner import Judge
+from counterpoise.simulation.planner import OnRound
 from counterpoise.simulation.play import Play
 from counterpoise.simulation.scenario import Scenario
 from counterpoise.simulation.scenario_file import load
@@ -15,14 +15,14 @@ from counterpoise.simulation.scenario_file import load
 __all__ = ["DEFAULT_STRATEGIES", "simulate"]
 
 DEFAULT_STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky", "constrained-cooperative-sticky", "sticky-first")
-"""What is compared when nobody says otherwise."""
+"""The strategies that are compared by default."""
 
 
 def simulate(
     scenario: Scenario | str,
     strategies: Sequence[str] = DEFAULT_STRATEGIES,
     *,
-    judge: Judge | None = None,
+    on_round: OnRound | None = None,
 ) -> dict[str, Outcome]:
     """Run a scenario once per strategy.
 
@@ -30,7 +30,7 @@ def simulate(
     ----------
     scenario : Scenario, path of a .toml or .json file, or the name of a ready scenario
     strategies : sequence of str
-    judge : callable, optional
+    on_round : callable, optional
         Called with (problem, target int32[P], handed out int32[P]) at every round.
 
     Returns
@@ -50,12 +50,12 @@ def simulate(
     if isinstance(strategies, str):
         raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
     known = load(scenario) if isinstance(scenario, str) else scenario
-    return {name: _outcome(known, name, judge) for name in strategies}
+    return {name: _outcome(known, name, on_round) for name in strategies}
 
 
-def _outcome(scenario: Scenario, strategy: str, judge: Judge | None) -> Outcome:
+def _outcome(scenario: Scenario, strategy: str, on_round: OnRound | None) -> Outcome:
     protocol = client_protocol([strategy])
-    play = Play(scenario, strategy, judge)
+    play = Play(scenario, strategy, on_round)
     play.run()
     horizon = play.world.now
     everything = play.ledger.intervals(horizon)

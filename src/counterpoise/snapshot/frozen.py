@@ -12,14 +12,14 @@ V = TypeVar("V")
 
 
 class FrozenDict(dict[K, V]):
-    """A dict that nobody can change."""
+    """A dict that cannot be changed."""
 
     def __reduce__(self) -> tuple[type, tuple[dict[K, V]]]:
         return type(self), (dict(self),)
 
 
 class FrozenList(list[V]):
-    """A list that nobody can change."""
+    """A list that cannot be changed."""
 
     def __reduce__(self) -> tuple[type, tuple[list[V]]]:
         return type(self), (list(self),)

@@ -45,7 +45,7 @@ class Settlement:
 
 
 class Group:
-    """One consumer group: topics, members, claims and, where known, lag.
+    """One consumer group: topics, members, claims and, if known, lag.
 
     Parameters
     ----------

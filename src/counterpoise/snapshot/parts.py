@@ -10,7 +10,7 @@ __all__ = ["Member", "Topic"]
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic: its partition count and, where known, the racks of each partition's replicas (None or "": no rack)."""
+    """A topic: its partition count and, if known, the racks of each partition's replicas (None or "": no rack)."""
 
     partitions: int
     racks: Sequence[Sequence[str | None]] | None = None

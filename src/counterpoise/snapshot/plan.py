@@ -47,7 +47,7 @@ class Plan:
     options : mapping
         Every option of the strategy with the value that was used.
     measure_lag : callable, optional
-        Makes the lag report, on first use; None where no lag is known.
+        Makes the lag report, on first use; None if no lag is known.
     """
 
     strategy: str
@@ -195,7 +195,7 @@ class Plan:
 
 
 def lag_figures(report: Any, member_ids: Sequence[str], topic_names: Sequence[str]) -> dict[str, Any]:
-    """A `LagReport` by names: records per capacity as int where whole, else float."""
+    """A `LagReport` by names: records per capacity as int if whole, else float."""
     return {
         "largest": _number(report.largest),
         "member": member_ids[report.heaviest] if report.heaviest >= 0 else None,

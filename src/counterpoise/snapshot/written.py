@@ -22,7 +22,7 @@ class WrittenPlan:
     ----------
     strategy, protocol : str
     options : mapping
-        Of the strategy; empty where the file names none.
+        Of the strategy; empty if the file names none.
     assignment, target : mapping of member id to topic to partition indices
         What the round hands out, and the target owners.
     lag_figures : mapping, optional

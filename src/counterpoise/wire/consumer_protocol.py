@@ -3,7 +3,7 @@
 Subscription: version int16, topics [string], userData bytes, from 1 ownedPartitions [string, [int32]], from 2
 generationId int32, from 3 rackId string. Assignment: version int16, assignedPartitions [string, [int32]], userData
 bytes. Fields are only ever added at the end, so a higher version is read as 3 and what follows is ignored.
-Strings are read as Java reads them: a name that is not UTF-8 is a topic nobody has, not an error.
+Strings are read as Java reads them: a name that is not UTF-8 is an unknown topic, not an error.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def decode_subscription(data: bytes) -> Subscription:
     Raises
     ------
     WireError
-        Truncated, a negative version, or null where the protocol has none. Bytes after the last field are ignored.
+        Truncated, a negative version, or null if the protocol has none. Bytes after the last field are ignored.
     """
     reader = Reader(data, lenient_text=True)
     version = _version(reader)

@@ -25,7 +25,7 @@ def encode_assignments(
     topic_start : int64[T+1]
         Topic t owns the partitions ``topic_start[t] .. topic_start[t+1]-1`` of `owner`.
     owner : int32[P]
-        Member code of each partition; negative = nobody gets it.
+        Member code of each partition; negative = no member gets it.
     n_members : int
         M.
     user_data : bytes, optional

@@ -29,7 +29,7 @@ class _Shared(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """Where the fields of M subscriptions lie in one buffer; meaningful where `sound`.
+    """Where the fields of M subscriptions lie in one buffer; meaningful if `sound`.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Fields(NamedTuple):
     version, generation : int64[M]
         The numbers themselves; generation -1 below version 2.
     user_start, user_length, rack_start, rack_length : int64[M]
-        Slices of the buffer; length 0 where null or absent.
+        Slices of the buffer; length 0 if null or absent.
     owned : Entries
         Of the owned partitions; `list_of` is the member. May hold entries of members that are not sound.
     shared, others
@@ -107,7 +107,7 @@ def _number(
 def _topic_lists(metadata: Sequence[bytes], data: UInt8, begin: Int64, limit: Int64) -> tuple[Int64, list[_Shared], Entries]:
     """Where each member's topic list ends (-1: it has none), the lists that many share, and the entries of the others.
 
-    A list's bytes say themselves where it ends, so a member whose metadata goes on with a known list has that list.
+    A list's bytes say themselves where it ends, so a member whose metadata continues with a known list has that list.
     """
     end = np.full(len(metadata), -1, np.int64)
     shared: list[_Shared] = []

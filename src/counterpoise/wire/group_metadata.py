@@ -32,7 +32,7 @@ class GroupMetadata:
     Attributes
     ----------
     version : int16[M]
-        Of the subscription; -1 where it cannot be read.
+        Of the subscription; -1 if it cannot be read.
     subscription_member, subscription_topic : int32[S]
         Who subscribes to what, any order; a repeated topic is repeated.
     claim_member, claim_topic, claim_partition : int32[K]

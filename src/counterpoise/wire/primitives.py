@@ -35,7 +35,7 @@ def java_text(raw: bytes) -> str:
 def java_key(text: str) -> bytes:
     """Sort key that orders strings as ``java.lang.String.compareTo`` does (by UTF-16 code units).
 
-    Differs from Python's order only where characters beyond U+FFFF meet ones from U+E000 to U+FFFF.
+    Differs from Python's order only if characters beyond U+FFFF meet ones from U+E000 to U+FFFF.
     Lone surrogates, which no valid UTF-8 holds, are passed through.
     """
     return text.encode("utf-16-be", "surrogatepass")

@@ -39,7 +39,7 @@ class Entries(NamedTuple):
     part_start, part_count : int64[E]
         Where the entry's int32 partitions begin, and how many there are; 0 in lists of strings.
     end : int64[L]
-        Position behind each list; -1 where the bytes hold no such list.
+        Position behind each list; -1 if the bytes hold no such list.
     """
 
     list_of: Int64
@@ -110,7 +110,7 @@ class _Walker:
         self._found: list[Int64] = []
 
     def step(self, lists: Int64, cursor: Int64, stop: Int64, active: int) -> Bool:
-        """Read one entry of each of the first `active` lists and move their cursors; False where there is none."""
+        """Read one entry of each of the first `active` lists and move their cursors; False if there is none."""
         position, limit = cursor[:active], stop[:active]
         length: Int64 = self._int16_at[position].astype(np.int64)
         behind = position + 2 + length
@@ -180,7 +180,7 @@ class TopicIndex:
         return len(self.names)
 
     def find(self, data: UInt8, start: Int64, length: Int64) -> Int32:
-        """Code of the name in each slice of a padded buffer, -1 where it is none of the names. O(slices x log names)."""
+        """Code of the name in each slice of a padded buffer, -1 if it is none of the names. O(slices x log names)."""
         code = np.full(len(start), -1, np.int32)
         if not len(self.names):
             return code

@@ -141,7 +141,7 @@ def claims(subscription: Subscription, kind: ProtocolKind) -> Claims:
 
     Eager: claims and generation are the user data's (the owned field is empty or stale there: everything was revoked
     before the join). Cooperative: the owned field, also when it is empty while the user data still lists an old
-    claim (librdkafka after a lost membership); the generation field from version 2 on, and the user data's where
+    claim (librdkafka after a lost membership); the generation field from version 2 on, and the user data's if
     that is missing or -1. Below version 1 there is no owned field, so the user data's list counts, if it has one.
     A member with owned partitions and no generation anywhere (kafka-python) claims with generation -1.
     """

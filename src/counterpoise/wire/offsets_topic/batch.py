@@ -56,7 +56,7 @@ class CommitBatch:
     metadata_start, metadata_length : int64[C]
         Slices of the value column's data, valid UTF-8 (see `pack_slices`).
     topic_id : uint8[C, 16]
-        Zero where there is none.
+        Zero if there is none.
     has_topic_id : bool[C]
     """
 
@@ -223,5 +223,5 @@ def _settle_doubtful(
 
 
 def _select(mask: Bool, *columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
-    """The masked rows of each column; the columns themselves where all are."""
+    """The masked rows of each column; the columns themselves if all are."""
     return columns if mask.all() else tuple(column[mask] for column in columns)

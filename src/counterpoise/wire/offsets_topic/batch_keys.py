@@ -23,11 +23,11 @@ class KeyColumns:
     Attributes
     ----------
     record_type : int16[K]
-        -1 where the key is null or has no two bytes.
+        -1 if the key is null or has no two bytes.
     fault : uint8[K]
         A `Fault`; of keys that are no commits only the type is checked.
     group_start, group_length, topic_start, topic_length : int64[K]
-        Slices of the key column's data, valid UTF-8; 0 where the key is no sound commit key.
+        Slices of the key column's data, valid UTF-8; 0 if the key is no sound commit key.
     partition : int32[K]
     """
 

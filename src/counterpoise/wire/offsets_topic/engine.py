@@ -17,12 +17,12 @@ __all__ = ["read_value", "write_value"]
 
 
 def read_value(cls: type, reader: Reader, version: int, *, flexible: bool) -> Any:
-    """The struct `cls` at the reader's position; `WireError` where the bytes do not follow its layout."""
+    """The struct `cls` at the reader's position; `WireError` if the bytes do not follow its layout."""
     return _reader_of(cls, version, flexible, "")(reader)
 
 
 def write_value(value: Any, writer: Writer, version: int, *, flexible: bool) -> None:
-    """Append a struct; `WireError` where a value does not fit its type."""
+    """Append a struct; `WireError` if a value does not fit its type."""
     _writer_of(value.__class__, version, flexible, "")(value, writer)
 
 

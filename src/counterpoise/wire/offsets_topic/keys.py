@@ -84,7 +84,7 @@ def known_type(number: int) -> bool:
 
 
 def decode_key(key: bytes) -> tuple[RecordType, Key]:
-    """Record type and key; `WireError` where the bytes follow no known key or go on after it."""
+    """Record type and key; `WireError` if the bytes follow no known key or continue after it."""
     reader = Reader(key)
     number = reader.int16("record_type")
     if not known_type(number):

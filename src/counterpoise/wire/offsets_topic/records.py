@@ -146,7 +146,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded:
 
 
 def decode_value(record_type: RecordType, value: bytes) -> tuple[int, v.Value]:
-    """Version and value; `WireError` where the bytes do not follow the layout or go on after it."""
+    """Version and value; `WireError` if the bytes do not follow the layout or continue after it."""
     layout = VALUES[record_type]
     reader = Reader(value)
     version = reader.int16("version")
