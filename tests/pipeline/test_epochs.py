@@ -15,7 +15,7 @@ import pytest
 from counterpoise.pipeline.history.epochs import as_generation, is_epoch
 from counterpoise.pipeline.history.modern_fold import NAMES, ModernFold
 from counterpoise.pipeline.history.protocol_fold import ProtocolFold
-from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, FOLDED, OBSERVED, REPLAY, Replay
+from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY, STEP_COLUMNS, Replay
 from counterpoise.pipeline.history.steps import StepsFold, steps_of_group
 from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.pipeline.records.modern import modern_rows
@@ -34,7 +34,7 @@ def generations(*rows: Row) -> list[Row]:
         if is_epoch(step):
             found.append(as_generation({**step, "group_id": "g"}))
 
-    fold = StepsFold(begun=begun)
+    fold = StepsFold(on_modern_step=begun)
     for row in rows:
         list(fold.feed(row))
         if row["record_type"] is None:
@@ -62,7 +62,7 @@ def test_every_strategy_is_asked_what_it_would_have_done_in_the_brokers_place() 
     assert sorted(seen) == sorted((n, name, mode) for n in (2, 3) for name, mode in modes)
     inputs = seen[3, "sticky", REPLAY].inputs
     assert inputs.problem.previous_owner.tolist() == [0, 0, 0, 0]
-    assert (inputs.handed.tolist(), inputs.observed.tolist(), inputs.client_ids) == ([0, 0, 1, 1], [0, 0, 1, 1], ("m1", "m2"))
+    assert (inputs.recorded.tolist(), inputs.observed.tolist(), inputs.client_ids) == ([0, 0, 1, 1], [0, 0, 1, 1], ("m1", "m2"))
     assert {replay.step["protocol_kind"] for replay in seen.values()} == {"server"}
 
 
@@ -191,13 +191,13 @@ def test_a_group_that_is_polled_and_found_empty_is_told_so_once() -> None:
 
 def test_a_group_of_many_lives_costs_no_copy_of_all_its_members_for_each_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[ModernFold] = []
-    real = vars(ProtocolFold)["left"].fget
+    real = vars(ProtocolFold)["handover"].fget
 
     def left(self: ModernFold) -> Any:
         asked.append(self)
         return real(self)
 
-    monkeypatch.setattr(ModernFold, "left", property(left))
+    monkeypatch.setattr(ModernFold, "handover", property(left))
     gone = [modern(kind, None, name, seconds=5) for name in ("m1", "m2") for kind in (8, 7, 5)]
     list(steps_of_group([*two_members(), *gone, modern(3, None, seconds=6)]))
     assert len(asked) == 1
@@ -357,16 +357,16 @@ def test_generations_that_bring_their_step_along_need_not_be_folded_again(group:
     made: dict[int, dict[str, Any]] = {}
 
     def folded(row: Any, step: Any) -> None:
-        made[row["log_offset"]] = {name: step.get(name) for name in FOLDED}
+        made[row["log_offset"]] = {name: step.get(name) for name in STEP_COLUMNS}
 
     rows = histories(RECORDED)[group]
-    fold = StepsFold(folded=folded)
+    fold = StepsFold(on_classic_step=folded)
     for row in rows:
         list(fold.feed(row))
     alone = generations(*rows)
-    brought = [{**row, "folded": made[row["log_offset"]]} if "step" not in row else row for row in alone]
+    brought = [{**row, "classic_step": made[row["log_offset"]]} if "step" not in row else row for row in alone]
     assert len(made) == sum("step" not in row for row in alone)
     both = [list(replays_of_group(rows, ASKED)) for rows in (brought, alone)]
-    used = [[{name: one.step[name] for name in FOLDED} for one in found] for found in both]
+    used = [[{name: one.step[name] for name in STEP_COLUMNS} for one in found] for found in both]
     plans = [[(at, *plan) for at, _, *plan in map(told, found)] for found in both]
     assert (used[0], plans[0]) == (used[1], plans[1])

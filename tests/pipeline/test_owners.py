@@ -9,7 +9,7 @@ import pytest
 
 from counterpoise.model import claims
 from counterpoise.pipeline.history import owners
-from counterpoise.pipeline.history.owners import NOBODY, Owners, changes, owners_of
+from counterpoise.pipeline.history.owners import NOBODY, Owners, count_moves, owners_of
 
 
 def held(rng: np.random.Generator) -> list[tuple[int, list[dict[str, Any]]]]:
@@ -36,9 +36,9 @@ def test_lists_and_arrays_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(owners, "_FEW", -1)
             wanted = [owners_of(one) for one in pairs]
-            moves = changes(wanted[0], wanted[1], alive)
+            moves = count_moves(wanted[0], wanted[1], alive)
         assert [listed(one) for one in quick] == [listed(one) for one in wanted]
-        assert changes(quick[0], quick[1], alive) == moves
+        assert count_moves(quick[0], quick[1], alive) == moves
 
 
 def test_the_later_of_two_owners_stands() -> None:

@@ -47,17 +47,17 @@ def test_a_history_that_repeats_asks_no_strategy_twice() -> None:
     """After a few turns of the wheel everything was asked before; nine strategies in two modes would be 18 a generation."""
     plans = Plans()
     seen(restarts(36), plans)
-    assert 0 < plans.made <= 36 * 3
-    warm = plans.made
+    assert 0 < plans.computed <= 36 * 3
+    warm = plans.computed
     seen(restarts(90), plans)
-    assert plans.made == warm
+    assert plans.computed == warm
 
 
 def test_another_group_of_the_same_shape_is_known_already() -> None:
     """Names settle the order of members, and nothing else."""
     plans = Plans()
     seen(restarts(12), plans)
-    asked = plans.made
+    asked = plans.computed
     renamed = [
         {
             **row,
@@ -67,7 +67,7 @@ def test_another_group_of_the_same_shape_is_known_already() -> None:
         for row in restarts(12)
     ]
     seen(renamed, plans)
-    assert plans.made == asked
+    assert plans.computed == asked
 
 
 def test_what_is_remembered_changes_nothing() -> None:
@@ -80,25 +80,25 @@ def test_memory_is_bounded_and_the_oldest_goes() -> None:
     problems = [Problem(2, [0, n], [0, 2], [0, 1]) for n in range(1, 41)]
     for problem in problems:
         PlanLookup(problem, plans).plan("range", problem)
-    assert plans.made == 40
-    assert 0 < plans.held <= 20_000
+    assert plans.computed == 40
+    assert 0 < plans.size <= 20_000
     again = PlanLookup(problems[-1], plans)
     again.plan("range", problems[-1])
-    assert plans.made == 40
+    assert plans.computed == 40
     PlanLookup(problems[0], plans).plan("range", problems[0])
-    assert plans.made == 41
+    assert plans.computed == 41
     large = Problem(2, [0, 1000], [0, 2], [0, 1])
-    before = plans.held
+    before = plans.size
     PlanLookup(large, plans).plan("range", large)
-    assert plans.held == before
+    assert plans.size == before
 
 
 def test_equal_plans_are_one_object_and_claims_one_problem() -> None:
     problem = Problem(2, [0, 4], [0, 2], [0, 1], [0, 0, 1, 1])
     asking = PlanLookup(problem, Plans())
-    assert asking.claiming(problem.previous_owner.copy()) is problem
-    other = asking.claiming(np.array([1, 1, 0, 0], np.int32))
-    assert asking.claiming(np.array([1, 1, 0, 0], np.int32)) is other
+    assert asking.with_claims(problem.previous_owner.copy()) is problem
+    other = asking.with_claims(np.array([1, 1, 0, 0], np.int32))
+    assert asking.with_claims(np.array([1, 1, 0, 0], np.int32)) is other
     assert asking.plan("sticky", problem) is asking.plan("range", problem)
     assert asking.plan("sticky", other).tolist() == [1, 1, 0, 0]
 
@@ -106,4 +106,4 @@ def test_equal_plans_are_one_object_and_claims_one_problem() -> None:
 def test_a_generation_held_apart_from_its_claims_is_another_problem() -> None:
     """Who holds a partition and who may keep it differ: closed loop with the same claims is not the same question."""
     problem = Problem(2, [0, 2], [0, 2], [0, 1], [-1, 1], holder=[0, 1])
-    assert PlanLookup(problem, Plans()).claiming(problem.previous_owner) is not problem
+    assert PlanLookup(problem, Plans()).with_claims(problem.previous_owner) is not problem

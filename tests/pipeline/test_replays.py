@@ -59,7 +59,7 @@ def test_an_eager_protocol_without_claims_is_given_what_its_members_owned_before
     rows = range_group()
     inputs = inputs_of(rows[3], "eager", rows[2], None)
     assert inputs.problem.previous_owner.tolist() == [0, 0, 1, 1]
-    assert inputs.handed.tolist() == [0, 0, 1, 2]
+    assert inputs.recorded.tolist() == [0, 0, 1, 2]
 
 
 def test_a_sticky_member_is_believed_what_it_sent() -> None:
@@ -77,7 +77,7 @@ def test_a_withheld_partition_counts_if_the_next_round_hands_it_out() -> None:
     second = generation(3, member("a-1", {"t": [0, 1]}), member("b-1", {"t": [2, 3]}), protocol=coop)
     inputs = inputs_of(first, "cooperative", None, second)
     assert inputs.problem.n_partitions == 4
-    assert inputs.handed.tolist() == [0, 0, -1, -1]
+    assert inputs.recorded.tolist() == [0, 0, -1, -1]
     assert inputs.observed.tolist() == [0, 0, 1, 1]
 
 
@@ -172,7 +172,7 @@ def test_nested_assignments_keep_members_without_partitions() -> None:
         generation(1, member("b-1", {"t": [1, 0], "u": [0]}, topics=("t", "u")), member("a-1", {})), "eager", None, None
     )
     plan = PlanRow(
-        inputs.group.member_ids, inputs.client_ids, inputs.group.topic_names, inputs.problem.topic_start, inputs.handed
+        inputs.group.member_ids, inputs.client_ids, inputs.group.topic_names, inputs.problem.topic_start, inputs.recorded
     )
     first, second = assignments([plan, plan]).to_pylist()
     assert first == second

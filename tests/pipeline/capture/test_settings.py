@@ -50,7 +50,7 @@ def test_java_names_become_those_of_librdkafka(given: dict[str, str], wanted: di
     [
         ({}, "no bootstrap servers"),
         ({**AT, "ssl.truststore.location": "trust.jks"}, "keytool -exportcert"),
-        ({**AT, "ssl.keystore.location": "me.jks"}, "PKCS12 or PEM is wanted"),
+        ({**AT, "ssl.keystore.location": "me.jks"}, "expected PKCS12 or PEM"),
         ({**AT, "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required;"}, "Java's own"),
         ({**AT, "sasl.jaas.config": "x.ScramLoginModule required password='hunter2';"}, "username and password"),
     ],
@@ -106,7 +106,7 @@ def test_a_properties_file_is_read_as_java_does(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"client\.properties: byte 10 is not UTF-8"):
         read_properties(file)
     file.write_text("client.id=x\nhunter2\n")
-    with pytest.raises(OptionError, match=r"client\.properties, line 2: NAME=VALUE is wanted") as caught:
+    with pytest.raises(OptionError, match=r"client\.properties, line 2: expected NAME=VALUE") as caught:
         read_properties(file)
     assert "hunter2" not in str(caught.value)
     with pytest.raises(OptionError, match="No such file"):

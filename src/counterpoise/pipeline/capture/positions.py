@@ -38,15 +38,15 @@ def parse_positions(option: str, text: str) -> int | dict[Place, int]:
     word = text.strip().lower()
     if word in ("earliest", "latest"):
         if option == "endingOffsets" and word == "earliest":
-            raise OptionError("endingOffsets: earliest is no end; latest or offsets per partition are wanted")
+            raise OptionError("endingOffsets: earliest is no end; expected latest or offsets per partition")
         return EARLIEST if word == "earliest" else LATEST
     try:
         found = from_json(json.loads(text))
     except (ValueError, AttributeError, TypeError):
-        raise OptionError(f'{option}: earliest, latest or JSON like {{"topic":{{"0":23,"1":-2}}}} is wanted') from None
+        raise OptionError(f'{option}: expected earliest, latest or JSON like {{"topic":{{"0":23,"1":-2}}}}') from None
     if any(offset < EARLIEST or (option == "endingOffsets" and offset == EARLIEST) for offset in found.values()):
         raise OptionError(
-            f"{option}: an offset, {'-2 (earliest) or ' if option == 'startingOffsets' else ''}-1 (latest) is wanted"
+            f"{option}: expected an offset, {'-2 (earliest) or ' if option == 'startingOffsets' else ''}-1 (latest)"
         )
     return found
 

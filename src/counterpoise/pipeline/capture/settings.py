@@ -91,7 +91,7 @@ def read_properties(file: Path) -> dict[str, str]:
             continue
         matched = re.fullmatch(r"((?:[^=:\s\\]|\\.)+)\s*[=:\s]\s*(.*)", pending)
         if matched is None:
-            raise OptionError(f"{file}, line {began}: NAME=VALUE is wanted")
+            raise OptionError(f"{file}, line {began}: expected NAME=VALUE")
         try:
             name, value = (_ESCAPE.sub(_unescaped, part).encode("utf-16", "surrogatepass") for part in matched.groups())
             found[name.decode("utf-16")] = value.decode("utf-16")
@@ -129,7 +129,7 @@ def _from_jaas(jaas: str) -> dict[str, str]:
     if "PlainLoginModule" in jaas or "ScramLoginModule" in jaas:
         if {"username", "password"} <= set(found):
             return {"sasl.username": found["username"], "sasl.password": found["password"]}
-        raise OptionError("sasl.jaas.config: username and password are wanted")
+        raise OptionError("sasl.jaas.config: expected username and password")
     if "OAuthBearerLoginModule" in jaas and {"clientId", "clientSecret"} <= set(found):
         return {
             "sasl.oauthbearer.method": "oidc",
@@ -159,5 +159,5 @@ def _keystore(values: dict[str, str], kind: str) -> None:
         values.pop("ssl.keystore.password", None)
     elif not (kind.upper() == "PKCS12" or file.lower().endswith((".p12", ".pfx"))):
         raise OptionError(
-            "ssl.keystore.location: PKCS12 or PEM is wanted; convert it (keytool -importkeystore -deststoretype pkcs12)"
+            "ssl.keystore.location: expected PKCS12 or PEM; convert it (keytool -importkeystore -deststoretype pkcs12)"
         )

@@ -78,7 +78,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:
         raise OptionError(f"option {unknown[0]} is not known to kafka-offsets; there are kafka.*, {', '.join(_KNOWN)}")
     kafka.setdefault("isolation.level", "read_committed")
     if kafka["isolation.level"] not in ("read_committed", "read_uncommitted"):
-        raise OptionError("kafka.isolation.level: read_committed or read_uncommitted is wanted")
+        raise OptionError("kafka.isolation.level: expected read_committed or read_uncommitted")
     if streaming and "endingoffsets" in words:
         raise OptionError("endingOffsets: a stream has no end; use it in a batch, or trigger(availableNow=True)")
     if not streaming and "maxoffsetspertrigger" in words:
@@ -88,7 +88,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:
         raise OptionError("startingOffsets: a batch that starts at the latest offset would be empty")
     topics = tuple(sorted({topic.strip() for topic in words.get("subscribe", OFFSETS_TOPIC).split(",") if topic.strip()}))
     if not topics:
-        raise OptionError("subscribe: at least one topic is wanted")
+        raise OptionError("subscribe: expected at least one topic")
     return Options(
         Settings(kafka),
         topics,
@@ -103,13 +103,13 @@ def _limit(text: str | None) -> int | None:
     if text is None:
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise OptionError("maxOffsetsPerTrigger: a whole number above 0 is wanted")
+        raise OptionError("maxOffsetsPerTrigger: expected a whole number above 0")
     return int(text)
 
 
 def _flag(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise OptionError(f"{name}: true or false is wanted")
+        raise OptionError(f"{name}: expected true or false")
     return text.lower() == "true"
 
 

@@ -17,7 +17,7 @@ from counterpoise.pipeline.fold.strategy_figures import StrategyFigures
 from counterpoise.pipeline.history.epochs import as_generation, is_epoch
 from counterpoise.pipeline.history.fold_state import from_text, to_text
 from counterpoise.pipeline.history.modern_fold import NAMES
-from counterpoise.pipeline.history.replay_fold import FOLDED, Replay, ReplayFold
+from counterpoise.pipeline.history.replay_fold import STEP_COLUMNS, Replay, ReplayFold
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.history.step_figures import StepFigures
 from counterpoise.pipeline.history.steps import StepsFold
@@ -160,7 +160,7 @@ class GroupState:
         """A step of a classic group takes effect; its replay uses columns of the step."""
         at = micros(step["log_ts"])
         self._on_step(self._group, step, at)
-        self._queue_generation(at, {**row, "folded": {name: step.get(name) for name in FOLDED}})
+        self._queue_generation(at, {**row, "classic_step": {name: step.get(name) for name in STEP_COLUMNS}})
 
     def _queue_generation(self, at: int, row: Row) -> None:
         # MessagePack takes a tenth of the memory.

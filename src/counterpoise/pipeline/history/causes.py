@@ -1,37 +1,37 @@
-"""Why a generation followed another: what differs between the members and topics of the two."""
+"""The cause of a generation: the difference between its members and topics and those of the previous one."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Difference", "changed_subscriptions", "difference", "identity", "in_words"]
+__all__ = ["Difference", "changed_subscriptions", "difference", "identity", "joined_text"]
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What changed between two generations.
+    """The difference between two generations.
 
     Attributes
     ----------
     cause : str
         join, leave, join_leave, subscription, partition_count, protocol or unknown.
     joined, left : list of str
-        Member ids; a static member that came back under a new id is in neither.
+        Member ids; a static member that rejoined under a new id is in neither.
     restarted : list of str
-        Client ids that are in both lists: a process that went and came back.
+        Client ids of members in both lists: processes that were restarted.
     detail : str
-        The difference in words.
+        The difference as a text.
     """
 
-    cause: str
-    joined: list[str]
-    left: list[str]
-    restarted: list[str]
-    detail: str
+    cause: str = "unknown"
+    joined: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    restarted: list[str] = field(default_factory=list)
+    detail: str = ""
 
 
 def identity(member: Row) -> str:
@@ -40,7 +40,7 @@ def identity(member: Row) -> str:
     return f"static {instance}" if instance else str(member["member_id"])
 
 
-def in_words(*parts: str) -> str:
+def joined_text(*parts: str) -> str:
     """The parts that are not empty, as one text."""
     return "; ".join(filter(None, parts))
 
@@ -60,18 +60,18 @@ def difference(
     before, now : sequences of member rows
         Fields ``member_id, group_instance_id, client_id, topics``.
     sizes_before, sizes_now : mapping of topic to partitions
-        As far as each generation shows them.
+        Known sizes in each generation.
     protocols : pair
-        Protocol name before and now; None where unknown.
+        Protocol name before and now; None: unknown.
     back : collection of str, optional
-        Members of both that left in between and joined again, under the same id: they count as both.
+        Members of both that left and rejoined in between under the same id: they count as joined and as left.
     """
     was = {identity(member): member for member in before}
     is_now = {identity(member): member for member in now}
     joined = [member for key, member in is_now.items() if key not in was or member["member_id"] in back]
     left = [member for key, member in was.items() if key not in is_now or member["member_id"] in back]
-    clients_gone = {member.get("client_id") for member in left}
-    restarted = sorted({str(member["client_id"]) for member in joined if member.get("client_id") in clients_gone})
+    clients_left = {member.get("client_id") for member in left}
+    restarted = sorted({str(member["client_id"]) for member in joined if member.get("client_id") in clients_left})
     cause, detail = _cause(joined, left, restarted, (was, is_now), (sizes_before, sizes_now), protocols)
     return Difference(cause, sorted(m["member_id"] for m in joined), sorted(m["member_id"] for m in left), restarted, detail)
 
@@ -108,7 +108,7 @@ def _cause(
 
 
 def changed_subscriptions(before: Sequence[Row], now: Sequence[Row]) -> list[str]:
-    """Which members of both subscribe to other topics than before, in words."""
+    """One text per member of both generations that changed its subscription."""
     return _changed_topics(*({identity(member): member for member in members} for members in (before, now)))
 
 
@@ -120,8 +120,7 @@ def _changed_topics(was: Mapping[str, Row], is_now: Mapping[str, Row]) -> list[s
             continue
         old, new = set(before), set(now)
         if old != new:
-            added, gone = sorted(new - old), sorted(old - new)
-            signs = [f"+{topic}" for topic in added] + [f"-{topic}" for topic in gone]
+            signs = [f"+{topic}" for topic in sorted(new - old)] + [f"-{topic}" for topic in sorted(old - new)]
             words.append(f"{member.get('client_id') or member['member_id']} subscription {' '.join(signs)}")
     return words
 

@@ -1,4 +1,4 @@
-"""Classic groups: GroupMetadata records in log order to steps of table `rebalances`."""
+"""The fold of a classic group: GroupMetadata records in log order to steps of table `rebalances`."""
 
 from __future__ import annotations
 
@@ -7,47 +7,45 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from counterpoise.pipeline.history.causes import Difference, changed_subscriptions, difference, identity, in_words
-from counterpoise.pipeline.history.owners import Left, Owners, carried, changes, owners_of, pending
+from counterpoise.pipeline.history.causes import Difference, changed_subscriptions, difference, identity, joined_text
+from counterpoise.pipeline.history.owners import Handover, Owners, count_moves, count_revoked, owners_of, with_withheld
 from counterpoise.pipeline.history.protocol_fold import ProtocolFold, assignment_columns
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["ClassicFold", "protocol_kind"]
 
 Row = Mapping[str, Any]
-_NOTHING = Difference("unknown", [], [], [], "")
 
 
 class ClassicFold(ProtocolFold):
-    """A classic group.
+    """The fold of a classic group: each row of `group_generations` is a step.
 
-    `feed` takes a row of `group_generations` (nested values as Python lists and dicts) and returns the step it makes,
-    without the columns that name cluster, group and place in the log.
+    Steps have no columns for cluster, group and place in the log.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         super().__init__()
-        self._seen = False
+        self._complete = False
         vars(self).update(state or {})
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _reset(self) -> None:
+        super()._reset()
         self._generation: int | None = None
         self._protocol: str | None = None
         self._protocol_type: str | None = None
         self._revoking = 0
-        self._cause = _NOTHING
-        self._carried = False
+        self._cause = Difference()
+        self._left_at_downgrade = False
         self._sizes: dict[str, int] = {}
 
-    def inherit(self, left: Left, generation: int | None, incarnation: int) -> None:
+    def inherit(self, before: Handover, generation: int | None, incarnation: int) -> None:
         """Continue after epoch `generation` of the other protocol."""
-        super().inherit(left, generation, incarnation)
-        self._sizes, self._seen = {topic: len(array) for topic, array in left["owners"].items()}, True
+        super().inherit(before, generation, incarnation)
+        self._sizes, self._complete = {topic: len(array) for topic, array in before["owners"].items()}, True
         self._generation = None if generation is None else generation - 1
 
     def feed(self, row: Row) -> dict[str, Any]:
-        """The step that this record makes."""
+        """The step of a record, a row of `group_generations` with nested values as lists and dicts."""
         if row["deleted"]:
             return self._deleted()
         generation = int(row["generation"])
@@ -58,11 +56,11 @@ class ClassicFold(ProtocolFold):
             step = self._replaced(row)
         else:
             step = self._rebalanced(row)
-        # Brokers of Kafka 4 begin a group with generation 0, which has no members; those before write the first that has.
-        step["complete"] = self._seen or generation <= 1
+        # Brokers of Kafka 4 begin a group with generation 0, without members; older ones with generation 1, with members.
+        step["complete"] = self._complete or generation <= 1
         if row.get("log_partition") == POLLED:
             step |= {"complete": False, "missed_generations": None}
-        self._seen = True
+        self._complete = True
         self._generation = generation
         self._before = list(row["members"])
         self._protocol_type = row["protocol_type"]
@@ -72,41 +70,40 @@ class ClassicFold(ProtocolFold):
         behind = self._generation is not None and generation < self._generation
         if self._ended or behind:
             self.incarnation += 1
-            self._forget()
-            self._seen = self._ended and generation == 0
+            self._reset()
+            self._complete = self._ended and generation == 0
             self._ended = False
 
     def _deleted(self) -> dict[str, Any]:
-        gone = sorted(member["member_id"] for member in self._before)
         step = {
-            **self._common("deleted", "unknown"),
+            **self._empty_step("deleted", "unknown"),
             "generation": self._generation,
             "protocol_type": self._protocol_type,
-            "left": gone,
-            "complete": self._seen,
+            "left": sorted(member["member_id"] for member in self._before),
+            "complete": self._complete,
             "detail": "the group was deleted or expired",
         }
         self._ended = True
-        self._forget()
+        self._reset()
         return step
 
     def _without_members(self, row: Row) -> dict[str, Any]:
         generation = int(row["generation"])
         if generation == 0 and self._generation is None:
             return {
-                **self._common("created", "join"),
+                **self._empty_step("created", "join"),
                 "generation": 0,
                 "protocol_type": row["protocol_type"],
                 "detail": "the group is new",
             }
-        gone = difference(self._before, [], {}, {}, (None, None))
+        why = difference(self._before, [], {}, {}, (None, None))
         step = {
-            **self._common("emptied", "leave"),
+            **self._empty_step("emptied", "leave"),
             "generation": generation,
             "protocol_type": row["protocol_type"],
-            "left": gone.left,
+            "left": why.left,
             "missed_generations": self._missed(generation),
-            "detail": gone.detail,
+            "detail": why.detail,
         }
         self._owners, self._codes, self._revoking = {}, {}, 0
         return step
@@ -115,46 +112,46 @@ class ClassicFold(ProtocolFold):
         was = {member["member_id"] for member in self._before}
         now = {member["member_id"] for member in row["members"]}
         instances = sorted(m["group_instance_id"] for m in row["members"] if m["member_id"] not in was and m["group_instance_id"])
-        step = self._described(row, "static_replacement", _NOTHING)
+        step = self._step(row, "static_replacement", Difference())
         words = f"static member back: {', '.join(instances)}" if instances else "the same generation was written again"
-        words = in_words(words, *changed_subscriptions(self._before, row["members"]))
+        words = joined_text(words, *changed_subscriptions(self._before, row["members"]))
         return {**step, "cause": "join_leave", "joined": sorted(now - was), "left": sorted(was - now), "detail": words}
 
     def _rebalanced(self, row: Row) -> dict[str, Any]:
         members = row["members"]
         names = list(map(identity, members))
-        code = self._code(names)
+        code = self._update_codes(names)
         number = [code[name] for name in names]
         now = owners_of((at, member["assigned"] or ()) for at, member in zip(number, members, strict=True))
         claimed = owners_of((at, member["owned"] or ()) for at, member in zip(number, members, strict=True))
         subscribed = {topic for member in members for topic in member["topics"] or ()}
         held = self._held(claimed, subscribed)
         sizes = {topic: max(len(now.get(topic, ())), len(held.get(topic, ()))) for topic in held | now}
-        if self._inherited:  # what a member that left had is with nobody in this record, and there all the same
+        if self._inherited:  # partitions of a member that left have no owner in this record, but they exist
             sizes |= {topic: max(n, sizes.get(topic, 0)) for topic, n in self._sizes.items() if topic in subscribed}
         both = subscribed & {topic for member in self._before for topic in member["topics"] or ()}
         was, is_now = ({topic: n for topic, n in known.items() if topic in both} for known in (self._sizes, sizes))
         why = difference(self._before, members, was, is_now, (self._protocol, row["protocol"]))
         if not self._before:
-            why = Difference("join", why.joined, [], [], why.detail.split(";")[0])
+            why = Difference("join", why.joined, detail=why.detail.split(";")[0])
         if self._inherited and why.cause in ("unknown", "partition_count"):
             why = replace(why, cause="protocol")
-        if self._carried and why.cause == "unknown":
+        if self._left_at_downgrade and why.cause == "unknown":
             why = replace(why, cause="leave", detail="what the member had that left when the group was downgraded is handed out")
-        self._inherited, self._carried = False, self._inherited and why.cause == "leave"
+        self._inherited, self._left_at_downgrade = False, self._inherited and why.cause == "leave"
         followup = bool(self._revoking) and not why.joined and not why.left and why.cause in ("unknown", "partition_count")
         if followup:
-            why = Difference(self._cause.cause, [], [], [], "second round: what was revoked is handed out")
+            why = Difference(self._cause.cause, detail="second round: what was revoked is handed out")
         else:
             self._logical += 1
             self._cause = why
-        step = self._described(row, "cooperative_followup" if followup else "rebalance", why)
-        moved, kept = changes(self._owners, now, self._alive(names))
+        step = self._step(row, "cooperative_followup" if followup else "rebalance", why)
+        moved, kept = count_moves(self._owners, now, self._present(names))
         step |= {"n_moved": moved, "n_kept": kept, "missed_generations": self._missed(int(row["generation"]))}
         step["sync_latency_ms"] = _latency(row)
         step["logical_rebalance"] = self._logical
-        self._revoking = step["n_withheld"] = pending(claimed, now)
-        self._owners = carried(self._owners, now) if self._revoking else now
+        self._revoking = step["n_withheld"] = count_revoked(claimed, now)
+        self._owners = with_withheld(self._owners, now) if self._revoking else now
         self._sizes, self._protocol = sizes, row["protocol"]
         return step
 
@@ -168,17 +165,17 @@ class ClassicFold(ProtocolFold):
             return 0 if generation <= 1 else None
         return max(generation - self._generation - 1, 0)  # the same one may be written again
 
-    def _common(self, kind: str, cause: str) -> dict[str, Any]:
+    def _empty_step(self, kind: str, cause: str) -> dict[str, Any]:
         empty: dict[str, Any] = {"joined": [], "left": [], "restarted": [], "assignment": [], "detail": ""}
         about = {"incarnation": self.incarnation, "group_type": "classic", "kind": kind, "cause": cause}
         return {**empty, **about, **dict.fromkeys(("n_members", "n_static", "n_idle", "n_partitions"), 0)}
 
-    def _described(self, row: Row, kind: str, why: Difference) -> dict[str, Any]:
+    def _step(self, row: Row, kind: str, why: Difference) -> dict[str, Any]:
         columns = assignment_columns(row["members"], [member["assigned"] or [] for member in row["members"]])
         if row["protocol_type"] != "consumer":
             columns |= {"n_idle": None, "n_partitions": None}
         return {
-            **self._common(kind, why.cause),
+            **self._empty_step(kind, why.cause),
             **vars(why),
             **columns,
             "generation": int(row["generation"]),
@@ -191,7 +188,7 @@ class ClassicFold(ProtocolFold):
 
 
 def protocol_kind(row: Row) -> str:
-    """eager or cooperative, by the protocol's name and by whether any member kept partitions while it joined."""
+    """eager or cooperative: by the protocol's name, and by whether a member owned partitions when it joined."""
     name = row["protocol"] or ""
     if row["protocol_type"] == "connect":
         return "eager" if name == "default" else "cooperative"

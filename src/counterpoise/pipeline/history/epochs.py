@@ -1,4 +1,4 @@
-"""Epochs of KIP-848 groups as generations, so that strategies can be replayed in the broker's place."""
+"""Epochs of KIP-848 groups as generations, so that strategies can be replayed instead of the broker's assignor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["EPOCH_TYPE", "as_generation", "is_epoch"]
 Row = Mapping[str, Any]
 _ENDED = ("deleted", "migrated")
 EPOCH_TYPE = "consumer"
-"""Of groups: their assignor is the broker, and their members consume partitions. Each of their steps is a generation."""
+"""Type of groups whose assignor is the broker and whose members consume partitions. Each of their steps is a generation."""
 _OF_STEP = ("incarnation", "kind", "protocol_kind", "generation")
 
 
@@ -20,17 +20,17 @@ def is_epoch(step: Row) -> bool:
 
 
 def as_generation(step: Row) -> dict[str, Any]:
-    """A row of `rebalances` for which `is_epoch` holds, as a row of `group_generations` with its `step`.
+    """A row of `rebalances` for which `is_epoch` is true, as a row of `group_generations` with its `step`.
 
     Parameters
     ----------
     step : mapping
-        With its `group_id`, and with a `lag` or without.
+        With its `group_id`, and with or without a `lag`.
 
     Notes
     -----
-    If `subscriptions` is null the topics of members are not known, and the generation is not `replayable`. Members do not report
-    what they own: it is what the generation before assigned.
+    If `subscriptions` is null the topics of members are unknown, and the generation is not `replayable`. Members do not report
+    what they own: they own what the previous generation assigned.
     """
     of_member = {one["member_id"]: one for one in step["subscriptions"] or ()}
     members = []

@@ -1,8 +1,8 @@
-"""The input of a leader (or the broker) at one generation, as a Problem that is rebuilt from the record.
+"""The input of a leader (or the broker) at one generation, rebuilt from the record as a Problem.
 
 Partition counts are those of that time. Every strategy assigns all partitions of a subscribed topic, so the highest assigned
-index gives the count. A cooperative round withholds some: there claims count too, if the following generation assigns those
-partitions. A subscribed topic without any assigned partition did not exist for the leader.
+index gives the count. A cooperative round withholds partitions: then claims count too, if the following generation assigns
+these partitions. A subscribed topic without assigned partitions did not exist for the leader.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Inputs", "Names", "Planned", "inputs_of", "replayable"]
 Row = Mapping[str, Any]
 Kind = Literal["eager", "cooperative", "server"]
 Claimed = tuple[dict[str, list[int]], int]
-"""What a member claims by topic, and the generation of that, -1 for none."""
+"""The claims of a member by topic, and their generation, -1: none."""
 _Carried = tuple[Sequence[str], Sequence[str], Int64, Int64, Int64, Int32]
 _OPAQUE = ("stream",)
 
@@ -45,7 +45,7 @@ class Planned:
     owner: Int32
 
     def without(self, topics: Collection[str]) -> Planned:
-        """The same with some topics without owners."""
+        """The plan with UNOWNED for partitions of these topics."""
         owner = self.owner.copy()
         for at, name in enumerate(self.topics):
             if name in topics:
@@ -63,24 +63,24 @@ class Names:
 
 @dataclass(slots=True, eq=False)
 class Inputs:
-    """One generation, ready for any strategy.
+    """The input of one generation for any strategy.
 
     Attributes
     ----------
     group : Names
     problem : Problem
-        The group as arrays, with the claims that members sent; where the protocol sends none (range, roundrobin, KIP-848), what
-        they owned before. Its lag is 0 where unknown, and None where no sample of the log ends came before the generation.
-    handed : int32[P]
-        Owner by the record, UNOWNED where it hands out nothing.
+        The group as arrays, with the claims that members sent; if the protocol sends none (range, roundrobin, KIP-848), with the
+        partitions that they owned before. Unknown lag is 0; lag is None if there is no sample before the generation.
+    recorded : int32[P]
+        Owner by the record, UNOWNED for partitions that it does not assign.
     observed : int32[P]
-        The same, and what the second round of a cooperative pair handed out.
+        The same, with the owners that the second round of a cooperative pair assigned.
     duplicates : int
-        Partitions that the record gives to a second member.
+        Number of partitions that the record assigns to a second member.
     client_ids : tuple of str
         By member code.
-    known_as : sequence of str
-        What each member is known by from one generation to the next: a static one keeps it when its id changes.
+    identities : sequence of str
+        By member code: the identity of a member, which a static one keeps when its id changes.
     kind : str
         eager, cooperative or server.
     lag_unknown : int, optional
@@ -89,11 +89,11 @@ class Inputs:
 
     group: Names
     problem: Problem
-    handed: Int32
+    recorded: Int32
     observed: Int32
     duplicates: int
     client_ids: tuple[str | None, ...]
-    known_as: Sequence[str]
+    identities: Sequence[str]
     kind: Kind
     lag_unknown: int | None = None
     _carried: _Carried | None = field(default=None, init=False, repr=False)
@@ -104,11 +104,11 @@ class Inputs:
         return self.problem.lag
 
     def planned(self, owner: Int32) -> Planned:
-        """A plan for this generation without the rest of the input."""
-        return Planned(self.known_as, self.group.topic_names, self.problem.topic_start, owner)
+        """A plan for this generation, with names instead of this input."""
+        return Planned(self.identities, self.group.topic_names, self.problem.topic_start, owner)
 
-    def carry(self, before: Planned | None) -> Int32:
-        """The owners of an earlier plan in this generation's codes: int32[P], UNOWNED for what is gone or new."""
+    def translated(self, before: Planned | None) -> Int32:
+        """The owners of an earlier plan in this generation's codes: int32[P], UNOWNED for new partitions and former members."""
         if before is None:
             return np.full(self.problem.n_partitions, UNOWNED, np.int32)
         place, new, translate = self._places(before)
@@ -120,16 +120,16 @@ class Inputs:
         return result
 
     def _places(self, before: Planned) -> tuple[Int64, Int64, Int32]:
-        """(where each partition stood in the earlier plan; which ones are new; the code of each of its members now, -1 if gone).
+        """(the place of each partition in the earlier plan, the new partitions, the code of each earlier member now, -1: none).
 
-        Plans made together share their names, so this is found once for all of them.
+        Plans of one generation share their names, so the result is computed once for all of them.
         """
         known = self._carried
         if known is not None and known[0] is before.members and known[1] is before.topics and known[2] is before.topic_start:
             return known[3:]
-        code = {name: at for at, name in enumerate(self.known_as)}
+        code = {name: at for at, name in enumerate(self.identities)}
         translate = np.array([code.get(name, UNOWNED) for name in before.members] + [UNOWNED], np.int32)
-        place = np.full(self.problem.n_partitions, -1, np.int64)  # the last one, where there is none
+        place = np.full(self.problem.n_partitions, -1, np.int64)  # the last one, if there is none
         old_topic = {name: at for at, name in enumerate(before.topics)}
         new_start, old_start = self.problem.topic_start.tolist(), before.topic_start.tolist()
         for at, name in enumerate(self.group.topic_names):
@@ -143,7 +143,7 @@ class Inputs:
 
 
 def replayable(row: Row) -> bool:
-    """Whether the members of a generation could be decoded and its strategy assigns partitions."""
+    """Whether the members of a generation are decoded and its strategy assigns partitions."""
     readable = all(member["topics"] is not None and member["assigned"] is not None for member in row["members"])
     return bool(row["members"]) and row["protocol_type"] == "consumer" and row["protocol"] not in _OPAQUE and readable
 
@@ -154,12 +154,12 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
     Parameters
     ----------
     row : mapping
-        A row of `group_generations` (or of `epochs.as_generation`) for which `replayable` is true; `lag` is what
-        `LagLookup.at` returns, if the row has it.
+        A row of `group_generations` (or of `epochs.as_generation`) for which `replayable` is true; `lag`, if the row has it, is
+        a result of `LagLookup.at`.
     kind : str
         As in `rebalances`: eager, cooperative or server.
     before, following : mapping, optional
-        The generations before and after it: the first has the claims if the protocol sends none, the second the owners of
+        The previous and the following generation: the first has the claims if the protocol sends none, the second the owners of
         withheld partitions.
 
     Raises
@@ -172,8 +172,8 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
     by_id = {member["member_id"]: member for member in members}
     group = Names(java_order(by_id), ())
     code = {name: at for at, name in enumerate(group.member_ids)}
-    handed = owners_of((code[m["member_id"]], m["assigned"]) for m in members)
-    sizes = {topic: len(array) for topic, array in handed.items()}
+    recorded = owners_of((code[m["member_id"]], m["assigned"]) for m in members)
+    sizes = {topic: len(array) for topic, array in recorded.items()}
     later: Owners = {}
     if protocol == "cooperative" and following is not None:
         later = owners_of((code.get(m["member_id"], UNOWNED), m["assigned"] or ()) for m in following["members"])
@@ -185,19 +185,19 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
     _check(row, group, sizes)
     ordered = [by_id[name] for name in group.member_ids]
     start: Int64 = np.array([0, *accumulate(sizes[topic] for topic in group.topic_names)], np.int64)
-    flat = _flat(group, start, handed)
+    flat = _flat(group, start, recorded)
     same_members = following is not None and code.keys() == {m["member_id"] for m in following["members"]}
     observed = np.where(flat == UNOWNED, _flat(group, start, later), flat) if same_members else flat
     total = sum(len(e["partitions"]) for m in members for e in m["assigned"] if e["topic"] in subscribed and e["topic"] in sizes)
-    given_twice = total - int(np.count_nonzero(flat != UNOWNED))
+    duplicates = total - int(np.count_nonzero(flat != UNOWNED))
     lag, unknown = _lag(group, start, row.get("lag"))
     problem = _problem(group, ordered, start, [claimed[name] for name in group.member_ids], lag)
-    named = tuple(member["client_id"] for member in ordered)
-    return Inputs(group, problem, flat, observed, given_twice, named, list(map(identity, ordered)), protocol, unknown)
+    clients = tuple(member["client_id"] for member in ordered)
+    return Inputs(group, problem, flat, observed, duplicates, clients, list(map(identity, ordered)), protocol, unknown)
 
 
 def _check(row: Row, group: Names, sizes: Mapping[str, int]) -> None:
-    """Raise an error for a damaged generation: no broker writes it, and planning it would take hours."""
+    """Raise an error for a damaged generation, which no broker writes and which would take hours to plan."""
     where = f"group {row['group_id']!r}, generation {row['generation']}"
     if len(group.member_ids) != len(row["members"]):
         raise SnapshotError(f"{where}: two members have the same id; the record is damaged")
@@ -206,7 +206,7 @@ def _check(row: Row, group: Names, sizes: Mapping[str, int]) -> None:
 
 
 def _problem(group: Names, members: Sequence[Row], start: Int64, claimed: Sequence[Claimed], lag: Int64 | None) -> Problem:
-    """The group as arrays; claims on what does not exist are dropped."""
+    """The group as arrays; claims on partitions that do not exist are dropped."""
     at_topic = {name: at for at, name in enumerate(group.topic_names)}
     first = start.tolist()
     claim_member: list[int] = []
@@ -216,9 +216,9 @@ def _problem(group: Names, members: Sequence[Row], start: Int64, claimed: Sequen
             code = at_topic.get(topic)
             if code is not None:
                 begin, number = first[code], first[code + 1] - first[code]
-                there = [begin + index for index in partitions if 0 <= index < number]
-                claim_partition += there
-                claim_member += [at] * len(there)
+                valid = [begin + index for index in partitions if 0 <= index < number]
+                claim_partition += valid
+                claim_member += [at] * len(valid)
     instances = [one["group_instance_id"] for one in members]
     return assemble_csr(
         len(members),
@@ -264,34 +264,34 @@ def _lag(group: Names, start: Int64, entries: Sequence[Row] | None) -> tuple[Int
 
 
 def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
-    """Member id -> (claims, generation): as sent, or what it owned before if the protocol sends none."""
+    """Member id -> (claims, generation): as sent, or the partitions that it owned before if the protocol sends none."""
     members = row["members"]
     if kind == "server":
-        # The broker gives a static member that comes back under another id what it held.
-        held = _of_before({m["member_id"]: identity(m) for m in members}, before, identity)
-        return _but(held, row["recreated"]) if row.get("recreated") else held
+        # The broker assigns a static member that rejoins under another id the partitions that it had.
+        held = _owned_before({m["member_id"]: identity(m) for m in members}, before, identity)
+        return _without_topics(held, row["recreated"]) if row.get("recreated") else held
     if before is not None and kind == "eager" and "sticky" not in (row["protocol"] or ""):
-        return _of_before({m["member_id"]: m["member_id"] for m in members}, before, itemgetter("member_id"))
+        return _owned_before({m["member_id"]: m["member_id"] for m in members}, before, itemgetter("member_id"))
     sent = {}
     for member in members:
         owned = tuple((entry["topic"], tuple(entry["partitions"])) for entry in member["owned"] or ())
         subscription = Subscription(
             tuple(member["topics"]), member["user_data"], owned, member["owned_generation"], None, member["subscription_version"]
         )
-        found = claims(subscription, kind)
-        sent[member["member_id"]] = (_by_topic(found.owned), found.generation)
+        claimed = claims(subscription, kind)
+        sent[member["member_id"]] = (_by_topic(claimed.owned), claimed.generation)
     return sent
 
 
-def _of_before(members: Mapping[str, str], before: Row | None, known_as: Callable[[Row], str]) -> dict[str, Claimed]:
-    """What members (id -> identity) owned in the generation before."""
-    past = {} if before is None else {known_as(m): m["assigned"] or () for m in before["members"]}
+def _owned_before(members: Mapping[str, str], before: Row | None, identity_of: Callable[[Row], str]) -> dict[str, Claimed]:
+    """The partitions that members (id -> identity) owned in the previous generation."""
+    past = {} if before is None else {identity_of(m): m["assigned"] or () for m in before["members"]}
     generation = -1 if before is None else before["generation"]
     return {name: (_merged(past[one]), generation) if one in past else ({}, -1) for name, one in members.items()}
 
 
-def _but(claimed: Mapping[str, Claimed], topics: Collection[str]) -> dict[str, Claimed]:
-    """The claims without some topics: nobody owns partitions of a topic that was recreated."""
+def _without_topics(claimed: Mapping[str, Claimed], topics: Collection[str]) -> dict[str, Claimed]:
+    """The claims without recreated topics, whose partitions have no owner."""
     return {
         name: ({topic: held for topic, held in owned.items() if topic not in topics}, generation)
         for name, (owned, generation) in claimed.items()
@@ -321,7 +321,7 @@ def _widen(sizes: dict[str, int], claimed: Mapping[str, Claimed], later: Owners 
 
 
 def _flat(group: Names, start: Int64, owners: Owners) -> Int32:
-    """Owners by topic, whose codes are the group's, end to end."""
+    """Owners by topic as one array, topics end to end."""
     result = np.full(int(start[-1]), UNOWNED, np.int32)
     for at, topic in enumerate(group.topic_names):
         array = owners.get(topic)

@@ -1,4 +1,4 @@
-"""Groups whose assignor is the broker (KIP-848, share, streams): their records in log order to steps of `rebalances`.
+"""The fold of a group whose assignor is the broker (KIP-848, share, streams): records in log order to steps of `rebalances`.
 
 A rebalance is a new epoch of the target assignment; it is settled when every member has reached that epoch.
 """
@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from counterpoise.pipeline.history.causes import Difference, difference, identity, in_words
-from counterpoise.pipeline.history.owners import Left, changes, owners_of
+from counterpoise.pipeline.history.causes import Difference, difference, identity, joined_text
+from counterpoise.pipeline.history.owners import Handover, count_moves, owners_of
 from counterpoise.pipeline.history.protocol_fold import ProtocolFold, assignment_columns
 from counterpoise.pipeline.history.subscriptions import assignor_of, nameless, subscribed_throughout, subscriptions
 from counterpoise.pipeline.records.place import POLLED
@@ -21,7 +21,7 @@ __all__ = ["GROUP_RECORDS", "NAMES", "ModernFold"]
 
 Row = Mapping[str, Any]
 NAMES = -1
-"""Record type of the row that comes first: topic id -> name, as JSON."""
+"""Record type of the first row of a group: topic id -> name, as JSON."""
 
 _ROLES: Mapping[int, tuple[str, str]] = {
     3: ("consumer", "epoch"),
@@ -44,22 +44,18 @@ _ROLES: Mapping[int, tuple[str, str]] = {
     22: ("streams", "current"),
 }
 GROUP_RECORDS = tuple(kind for kind, (_, role) in _ROLES.items() if role == "epoch")
-"""Types of the records whose tombstone deletes a group."""
+"""Types of records whose tombstone deletes a group."""
 _STABLE = {"consumer": 0, "share": 0, "streams": 1}
 
 
 class ModernFold(ProtocolFold):
-    """A modern group: members, targets, and the step that is not settled yet.
-
-    `feed` takes a row of `modern_group_records` (`value` is used instead of `payload` if the row has it) and
-    returns the steps that are finished by it; `close` the last one.
-    """
+    """The fold of a modern group: members, targets, and the step that is not settled yet."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         super().__init__()
         self._names: dict[str, str] = {}
-        self._open: dict[str, Any] | None = None
-        self._opened: datetime | None = None
+        self._unsettled: dict[str, Any] | None = None
+        self._unsettled_since: datetime | None = None
         self._unnamed: list[str] = []
         vars(self).update(state or {})
 
@@ -71,29 +67,32 @@ class ModernFold(ProtocolFold):
     @property
     def unfinished(self) -> dict[str, Any] | None:
         """The step that is not settled yet."""
-        return self._open
+        return self._unsettled
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _reset(self) -> None:
+        super()._reset()
         self._type = "consumer"
         self._epoch: int | None = None
         self._members: dict[str, dict[str, Any]] = {}
         self._targets: dict[str, list[dict[str, Any]]] = {}
-        self._given: dict[str, list[str]] = {}
-        self._ids: dict[str, list[str]] = {}
+        self._target_ids: dict[str, list[str]] = {}
+        self._ids_of_topic: dict[str, list[str]] = {}
         self._reached: dict[str, int] = {}
         self._regex: dict[str, list[str]] = {}
         self._matched: dict[str, list[str]] = {}
         self._target_epoch: int | None = None
-        self._gone: list[str] = []
+        self._left: list[str] = []
 
-    def inherit(self, left: Left, generation: int | None, incarnation: int) -> None:
+    def inherit(self, before: Handover, generation: int | None, incarnation: int) -> None:
         """Continue after `generation` of the classic protocol."""
-        super().inherit(left, generation, incarnation)
+        super().inherit(before, generation, incarnation)
         self._target_epoch = None if generation is None else generation - 1
 
     def feed(self, row: Row) -> list[dict[str, Any]]:
-        """The steps that this record finishes; each holds its own ``log_*`` columns."""
+        """The steps that a record finishes, with their ``log_*`` columns.
+
+        `row` is a row of `modern_group_records`; its `value`, if it has one, is used instead of `payload`.
+        """
         kind = int(row["record_type"])
         value = row["value"] if "value" in row else json.loads(row["payload"]) if row["payload"] else {}
         if kind == NAMES:
@@ -109,18 +108,18 @@ class ModernFold(ProtocolFold):
             return self._deleted(row)
         self._type = group_type
         if role == "target_epoch":
-            return [] if row["deleted"] else self._retarget(row, value)
+            return [] if row["deleted"] else self._new_target(row, value)
         if role == "current":
             return self._on_current(row, value)
         getattr(self, f"_on_{role}")(row, value)
         if role == "epoch" and self._before and not self._members:
-            # The last member has left. No target follows before somebody joins, if anybody ever does.
-            return self._retarget(row, {"assignment_epoch": value["epoch"]})
+            # The last member has left. No target follows until a member joins.
+            return self._new_target(row, {"assignment_epoch": value["epoch"]})
         return []
 
     def close(self) -> list[dict[str, Any]]:
-        """The step that is still open when the records end."""
-        step, self._open = self._open, None
+        """Remove and return the step that is not settled."""
+        step, self._unsettled = self._unsettled, None
         return [] if step is None else [step]
 
     def _on_epoch(self, _row: Row, value: Any) -> None:
@@ -138,13 +137,13 @@ class ModernFold(ProtocolFold):
 
     def _on_member(self, row: Row, value: Any) -> None:
         if row["deleted"]:
-            gone = self._members.pop(row["member_id"], None)
-            if gone is not None and gone["group_instance_id"] is None:
-                self._gone.append(row["member_id"])
+            member = self._members.pop(row["member_id"], None)
+            if member is not None and member["group_instance_id"] is None:
+                self._left.append(row["member_id"])
             self._reached.pop(row["member_id"], None)
             return
         pattern = value.get("subscribed_topic_regex")
-        # What a pattern matches is in later records, and changes without the member: the pattern itself is compared.
+        # The topics that match a pattern are in later records, and change without the member: the pattern itself is compared.
         topics = {*value.get("subscribed_topic_names", ()), *([f"pattern {pattern}"] if pattern else ())}
         self._members[row["member_id"]] = {
             "member_id": row["member_id"],
@@ -159,11 +158,11 @@ class ModernFold(ProtocolFold):
     def _on_target(self, row: Row, value: Any) -> None:
         if row["deleted"]:
             self._targets.pop(row["member_id"], None)
-            self._given.pop(row["member_id"], None)
+            self._target_ids.pop(row["member_id"], None)
             return
-        held = value.get("topic_partitions", value.get("active_tasks", ()))
-        self._targets[row["member_id"]] = [{"topic": self._name(entry), "partitions": entry["partitions"]} for entry in held]
-        self._given[row["member_id"]] = [entry["topic_id"] for entry in held if entry.get("topic_id")]
+        target = value.get("topic_partitions", value.get("active_tasks", ()))
+        self._targets[row["member_id"]] = [{"topic": self._name(entry), "partitions": entry["partitions"]} for entry in target]
+        self._target_ids[row["member_id"]] = [entry["topic_id"] for entry in target if entry.get("topic_id")]
 
     def _on_current(self, row: Row, value: Any) -> list[dict[str, Any]]:
         if row["deleted"]:
@@ -171,13 +170,13 @@ class ModernFold(ProtocolFold):
             return []
         if value["state"] == _STABLE[self._type]:
             self._reached[row["member_id"]] = value["member_epoch"]
-        step = self._open
-        if step is None or self._opened is None:
+        step = self._unsettled
+        if step is None or self._unsettled_since is None:
             return []
         if any(self._reached.get(member, -1) < step["generation"] for member in self._members):
             return []
         # No later record changes a settled step: it is final now, not at the next epoch.
-        step["settle_ms"] = max(0, (row["log_ts"] - self._opened) // timedelta(milliseconds=1))
+        step["settle_ms"] = max(0, (row["log_ts"] - self._unsettled_since) // timedelta(milliseconds=1))
         return self.close()
 
     def _name(self, entry: Mapping[str, Any]) -> str:
@@ -188,65 +187,66 @@ class ModernFold(ProtocolFold):
             self._unnamed.append(topic_id)
         return self._names.get(topic_id, topic_id)
 
-    def _retarget(self, row: Row, value: Any) -> list[dict[str, Any]]:
+    def _new_target(self, row: Row, value: Any) -> list[dict[str, Any]]:
         epoch = int(value["assignment_epoch"])
         members = [self._members[name] for name in sorted(self._members)]
         if not members and not self._before and epoch == self._target_epoch:
-            return []  # The group's epoch record has already made this step.
+            return []  # The record of the group's epoch was this step already.
         finished = self.close()
         names = list(map(identity, members))
-        code = self._code(names)
+        code = self._update_codes(names)
         now = owners_of((code[name], self._targets.get(m["member_id"], ())) for name, m in zip(names, members, strict=True))
         sizes_before, sizes_now = ({topic: len(array) for topic, array in one.items()} for one in (self._owners, now))
         in_both = subscribed_throughout((self._before, self._matched), (members, self._regex))
-        unsaid = self._type == "streams" and self._before and members  # streams members have no subscription
-        if in_both is not None and not unsaid:
+        unknown = self._type == "streams" and self._before and members  # streams members have no subscription
+        if in_both is not None and not unknown:
             compared = in_both.union(self._unnamed)
             sizes_before, sizes_now = ({t: n for t, n in sizes.items() if t in compared} for sizes in (sizes_before, sizes_now))
         recreated = self._recreated()
-        why = difference(self._before, members, sizes_before, sizes_now, (None, None), self._gone)
-        self._gone = []
+        why = difference(self._before, members, sizes_before, sizes_now, (None, None), self._left)
+        self._left = []
         if why.cause == "partition_count" and not (self._before and members):
-            why = Difference("unknown", [], [], [], "")
+            why = Difference()
         if self._inherited and why.cause in ("unknown", "partition_count"):
             why = replace(why, cause="protocol")
         self._inherited = False
         if recreated:
             cause = "partition_count" if why.cause == "unknown" else why.cause
-            why = replace(why, cause=cause, detail=in_words(why.detail, f"recreated: {', '.join(recreated)}"))
+            why = replace(why, cause=cause, detail=joined_text(why.detail, f"recreated: {', '.join(recreated)}"))
         if matches := self._newly_matched():
             # Topics were created or deleted; the assignment of their partitions is another step.
             cause = "partition_count" if why.cause == "unknown" else why.cause
-            why = replace(why, cause=cause, detail=in_words(why.detail, *matches))
-        still = {topic: array for topic, array in self._owners.items() if topic not in recreated}
-        moved, kept = changes(still, now, self._alive(names))
+            why = replace(why, cause=cause, detail=joined_text(why.detail, *matches))
+        before = {topic: array for topic, array in self._owners.items() if topic not in recreated}
+        moved, kept = count_moves(before, now, self._present(names))
         self._logical += 1
         step = self._step(row, "rebalance" if members else "emptied", why)
         step |= {"generation": epoch, "n_moved": moved, "n_kept": kept, "logical_rebalance": self._logical}
         step["recreated"] = recreated
-        # An epoch without a target of its own has not failed: this target answers its change too.
+        # An epoch without its own target has not failed: this target includes its changes.
         step["missed_generations"] = 0
         if self._target_epoch is not None and epoch > self._target_epoch + 1:
-            step["detail"] = in_words(step["detail"], f"epochs {self._target_epoch + 1} to {epoch} at once")
+            step["detail"] = joined_text(step["detail"], f"epochs {self._target_epoch + 1} to {epoch} at once")
         step["complete"] = self._target_epoch is not None or epoch <= 2
         if row.get("log_partition") == POLLED:
             step |= {"complete": False, "missed_generations": None}
-        self._described(step, members)
-        self._open, self._opened = step, row["log_ts"]
+        self._add_assignment(step, members)
+        self._unsettled, self._unsettled_since = step, row["log_ts"]
         self._before, self._owners, self._target_epoch = members, now, epoch
-        return finished if members else [*finished, *self.close()]  # an empty group has nothing to settle
+        return finished if members else [*finished, *self.close()]  # the step of an empty group is settled
 
     def _recreated(self) -> list[str]:
-        """Topics whose name has another id than at the last target with any of it: deleted and recreated."""
+        """Topics whose name has another id than in the last target with any of its partitions."""
         now: dict[str, set[str]] = {}
-        for one in {one for given in self._given.values() for one in given}:
+        for one in {one for ids in self._target_ids.values() for one in ids}:
             now.setdefault(self._names.get(one, one), set()).add(one)
-        recreated = [topic for topic, ids in now.items() if topic in self._ids and ids.isdisjoint(self._ids[topic])]
-        self._ids |= {topic: sorted(ids) for topic, ids in now.items()}
-        return sorted(recreated)
+        known = self._ids_of_topic
+        recreated = sorted(topic for topic, ids in now.items() if topic in known and ids.isdisjoint(known[topic]))
+        self._ids_of_topic = known | {topic: sorted(ids) for topic, ids in now.items()}
+        return recreated
 
     def _newly_matched(self) -> list[str]:
-        """Patterns that match other topics than at the last target, in words."""
+        """One text per pattern that matches other topics than at the last target."""
         words = []
         for pattern, topics in sorted(self._regex.items()):
             old, new = set(self._matched.get(pattern, topics)), set(topics)
@@ -258,11 +258,10 @@ class ModernFold(ProtocolFold):
 
     def _deleted(self, row: Row) -> list[dict[str, Any]]:
         finished = self.close()
-        step = self._step(
-            row, "deleted", Difference("unknown", [], sorted(self._members), [], "the group was deleted or expired")
-        )
+        why = Difference(left=sorted(self._members), detail="the group was deleted or expired")
+        step = self._step(row, "deleted", why)
         step |= {"generation": self._epoch, "complete": self._epoch is not None}
-        self._forget()
+        self._reset()
         self._ended = True
         return [*finished, step]
 
@@ -283,11 +282,11 @@ class ModernFold(ProtocolFold):
             **dict.fromkeys(("n_members", "n_static", "n_idle", "n_partitions"), 0),
         }
 
-    def _described(self, step: dict[str, Any], members: list[dict[str, Any]]) -> None:
+    def _add_assignment(self, step: dict[str, Any], members: list[dict[str, Any]]) -> None:
         held = {member["member_id"]: self._targets.get(member["member_id"], []) for member in members}
         if self._type == "consumer" and (ids := nameless(held, self._unnamed)):
             unknown = f"not compared with strategies: no name is known of topic {', '.join(ids)}"
-            step["detail"] = in_words(step["detail"], unknown)
+            step["detail"] = joined_text(step["detail"], unknown)
         step |= assignment_columns(members, list(held.values()))
         step["protocol"] = assignor_of(members)
         if self._type == "consumer":

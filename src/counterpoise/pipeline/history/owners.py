@@ -1,4 +1,4 @@
-"""Who owns which partition in one generation, as arrays per topic, and what changed against another generation."""
+"""Owners of partitions in one generation as arrays per topic, and the moves between two generations."""
 
 from __future__ import annotations
 
@@ -8,28 +8,38 @@ from typing import Any, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NOBODY", "Left", "Owners", "carried", "changes", "left_by", "owners_of", "pending", "without_unused_codes"]
+__all__ = [
+    "NOBODY",
+    "Handover",
+    "Owners",
+    "count_moves",
+    "count_revoked",
+    "handover_of",
+    "owners_of",
+    "with_withheld",
+    "without_unused_codes",
+]
 
 Owners: TypeAlias = dict[str, npt.NDArray[np.int32]]
-"""Topic -> code of the owner per partition index, NOBODY where there is none."""
+"""Topic -> code of the owner per partition index, NOBODY: none."""
 NOBODY = -1
 
 
-class Left(TypedDict):
-    """What a group has when its protocol changes: members, owners, and the code of each member's identity."""
+class Handover(TypedDict):
+    """The state of a group when its protocol changes: members, owners, and the code of each member's identity."""
 
     members: list[Mapping[str, Any]]
     owners: Owners
     codes: dict[str, int]
 
 
-def left_by(members: Iterable[Mapping[str, Any]]) -> Left:
-    """`Left` with members and no owners."""
+def handover_of(members: Iterable[Mapping[str, Any]]) -> Handover:
+    """A handover with members and without owners."""
     return {"members": list(members), "owners": {}, "codes": {}}
 
 
 def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owners:
-    """Owners from pairs of a member's code and its ``[{topic, partitions}]``; the later of two owners wins."""
+    """Owners from pairs of a member's code and its ``[{topic, partitions}]``; the last owner of a partition wins."""
     parts: dict[str, list[tuple[int, Sequence[int]]]] = {}
     for code, held in pairs:
         for entry in held:
@@ -46,32 +56,32 @@ def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owner
                     few[index] = code
             owners[topic] = np.array(few, np.int32)
             continue
-        array = _laid_out(held_by)
+        array = _large_topic(held_by)
         if array is not None:
             owners[topic] = array
     return owners
 
 
-def _laid_out(held_by: list[tuple[int, Sequence[int]]]) -> npt.NDArray[np.int32] | None:
-    """The same for one topic of any size."""
+def _large_topic(held_by: list[tuple[int, Sequence[int]]]) -> npt.NDArray[np.int32] | None:
+    """The owners of one topic of any size; None: it has no valid partition."""
     index = np.array([one for _, partitions in held_by for one in partitions], np.int64)
     code = np.repeat(np.array([code for code, _ in held_by], np.int32), [len(partitions) for _, partitions in held_by])
-    there = (index >= 0) & (index < _MOST)
-    if not there.any():
+    valid = (index >= 0) & (index < _MOST)
+    if not valid.any():
         return None
-    array = np.full(int(index[there].max()) + 1, NOBODY, np.int32)
-    array[index[there]] = code[there]
+    array = np.full(int(index[valid].max()) + 1, NOBODY, np.int32)
+    array[index[valid]] = code[valid]
     return array
 
 
 _FEW = 256
-"""Below this a list is filled sooner than an array."""
+"""For fewer partitions a list is faster than an array."""
 _MOST = 10_000_000
-"""No topic has so many partitions: an index beyond is damage, and must not be allocated for."""
+"""No topic has so many partitions: a larger index is damage, and no memory must be allocated for it."""
 
 
 def without_unused_codes(owners: Owners, codes: Mapping[str, int], keep: Collection[str]) -> tuple[Owners, dict[str, int]]:
-    """Owners and codes by name without the names that own nothing and are not in `keep`; codes are consecutive again."""
+    """Owners and codes by name, without names that own nothing and are not in `keep`; the new codes are consecutive."""
     owning = np.zeros(len(codes) + 1, np.bool_)  # the last place is for NOBODY
     for array in owners.values():
         owning[array] = True
@@ -81,11 +91,11 @@ def without_unused_codes(owners: Owners, codes: Mapping[str, int], keep: Collect
     return {topic: new[array] for topic, array in owners.items()}, {name: at for at, name in enumerate(kept)}
 
 
-def changes(before: Owners, now: Owners, alive: npt.NDArray[np.bool_]) -> tuple[int, int]:
-    """(moved, kept): partitions that went from one living member to another, and those that stayed.
+def count_moves(before: Owners, now: Owners, present: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """(moved, kept): the number of partitions that moved from one present member to another, and of those that stayed.
 
-    `alive[code]` says whether a member of the generation before is still there; what a departed member leaves
-    behind has to go somewhere and is no move.
+    `present[code]` says whether a member of the previous generation is still in the group; partitions of a member that left do
+    not count as moved.
     """
     moved = kept = 0
     for topic, array in now.items():
@@ -98,18 +108,18 @@ def changes(before: Owners, now: Owners, alive: npt.NDArray[np.bool_]) -> tuple[
                 if was_one == one:
                     kept += one != NOBODY
                 elif was_one != NOBODY and one != NOBODY:
-                    moved += bool(alive[was_one])
+                    moved += bool(present[was_one])
             continue
         both = (old[:n] != NOBODY) & (array[:n] != NOBODY)
         was, is_now = old[:n][both], array[:n][both]
         same = was == is_now
         kept += int(np.count_nonzero(same))
-        moved += int(np.count_nonzero(~same & alive[was]))
+        moved += int(np.count_nonzero(~same & present[was]))
     return moved, kept
 
 
-def pending(claimed: Owners, now: Owners) -> int:
-    """Partitions that a member claimed and did not get back: it revokes them, and the group rejoins."""
+def count_revoked(claimed: Owners, now: Owners) -> int:
+    """The number of claimed partitions that the claimant does not keep: it revokes them, and the group rejoins."""
     total = 0
     for topic, claims in claimed.items():
         array = now.get(topic, np.zeros(0, np.int32))
@@ -119,8 +129,8 @@ def pending(claimed: Owners, now: Owners) -> int:
     return total
 
 
-def carried(before: Owners, now: Owners) -> Owners:
-    """`now`, and the owner before where nobody has the partition now (withheld until it is revoked)."""
+def with_withheld(before: Owners, now: Owners) -> Owners:
+    """`now`, with the previous owner of partitions that have no owner (withheld until they are revoked)."""
     merged: Owners = {}
     for topic, array in now.items():
         old = before.get(topic, np.zeros(0, np.int32))

@@ -1,4 +1,4 @@
-"""What the folds of classic and of modern groups share: members and owners by code, and a change of the protocol."""
+"""The common base of the folds of classic and modern groups: members and owners by code, and a change of the protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.pipeline.history.causes import identity
-from counterpoise.pipeline.history.owners import Left, Owners, without_unused_codes
+from counterpoise.pipeline.history.owners import Handover, Owners, without_unused_codes
 
 __all__ = ["ProtocolFold", "assignment_columns"]
 
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 
 def assignment_columns(members: Sequence[Row], assigned: Sequence[Sequence[Row]]) -> dict[str, Any]:
-    """Columns of a step that follow from its members and their ``[{topic, partitions}]``."""
+    """Columns of a step by its members and their ``[{topic, partitions}]``."""
     counts = [sum(len(entry["partitions"]) for entry in entries) for entries in assigned]
     return {
         "n_members": len(members),
@@ -32,44 +32,41 @@ def assignment_columns(members: Sequence[Row], assigned: Sequence[Sequence[Row]]
 
 
 class ProtocolFold:
-    """State of one group between two of its records, O(members and partitions) of one generation.
-
-    `state` has everything that later records are compared with (see `fold_state`); a fold made from it continues.
-    """
+    """The state of one group between two of its records: O(members and partitions) of one generation."""
 
     def __init__(self) -> None:
         self.incarnation = 0
         self._logical = 0
         self._ended = False
-        self._forget()
+        self._reset()
 
     @property
     def state(self) -> dict[str, Any]:
-        """Everything that the next record is compared with."""
+        """The state, for `fold_state.to_text`; a fold that starts from it continues."""
         return dict(vars(self))
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._before: Sequence[Row] = []
         self._owners: Owners = {}
         self._codes: dict[str, int] = {}
         self._inherited = False
 
     @property
-    def left(self) -> Left:
-        """What a group leaves when it continues under the other protocol: members and owners of the last generation."""
+    def handover(self) -> Handover:
+        """Members and owners of the last generation, for the fold of the other protocol."""
         return {"members": list(self._before), "owners": self._owners, "codes": dict(self._codes)}
 
     def end(self, incarnation: int) -> None:
-        """The group ended under the other protocol: the next record begins another incarnation."""
+        """The group ended under the other protocol: the next record begins a new incarnation."""
         self.incarnation, self._ended = incarnation, True
 
-    def inherit(self, left: Left, generation: int | None, incarnation: int) -> None:  # noqa: ARG002
-        """Continue with what the group had under the other protocol, after `generation`."""
+    def inherit(self, before: Handover, generation: int | None, incarnation: int) -> None:  # noqa: ARG002
+        """Continue with the members and owners of the other protocol, after `generation`."""
         self.incarnation, self._inherited, self._ended = incarnation, True, False
-        self._before, self._owners, self._codes = left["members"], left["owners"], left["codes"]
+        self._before, self._owners, self._codes = before["members"], before["owners"], before["codes"]
 
-    def _code(self, names: Sequence[str]) -> dict[str, int]:
-        """Codes of the last members, and of those with these names; others keep theirs only while they own something."""
+    def _update_codes(self, names: Sequence[str]) -> dict[str, int]:
+        """Codes of the previous members and of these names; drops codes of other members that own nothing."""
         known = dict.fromkeys([*map(identity, self._before), *names])
         if len(self._codes) > 2 * len(known):
             self._owners, self._codes = without_unused_codes(self._owners, self._codes, known)
@@ -77,8 +74,8 @@ class ProtocolFold:
             self._codes.setdefault(name, len(self._codes))
         return self._codes
 
-    def _alive(self, names: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """By code: whether it is that of one of these members."""
-        alive = np.zeros(len(self._codes), np.bool_)
-        alive[[self._codes[name] for name in names]] = True
-        return alive
+    def _present(self, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Whether each code is that of one of these members."""
+        present = np.zeros(len(self._codes), np.bool_)
+        present[[self._codes[name] for name in names]] = True
+        return present

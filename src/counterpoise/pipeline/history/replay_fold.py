@@ -1,6 +1,6 @@
-"""One group's generations through every strategy: with the inputs its leader (or the broker) really had, and closed loop.
+"""Replays of one group's generations by each strategy: with the recorded input of its leader (or the broker), and closed loop.
 
-Closed loop: a strategy is fed its own previous result instead of the group's, so that its habits show over time.
+Closed loop: a strategy starts from its own previous plan instead of the recorded assignment, which shows its long-term effect.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.history.classic_fold import ClassicFold
 from counterpoise.pipeline.history.inputs import Inputs, Planned, inputs_of, replayable
-from counterpoise.pipeline.history.owners import left_by
+from counterpoise.pipeline.history.owners import handover_of
 from counterpoise.pipeline.history.replay_memo import PlanLookup, Plans
 
-__all__ = ["BY_LAG", "CLOSED_LOOP", "FOLDED", "OBSERVED", "REPLAY", "Replay", "ReplayFold", "comparable"]
+__all__ = ["BY_LAG", "CLOSED_LOOP", "OBSERVED", "REPLAY", "STEP_COLUMNS", "Replay", "ReplayFold", "comparable"]
 
 OBSERVED = "observed"
 REPLAY = "replay"
 CLOSED_LOOP = "closed_loop"
 BY_LAG = ("lag", "lag-sticky")
-"""Strategies that deal by lag."""
-FOLDED = ("incarnation", "kind", "protocol_kind")
-"""What a replay needs of the step that a generation made."""
+"""Strategies that need lag."""
+STEP_COLUMNS = ("incarnation", "kind", "protocol_kind")
+"""The columns of a step that a replay of its generation needs."""
 _ROUNDS = ("rebalance", "cooperative_followup")
 
 Row = Mapping[str, Any]
@@ -47,15 +47,14 @@ class Replay:
     name, mode : str
         Strategy (or `OBSERVED`) and mode.
     inputs : Inputs
-        What the group looked like.
     owner : int32[P]
         The target.
     figures : Figures
-        Of all plans of the generation, measured when they are looked at.
+        Figures of all plans of the generation, computed on first access.
     number : int
-        Which of them this is.
+        The number of this plan among them.
     matches : bool
-        It hands out what the record hands out.
+        The plan equals the record.
     """
 
     row: Row
@@ -70,17 +69,17 @@ class Replay:
 
     @property
     def metrics(self) -> Metrics:
-        """How good the plan is and what it costs."""
+        """The figures of the plan."""
         return self.figures.of(self.number)
 
     @property
     def declared(self) -> bool:
-        """Whether the group ran this strategy in this generation; a broker's assignor is none of them, whatever its name."""
+        """Whether the group ran this strategy in this generation; the broker's assignors are no strategies, even of one name."""
         return bool(self.name == self.row["protocol"]) and self.inputs.kind != "server"
 
 
 def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The strategies to compare: `names`, or all. Those of `BY_LAG` are left out of generations whose lag nobody knows.
+    """The strategies to replay: `names`, or all. Those of `BY_LAG` are not replayed for generations with unknown lag.
 
     Raises
     ------
@@ -92,97 +91,93 @@ def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
 
 
 class ReplayFold:
-    """One group's generations, in log order, to the replays of each: finished when the generation after it is known.
+    """The fold of one group's generations, in log order, to their replays. A generation is replayed when the next one is known.
 
-    Rows are those of `group_generations`, all of them with the step they made as `folded` (columns `FOLDED`) or none, and those
-    of `epochs.as_generation`. Memory is that of three generations, and of `plans`.
+    Rows are those of `epochs.as_generation` and of `group_generations`; either all of these have their step as `classic_step`
+    (with `STEP_COLUMNS`) or none. Memory is that of three generations, and of `plans`.
+
+    Attributes
+    ----------
+    last : mapping, optional
+        The last generation, which is not replayed yet.
 
     Parameters
     ----------
     names : sequence of str
         Strategies.
     state : mapping, optional
-        `state` of an earlier fold of this group with the same strategies (see `fold_state`): feed it the last generation again,
-        then what came after it.
+        `state` of an earlier fold of this group with the same strategies (see `fold_state`). The next row must be `last` of that
+        fold.
     plans : Plans, optional
-        Cache of plans, shared between groups. It changes no result and is not part of the state.
+        A cache of plans, shared between groups. It changes no result and is not part of the state.
     """
 
     def __init__(self, names: Sequence[str], state: Mapping[str, Any] | None = None, plans: Plans | None = None) -> None:
         saved = state or {}
         self._names, self._plans = names, Plans() if plans is None else plans
         self._fold = ClassicFold(saved.get("fold"))
-        self._past = {name: _planned(about) for name, about in saved.get("past", {}).items()}
+        self._past = {name: Planned(**about) for name, about in saved.get("past", {}).items()}
         self._before: Row | None = saved.get("before")
-        self._carried_over: bool = saved.get("carried_over", False)
-        self._held: Row | None = None
+        self._migrated: bool = saved.get("migrated", False)
+        self.last: Row | None = None
 
     @property
     def state(self) -> dict[str, Any]:
         """The state without `last`, because later records (and lag) may change the replays of that generation."""
         past = {name: vars(plan) for name, plan in self._past.items()}
-        return {"fold": self._fold.state, "past": past, "before": self._before, "carried_over": self._carried_over}
-
-    @property
-    def last(self) -> Row | None:
-        """The last generation, which the one after it will finish."""
-        return self._held
+        return {"fold": self._fold.state, "past": past, "before": self._before, "migrated": self._migrated}
 
     def feed(self, row: Row) -> Iterator[Replay]:
-        """The replays of the generation before `row`, which are finished by it."""
-        if self._held is not None:
-            yield from self._replay(self._held, row)
-        self._held = row
+        """Yield the replays of the generation before `row`."""
+        if self.last is not None:
+            yield from self._replay(self.last, row)
+        self.last = row
 
     def close(self) -> Iterator[Replay]:
-        """The replays of the last generation, as if none came after it. The fold cannot continue: take its `state` before."""
-        if self._held is not None:
-            yield from self._replay(self._held, None)
+        """Yield the replays of the last generation, as if none followed. The fold cannot continue: take its `state` before."""
+        if self.last is not None:
+            yield from self._replay(self.last, None)
 
     def _replay(self, row: Row, following: Row | None) -> Iterator[Replay]:
-        step = row.get("step") or row.get("folded") or self._fold.feed(row)
+        step = row.get("step") or row.get("classic_step") or self._fold.feed(row)
         if row.get("recreated"):
-            self._forget(row["recreated"])
+            self._remove_owners(row["recreated"])
         if row["deleted"] or not row["members"]:
-            self._ended(row, following)
+            self._end(row, following)
             return
-        # What a group has on its way to the other protocol is carried over by the broker: it is nobody's plan.
-        carried_over, self._carried_over = self._carried_over, False
-        if step["kind"] in _ROUNDS and replayable(row) and not carried_over:
+        # The broker keeps the assignment when the protocol changes: it is no plan of a strategy.
+        migrated, self._migrated = self._migrated, False
+        if step["kind"] in _ROUNDS and replayable(row) and not migrated:
             ahead = following if following is not None and following["members"] and replayable(following) else None
             inputs = inputs_of(row, step["protocol_kind"], self._before, ahead)
             yield from _generation(row, step, inputs, self._names, self._past, self._plans)
         self._before = row
 
-    def _forget(self, topics: Sequence[str]) -> None:
+    def _remove_owners(self, topics: Sequence[str]) -> None:
         """Remove owners of recreated topics from past plans; equal plans stay one object."""
         known = {id(plan): plan.without(topics) for plan in self._past.values()}
         self._past = {name: known[id(plan)] for name, plan in self._past.items()}
 
-    def _ended(self, row: Row, following: Row | None) -> None:
-        """The group is empty or deleted, or continues under the other protocol with what its members hold."""
-        self._carried_over = _crosses(row, following)
-        if not self._carried_over:
+    def _end(self, row: Row, following: Row | None) -> None:
+        """The group is empty or deleted, or continues under the other protocol with its assignment."""
+        self._migrated = _is_migrated(row, following)
+        if not self._migrated:
             self._past, self._before = {}, None
         if "step" not in row or not row["deleted"]:
             return
         incarnation = row["step"]["incarnation"]
-        if self._carried_over:
-            left = left_by(() if self._before is None else self._before["members"])
-            self._fold.inherit(left, row["generation"], incarnation)
+        if self._migrated:
+            handover = handover_of(() if self._before is None else self._before["members"])
+            self._fold.inherit(handover, row["generation"], incarnation)
         else:
             self._fold.end(incarnation)
 
 
-def _crosses(row: Row, following: Row | None) -> bool:
-    """Whether the group continues under the other protocol with what its members hold: in the same batch of the log."""
+def _is_migrated(row: Row, following: Row | None) -> bool:
+    """Whether the group continues under the other protocol: in the same batch of the log."""
     if following is None or not row["deleted"] or following["deleted"]:
         return False
     return ("step" in row) != ("step" in following) and bool(row["log_ts"] == following["log_ts"])
-
-
-def _planned(about: Mapping[str, Any]) -> Planned:
-    return Planned(about["members"], about["topics"], about["topic_start"], about["owner"])
 
 
 def _generation(
@@ -194,10 +189,10 @@ def _generation(
     lookup = PlanLookup(problem, plans)
     able = [name for name in names if problem.lag is not None or name not in BY_LAG]
     targets = {name: lookup.plan(name, problem) for name in able if not second_round or name == declared}
-    # Whichever strategies are compared, the fewest moves are known.
+    # The fewest moves are figures of all plans, also if `sticky` is not replayed.
     optimal, cooperative = targets["sticky"] if "sticky" in targets else lookup.plan("sticky", problem), inputs.kind != "eager"
     matching = _Matching(inputs)
-    observed = lookup.known(inputs.observed if declared is None else _resolved(inputs, targets.get(declared), declared))
+    observed = lookup.intern(inputs.observed if declared is None else _resolved(inputs, targets.get(declared), declared))
     made = [(OBSERVED, REPLAY, True)]
     queries = [Query(problem, observed, cooperative, optimal, inputs.duplicates)]
     closed_loop = _ClosedLoop(inputs, lookup)
@@ -211,7 +206,7 @@ def _generation(
             past[name] = closed_loop.planned(owner)
             made.append((name, CLOSED_LOOP, matching.whole(owner)))
             queries.append(Query(own, owner, able_to))
-    figures = plans.waiting.add(queries, None if problem.lag is None else lag_floor(problem, targets.get("lag-sticky")))
+    figures = plans.unmeasured.add(queries, None if problem.lag is None else lag_floor(problem, targets.get("lag-sticky")))
     for number, ((name, mode, matches), one) in enumerate(zip(made, queries, strict=True)):
         yield Replay(row, step, name, mode, inputs, one.owner, figures, number, matches)
 
@@ -228,7 +223,7 @@ class _ClosedLoop:
         """The generation with claims from an earlier plan."""
         known = self._after.get(id(before))
         if known is None:
-            known = self._after[id(before)] = before, self._lookup.claiming(self._inputs.carry(before))
+            known = self._after[id(before)] = before, self._lookup.with_claims(self._inputs.translated(before))
         return known[1]
 
     def planned(self, owner: Int32) -> Planned:
@@ -240,8 +235,8 @@ class _ClosedLoop:
 
 
 def _resolved(inputs: Inputs, declared: Int32 | None, name: str) -> Int32:
-    """The observed target. If another rebalance came before the second round, the record does not show the new owners of the
-    withheld partitions. Then they are those of the declared strategy, if its first round equals the record.
+    """The observed target. If another rebalance came before the second round, the new owners of withheld partitions are not
+    recorded; then they are those of the declared strategy, if its first round equals the record.
     """
     unknown = inputs.observed == UNOWNED
     if inputs.kind == "eager" or declared is None or not unknown.any():
@@ -259,20 +254,18 @@ class _Matching:
         self._inputs = inputs
         self._first: dict[int, bool] = {}
         self._whole: dict[int, bool] = {}
-        self._handed, self._observed = inputs.handed.tobytes(), inputs.observed.tobytes()
+        self._recorded, self._observed = inputs.recorded.tobytes(), inputs.observed.tobytes()
 
     def first_round(self, owner: Int32) -> bool:
         """Whether the first round of the plan is the assignment in the record."""
         key, inputs = id(owner), self._inputs
-        found = self._first.get(key)
-        if found is None:
-            handed = withhold(inputs.problem, owner) if inputs.kind == "cooperative" else owner
-            found = self._first[key] = handed.tobytes() == self._handed and inputs.duplicates == 0
-        return found
+        if key not in self._first:
+            first = withhold(inputs.problem, owner) if inputs.kind == "cooperative" else owner
+            self._first[key] = first.tobytes() == self._recorded and inputs.duplicates == 0
+        return self._first[key]
 
     def whole(self, owner: Int32) -> bool:
         """Whether the plan is the observed target."""
-        found = self._whole.get(id(owner))
-        if found is None:
-            found = self._whole[id(owner)] = owner.tobytes() == self._observed
-        return found
+        if id(owner) not in self._whole:
+            self._whole[id(owner)] = owner.tobytes() == self._observed
+        return self._whole[id(owner)]

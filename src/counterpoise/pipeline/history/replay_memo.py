@@ -1,4 +1,4 @@
-"""A cache of plans by what they depend on: a strategy runs once per distinct input, in any generation or mode."""
+"""A cache of plans by strategy and input: a strategy runs once per distinct input, in any generation or mode."""
 
 from __future__ import annotations
 
@@ -19,58 +19,55 @@ _READ = tuple(sorted(EVERYTHING))
 
 
 class Plans:
-    """An LRU cache of plans by strategy and the integers that they depend on, for all groups of a worker.
+    """An LRU cache of plans for all groups of a worker, and a batch of plans of several generations to measure at once.
 
-    And the plans of several generations that wait to be measured together.
-
-    A key holds what the plan depends on in full (see `Strategy.reads`), so a plan that is found is the one that would be made.
+    A key has all input that the strategy reads (see `Strategy.reads`), so a cached plan equals the one that it would compute.
 
     Parameters
     ----------
     most_bytes : int
-        Of keys and plans together; the least recently used plan is evicted. A plan larger than a sixteenth of it is not kept.
+        Maximal size of keys and plans; the least recently used plan is evicted. A plan larger than a sixteenth is not cached.
 
     Attributes
     ----------
-    made : int
-        Plans that a strategy computed.
-    held : int
-        Bytes.
-    waiting : Batch
+    computed : int
+        Number of plans that a strategy computed.
+    size : int
+        Bytes of keys and plans.
+    unmeasured : Batch
     """
 
     def __init__(self, most_bytes: int = 16 << 20) -> None:
-        self.made = self.held = 0
+        self.computed = self.size = 0
         self._most = most_bytes
-        self._known: OrderedDict[Content, tuple[Int32, int]] = OrderedDict()
-        self.waiting = Batch()
+        self._plans: OrderedDict[Content, tuple[Int32, int]] = OrderedDict()
+        self.unmeasured = Batch()
 
-    def find(self, key: Content) -> Int32 | None:
-        """The plan kept under a key."""
-        found = self._known.get(key)
-        if found is None:
+    def get(self, key: Content) -> Int32 | None:
+        """The plan of a key; None: it is not in the cache."""
+        if key not in self._plans:
             return None
-        self._known.move_to_end(key)
-        return found[0]
+        self._plans.move_to_end(key)
+        return self._plans[key][0]
 
-    def keep(self, key: Content, size: int, owner: Int32) -> None:
-        """Keep a plan whose key takes `size` bytes."""
+    def put(self, key: Content, size: int, owner: Int32) -> None:
+        """Add a plan whose key takes `size` bytes."""
         size += owner.nbytes + 500
         if size * 16 > self._most:
             return
-        self._known[key] = owner, size
-        self.held += size
-        while self.held > self._most:
-            self.held -= self._known.popitem(last=False)[1][1]
+        self._plans[key] = owner, size
+        self.size += size
+        while self.size > self._most:
+            self.size -= self._plans.popitem(last=False)[1][1]
 
 
 class PlanLookup:
-    """Plans of one generation, from the cache or computed, with its own claims or with others.
+    """Plans of one generation, cached or computed, with its own claims or with others.
 
     Parameters
     ----------
     problem : Problem
-        The generation as its leader saw it.
+        The input of the leader.
     plans : Plans
     """
 
@@ -89,8 +86,8 @@ class PlanLookup:
         if problem.holder is problem.previous_owner or problem.holder.tobytes() == claims:
             self._problems[claims] = problem
 
-    def claiming(self, claims: Int32) -> Problem:
-        """The generation with other claims; the same object for the same claims."""
+    def with_claims(self, claims: Int32) -> Problem:
+        """The generation with other claims; the same object for equal claims."""
         key = claims.tobytes()
         known = self._problems.get(key)
         if known is None:
@@ -102,28 +99,28 @@ class PlanLookup:
         """The plan of a strategy for one of this generation's problems; equal plans are the same object."""
         known = strategy(name)
         by_claims = "previous_owner" in known.reads or "holder" in known.reads
-        here = (known.kernel, id(problem) if by_claims else 0)  # all of them live as long as this one
+        here = (known.kernel, id(problem) if by_claims else 0)  # all problems live as long as this object
         owner = self._made.get(here)
         if owner is None:
-            owner = self._made[here] = self._found(known, problem)
+            owner = self._made[here] = self._cached(known, problem)
         return owner
 
-    def known(self, owner: Int32) -> Int32:
-        """The plan that is equal to `owner`, if there is one: the very object."""
+    def intern(self, owner: Int32) -> Int32:
+        """The same object for equal plans."""
         return self._owners.setdefault(owner.tobytes(), owner)
 
-    def _found(self, known: Strategy, problem: Problem) -> Int32:
+    def _cached(self, known: Strategy, problem: Problem) -> Int32:
         parts, size = self._key(known.reads, problem)
         key = (known.kernel, *self._content, *parts)
-        owner = self._plans.find(key)
+        owner = self._plans.get(key)
         if owner is None:
             owner = np.asarray(known.kernel(problem), np.int32)
-            self._plans.made += 1
-            self._plans.keep(key, size, owner)
-        return self.known(owner)
+            self._plans.computed += 1
+            self._plans.put(key, size, owner)
+        return self.intern(owner)
 
     def _key(self, reads: frozenset[str], problem: Problem) -> tuple[list[bytes], int]:
-        """What a plan depends on besides members, topics and subscriptions, and the bytes of the whole key."""
+        """The input of a plan besides members, topics and subscriptions, and the size of the whole key in bytes."""
         parts, size = [], self._size
         for name in _READ:
             if name not in reads:

@@ -1,4 +1,4 @@
-"""Figures of `group_report` about one group's steps: counts and extremes over rows of `rebalances`."""
+"""Figures of `group_report` on one group's steps: counts and extremes over rows of `rebalances`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ __all__ = ["STORM_WINDOW", "StepFigures"]
 
 Row = Mapping[str, Any]
 STORM_WINDOW = timedelta(seconds=60)
-"""How close rebalances must follow each other to be counted together."""
+"""Rebalances of one storm are within this time."""
 RETURN_WINDOW = timedelta(seconds=60)
-"""How soon a client id must be back to count as restarted."""
+"""A client id that rejoins within this time was restarted."""
 _NAMED = 8
-"""So many clients are named, those with most of what is counted."""
-
-
+"""Maximal number of clients that are named, those with the largest counts."""
 _OF_STEP = (
     *("log_partition", "log_ts", "kind", "generation", "group_type", "protocol_type", "protocol", "protocol_kind", "complete"),
     *("n_members", "n_static", "n_idle", "n_partitions", "n_withheld", "joined", "assignment"),
@@ -38,7 +36,7 @@ class StepFigures:
     Parameters
     ----------
     state : mapping, optional
-        What `state` gave, from text and back (`fold_state`).
+        A result of `state`, after `fold_state.to_text` and `from_text`.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
@@ -47,7 +45,7 @@ class StepFigures:
         self._counts: Counter[str] = Counter()
         self._members: set[int] = set()
         self._leaders: set[str] = set()
-        self._gone: dict[str, datetime] = {}
+        self._left_at: dict[str, datetime] = {}
         self._clients: dict[str, str] = {}
         self._latency: Counter[int] = Counter()
         self._slowest: tuple[int, int | None, str | None, datetime | None] = (-1, None, None, None)
@@ -55,7 +53,7 @@ class StepFigures:
         self._storm: tuple[int, datetime | None, float, tuple[str, ...]] = (0, None, 0.0, ())
         self._peaks = {"members_peak": 0, "idle_peak": 0}
         self._last: Row | None = None
-        self._described: Row | None = None
+        self._last_with_members: Row | None = None
         self._first: Row | None = None
         self._failed: tuple[int | None, datetime | None] = (None, None)
         self._restarted: Counter[str] = Counter()
@@ -66,7 +64,7 @@ class StepFigures:
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._kinds, self._causes, self._counts = (Counter(state[name]) for name in ("kinds", "causes", "counts"))
         self._members, self._leaders = set(state["members"].tolist()), set(state["leaders"])
-        self._gone, self._clients = state["gone"], state["clients"]
+        self._left_at, self._clients = state["left_at"], state["clients"]
         self._latency = Counter(dict(state["latency"]))
         self._recent = deque((at, tuple(names)) for at, names in state["recent"])
         (most, slowest, leader, when), (size, start, seconds, clients) = state["slowest"], state["storm"]
@@ -74,21 +72,21 @@ class StepFigures:
         self._peaks, self._first, self._last = state["peaks"], state["first"], state["last"]
         self._failed = (state["failed"][0], state["failed"][1])
         self._restarted, self._leavers = Counter(state["restarted"]), Counter(state["leavers"])
-        self._described = state["last"] if state["is_described"] else state["described"]
+        self._last_with_members = state["last"] if state["last_has_members"] else state["last_with_members"]
 
     @property
     def state(self) -> dict[str, Any]:
         """The figures, for `fold_state.to_text`; empty before the first step."""
         if self._last is None or self._first is None:
             return {}
-        same = self._described is self._last
+        same = self._last_with_members is self._last
         return {
             "kinds": self._kinds,
             "causes": self._causes,
             "counts": self._counts,
             "members": np.array(sorted(self._members), np.int64),
             "leaders": sorted(self._leaders),
-            "gone": self._gone,
+            "left_at": self._left_at,
             "clients": self._clients,
             "latency": sorted(self._latency.items()),
             "recent": list(self._recent),
@@ -99,16 +97,16 @@ class StepFigures:
             "restarted": self._restarted,
             "leavers": self._leavers,
             "first": {name: self._first[name] for name in ("log_ts", "complete")},
-            "last": _slim(self._last),
-            "is_described": same,
-            "described": None if same or self._described is None else _slim(self._described),
+            "last": _saved_columns(self._last),
+            "last_has_members": same,
+            "last_with_members": None if same or self._last_with_members is None else _saved_columns(self._last_with_members),
         }
 
     def add(self, step: Row) -> None:
-        """Take one more step."""
+        """Add the next step."""
         self._first = self._first or step
         if step["kind"] != "cooperative_followup":
-            self._settle()
+            self._add_peaks()
         self._last = step
         self._kinds[step["kind"]] += 1
         self._counts["failed_generations"] += step["missed_generations"] or 0
@@ -123,11 +121,11 @@ class StepFigures:
             self._causes[step["cause"]] += 1
             self._count_storm(step)
         if step["sync_latency_ms"] is not None:
-            self._time_leader(step)
+            self._add_latency(step)
         if step["n_members"]:
-            self._described = step
+            self._last_with_members = step
 
-    def _settle(self) -> None:
+    def _add_peaks(self) -> None:
         step = self._last
         if step is None:
             return
@@ -137,24 +135,24 @@ class StepFigures:
 
     @staticmethod
     def _in_first_round(step: Row) -> bool:
-        """Whether a second round will hand out what this one withheld: who came without a partition is not idle yet."""
+        """Whether a second round will assign what this one withheld: a new member without a partition is not idle yet."""
         return bool(step["joined"] and step["n_withheld"])
 
     def _count_restarts(self, step: Row) -> None:
         names = {member["member_id"]: str(member["client_id"]) for member in step["assignment"]}
         if step["joined"]:
-            self._gone = {client: at for client, at in self._gone.items() if step["log_ts"] - at <= RETURN_WINDOW}
+            self._left_at = {client: at for client, at in self._left_at.items() if step["log_ts"] - at <= RETURN_WINDOW}
         back = set(step["restarted"])
         for member in step["joined"]:
             client = names.get(member)
-            left_at = self._gone.pop(client, None) if client is not None else None
+            left_at = self._left_at.pop(client, None) if client is not None else None
             if client is not None and left_at is not None:
                 back.add(client)
         self._counts["restarts"] += len(back)
         self._restarted.update(back)
         for member in step["left"]:
             if member in self._clients:
-                self._gone[self._clients[member]] = step["log_ts"]
+                self._left_at[self._clients[member]] = step["log_ts"]
                 self._leavers[self._clients[member]] += 1
         self._clients = names or self._clients
 
@@ -169,7 +167,7 @@ class StepFigures:
             clients = Counter(client for _, joined in self._recent for client in joined)
             self._storm = (len(self._recent), start, (now - start).total_seconds(), tuple(_most(clients)))
 
-    def _time_leader(self, step: Row) -> None:
+    def _add_latency(self, step: Row) -> None:
         self._latency[step["sync_latency_ms"]] += 1
         self._leaders.add(step["leader_library"] or "unknown")
         if step["sync_latency_ms"] > self._slowest[0]:
@@ -177,16 +175,16 @@ class StepFigures:
             self._slowest = (step["sync_latency_ms"], step["generation"], names.get(step["leader"]), step["log_ts"])
 
     def summary(self) -> dict[str, Any]:
-        """The figures, in columns of `group_report`."""
-        self._settle()
-        last, first, now = self._last, self._first, self._described
+        """Columns of `group_report`; empty if there was no step."""
+        self._add_peaks()
+        last, first = self._last, self._first
         if last is None or first is None:
             return {}
         alive = bool(last["n_members"])
         waiting = set(last["joined"]) if self._in_first_round(last) else set()
         without = [m for m in last["assignment"] if not any(entry["partitions"] for entry in m["assigned"])]
         idle = [str(m["client_id"]) for m in without if m["member_id"] not in waiting]
-        known = now or last
+        known = self._last_with_members or last
         return {
             "group_type": self._type(last),
             "protocol_type": known["protocol_type"],
@@ -232,7 +230,7 @@ class StepFigures:
         }
 
     def _type(self, last: Row) -> str | None:
-        """None: all that was seen is the tombstone of a group, as a classic one and one that only committed leave it alike."""
+        """The type of the group; None: only a tombstone is known, which may be of a classic group or one that only commits."""
         if last["group_type"] == "classic" and set(self._kinds) == {"deleted"}:
             return None
         return "connect" if last["protocol_type"] == "connect" else str(last["group_type"])
@@ -240,25 +238,20 @@ class StepFigures:
 
 @lru_cache(maxsize=1 << 14)
 def _hashed(member: str) -> int:
-    """Eight bytes for a member id: a group may have had a million of them, and they are only counted."""
+    """Eight bytes for a member id: a group may have had a million members, which are only counted."""
     return int.from_bytes(blake2b(member.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
 
 
 def _busiest(assignment: Sequence[Row]) -> list[str]:
     """The clients of the members with most partitions."""
-    loads = {member["member_id"]: sum(map(_size, member["assigned"])) for member in assignment}
+    loads = {member["member_id"]: sum(len(entry["partitions"]) for entry in member["assigned"]) for member in assignment}
     most = max(loads.values(), default=0)
     return sorted(str(m["client_id"]) for m in assignment if most and loads[m["member_id"]] == most)[:_NAMED]
-
-
-def _size(entry: Row) -> int:
-    """The number of partitions of a topic; some callers have only that number, as `n`."""
-    return int(entry["n"]) if "n" in entry else len(entry["partitions"])
 
 
 def _most(clients: Counter[str]) -> list[str]:
     return sorted(clients, key=lambda client: (-clients[client], client))[:_NAMED]
 
 
-def _slim(step: Row) -> dict[str, Any]:
+def _saved_columns(step: Row) -> dict[str, Any]:
     return {name: step[name] for name in _OF_STEP}

@@ -1,6 +1,6 @@
-"""The steps of one group's life, from its classic and modern records in log order: rows of the table `rebalances`.
+"""The steps of one group, from its classic and modern records in log order: rows of the table `rebalances`.
 
-A step is finished when no later record can change it; `StepsFold` holds one generation of one group at a time.
+A step is finished when no later record can change it. `StepsFold` has one generation of one group in memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import functions as fn
 
 from counterpoise.pipeline.history.classic_fold import ClassicFold
 from counterpoise.pipeline.history.modern_fold import GROUP_RECORDS, NAMES, ModernFold
-from counterpoise.pipeline.history.owners import Left, left_by
+from counterpoise.pipeline.history.owners import Handover, handover_of
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.generations import portions
 from counterpoise.pipeline.schemas import REBALANCES
@@ -35,11 +35,11 @@ def rebalances(generations: DataFrame, modern: DataFrame, names: DataFrame | Non
     generations, modern : DataFrame
         The tables of `decode`.
     names : DataFrame, optional
-        ``topic_id, topic``; ids that it does not hold stay ids.
+        ``topic_id, topic``; steps have the id of a topic without a name.
 
     Notes
     -----
-    One shuffle of the group records (never of commits), one sort.
+    One shuffle and one sort of the group records, none of commits.
     """
     ordered = (
         _group_records(generations, modern, names)
@@ -50,7 +50,7 @@ def rebalances(generations: DataFrame, modern: DataFrame, names: DataFrame | Non
 
 
 def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The steps of one group's life, from its classic and modern records in log order."""
+    """Yield the steps of one group, from its classic and modern records in log order."""
     fold = StepsFold()
     for row in rows:
         yield from fold.feed(row)
@@ -58,97 +58,98 @@ def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]
 
 
 class StepsFold:
-    """One group's classic and modern records, in log order, to the steps of its life.
+    """The fold of one group's classic and modern records, in log order, to its steps.
 
     A group that is deleted and, in the same batch of the log, continues under the other protocol was migrated.
 
     Parameters
     ----------
     state : mapping, optional
-        `state` of an earlier fold of this group (see `fold_state`), to continue where it ended.
-    begun : callable, optional
-        Is called with each step of a modern group as soon as its record is fed: all is known of it but when it settles, and
-        whether a deletion is a migration.
-    folded : callable, optional
-        Is called with each classic record and the step it makes.
+        `state` of an earlier fold of this group (see `fold_state`).
+    on_modern_step : callable, optional
+        Called with each step of a modern group when its record is fed; the time when it settles, and whether a deletion is a
+        migration, are unknown then.
+    on_classic_step : callable, optional
+        Called with each classic record and its step.
     """
 
     def __init__(
         self,
         state: Mapping[str, Any] | None = None,
-        begun: Callable[[Mapping[str, Any]], None] | None = None,
-        folded: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None,
+        on_modern_step: Callable[[Mapping[str, Any]], None] | None = None,
+        on_classic_step: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None,
     ) -> None:
         saved = state or {}
         self._classic = ClassicFold(saved.get("classic"))
         self._modern = ModernFold(saved.get("modern"))
-        self._held: dict[str, Any] | None = saved.get("held")
-        self._left: Left = saved.get("left") or left_by([])
-        self._begun, self._folded = begun, folded
+        self._deletion: dict[str, Any] | None = saved.get("deletion")
+        self._handover: Handover = saved.get("handover") or handover_of([])
+        self._on_modern_step, self._on_classic_step = on_modern_step, on_classic_step
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the next record will be held against."""
-        return {"classic": self._classic.state, "modern": self._modern.state, "held": self._held, "left": self._left}
+        """The state, for `fold_state.to_text`."""
+        folds = {"classic": self._classic.state, "modern": self._modern.state}
+        return {**folds, "deletion": self._deletion, "handover": self._handover}
 
     @property
     def unnamed(self) -> list[str]:
-        """Topic ids that stand in steps instead of a name."""
+        """Topic ids without a known name: steps have the id instead."""
         return self._modern.unnamed
 
     def feed(self, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The steps that this record finishes; they will not change any more."""
+        """Yield the steps that a record finishes."""
         is_modern = row["record_type"] is not None
         if row["record_type"] == NAMES:
             self._modern.feed(row)
             return
         following: ClassicFold | ModernFold = self._modern if is_modern else self._classic
-        if self._held is not None:
-            if _crosses(self._held, row, is_modern):
-                self._held |= _MIGRATED[is_modern]
-                following.inherit(self._left, self._held["generation"], self._held["incarnation"])
-            elif is_modern != (self._held["group_type"] != "classic"):
-                following.end(self._held["incarnation"])
-            yield self._held
-            self._held = None
+        if self._deletion is not None:
+            if _is_migrated(self._deletion, row, is_modern):
+                self._deletion |= _MIGRATED[is_modern]
+                following.inherit(self._handover, self._deletion["generation"], self._deletion["incarnation"])
+            elif is_modern != (self._deletion["group_type"] != "classic"):
+                following.end(self._deletion["incarnation"])
+            yield self._deletion
+            self._deletion = None
         if row["deleted"] and row["record_type"] in _OF_GROUP:
-            self._left = following.left
-        steps = self._fed(row) if is_modern else [self._classic_step(row)]
+            self._handover = following.handover
+        steps = self._modern_steps(row) if is_modern else [self._classic_step(row)]
         if steps and steps[-1]["kind"] == "deleted":
-            self._held = steps.pop()
+            self._deletion = steps.pop()
         yield from steps
 
     def _classic_step(self, row: Mapping[str, Any]) -> dict[str, Any]:
         step = {**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}
-        if self._folded is not None:
-            self._folded(row, step)
+        if self._on_classic_step is not None:
+            self._on_classic_step(row, step)
         return step
 
-    def _fed(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _modern_steps(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         before = self._modern.unfinished
         steps, now = self._modern.feed(row), self._modern.unfinished
-        if self._begun is not None:
+        if self._on_modern_step is not None:
             for step in (*steps, now):
                 if step is not None and step is not before:
-                    self._begun(step)
+                    self._on_modern_step(step)
         return steps
 
     def unfinished(self) -> Iterator[dict[str, Any]]:
-        """The steps that further records may still change, as they are now; the fold can continue."""
-        for step in (self._modern.unfinished, self._held):
+        """Yield copies of the steps that later records may change; the fold can continue."""
+        for step in (self._modern.unfinished, self._deletion):
             if step is not None:
                 yield dict(step)
 
 
 _OF_GROUP = (None, *GROUP_RECORDS)
-"""Types of records whose deletion ends the group; None: classic."""
+"""Types of records whose tombstone ends the group; None: classic."""
 _MIGRATED: dict[bool, dict[str, Any]] = {
     to_modern: {"kind": "migrated", "cause": "protocol", "left": [], "detail": f"the group was {words}"}
     for to_modern, words in ((True, "upgraded to the consumer protocol"), (False, "downgraded to the classic protocol"))
 }
 
 
-def _crosses(step: Mapping[str, Any], following: Mapping[str, Any], to_modern: bool) -> bool:
+def _is_migrated(step: Mapping[str, Any], following: Mapping[str, Any], to_modern: bool) -> bool:
     other = to_modern != (step["group_type"] != "classic")
     return other and not following["deleted"] and following["log_ts"] == step["log_ts"]
 
@@ -165,10 +166,7 @@ def _group_records(generations: DataFrame, modern: DataFrame, names: DataFrame |
 
 
 def _by_group(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[str, str], Iterator[Mapping[str, Any]]]]:
-    """((cluster, group id), its rows) for batches that are sorted by the two.
-
-    A run may be left half read; it must not be read after the next one was asked for.
-    """
+    """Yield (cluster, group id) and its rows, for batches sorted by both. Rows of a group are valid until the next one."""
     rows = (row for batch in batches for portion in portions(batch) for row in portion.to_pylist())
     yield from groupby(rows, key=lambda row: (row["cluster"], row["group_id"]))
 

@@ -1,4 +1,4 @@
-"""Subscriptions of the members of a KIP-848 group at an epoch: topics, patterns as the broker resolved them, an assignor."""
+"""Subscriptions of the members of a KIP-848 group at an epoch: topics, patterns as the broker resolved them, and the assignor."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ def subscriptions(
         ``member_id, group_instance_id, named, pattern``.
     held : mapping
     matched : mapping
-        Pattern -> the topics that the broker found for it.
+        Pattern -> the topics that match it, by the broker's record.
     unnamed : sequence of str
         Topic ids without a known name.
     """
     if nameless(held, unnamed):
         return None
     own = {member["member_id"]: {entry["topic"] for entry in held[member["member_id"]]} for member in members}
-    found: dict[str, set[str]] = {}
+    matches: dict[str, set[str]] = {}
     for member in members:
         if member["pattern"] is not None:
             # A member owns only topics of its subscription. So its target shows matches whose record was compacted away.
-            matches = found.setdefault(member["pattern"], set(matched.get(member["pattern"], ())))
-            matches |= own[member["member_id"]] - set(member["named"])
-    found_of = []
+            topics = matches.setdefault(member["pattern"], set(matched.get(member["pattern"], ())))
+            topics |= own[member["member_id"]] - set(member["named"])
+    rows = []
     for member in members:
-        topics = {*member["named"], *found.get(member["pattern"], ()), *own[member["member_id"]]}
+        topics = {*member["named"], *matches.get(member["pattern"], ()), *own[member["member_id"]]}
         about = {"member_id": member["member_id"], "group_instance_id": member["group_instance_id"]}
-        found_of.append({**about, "topics": sorted(topics)})
-    return found_of
+        rows.append({**about, "topics": sorted(topics)})
+    return rows
 
 
 def subscribed_throughout(before: _Subscribed, now: _Subscribed) -> set[str] | None:
-    """The topics to which the group was subscribed before and is now; sizes of other topics cannot be compared.
+    """The topics to which the group is subscribed in both of two epochs; sizes of other topics cannot be compared.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def subscribed_throughout(before: _Subscribed, now: _Subscribed) -> set[str] | N
     Returns
     -------
     set of str, optional
-        None: it is not known what one of the patterns matches.
+        None: the topics that match one of the patterns are unknown.
     """
     matched: dict[str, set[str]] = {}
     for _, matches in (before, now):

@@ -1,4 +1,4 @@
-"""Topics that a plan shares out unevenly, by name: how many there are, and the worst of them with who has most and fewest."""
+"""Skewed topics of a plan: their number, and the worst ones by name with the members that have most and fewest partitions."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from counterpoise.model.problem import Int32
 from counterpoise.pipeline.history.inputs import Inputs
 from counterpoise.pipeline.history.replay_fold import OBSERVED, Replay
 
-__all__ = ["APART", "NAMED", "Skew", "skew_of", "topic_skew"]
+__all__ = ["Skew", "skew_of", "topic_skew"]
 
-APART = 2
-"""From so many partitions between two subscribers on a topic counts: one cannot always be helped."""
-NAMED = 3
-"""So many topics are named."""
+_LEAST = 2
+"""A topic is skewed if two subscribers differ by at least so many partitions: a difference of one cannot always be avoided."""
+_NAMED = 3
+"""Maximal number of topics that are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """What is uneven in a plan.
+    """The skewed topics of a plan.
 
     Attributes
     ----------
     topics : int
-        How many topics have two subscribers that far apart.
+        Number of skewed topics.
     worst : sequence of mapping
         ``topic, most, fewest, most_client, fewest_client`` of those with the largest difference, then by name.
     """
@@ -45,18 +45,18 @@ def skew_of(replay: Replay) -> Skew | None:
     if replay.name != OBSERVED:
         return None
     # Nearly all plans are even, which the metrics show at no cost.
-    return _EVEN if replay.metrics.max_topic_spread < APART else topic_skew(replay.inputs, replay.owner)
+    return _EVEN if replay.metrics.max_topic_spread < _LEAST else topic_skew(replay.inputs, replay.owner)
 
 
 def topic_skew(inputs: Inputs, owner: Int32) -> Skew:
     """The skew of a plan."""
-    apart = within_topics(inputs.problem, owner)
-    uneven = np.flatnonzero(apart >= APART)
-    worst = uneven[np.argsort(-apart[uneven], kind="stable")][:NAMED]  # topics are in the order of their names
-    return Skew(len(uneven), [_ends(inputs, owner, topic) for topic in worst.tolist()])
+    spread = within_topics(inputs.problem, owner)
+    skewed = np.flatnonzero(spread >= _LEAST)
+    worst = skewed[np.argsort(-spread[skewed], kind="stable")][:_NAMED]  # topics are in the order of their names
+    return Skew(len(skewed), [_most_and_fewest(inputs, owner, topic) for topic in worst.tolist()])
 
 
-def _ends(inputs: Inputs, owner: Int32, topic: int) -> dict[str, Any]:
+def _most_and_fewest(inputs: Inputs, owner: Int32, topic: int) -> dict[str, Any]:
     """The members with most and with fewest partitions of a topic; ties by member id."""
     problem = inputs.problem
     mine = owner[problem.topic_start[topic] : problem.topic_start[topic + 1]]
