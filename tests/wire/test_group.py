@@ -70,7 +70,7 @@ def assert_equals_member_by_member(metadata: list[bytes], found: GroupMetadata, 
     errors = dict(found.errors)
     subscribed: Counter[tuple[int, int]] = Counter()
     claimed: Counter[tuple[int, int, int]] = Counter()
-    unknown = [0, 0]
+    unknown = 0
     for at, raw in enumerate(metadata):
         refused: WireError | None = None
         try:
@@ -79,25 +79,23 @@ def assert_equals_member_by_member(metadata: list[bytes], found: GroupMetadata, 
             refused = error
         if refused is not None:
             assert str(errors.pop(at)) == str(refused)
-            assert (found.version[at], found.generation[at], found.rack[at], found.unreadable[at]) == (-1, -1, None, False)
+            assert (found.generation[at], found.rack[at], found.unreadable[at]) == (-1, None, False)
             continue
         wanted = claims(subscription, kind)
-        assert found.version[at] == subscription.version
         assert (found.generation[at], found.rack[at]) == (wanted.generation, subscription.rack)
         assert found.unreadable[at] == wanted.unreadable
         subscribed.update((at, code[topic]) for topic in subscription.topics if topic in code)
-        unknown[0] += sum(topic not in code for topic in subscription.topics)
         for topic, partitions in wanted.owned:
             if topic in code:
                 claimed.update((at, code[topic], partition) for partition in partitions)
             else:
-                unknown[1] += len(partitions)
+                unknown += len(partitions)
     assert not errors
     pairs = zip(found.subscription_member.tolist(), found.subscription_topic.tolist(), strict=True)
     assert Counter(pairs) == subscribed
     triples = zip(found.claim_member.tolist(), found.claim_topic.tolist(), found.claim_partition.tolist(), strict=True)
     assert Counter(triples) == claimed
-    assert [found.unknown_subscriptions, found.unknown_claims] == unknown
+    assert found.unknown_claims == unknown
 
 
 @pytest.fixture(params=[0, 10**9], ids=["step by step over all lists", "list by list"])
@@ -178,7 +176,7 @@ def test_more_distinct_topic_lists_than_are_remembered() -> None:
 def test_no_member_and_no_topic() -> None:
     assert len(decode_group([], INDEX, "eager").generation) == 0
     nothing = decode_group([encode_subscription(Subscription(("t",), None, (("t", (1, 2)),), 3))], TopicIndex([]), "cooperative")
-    assert (nothing.unknown_subscriptions, nothing.unknown_claims, nothing.generation.tolist()) == (1, 2, [3])
+    assert (len(nothing.subscription_topic), nothing.unknown_claims, nothing.generation.tolist()) == (0, 2, [3])
 
 
 def test_a_count_of_two_billion_is_not_believed() -> None:
@@ -215,23 +213,21 @@ def test_colliding_hashes_are_seeded_away(monkeypatch: pytest.MonkeyPatch) -> No
     assert index.find(data, starts[:-1], np.diff(starts)).tolist() == [1, 0, -1]
 
 
-@given(
-    st.data(), st.lists(st.integers(0, 4), max_size=13), st.integers(0, 5), st.none() | st.binary(max_size=5), st.integers(0, 3)
-)
+@given(st.data(), st.lists(st.integers(0, 4), max_size=13), st.integers(0, 5), st.none() | st.binary(max_size=5))
 def test_assignments_are_written_as_member_by_member(
-    data: st.DataObject, sizes: list[int], n_members: int, user_data: bytes | None, version: int
+    data: st.DataObject, sizes: list[int], n_members: int, user_data: bytes | None
 ) -> None:
     sizes = [*sizes, *[0] * (len(NAMES) - len(sizes))]
     owner = data.draw(st.lists(st.integers(-1, n_members - 1), min_size=sum(sizes), max_size=sum(sizes)))
     start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    found = encode_assignments(INDEX, start, np.array(owner, np.int32), n_members, user_data=user_data, version=version)
+    found = encode_assignments(INDEX, start, np.array(owner, np.int32), n_members, user_data=user_data)
     assert len(found) == n_members
     for member, raw in enumerate(found):
         given_ = tuple(
             (name, tuple(at for at in range(sizes[topic]) if owner[start[topic] + at] == member))
             for topic, name in enumerate(NAMES)
         )
-        assert raw == encode_assignment(Assignment(given_, user_data, version))
+        assert raw == encode_assignment(Assignment(given_, user_data))
 
 
 def test_more_members_than_sixteen_bits_tell() -> None:

@@ -13,16 +13,26 @@ Int32: TypeAlias = npt.NDArray[np.int32]
 Int64: TypeAlias = npt.NDArray[np.int64]
 
 UNOWNED = -1
-"""No member: nobody claims the partition, or no member may have it."""
+"""No member: none claims the partition, or none may have it."""
 CONTESTED = -2
 """Two members claim the partition in the same, highest generation: neither owns it."""
 FEW = 200
 """Up to so many entries a loop over a list takes less time than an array operation."""
 
 __all__ = [
-    "CONTESTED", "FEW", "UNOWNED", "Int32", "Int64", "check_length", "codes", "locked", "ranges", "read_only", "starts",
+    "CONTESTED",
+    "FEW",
+    "UNOWNED",
+    "Int32",
+    "Int64",
+    "check_length",
+    "codes",
+    "locked",
+    "ranges",
+    "read_only",
+    "starts",
     "sums_by_code",
-]  # fmt: skip
+]
 
 
 def _array(name: str, values: object) -> npt.NDArray[Any]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from counterpoise.report.colours import Look, identities, looks
 from counterpoise.report.history import GroupHistory, LagSeries, Row
 from counterpoise.report.limits import Limits
-from counterpoise.report.loads import Load, loads_of, more_loads
-from counterpoise.report.overview import Figure, StrategyRow, running, strategy_rows
+from counterpoise.report.loads import loads_of, more_loads
+from counterpoise.report.overview import Figure, running, strategy_rows
 from counterpoise.report.picture import draw, draw_lag
-from counterpoise.report.shapes import Picture
-from counterpoise.report.steps import Step, steps_in_words
+from counterpoise.report.steps import steps_in_words
 from counterpoise.report.words import UNKNOWN, count, duration, long, number, paragraphs, percent, phrase, plural, slug, visible
 
-__all__ = ["Detail", "detail", "visible_lines"]
+__all__ = ["detail", "visible_lines"]
 
 _QUALITIES = {"unknown": "not known everywhere", "reset_policy": "by the reset policy where nothing is committed"}
 _CAUSES = {
@@ -27,39 +24,10 @@ _CAUSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
-    """Everything one section shows."""
-
-    name: str
-    anchor: str
-    kind: str
-    strategy: str
-    state: str
-    summary: str
-    figures: list[Figure]
-    incomplete: str
-    findings: list[Row]
-    picture: Picture | None
-    legend: list[tuple[str, Look]]
-    more_members: int
-    loads: list[Load]
-    loads_at: str
-    more_loads: str
-    steps: list[Step]
-    n_steps: int
-    strategies: list[StrategyRow]
-    suggestion: list[tuple[str, str]]
-    suggested: str
-    migration: list[tuple[str, str]]
-    fidelity: str
-    fidelity_note: str
-
-
 def detail(
     group: Row, history: GroupHistory | None, lag: LagSeries | None, findings: list[Row], period: tuple[int, int], limits: Limits
-) -> Detail:
-    """The section of one group; `history` is None for a group that only commits."""
+) -> Row:
+    """What the template shows of one group; `history` is None for a group that only commits."""
     name = str(group["group_id"])
     names, faces = _faces(history)
     picture = None
@@ -83,31 +51,30 @@ def detail(
         "stopped_seconds": group["stopped_partition_seconds"],
     }
     listed = group["strategies"] or []
-    return Detail(
-        name=visible(name) or "(empty name)",
-        anchor=slug(name, "g"),
-        kind=phrase(group["group_type"]),
-        strategy=visible(running(group)),
-        state=phrase(group["state"]),
-        summary=_summary(group),
-        figures=_figures(group, dict(zip([member for member, _ in history.members], names, strict=True)) if history else {}),
-        incomplete=_incomplete(group, history),
-        findings=findings,
-        picture=picture,
-        legend=legend[: limits.members],
-        more_members=max(len(legend) - limits.members, 0),
-        loads=loads[: limits.members],
-        loads_at=loads_at,
-        more_loads=more_loads(loads, limits.members),
-        steps=steps_in_words(history, names, day=long(period))[: limits.listed] if history else [],
-        n_steps=len(history.steps) + history.skipped if history else 0,
-        strategies=strategy_rows(listed, observed, group["suggested_strategy"], _declared(group)) if listed else [],
-        suggestion=paragraphs(visible_lines(group["suggestion"])),
-        suggested=visible(group["suggested_strategy"] or ""),
-        migration=paragraphs(visible_lines(group["migration_note"])),
-        fidelity=_fidelity(group),
-        fidelity_note=visible(group["fidelity_note"] or ""),
-    )
+    return {
+        "name": visible(name) or "(empty name)",
+        "anchor": slug(name, "g"),
+        "kind": phrase(group["group_type"]),
+        "strategy": visible(running(group)),
+        "state": phrase(group["state"]),
+        "summary": _summary(group),
+        "figures": _figures(group, dict(zip([member for member, _ in history.members], names, strict=True)) if history else {}),
+        "incomplete": _incomplete(group, history),
+        "findings": findings,
+        "picture": picture,
+        "legend": legend[: limits.members],
+        "more_members": max(len(legend) - limits.members, 0),
+        "loads": loads[: limits.members],
+        "loads_at": loads_at,
+        "more_loads": more_loads(loads, limits.members),
+        "steps": steps_in_words(history, names, day=long(period))[: limits.listed] if history else [],
+        "n_steps": len(history.steps) + history.skipped if history else 0,
+        "strategies": strategy_rows(listed, observed, group["suggested_strategy"], _declared(group)) if listed else [],
+        "suggestion": paragraphs(visible_lines(group["suggestion"])),
+        "migration": paragraphs(visible_lines(group["migration_note"])),
+        "fidelity": _fidelity(group),
+        "fidelity_note": visible(group["fidelity_note"] or ""),
+    }
 
 
 def _declared(group: Row) -> str | None:

@@ -11,6 +11,9 @@ from counterpoise.snapshot.names import index_runs
 
 __all__ = ["Load", "loads_of", "more_loads"]
 
+_TOPICS, _RUNS = 6, 12
+"""Of what a member holds: topics, and runs of partitions of each, that are written out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -55,21 +58,21 @@ def loads_of(history: GroupHistory, lag: LagSeries | None, names: list[str], fac
     )
 
 
-def _holds(history: GroupHistory, partitions: list[int], most: int = 6) -> str:
+def _holds(history: GroupHistory, partitions: list[int]) -> str:
     """``orders 0-5, 7; payments 1``: runs of partition numbers by topic."""
     by_topic: dict[str, list[int]] = {}
     for code in partitions:
         topic, number_ = history.partitions[code]
         by_topic.setdefault(topic, []).append(number_)
-    shown = [f"{visible(topic)} {_runs(sorted(set(numbers)))}" for topic, numbers in list(by_topic.items())[:most]]
-    if len(by_topic) > most:
-        shown.append(f"{plural(len(by_topic) - most, 'more topic')}")
+    shown = [f"{visible(topic)} {_runs(sorted(set(numbers)))}" for topic, numbers in list(by_topic.items())[:_TOPICS]]
+    if len(by_topic) > _TOPICS:
+        shown.append(plural(len(by_topic) - _TOPICS, "more topic"))
     return "; ".join(shown) or "nothing"
 
 
-def _runs(numbers: list[int], most: int = 12) -> str:
+def _runs(numbers: list[int]) -> str:
     found = index_runs(numbers)
-    return ", ".join(found[:most]) + (f" and {len(found) - most} more runs" if len(found) > most else "")
+    return ", ".join(found[:_RUNS]) + (f" and {len(found) - _RUNS} more runs" if len(found) > _RUNS else "")
 
 
 def more_loads(loads: list[Load], most: int) -> str:

@@ -13,7 +13,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from counterpoise.errors import MissingExtraError
-from counterpoise.report.detail import Detail, detail, visible_lines
+from counterpoise.report.detail import detail, visible_lines
 from counterpoise.report.history import Row
 from counterpoise.report.limits import Limits
 from counterpoise.report.overview import (
@@ -183,7 +183,7 @@ def _sections(
     rhythm: dict[str, tuple[Ints, Ints]],
     period: tuple[int, int],
     limits: Limits,
-) -> Iterator[Detail]:
+) -> Iterator[Row]:
     """One section after the other; the tables are read for a few groups at a time."""
     names = {str(group["group_id"]) for group in groups}
     by_group: dict[str, list[Row]] = {}
@@ -198,5 +198,5 @@ def _sections(
         for group, name in zip(part, listed, strict=True):
             bound = replace(limits, segments=max(min(limits.segments, left), _FEW_SEGMENTS))
             made = detail(group, histories.pop(name, None), lags.get(name), by_group.get(name, []), period, bound)
-            left -= sum(len(strip.segments) for strip in made.picture.strips) if made.picture else 0
+            left -= sum(len(strip.segments) for strip in made["picture"].strips) if made["picture"] else 0
             yield made

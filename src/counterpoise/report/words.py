@@ -105,11 +105,11 @@ def instant(microseconds: int | None, missing: str = UNKNOWN) -> str:
     return missing if microseconds is None else f"{_at(microseconds):%Y-%m-%d %H:%M:%S}"
 
 
-def clock(microseconds: int | None, missing: str = UNKNOWN, *, day: bool = False) -> str:
+def clock(microseconds: int | None, *, day: bool = False) -> str:
     """Microseconds since 1970 as the time of day, UTC; with the date if `day`."""
     if day:
-        return instant(microseconds, missing)
-    return missing if microseconds is None else f"{_at(microseconds):%H:%M:%S}"
+        return instant(microseconds)
+    return UNKNOWN if microseconds is None else f"{_at(microseconds):%H:%M:%S}"
 
 
 def long(period: tuple[int, int]) -> bool:

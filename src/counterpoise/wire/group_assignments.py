@@ -14,7 +14,7 @@ __all__ = ["encode_assignments"]
 
 
 def encode_assignments(
-    topics: TopicIndex, topic_start: Int64, owner: Int32, n_members: int, *, user_data: bytes | None = None, version: int = NEWEST
+    topics: TopicIndex, topic_start: Int64, owner: Int32, n_members: int, *, user_data: bytes | None = None
 ) -> list[bytes]:
     """Every member's ConsumerProtocolAssignment.
 
@@ -30,8 +30,6 @@ def encode_assignments(
         M.
     user_data : bytes, optional
         The same for every member; None writes null.
-    version : int
-        0 to 3.
 
     Returns
     -------
@@ -63,7 +61,7 @@ def encode_assignments(
     base = at_count + 4 - 4 * first
     at_partition = (base if len(first) == len(partition) else np.repeat(base, count)) + 4 * np.arange(len(partition))
     int32_at[at_partition] = partition - topic_start[topic]
-    windows(out, np.dtype(">i2"))[bounds[:-1]] = version
+    windows(out, np.dtype(">i2"))[bounds[:-1]] = NEWEST
     int32_at[bounds[:-1] + 2] = entries_of
     int32_at[bounds[1:] - trailer] = -1 if user_data is None else len(user_data)
     if user_data:

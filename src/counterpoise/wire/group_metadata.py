@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpoise.errors import WireError
 from counterpoise.wire.columns import Bool, Int32, Int64, UInt8, windows
@@ -31,8 +30,6 @@ class GroupMetadata:
 
     Attributes
     ----------
-    version : int16[M]
-        Of the subscription; -1 if it cannot be read.
     subscription_member, subscription_topic : int32[S]
         Who subscribes to what, any order; a repeated topic is repeated.
     claim_member, claim_topic, claim_partition : int32[K]
@@ -42,13 +39,12 @@ class GroupMetadata:
     rack : tuple of str or None
     unreadable : bool[M]
         The member's user data mattered and could not be read: no history.
-    unknown_subscriptions, unknown_claims : int
-        Topics subscribed and partitions claimed whose topic the index does not have.
+    unknown_claims : int
+        Partitions claimed whose topic the index does not have.
     errors : tuple of (int, WireError)
         Members whose subscription cannot be read, ascending; they have no subscription and no claim above.
     """
 
-    version: npt.NDArray[np.int16]
     subscription_member: Int32
     subscription_topic: Int32
     claim_member: Int32
@@ -57,7 +53,6 @@ class GroupMetadata:
     generation: Int64
     rack: tuple[str | None, ...]
     unreadable: Bool
-    unknown_subscriptions: int
     unknown_claims: int
     errors: tuple[tuple[int, WireError], ...]
 
@@ -93,7 +88,6 @@ def decode_group(metadata: Sequence[bytes], topics: TopicIndex, kind: ProtocolKi
         for at, size, sound in zip(fields.rack_start.tolist(), fields.rack_length.tolist(), fields.sound.tolist(), strict=True)
     ]
     return GroupMetadata(
-        np.where(fields.sound, fields.version, -1).astype(np.int16),
         subscriber[exists].astype(np.int32),
         subscribed[exists],
         member,
@@ -102,7 +96,6 @@ def decode_group(metadata: Sequence[bytes], topics: TopicIndex, kind: ProtocolKi
         generation,
         tuple(rack),
         unreadable,
-        int(np.count_nonzero(~exists)),
         unknown_partitions,
         tuple((at, _error(metadata[at])) for at in np.flatnonzero(~fields.sound).tolist()),
     )

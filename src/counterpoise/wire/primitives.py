@@ -191,22 +191,21 @@ class Reader:
             raise self.fail(field, "null is not allowed")
         return value
 
-    def elements(self, field: str, *, compact: bool = False) -> int:
-        """Number of elements of an array that must not be null."""
-        count = self.length(field, compact=compact)
+    def elements(self, field: str) -> int:
+        """Number of elements of an array that must not be null; not compact."""
+        count = self.length(field, compact=False)
         if count is None:
             raise self.fail(field, "null is not allowed")
         return count
 
-    def int32s(self, field: str, *, compact: bool = False) -> tuple[int, ...]:
-        """An array of int32 that must not be null."""
-        if not compact:
-            start = self.position + 4
-            count = int.from_bytes(self.data[start - 4 : start], "big")
-            if start + 4 * count <= len(self.data):
-                self.position = start + 4 * count
-                return struct.unpack_from(f">{count}i", self.data, start)
-        count = self.elements(field, compact=compact)
+    def int32s(self, field: str) -> tuple[int, ...]:
+        """An array of int32 that must not be null; not compact."""
+        start = self.position + 4
+        count = int.from_bytes(self.data[start - 4 : start], "big")
+        if start + 4 * count <= len(self.data):
+            self.position = start + 4 * count
+            return struct.unpack_from(f">{count}i", self.data, start)
+        count = self.elements(field)
         return struct.unpack(f">{count}i", self.take(4 * count, field))
 
     def tags(self, field: str) -> Tags:
@@ -297,9 +296,9 @@ class Writer:
         self.length(None if value is None else len(value), field, compact=compact)
         self.put(value or b"")
 
-    def int32s(self, values: tuple[int, ...], field: str, *, compact: bool = False) -> None:
-        """An array of int32."""
-        self.length(len(values), field, compact=compact)
+    def int32s(self, values: tuple[int, ...], field: str) -> None:
+        """An array of int32; not compact."""
+        self.length(len(values), field, compact=False)
         try:
             self.put(struct.pack(f">{len(values)}i", *values))
         except struct.error:
