@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from counterpoise.pipeline.follow.gauges import Gauges, GroupNow, MemberLag
+from counterpoise.pipeline.follow.gauges import Gauges, GroupGauges, MemberLag
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.stored.manifest import Manifest
@@ -69,7 +69,7 @@ def test_the_newest_day_and_sample_count_and_clients_are_found_in_any_day(tmp_pa
     gauges.refresh(manifest(tmp_path))
     counts = {"rebalances": 1, "moved": 2, "failed_generations": 0, "members_now": 1, "idle_now": 0, "spread_now": 3}
     members = (MemberLag("a", "client a", 5), MemberLag("b", "", 6))
-    assert gauges.groups == (GroupNow(CLUSTER, "c", {}, (1, 1)), GroupNow(CLUSTER, "g", counts, (18, 7), members))
+    assert gauges.groups == (GroupGauges(CLUSTER, "c", {}, (1, 1)), GroupGauges(CLUSTER, "g", counts, (18, 7), members))
     assert gauges.newest == at(20)
 
 
@@ -90,4 +90,4 @@ def test_clusters_are_read_one_by_one_in_order_of_names(tmp_path: Path) -> None:
         put(tmp_path, "partition_lag", 21, [lag("g", 21, 2, 5, None)], cluster=cluster)
     gauges = Gauges(("b", "a"))
     gauges.refresh(manifest(tmp_path))
-    assert gauges.groups == (GroupNow("a", "g", {}, (5, 5)), GroupNow("b", "g", {}, (5, 5)))
+    assert gauges.groups == (GroupGauges("a", "g", {}, (5, 5)), GroupGauges("b", "g", {}, (5, 5)))

@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.follow import openmetrics
-from counterpoise.pipeline.follow.gauges import COUNTS, Gauges, GroupNow, MemberLag
+from counterpoise.pipeline.follow.gauges import COUNTS, Gauges, GroupGauges, MemberLag
 
 ODD = 'a "b"\\c\nd'
 P = openmetrics.PREFIX
@@ -20,10 +20,10 @@ COUNTED = dict(zip(COUNTS, (2, 4, 1, 3, 0, 5), strict=True))
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
 
-def group(name: str, *, counts: dict[str, int] | None = None, members: int = 2) -> GroupNow:
+def group(name: str, *, counts: dict[str, int] | None = None, members: int = 2) -> GroupGauges:
     """A group with some records behind, of two members by default."""
     found = tuple(MemberLag(f"m{at}", f"client of m{at}", 10 + at) for at in range(members))
-    return GroupNow("c", name, COUNTED if counts is None else counts, (21, 11), found)
+    return GroupGauges("c", name, COUNTED if counts is None else counts, (21, 11), found)
 
 
 @pytest.fixture
@@ -103,14 +103,14 @@ def test_the_text_is_openmetrics(answer: Callable[[str], tuple[int, str, str]]) 
 
 
 def test_odd_names_come_through(gauges: Gauges, scrape: Callable[[], Samples]) -> None:
-    gauges.groups = (GroupNow("c", ODD, COUNTED, (3, 3), (MemberLag(ODD, ODD, 3),)),)
+    gauges.groups = (GroupGauges("c", ODD, COUNTED, (3, 3), (MemberLag(ODD, ODD, 3),)),)
     found = scrape()
     assert found[f"{P}_rebalances_total", ("c", ODD)] == 2
     assert found[f"{P}_member_sum_lag", (ODD, "c", ODD, ODD)] == 3
 
 
 def test_what_is_not_known_has_no_series(gauges: Gauges, scrape: Callable[[], Samples]) -> None:
-    gauges.groups = (GroupNow("c", "steps only", {"rebalances": 1}), GroupNow("c", "commits only", {}, (0, 0)))
+    gauges.groups = (GroupGauges("c", "steps only", {"rebalances": 1}), GroupGauges("c", "commits only", {}, (0, 0)))
     gauges.newest = None
     found = {(name.removeprefix(f"{P}_"), labels) for name, labels in scrape() if "c" in labels}
     assert found == {

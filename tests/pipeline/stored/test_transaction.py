@@ -165,7 +165,7 @@ def test_two_writers_never_write_at_once(out: str) -> None:
 def test_a_first_run_that_was_killed_leaves_nothing_that_is_read(out: str) -> None:
     with (work := TableTransaction(out)).open():
         left = written(work, 1, 2)
-        work._sweep = lambda unnamed: set()  # type: ignore[method-assign]  # noqa: ARG005
+        work._delete_unnamed = lambda pattern: set()  # type: ignore[method-assign]  # noqa: ARG005
     assert all(map(exists, left))
     assert shown(out) == ([], None)
     with TableTransaction(out).open():
@@ -192,7 +192,7 @@ def test_tables_of_an_earlier_version_are_taken_over(tmp_path: Path) -> None:
         assert work.manifest.files == {f"tables/{TABLE}/cluster=a/date=2026-11-20/old.parquet"}
         with pytest.raises(Killed), killed_at(1):
             work.publish([], work.manifest.below("tables", TABLE), {})
-        work._sweep = lambda unnamed: set()  # type: ignore[method-assign]  # noqa: ARG005
+        work._delete_unnamed = lambda pattern: set()  # type: ignore[method-assign]  # noqa: ARG005
     assert (day / "old.parquet").exists()
     with TableTransaction(str(tmp_path)).open():
         assert not (day / "old.parquet").exists()

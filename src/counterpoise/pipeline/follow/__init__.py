@@ -1,1 +1,1 @@
-"""The audit that keeps running: every rebalance in the tables within seconds, current figures for Prometheus."""
+"""The following audit: every rebalance is in the tables within seconds, and current figures are served for Prometheus."""

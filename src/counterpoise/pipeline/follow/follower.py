@@ -1,4 +1,4 @@
-"""`audit --follow`: many small updates of the tables, one after the other, and figures read from what each has written."""
+"""`audit --follow`: updates of the tables, one after the other, and gauges that are read from the tables after each."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from counterpoise.pipeline.stored.transaction import TableTransaction
 
 __all__ = ["Follow", "Pace", "Status", "cause_of"]
 
-_LOOK_S = 0.25
-_LAST_WORD_S = 1.0
-"""A service manager sends SIGTERM to all processes at once: a worker may end before this process has heard of it."""
+_POLL_S = 0.25
+_SIGTERM_S = 1.0
+"""A service manager sends SIGTERM to all processes at once: a worker may end before this process receives it."""
 _JOBS = "counterpoise-follow"
 _ERROR = re.compile(r"(?!java\.|org\.|py4j\.|pyspark\.)[\w.]+(Error|Exception)\b")
-"""How the last line of a Python traceback begins."""
+"""The begin of the last line of a Python traceback."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds between two looks at the captures, and between two reports."""
+    """Seconds between two updates, and between two reports."""
 
     trigger: float = 1.0
     report: float = 300.0
@@ -41,7 +41,7 @@ class Pace:
 
 @dataclass
 class Status:
-    """Where following stands: what it does, how many updates were stored, how many groups have figures, how many reports."""
+    """The current activity, and the numbers of stored updates, of groups with gauges, and of written reports."""
 
     doing: str = "starting"
     updates: int = 0
@@ -50,34 +50,34 @@ class Status:
 
 
 class Follow:
-    """Captures followed into one output folder.
+    """A loop of updates of one output folder while its captures grow.
 
     Parameters
     ----------
     spark : SparkSession
     sources : mapping
-        Cluster name -> capture folder, which something else writes.
+        Cluster name -> capture folder, which another process or thread writes.
     out : path
     pace : Pace
     strategies, scope, salt, into
         As for `audit`.
     page : callable, optional
-        Writes the report from the tables; called when something is new, every `Pace.report` seconds at most.
+        Writes the report from the tables; called after updates with new records, at most every `Pace.report` seconds.
     report : callable, optional
-        ``report(status)``, some times a second.
+        ``report(status)``, called some times a second.
     watch : callable, optional
-        Called some times a second; what it raises ends following.
+        Called some times a second; an exception ends the loop.
 
     Attributes
     ----------
     gauges : Gauges
-        Figures of the groups, as of the last update.
+        Figures of the groups after the last update.
     status : Status
 
     Notes
     -----
-    Each look is one `audit` with `since_last`; it writes nothing if the captures have not changed. What ends the process at any
-    moment loses no row and doubles none: tables and the state for the next update become visible by one manifest.
+    An update is one `audit` with `since_last`; it writes nothing if the captures have not changed. If the process ends at any
+    time, no row is lost or doubled: one manifest makes tables and the state for the next update visible.
     """
 
     def __init__(
@@ -111,31 +111,31 @@ class Follow:
         self._stopped.set()
 
     def run(self) -> None:
-        """Follow until `stop`. An update that is under way then is given up: the next start makes it.
+        """Run updates until `stop`, which cancels a running update; the next start repeats it.
 
         Raises
         ------
         CaptureError
         OptionError
-            As `audit`; another audit writes to the same folder.
+            As for `audit`; or another audit writes to the same folder.
         SourceError
-            Spark has failed.
+            An update failed in Spark.
         """
         with self._transaction.open():
             worker = InheritableThread(target=self._work, name="counterpoise-updates")
             worker.start()
             try:
                 while worker.is_alive():
-                    worker.join(_LOOK_S)
+                    worker.join(_POLL_S)
                     self._report(self.status)
                     self._watch()
                     if self._stopped.is_set():
-                        self._give_up()
+                        self._cancel()
             finally:
                 self._stopped.set()
                 while worker.is_alive():
-                    self._give_up()
-                    worker.join(_LOOK_S)
+                    self._cancel()
+                    worker.join(_POLL_S)
         if self._failed is not None:
             raise self._failed
 
@@ -144,16 +144,15 @@ class Follow:
             self._spark.sparkContext.setJobGroup(_JOBS, "counterpoise audit --follow", interruptOnCancel=True)
             self._updates()
         except Exception as error:  # noqa: BLE001 - raised by `run`, in the thread that waits
-            if self._stopped.wait(_LAST_WORD_S):
+            if self._stopped.wait(_SIGTERM_S):
                 return
-            known = isinstance(error, CounterpoiseError)
-            self._failed = error if known else self._failure(error)
+            self._failed = error if isinstance(error, CounterpoiseError) else self._failure(error)
 
     def _updates(self) -> None:
         self.status.doing = "reading what is recorded"
         due, stale = 0.0, True
         while not self._stopped.is_set():
-            begun = time.monotonic()
+            start = time.monotonic()
             result = audit(self._spark, self._sources, self._out, since_last=True, held=self._transaction, **self._options)
             if not result.nothing_new or self.status.doing != "following":
                 self.gauges.refresh(self._transaction.manifest)
@@ -165,9 +164,9 @@ class Follow:
                 self._page()
                 self.status.reports += 1
                 due, stale = time.monotonic() + self._pace.report, False
-            self._stopped.wait(max(0.0, begun + self._pace.trigger - time.monotonic()))
+            self._stopped.wait(max(0.0, start + self._pace.trigger - time.monotonic()))
 
-    def _give_up(self) -> None:
+    def _cancel(self) -> None:
         self.status.doing = "stopping"
         try:
             self._spark.sparkContext.cancelJobGroup(_JOBS)
@@ -176,17 +175,17 @@ class Follow:
 
     def _failure(self, error: Exception) -> SourceError:
         where = ", ".join(map(str, self._sources.values()))
-        found = SourceError(f"{where}: an update has failed ({cause_of(str(error))}); start again, nothing is lost")
-        found.__cause__ = error
-        return found
+        failure = SourceError(f"{where}: an update has failed ({cause_of(str(error))}); start again, nothing is lost")
+        failure.__cause__ = error
+        return failure
 
 
-def cause_of(words: str) -> str:
-    """What went wrong, of all that Spark says: the last error of Python's tracebacks, or else the first line."""
-    lines = [line.strip() for line in words.splitlines() if line.strip()] or ["no words"]
+def cause_of(text: str) -> str:
+    """The cause in an error message of Spark: the last error of Python's tracebacks, or else the first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["no words"]
     errors = [line for line in lines if _ERROR.match(line)]
     return (errors[-1] if errors else lines[0])[:300]
 
 
 def _nothing(*_: Any) -> None:
-    """Nobody listens."""
+    """The default callback."""

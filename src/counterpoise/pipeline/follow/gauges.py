@@ -1,4 +1,4 @@
-"""Where groups stand now, read from the tables as the last update left them."""
+"""Current figures of groups, read from the tables after the last update."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from counterpoise.pipeline.storage.files import parquet_file, parquet_footers
 from counterpoise.pipeline.stored.manifest import Manifest
 from counterpoise.pipeline.stored.tables import NO_DAY, cluster_folder
 
-__all__ = ["COUNTS", "Gauges", "GroupNow", "MemberLag", "newest_lag"]
+__all__ = ["COUNTS", "Gauges", "GroupGauges", "MemberLag"]
 
 COUNTS = ("rebalances", "moved", "failed_generations", "members_now", "idle_now", "spread_now")
-"""Columns of `group_report` that are figures of a group."""
+"""Columns of `group_report` with figures of a group."""
 _REPORT = ["group_id", "state", "generations", "last_ts", *COUNTS]
 _LAG = ["group_id", "owner", "lag", "at"]
 _MEMBERS = ["group_id", "assignment.list.element.member_id", "assignment.list.element.client_id"]
@@ -28,7 +28,7 @@ _Member: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True)
 class MemberLag:
-    """One member's share of a group's lag: records behind on its partitions whose lag is known."""
+    """The lag of one member: the sum over its partitions with known lag."""
 
     member_id: str
     client_id: str
@@ -36,18 +36,18 @@ class MemberLag:
 
 
 @dataclass(frozen=True)
-class GroupNow:
-    """One group.
+class GroupGauges:
+    """The figures of one group.
 
     Attributes
     ----------
     cluster, group : str
     counts : mapping
-        `COUNTS` that are known; empty for a group that is deleted, or has only commits.
+        The known figures of `COUNTS`; empty for a group that is deleted, or has only commits.
     lag : (int, int), optional
-        Sum and maximum over the partitions whose lag is known.
+        Sum and maximum over the partitions with known lag.
     members : tuple of MemberLag
-        In order of ids.
+        Sorted by id.
     """
 
     cluster: str
@@ -58,7 +58,7 @@ class GroupNow:
 
 
 class Gauges:
-    """The groups of some clusters, as of the last `refresh`; may be read while that runs.
+    """The figures of all groups after the last `refresh`; other threads may read them at any time.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ class Gauges:
 
     Attributes
     ----------
-    groups : tuple of GroupNow
-        Those that are not gone, in order of clusters and names.
+    groups : tuple of GroupGauges
+        Groups that exist, or have lag; sorted by cluster and name.
     newest : datetime, optional
         Time of the newest group record.
     """
@@ -75,25 +75,25 @@ class Gauges:
     def __init__(self, clusters: Iterable[str]) -> None:
         self._clusters = tuple(sorted(clusters))
         self._clients: dict[str, dict[_Member, str]] = {name: {} for name in self._clusters}
-        self.groups: tuple[GroupNow, ...] = ()
+        self.groups: tuple[GroupGauges, ...] = ()
         self.newest: datetime | None = None
 
     def refresh(self, manifest: Manifest) -> None:
-        """Read the tables of an output folder. Costs O(groups, partitions with lag) and new members, whatever the history."""
-        found: list[GroupNow] = []
+        """Read the tables of an output folder. O(groups + partitions with lag + new members), independent of the history."""
+        groups: list[GroupGauges] = []
         times: list[datetime] = []
         for cluster in self._clusters:
             report = _report(manifest, cluster)
             times += [row["last_ts"] for row in report if row["last_ts"] is not None]
-            found += self._groups(manifest, cluster, report)
-        self.groups, self.newest = tuple(found), max(times, default=None)
+            groups += self._groups(manifest, cluster, report)
+        self.groups, self.newest = tuple(groups), max(times, default=None)
 
-    def _groups(self, manifest: Manifest, cluster: str, report: list[dict[str, Any]]) -> Iterator[GroupNow]:
-        lag = newest_lag(manifest, cluster)
+    def _groups(self, manifest: Manifest, cluster: str, report: list[dict[str, Any]]) -> Iterator[GroupGauges]:
+        lag = _newest_lag(manifest, cluster)
         sums = lag.group_by("group_id").aggregate([("lag", "sum"), ("lag", "max")]).to_pylist()
         of_group = {row["group_id"]: (row["lag_sum"], row["lag_max"]) for row in sums}
         owned = lag.filter(pc.is_valid(lag["owner"])).group_by(["group_id", "owner"]).aggregate([("lag", "sum")]).to_pylist()
-        clients = self._named(manifest, cluster, {(row["group_id"], row["owner"]) for row in owned})
+        clients = self._client_ids(manifest, cluster, {(row["group_id"], row["owner"]) for row in owned})
         members: dict[str, list[MemberLag]] = {}
         for row in sorted(owned, key=lambda row: str(row["owner"])):
             one = MemberLag(row["owner"], clients[row["group_id"], row["owner"]], row["lag_sum"])
@@ -101,10 +101,10 @@ class Gauges:
         living = {row["group_id"]: row for row in report if row["generations"] is not None and row["state"] != "deleted"}
         for name in sorted({*living, *of_group}):
             counts = _counts(living[name]) if name in living else {}
-            yield GroupNow(cluster, name, counts, of_group.get(name), tuple(members.get(name, ())))
+            yield GroupGauges(cluster, name, counts, of_group.get(name), tuple(members.get(name, ())))
 
-    def _named(self, manifest: Manifest, cluster: str, members: set[_Member]) -> dict[_Member, str]:
-        """The client ids of members: those that are new are looked for in the steps, the newest day first."""
+    def _client_ids(self, manifest: Manifest, cluster: str, members: set[_Member]) -> dict[_Member, str]:
+        """The client ids of members; for new members they are read from `rebalances`, the newest day first."""
         known = {one: client for one, client in self._clients[cluster].items() if one in members}
         for files in _days(manifest, "rebalances", cluster):
             missing = members - known.keys()
@@ -117,18 +117,18 @@ class Gauges:
 
 
 def _counts(row: Mapping[str, Any]) -> dict[str, int]:
-    """What is known of `COUNTS`; `spread_now` is that of the last plan, also of a group that is empty by now."""
+    """The known figures of `COUNTS`; `spread_now` of an empty group is 0, because the column has that of its last plan."""
     known = {name: row[name] for name in COUNTS if row[name] is not None}
     return known if known.get("members_now") else {**known, "spread_now": 0}
 
 
 def _report(manifest: Manifest, cluster: str) -> list[dict[str, Any]]:
-    """The rows of the newest day: each update writes all groups there."""
+    """The rows of `group_report` of the newest day, which each update replaces."""
     files = next(_days(manifest, "group_report", cluster), [])
     return [row for file in files for row in _read(file, _REPORT).to_pylist()]
 
 
-def newest_lag(manifest: Manifest, cluster: str) -> pa.Table:
+def _newest_lag(manifest: Manifest, cluster: str) -> pa.Table:
     """The rows of `partition_lag` at the newest sample of a cluster, with a known lag: ``group_id, owner, lag, at``."""
     for files in _days(manifest, "partition_lag", cluster):
         tables = [_read(file, _LAG) for file in _last_files(files)]
@@ -140,7 +140,7 @@ def newest_lag(manifest: Manifest, cluster: str) -> pa.Table:
 
 
 def _last_files(files: Sequence[str]) -> list[str]:
-    """Those of the files of a day that have its last time, by their footers."""
+    """The files of a day that have its last time, by their footers."""
     ends: dict[str, datetime] = {}
     for file, about in zip(files, parquet_footers(files), strict=True):
         at = about.schema.names.index("at")
@@ -151,7 +151,7 @@ def _last_files(files: Sequence[str]) -> list[str]:
 
 
 def _days(manifest: Manifest, table: str, cluster: str) -> Iterator[list[str]]:
-    """The files of a table by day, those of the newest first."""
+    """Yield the files of a table for each day, the newest day first."""
     files = [file for file in manifest.below("tables", table, cluster_folder(cluster)) if f"date={NO_DAY}" not in file]
     for _, day in groupby(reversed(files), lambda file: file.rpartition("/")[0]):
         yield sorted(day)

@@ -1,4 +1,4 @@
-"""Current figures as OpenMetrics over HTTP, for Prometheus; names and labels are those of the usual lag exporters."""
+"""Current figures as OpenMetrics over HTTP, for Prometheus, with the names and labels of common lag exporters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from counterpoise.errors import MissingExtraError, OptionError
-from counterpoise.pipeline.follow.gauges import Gauges, GroupNow
+from counterpoise.pipeline.follow.gauges import Gauges, GroupGauges
 
 try:
     from prometheus_client import CollectorRegistry
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["MOST_GROUPS", "MOST_MEMBERS", "PREFIX", "Figures", "serve"]
 
 MOST_GROUPS = 2_000
-"""So many groups have series; of more, those whose names come first."""
+"""Maximal number of groups with series; the first ones by name."""
 MOST_MEMBERS = 10_000
-"""So many members have a series."""
+"""Maximal number of members with a series."""
 PREFIX = "kafka_consumergroup_group"
 _GROUP = ["cluster_name", "group"]
 _COUNTERS = {
@@ -39,17 +39,17 @@ _GAUGES = {
     "idle_members": ("members", "idle_now", "Members without a partition as of the last generation."),
     "spread_partitions": ("partitions", "spread_now", "Partitions between the member with most and the one with fewest."),
 }
-"""Name after the prefix: its last word, which is its unit; the column of `group_report`; what it says."""
+"""Name after the prefix -> its unit (the last word of the name), the column of `group_report`, and the help text."""
 
 
 class Figures(Collector):
-    """The figures of `Gauges` at the moment of a scrape; a group that is gone has no series."""
+    """The figures of `Gauges` at the time of a scrape; a deleted group has no series."""
 
     def __init__(self, gauges: Gauges) -> None:
         self._gauges = gauges
 
     def collect(self) -> Iterator[Metric]:
-        """All families, each group's samples in order of names."""
+        """Yield all metric families, samples sorted by group."""
         groups = self._gauges.groups
         shown = groups[:MOST_GROUPS]
         for families, kind in ((_COUNTERS, CounterMetricFamily), (_GAUGES, GaugeMetricFamily)):
@@ -62,8 +62,8 @@ class Figures(Collector):
         yield from self._lag(shown)
         yield from self._about(len(groups) - len(shown), sum(len(one.members) for one in shown) - MOST_MEMBERS)
 
-    def _lag(self, shown: Sequence[GroupNow]) -> Iterator[Metric]:
-        # No unit: it would have to end the name, and these are the names that dashboards know.
+    def _lag(self, shown: Sequence[GroupGauges]) -> Iterator[Metric]:
+        # Without a unit: it would have to end the name, and dashboards expect these names.
         total = GaugeMetricFamily(f"{PREFIX}_sum_lag", "Records behind, all partitions.", labels=_GROUP)
         most = GaugeMetricFamily(f"{PREFIX}_max_lag", "Records behind, the partition that is most.", labels=_GROUP)
         labels = [*_GROUP, "consumer_id", "client_id"]
@@ -93,12 +93,12 @@ class Figures(Collector):
 
 
 def serve(gauges: Gauges, port: int, address: str = "0.0.0.0") -> Callable[[], None]:  # noqa: S104
-    """Serve ``http://address:port/metrics`` from threads of its own.
+    """Serve ``http://address:port/metrics`` in daemon threads.
 
     Returns
     -------
     callable
-        Ends it.
+        Stops the server.
 
     Raises
     ------
@@ -135,6 +135,6 @@ def _handler(registry: CollectorRegistry) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """A scrape every few seconds is no news."""
+            """Scrapes every few seconds are not logged."""
 
     return Handler

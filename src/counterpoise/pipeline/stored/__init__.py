@@ -1,1 +1,1 @@
-"""Where tables go: folders by cluster and day, tables of a Spark catalog; what is there twice is refused or left out."""
+"""Stored tables: folders by cluster and day, or tables of a Spark catalog, with at most one row per key."""

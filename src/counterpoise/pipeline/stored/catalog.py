@@ -1,4 +1,4 @@
-"""Tables of a Spark catalog, whatever their format is: made where there are none, added to by key, and no row twice."""
+"""Tables of a Spark catalog of any format: created if they do not exist, appended to or merged by key."""
 
 from __future__ import annotations
 
@@ -15,60 +15,60 @@ from pyspark.sql.utils import is_remote
 
 from counterpoise.errors import CaptureError, CounterpoiseError, OptionError
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, missing, same_row, stored
+from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, rows_not_in, same_row, stored
 from counterpoise.pipeline.stored.tables import PARTITIONS
 
 __all__ = ["Catalog", "add", "can_merge", "check", "check_lasting", "check_target", "merge"]
 
 _WRITING: Mapping[str, str] = {
-    # Parquet as every reader knows it (microseconds, UTC), not with Spark's old INT96.
+    # Timestamps that every reader of Parquet supports (microseconds, UTC) instead of Spark's old INT96.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Of a table that is replaced, only the days that come.
+    # An overwrite replaces only the days that it has rows for.
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
-    # What tables in Hive's own formats want where the day of a row is not spelled out.
+    # Tables in Hive's own formats need this for inserts without a constant day.
     "hive.exec.dynamic.partition": "true",
     "hive.exec.dynamic.partition.mode": "nonstrict",
 }
 _MISFIT = ("NoSuchMethodError", "IncompatibleClassChangeError", "NoClassDefFoundError", "AbstractMethodError", "NoSuchFieldError")
-"""What the JVM says of a catalog's jar that was made for another version of Spark."""
+"""The JVM's errors if a catalog's jar is built for another version of Spark."""
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """Tables ``<schema>.<prefix><table>`` of a Spark catalog, made in its default format where they are not there yet."""
+    """Tables ``<schema>.<prefix><table>`` of a Spark catalog, created in its default format if they do not exist."""
 
     schema: str
     prefix: str = ""
 
     def table(self, name: str) -> str:
-        """The name of one table, as Spark wants it."""
+        """The quoted name of one table for Spark."""
         plain = f"{self.prefix}{name}".replace("`", "``")
         return f"{self.schema}.`{plain}`"
 
 
 def check_target(spark: SparkSession, target: Catalog) -> None:
-    """Whether the schema is there.
+    """Check that the schema exists.
 
     Raises
     ------
     OptionError
     """
-    with _told(f"--into {target.schema}", OptionError):
+    with _catalog_errors(f"--into {target.schema}", OptionError):
         if not spark.catalog.databaseExists(target.schema):
             raise OptionError(f"--into {target.schema}: no such schema in the session's catalogs; create it first")
 
 
 def check_lasting(spark: SparkSession, target: Catalog) -> None:
-    """Whether tables of the catalog are still known when a session of our own has ended.
+    """Check that tables of the catalog persist when a session that the audit started has ended.
 
     Raises
     ------
     OptionError
-        It is Spark's own catalog, which is kept in memory where no metastore is configured: files would stay, tables would not.
+        It is Spark's own catalog, which is in memory if no metastore is configured: files would persist without tables.
     """
     first, dot, _ = target.schema.partition(".")
     own = (first if dot else spark.catalog.currentCatalog()) == "spark_catalog"
-    # A class that stands in for Spark's own catalog may keep its tables elsewhere; Delta's does not.
+    # A class that replaces Spark's own catalog may store its tables elsewhere; Delta's does not.
     other = spark.conf.get("spark.sql.catalog.spark_catalog", None)
     if is_remote() or not own or (other is not None and not other.endswith(".DeltaCatalog")):
         return
@@ -80,32 +80,31 @@ def check_lasting(spark: SparkSession, target: Catalog) -> None:
 
 
 def check(table: DataFrame, name: str, target: Catalog) -> None:
-    """Whether rows may be added: the table, if there is one, has our columns, and no other record where one of these is.
+    """Check that rows can be added: the table, if it exists, has our columns, and no other record at the same place in the log.
 
     Raises
     ------
     CaptureError
     """
     spark, full = table.sparkSession, target.table(name)
-    with _told(_plain(full)):
+    with _catalog_errors(_plain(full)):
         if not spark.catalog.tableExists(full):
             return
         _recover(spark, full)
-        there = spark.table(full)
-        wanted = stored(name).names
-        absent = [column for column in wanted if column not in there.columns]
-        strange = [column for column in there.columns if column not in wanted]
-        if absent or strange:
-            words = f"has no column {', '.join(absent)}" if absent else f"has columns of its own: {', '.join(strange)}"
+        old, expected = spark.table(full), stored(name).names
+        absent = [column for column in expected if column not in old.columns]
+        unknown = [column for column in old.columns if column not in expected]
+        if absent or unknown:
+            words = f"has no column {', '.join(absent)}" if absent else f"has columns of its own: {', '.join(unknown)}"
             raise CaptureError(f"{_plain(full)}: {words}; it was made otherwise: alter it, or give another --table-prefix")
         if name in RECORDS:
-            check_same(table, there.where(_is_of(_days(table))), name, _plain(full))
+            check_same(table, old.where(_in_days(_days(table))), name, _plain(full))
 
 
 def add(table: DataFrame, name: str, target: Catalog, ended: Collection[tuple[str, date]] = ()) -> None:
-    """Add the rows that the table in the catalog does not have; it is made if there is none.
+    """Add the rows that the table in the catalog does not have; create the table if it does not exist.
 
-    Of a table that tells how things stand at the end, the rows of the clusters and days in `ended` go, even where none come.
+    In a table that describes the end of a recording, rows of the clusters and days in `ended` are replaced, even by none.
 
     Raises
     ------
@@ -114,37 +113,37 @@ def add(table: DataFrame, name: str, target: Catalog, ended: Collection[tuple[st
 
     Notes
     -----
-    It is made empty, and filled by `insertInto`, which all formats know: a table that is made and filled at once leaves, when
-    that is killed, files that no catalog knows, and a name that cannot be used again.
+    The table is created empty and filled by `insertInto`, which all formats support. If a job that creates and fills a table is
+    killed, it leaves files that no catalog knows, and a name that cannot be used again.
     """
     spark, full = table.sparkSession, target.table(name)
-    with _told(_plain(full)), configured(spark, _WRITING):
-        _make(spark, full, name)
-        there = spark.table(full)
-        coming = _days(table)
+    with _catalog_errors(_plain(full)), configured(spark, _WRITING):
+        _create(spark, full, name)
+        old = spark.table(full)
+        days = _days(table)
         if name in KEYS:
-            new = missing(table, there.where(_is_of(coming)), name)
-            # By place: insertInto takes columns in the order of the table.
-            new.select(*there.columns).write.insertInto(full)
+            new = rows_not_in(old.where(_in_days(days)), table, name)
+            # insertInto takes columns in the order of the table.
+            new.select(*old.columns).write.insertInto(full)
             return
-        if coming:
-            table.select(*there.columns).write.insertInto(full, overwrite=True)
-        for cluster, day in sorted(set(ended) - coming):
-            _leave_out(spark, full, cluster, day)
+        if days:
+            table.select(*old.columns).write.insertInto(full, overwrite=True)
+        for cluster, day in sorted(set(ended) - days):
+            _delete_day(spark, full, cluster, day)
 
 
 def can_merge(spark: SparkSession, name: str, target: Catalog) -> bool:
-    """Whether the format of the table can replace rows; it is made if there is none. Spark plans a merge, and does not run it."""
+    """Whether the format of the table can replace rows: Spark plans a merge and does not run it. Creates the table if needed."""
     full = target.table(name)
-    with _told(_plain(full)):
-        _make(spark, full, name)
+    with _catalog_errors(_plain(full)):
+        _create(spark, full, name)
         words = f"EXPLAIN MERGE INTO {full} USING {full} AS new ON false WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *"
-        # Without a plan, it is the text of an error.
+        # If there is no plan, the text is an error.
         return all(row[0].startswith("== ") for row in spark.sql(words).collect())
 
 
-def merge(table: DataFrame, name: str, target: Catalog, gone: DataFrame) -> None:
-    """Replace rows by those of `table` with the same key, add the others, and delete those of `gone` that are not in `table`.
+def merge(table: DataFrame, name: str, target: Catalog, replaced: DataFrame) -> None:
+    """Replace rows by those of `table` with the same key, add the others, and delete those of `replaced` that `table` lacks.
 
     Raises
     ------
@@ -156,17 +155,18 @@ def merge(table: DataFrame, name: str, target: Catalog, gone: DataFrame) -> None
     One merge: a reader sees the table before it or after it. It reads the days of these rows.
     """
     spark, full = table.sparkSession, target.table(name)
-    with _told(_plain(full)), configured(spark, _WRITING):
-        left = missing(gone, table, name).withColumn("gone", fn.lit(True))
-        rows = table.withColumn("gone", fn.lit(False)).unionAll(left).alias("new")
+    with _catalog_errors(_plain(full)), configured(spark, _WRITING):
+        obsolete = rows_not_in(table, replaced, name).withColumn("obsolete", fn.lit(True))
+        rows = table.withColumn("obsolete", fn.lit(False)).unionAll(obsolete).alias("new")
         days, old = _days(rows), full.removeprefix(f"{target.schema}.") + "."
         if days:
             whole = {column: fn.col(f"new.{column}") for column in stored(name).names}
-            work = rows.mergeInto(full, same_row(name, "new.", old) & _is_of(days, old)).whenMatched(fn.col("new.gone")).delete()
-            work.whenMatched().update(whole).whenNotMatched(~fn.col("new.gone")).insert(whole).merge()
+            same, delete = same_row(name, "new.", old) & _in_days(days, old), fn.col("new.obsolete")
+            work = rows.mergeInto(full, same).whenMatched(delete).delete()
+            work.whenMatched().update(whole).whenNotMatched(~delete).insert(whole).merge()
 
 
-def _make(spark: SparkSession, full: str, name: str) -> None:
+def _create(spark: SparkSession, full: str, name: str) -> None:
     if not spark.catalog.tableExists(full):
         columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in stored(name).fields)
         spark.sql(f"CREATE TABLE IF NOT EXISTS {full} ({columns}) PARTITIONED BY ({', '.join(PARTITIONS)})")
@@ -176,17 +176,17 @@ def _days(table: DataFrame) -> set[tuple[str, date | None]]:
     return {(row["cluster"], row["date"]) for row in table.select(*PARTITIONS).distinct().collect()}
 
 
-def _is_of(wanted: Collection[tuple[str, date | None]], of: str = "") -> Column:
-    """Whether a row is of these days, and perhaps of others: by values, so that every format reads no other files."""
-    days = sorted({day for _, day in wanted if day is not None})
-    dated = fn.col(f"{of}date").isin(days) if days else fn.lit(False)
-    if any(day is None for _, day in wanted):
-        dated |= fn.col(f"{of}date").isNull()
-    return fn.col(f"{of}cluster").isin(sorted({cluster for cluster, _ in wanted})) & dated
+def _in_days(pairs: Collection[tuple[str, date | None]], prefix: str = "") -> Column:
+    """A condition that is true for rows of these clusters and days, by values, so that every format skips files of other days."""
+    days = sorted({day for _, day in pairs if day is not None})
+    in_days = fn.col(f"{prefix}date").isin(days) if days else fn.lit(False)
+    if any(day is None for _, day in pairs):
+        in_days |= fn.col(f"{prefix}date").isNull()
+    return fn.col(f"{prefix}cluster").isin(sorted({cluster for cluster, _ in pairs})) & in_days
 
 
-def _leave_out(spark: SparkSession, full: str, cluster: str, day: date) -> None:
-    if _by_folders(spark, full):
+def _delete_day(spark: SparkSession, full: str, cluster: str, day: date) -> None:
+    if _lists_folders(spark, full):
         quoted = cluster.replace("\\", "\\\\").replace("'", "\\'")
         spark.sql(f"ALTER TABLE {full} DROP IF EXISTS PARTITION (cluster='{quoted}', date=DATE'{day.isoformat()}')")
     else:
@@ -195,15 +195,15 @@ def _leave_out(spark: SparkSession, full: str, cluster: str, day: date) -> None:
 
 
 def _recover(spark: SparkSession, full: str) -> None:
-    """Let the catalog know folders that a killed audit filled and did not get round to tell of: their rows would come again."""
-    if _by_folders(spark, full):
+    """Add folders that a killed audit filled to the catalog; otherwise their rows would be added again."""
+    if _lists_folders(spark, full):
         spark.catalog.recoverPartitions(full)
 
 
-def _by_folders(spark: SparkSession, full: str) -> bool:
-    """Whether the catalog keeps a list of the table's folders, as it does for plain files (Parquet, ORC, Hive's own formats)."""
-    told = spark.sql(f"DESCRIBE TABLE EXTENDED {full}").where("col_name = 'Partition Provider' AND data_type = 'Catalog'")
-    return told.first() is not None
+def _lists_folders(spark: SparkSession, full: str) -> bool:
+    """Whether the catalog has a list of the table's folders, as for plain files (Parquet, ORC, Hive's own formats)."""
+    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {full}").where("col_name = 'Partition Provider' AND data_type = 'Catalog'")
+    return rows.first() is not None
 
 
 def _plain(full: str) -> str:
@@ -211,8 +211,8 @@ def _plain(full: str) -> str:
 
 
 @contextmanager
-def _told(where: str, kind: type[CounterpoiseError] = CaptureError) -> Iterator[None]:
-    """Turn what Spark and the catalog's own classes say into one line."""
+def _catalog_errors(where: str, kind: type[CounterpoiseError] = CaptureError) -> Iterator[None]:
+    """Turn errors of Spark and of the catalog's own classes into an error of one line."""
     try:
         yield
     except (PySparkException, Py4JError) as error:

@@ -1,4 +1,4 @@
-"""Small files of a table's day merged into larger ones: updates every few seconds would leave thousands of them."""
+"""Compaction: small files of a table's day are merged, because updates every few seconds would write thousands of files."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from counterpoise.pipeline.stored.transaction import TableTransaction
 __all__ = ["MOST_BYTES", "MOST_FILES", "compacted", "files_to_merge", "merge_files"]
 
 MOST_FILES = 32
-"""So many files of a day are left as they are. To open one takes a reader 0.4 ms: of 32 files in each of eight tables 0.1 s."""
+"""Up to this number the files of a day are not merged. Opening one takes 0.4 ms: 32 files in each of eight tables 0.1 s."""
 MOST_BYTES = 32 << 20
-"""An update rewrites so many bytes at most, which takes about a second. A larger file is never rewritten."""
+"""Maximal bytes that an update rewrites, in about a second. A larger file is never rewritten."""
 _ROW_GROUP = 16 << 20
-"""So many bytes of rows are held in memory, about."""
+"""Approximate bytes of rows in memory."""
 
 
 def compacted(
     work: TableTransaction, name: str, partitions: Collection[str], others: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """Merge stored files of the days of a table that get rows, if there are many.
+    """Merge stored files of the days to which an update adds rows, if they are many.
 
     Parameters
     ----------
     work : TableTransaction
         Open.
     name : str
-        Of the table.
+        The name of the table.
     partitions : collection of str
-        The days, as `store.Partitions` names them.
+        The days, as the keys of `store.Partitions`.
     others : collection of str
-        Files that go anyway.
+        Files that the update removes anyway.
 
     Returns
     -------
@@ -43,11 +43,11 @@ def compacted(
         For `TableTransaction.publish`: at most `MOST_BYTES` in all.
     """
     left, added, removed = MOST_BYTES, list[str](), list[str]()
-    there = by_partition(file for file in work.manifest.below("tables", name) if file not in others)
-    for partition in sorted(set(partitions) & there.keys()):
-        if len(there[partition]) > MOST_FILES:
-            folder = there[partition][0].rpartition("/")[0]
-            sizes = {file: about.size for file, about in file_infos(folder).items() if file in set(there[partition])}
+    stored = by_partition(file for file in work.manifest.below("tables", name) if file not in others)
+    for partition in sorted(set(partitions) & stored.keys()):
+        if len(stored[partition]) > MOST_FILES:
+            folder = stored[partition][0].rpartition("/")[0]
+            sizes = {file: about.size for file, about in file_infos(folder).items() if file in set(stored[partition])}
             chosen = files_to_merge(sizes, left)
             if chosen:
                 left -= sum(sizes[file] for file in chosen)
@@ -58,17 +58,17 @@ def compacted(
 
 
 def files_to_merge(sizes: Mapping[str, int], most_bytes: int) -> list[str]:
-    """The files of one day that are worth merging into one; none if there are at most `MOST_FILES`.
+    """The files of one day to merge into one; none if there are at most `MOST_FILES`.
 
-    The smallest are taken, each at most twice as large as all before it together. So every row is rewritten O(log n) times in
-    n updates.
+    These are the smallest files, each at most twice as large as all smaller ones together. So every row is rewritten O(log n)
+    times in n updates.
 
     Parameters
     ----------
     sizes : mapping
         File -> its bytes.
     most_bytes : int
-        Bytes of all together, at most.
+        Maximal sum of their bytes.
     """
     chosen: list[str] = []
     whole = 0
@@ -81,7 +81,7 @@ def files_to_merge(sizes: Mapping[str, int], most_bytes: int) -> list[str]:
 
 
 def merge_files(files: Sequence[str], goal: str) -> None:
-    """Write the rows of some Parquet files of one schema into one file, some megabytes at a time."""
+    """Write the rows of Parquet files of one schema to one file, some megabytes at a time."""
     with parquet_file(files[0]) as first:
         schema = first.schema_arrow
     with parquet_writer(goal, schema, compression="snappy", store_schema=False) as writer:

@@ -1,4 +1,4 @@
-"""What makes a row of a table the same row: its key, its day, and which rows of one table another one does not have."""
+"""Keys of tables: the columns that identify a row, and joins by them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.stored.tables import PARTITIONS
 
-__all__ = ["KEYS", "RECORDS", "check_same", "missing", "same_row", "stored"]
+__all__ = ["KEYS", "RECORDS", "check_same", "rows_not_in", "same_row", "stored"]
 
 _PLACE = ("log_partition", "log_offset")
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -27,32 +27,32 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "replays": (*_PLACE, "strategy", "mode"),
     "metrics": (*_PLACE, "strategy", "mode"),
 }
-"""What makes a row the same row, beside cluster and date. Tables that are not here are replaced, a cluster and date at a time."""
+"""Columns of a row's key besides cluster and date. Tables that are not here are replaced, a cluster and date at a time."""
 RECORDS = ("offset_commits", "group_generations", "modern_group_records")
-"""Tables with a row per record of the log: at one place there is one record, whoever read it."""
+"""Tables with one row per record of the log."""
 
 
 def stored(name: str) -> StructType:
-    """The schema of a table as it is kept: `schemas.TABLES`, and `date` behind it."""
+    """The schema of a stored table: that of `schemas.TABLES`, and `date` at the end."""
     return StructType([*TABLES[name].fields, StructField("date", DateType(), True)])
 
 
-def missing(new: DataFrame, old: DataFrame, name: str) -> DataFrame:
+def rows_not_in(old: DataFrame, new: DataFrame, name: str) -> DataFrame:
     """Rows of `new` whose key is not in `old`."""
     known = old.select(*(fn.col(column).alias(f"old_{column}") for column in (*PARTITIONS, *KEYS[name])))
     return new.join(known, same_row(name, "", "old_"), "left_anti").select(*stored(name).names)
 
 
 def same_row(name: str, new: str, old: str) -> Column:
-    """Whether two rows have one key; `new` and `old` stand before the names of their columns."""
+    """Whether two rows have the same key; `new` and `old` are the prefixes of their columns."""
     pairs = [(fn.col(f"{new}{column}"), fn.col(f"{old}{column}")) for column in (*PARTITIONS, *KEYS[name])]
-    # Only a record that could not be read may lack its place or its time.
+    # Only a record that could not be decoded may have a null in its key.
     safe = name == "decode_errors"
     return reduce(and_, (one.eqNullSafe(other) if safe else one == other for one, other in pairs))
 
 
 def check_same(new: DataFrame, old: DataFrame, name: str, where: str) -> None:
-    """Whether the records that both tables have at one place of the log are the same records.
+    """Check that the records of both tables at the same place in the log are the same records.
 
     Raises
     ------

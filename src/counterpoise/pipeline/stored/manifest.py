@@ -1,7 +1,7 @@
-"""The manifest of an audit's output folder: which files count, and the small files beside them, as one object that is put last.
+"""The manifest of an audit's output folder: the list of its table files, and its small files, in one object that is put last.
 
-``OUT/.transaction/manifest-<number>.json``; the highest number counts. A folder without a manifest was written by an earlier
-version, or by nobody: there all files count.
+Its path is ``OUT/.transaction/manifest-<number>.json``; the one with the highest number is valid. A folder without a manifest was
+written by an earlier version, or has no audit: there all files are valid.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _TRIES = 3
 
 @dataclass(frozen=True)
 class Manifest:
-    """What an output folder holds after a transaction.
+    """The content of an output folder after a transaction.
 
     Attributes
     ----------
     out : str
         The folder, absolute.
     number : int
-        Counts transactions.
+        The number of the transaction.
     files : frozenset of str
-        Parquet files, as paths below `out`.
+        Valid Parquet files, as paths below `out`.
     removed : frozenset of str
-        Files that counted before this transaction, as far as they may still be there.
+        Files that this transaction removed; they may still exist.
     small_files : mapping of str to str
-        Name below `out` -> text, the summary among them.
+        Name below `out` -> text, for example the summary.
     """
 
     out: str
@@ -46,7 +46,7 @@ class Manifest:
     small_files: Mapping[str, str] = field(default_factory=dict)
 
     def below(self, *names: str) -> list[str]:
-        """The files in a folder of `out`, as paths or URIs, sorted."""
+        """The valid files in a folder of `out`, as paths or URIs, sorted."""
         folder = join(*names) + "/"
         return sorted(join(self.out, file) for file in self.files if file.startswith(folder))
 
@@ -62,7 +62,7 @@ class Manifest:
 
 
 def load_manifest(out: str) -> Manifest | None:
-    """The manifest that counts; None if there is none.
+    """The valid manifest; None if there is none.
 
     Raises
     ------
@@ -70,18 +70,18 @@ def load_manifest(out: str) -> Manifest | None:
         It cannot be read.
     """
     root = absolute(out)
-    for _ in range(_TRIES):  # The one that was listed may be deleted when two newer ones are there.
+    for _ in range(_TRIES):  # The listed one may be deleted when two newer ones exist.
         numbers = manifest_numbers(root)
         if not numbers:
             return None
         place = Manifest(root, numbers[-1]).place
-        found = read_if_exists(place)
-        if found is not None:
+        text = read_if_exists(place)
+        if text is not None:
             break
     else:
         raise CaptureError(f"{place}: was replaced while it was read; try again")
     try:
-        about = json.loads(found)
+        about = json.loads(text)
         files, removed = frozenset(about["files"]), frozenset(about["removed"])
         return Manifest(root, int(about["number"]), files, removed, dict(about["small_files"]))
     except (ValueError, KeyError, TypeError):
@@ -89,15 +89,15 @@ def load_manifest(out: str) -> Manifest | None:
 
 
 def summary_of(out: str, manifest: Manifest | None = None) -> bytes | None:
-    """``summary.json`` of an output folder, as the manifest has it if there is one."""
-    found = manifest or load_manifest(out)
-    if found is None:
+    """``summary.json`` of an output folder: from the manifest, or the file if there is no manifest."""
+    manifest = manifest or load_manifest(out)
+    if manifest is None:
         return read_if_exists(join(absolute(out), "summary.json"))
-    text = found.small_files.get("summary.json")
+    text = manifest.small_files.get("summary.json")
     return None if text is None else text.encode()
 
 
 def manifest_numbers(out: str) -> list[int]:
-    """The numbers of the manifests that are there, ascending."""
+    """The numbers of the manifests in a folder, ascending."""
     names = map(_NAME.fullmatch, list_folder(join(out, FOLDER)))
     return sorted(int(name[1]) for name in names if name is not None)

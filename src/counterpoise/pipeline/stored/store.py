@@ -1,8 +1,8 @@
-"""Where tables are kept: Parquet folders (a catalog: `catalog`), by cluster and date, appended to, and no row twice.
+"""Rows added to stored tables: Parquet folders by cluster and date, or a catalog (`catalog`).
 
-A row of a record or of a step is never changed once it is written: what an audit finds there already, it leaves. Rows of the
-state at the end of a recording (`group_report`, `findings`) are replaced if an audit ends on the same day. Files are read and
-written by Arrow in Spark's tasks, at any URI.
+Tables of records and steps are appended to by key: an audit does not change stored rows. Tables that describe the end of a
+recording (`group_report`, `findings`) are replaced if an audit ends on the same day. Arrow reads and writes the files in Spark's
+tasks, at any URI.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.storage.files import filesystem_of, parquet_file, parquet_writer
 from counterpoise.pipeline.stored import catalog
 from counterpoise.pipeline.stored.catalog import Catalog
-from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, missing, stored
+from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, rows_not_in, stored
 from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, by_partition
 from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
 from counterpoise.pipeline.tables.one_file import OneFile
@@ -41,47 +41,47 @@ TableFiles: TypeAlias = Mapping[str, Sequence[str]]
 """Table -> files."""
 _ROWS = 65_536
 _RECORD = ["log_partition", "log_offset", "log_ts", "group_id"]
-_SOME = 1_000
+_SAMPLE = 1_000
 
 
 def check(spark: SparkSession, name: str, new: Partitions, work: TableTransaction) -> None:
-    """Whether records that are there and new ones at the same places of the log are the same records.
+    """Check that stored and new records at the same places in the log are the same records.
 
     Raises
     ------
     CaptureError
     """
-    there = by_partition(work.manifest.below("tables", name))
-    both = new.keys() & there.keys()
+    old = by_partition(work.manifest.below("tables", name))
+    both = new.keys() & old.keys()
     if name in RECORDS and both:
-        check_same(frame(spark, name, _of(new, both)), frame(spark, name, _of(there, both)), name, work.out)
+        check_same(frame(spark, name, _files_of(new, both)), frame(spark, name, _files_of(old, both)), name, work.out)
 
 
 def check_names(name: str, new: Partitions, work: TableTransaction) -> None:
-    """Whether a cluster that is new here has the records of another one: one capture under two names would count twice.
+    """Check that a new cluster does not have the records of another one: a capture under two names would be counted twice.
 
-    Some records of each of its files are looked for in the same day of the others, by log partition, offset, time and group.
+    A sample of the records of its files is searched in the same day of other clusters, by log partition, offset, time and group.
 
     Raises
     ------
     CaptureError
     """
-    there = by_partition(work.manifest.below("tables", name))
-    known = {partition.partition("/")[0] for partition in there}
+    old = by_partition(work.manifest.below("tables", name))
+    known = {partition.partition("/")[0] for partition in old}
     for partition, mine in sorted(new.items()):
         cluster, _, day = partition.partition("/")
-        others = [other for other in sorted({*there, *new}) if other.partition("/")[2] == day and other != partition]
+        others = [other for other in sorted({*old, *new}) if other.partition("/")[2] == day and other != partition]
         if cluster in known or not others:
             continue
-        some: set[tuple[int, int, int, str]] = set()
+        sample: set[tuple[int, int, int, str]] = set()
         for file in mine:
             with parquet_file(file) as opened:
-                some.update(*map(_records_in, islice(opened.iter_batches(_SOME, columns=_RECORD), 1)))
-        near = pc.field("log_offset").isin(pa.array([record[1] for record in some], pa.int64()))
+                sample.update(*map(_records_in, islice(opened.iter_batches(_SAMPLE, columns=_RECORD), 1)))
+        same_offset = pc.field("log_offset").isin(pa.array([record[1] for record in sample], pa.int64()))
         for other in others:
-            files = [filesystem_of(one)[1] for one in {**there, **new}[other]]
-            found = ds.dataset(files, filesystem=filesystem_of(mine[0])[0])
-            if both := some & _records_in(found.to_table(columns=_RECORD, filter=near)):
+            files = [filesystem_of(one)[1] for one in {**old, **new}[other]]
+            dataset = ds.dataset(files, filesystem=filesystem_of(mine[0])[0])
+            if both := sample & _records_in(dataset.to_table(columns=_RECORD, filter=same_offset)):
                 named, its = (unquote(one.partition("/")[0].partition("=")[2]) for one in (partition, other))
                 place = "log partition {}, offset {}".format(*min(both))
                 advice = f"one capture has one name: give --cluster {its}, or another --out"
@@ -97,32 +97,32 @@ def _records_in(rows: pa.RecordBatch | pa.Table) -> set[tuple[int, int, int, str
 def merge(
     spark: SparkSession, name: str, new: Partitions, work: TableTransaction, ended: Collection[str] = ()
 ) -> tuple[list[str], list[str]]:
-    """Which files a transaction has to add and to remove, so that the new rows are there and none twice.
+    """The files that a transaction adds and removes, so that the table has the new rows and none twice.
 
-    Of a table of the state at the end, the rows of the partitions in `ended` go, whether others come or not.
+    In a table that describes the end of a recording, rows of the partitions in `ended` are replaced, even by none.
 
     Notes
     -----
-    Files of partitions that are new, or that are replaced, are taken as they are: nothing is read or written again.
+    Files of new or replaced partitions are added unchanged: their rows are not read or written again.
     """
-    there = by_partition(work.manifest.below("tables", name))
+    old = by_partition(work.manifest.below("tables", name))
     if name not in KEYS:
-        return _of(new, new), _of(there, there.keys() & {*new, *ended})
-    both = new.keys() & there.keys()
-    added = _of(new, new.keys() - both)
+        return _files_of(new, new), _files_of(old, old.keys() & {*new, *ended})
+    both = new.keys() & old.keys()
+    added = _files_of(new, new.keys() - both)
     if both:
-        rest = missing(frame(spark, name, _of(new, both)), frame(spark, name, _of(there, both)), name)
+        rest = rows_not_in(frame(spark, name, _files_of(old, both)), frame(spark, name, _files_of(new, both)), name)
         rest_files = written(rest, name, work.new_files)
-        added += _of(rest_files, rest_files)
+        added += _files_of(rest_files, rest_files)
     return added, []
 
 
-def _of(files: Partitions, wanted: Collection[str]) -> list[str]:
-    return [file for partition in sorted(wanted) for file in files[partition]]
+def _files_of(files: Partitions, partitions: Collection[str]) -> list[str]:
+    return [file for partition in sorted(partitions) for file in files[partition]]
 
 
 def frame(spark: SparkSession, name: str, files: Sequence[str]) -> DataFrame:
-    """Files of a table as a DataFrame, columns as in `stored`; a task reads one of them."""
+    """Files of a table as a DataFrame with the columns of `stored`; a task reads one file."""
     if not files:
         return spark.createDataFrame([], stored(name))
     return spark.range(0, len(files), 1, len(files)).mapInArrow(partial(_read, name, tuple(files)), stored(name))
@@ -146,14 +146,14 @@ def _read(name: str, files: Sequence[str], batches: Iterable[pa.RecordBatch]) ->
 
 
 def written(table: DataFrame, name: str, files: NewFiles) -> dict[str, list[str]]:
-    """Rows of a table, with `date`, in new files by partition."""
+    """Write rows of a table, with `date`, to new files; returns them by partition."""
     rows = table.select(*stored(name).names).mapInArrow(partial(_write, name, files), "file string").collect()
     return by_partition(sorted(row["file"] for row in rows))
 
 
 def _write(name: str, files: NewFiles, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     writers: dict[tuple[str, date | None], OneFile] = {}
-    kept = _columns(name)
+    schema = _columns(name)
     with ExitStack() as stack:
         for batch in batches:
             codes = [batch.column(column).dictionary_encode() for column in PARTITIONS]
@@ -164,10 +164,10 @@ def _write(name: str, files: NewFiles, batches: Iterable[pa.RecordBatch]) -> Ite
                 key = clusters[code // (len(days) + 1)], [None, *days][code % (len(days) + 1)]
                 if key not in writers:
                     named = partial(files.table_file, name, key[0], NO_DAY if key[1] is None else key[1].isoformat())
-                    writers[key] = stack.enter_context(OneFile(named, kept))
-                some = batch.take(pa.array(np.flatnonzero(pair == code)))
-                columns = [_cast(some.column(field.name), field) for field in kept]
-                writers[key].write(pa.RecordBatch.from_arrays(columns, schema=kept))
+                    writers[key] = stack.enter_context(OneFile(named, schema))
+                mine = batch.take(pa.array(np.flatnonzero(pair == code)))
+                columns = [_cast(mine.column(field.name), field) for field in schema]
+                writers[key].write(pa.RecordBatch.from_arrays(columns, schema=schema))
     yield pa.RecordBatch.from_arrays([pa.array([one.file for one in writers.values()], pa.string())], names=["file"])
 
 
@@ -180,12 +180,12 @@ def _arrow(name: str) -> pa.Schema:
 
 
 def _columns(name: str) -> pa.Schema:
-    """The columns that are in the files."""
+    """The schema of the files: without the columns that are in the path."""
     return arrow_schema(StructType([field for field in TABLES[name].fields if field.name not in PARTITIONS]))
 
 
 def empty_file(name: str, cluster: str, day: str, files: NewFiles) -> str:
-    """A new file without a row, from which any engine learns the columns of a table: without a file they know none."""
+    """Write a file without rows, from which other engines read the columns of an empty table."""
     file = files.table_file(name, cluster, day)
     with parquet_writer(file, _columns(name)):
         pass
@@ -195,32 +195,30 @@ def empty_file(name: str, cluster: str, day: str, files: NewFiles) -> str:
 def add_to_catalog(
     spark: SparkSession, target: Catalog, final: TableFiles, provisional: TableFiles, replaced: TableFiles | None = None
 ) -> list[str]:
-    """Add rows to the tables of a catalog; none if one of these cannot take them.
+    """Add rows to the tables of a catalog, after all tables are checked.
 
     Parameters
     ----------
     spark : SparkSession
     target : Catalog
     final, provisional : mapping
-        Files of the rows that no later record changes, and of the others.
+        Files of final and of provisional rows.
     replaced : mapping, optional
-        Of an update: stored files whose rows it writes again.
+        In an update: the stored files that it replaces.
 
     Returns
     -------
     left_out : list of str
-        Tables that lack provisional rows, because their format cannot replace rows: of an update they get the final rows that
-        they do not have.
+        Tables without provisional rows, because their format cannot replace rows; an update adds only new final rows to them.
 
     Raises
     ------
     CaptureError
     """
-    tables, left_out = {name: frame(spark, name, some) for name, some in final.items()}, list[str]()
+    tables, left_out = {name: frame(spark, name, files) for name, files in final.items()}, list[str]()
     for name, table in tables.items():
         catalog.check(table, name, target)
-    reported = tables["group_report"].select("cluster", "date").distinct().collect()
-    ended = {(row["cluster"], row["date"]) for row in reported}
+    ended = {(row["cluster"], row["date"]) for row in tables["group_report"].select("cluster", "date").distinct().collect()}
     for name, table in tables.items():
         # Several rows of `decode_errors` may have one key; they never change.
         update = replaced if name in KEYS and name != "decode_errors" else None

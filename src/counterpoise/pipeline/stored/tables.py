@@ -1,4 +1,4 @@
-"""Paths of the audit's Parquet tables, and how Arrow reads them without Spark."""
+"""Paths of the audit's Parquet tables, and their datasets for Arrow without Spark."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["NO_DAY", "PARTITIONS", "by_partition", "cluster_folder", "dataset", 
 PARTITIONS = ("cluster", "date")
 """Columns that are folders (``cluster=shop/date=2026-11-21/``), in this order."""
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
-"""The folder of rows without a date, as Spark and Hive call it."""
+"""The folder of rows without a date, by Spark's and Hive's convention."""
 
 _ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"}
-"""What Spark does not take into the name of a folder as it is."""
+"""Characters that Spark escapes in the name of a folder."""
 
 
 def folder_of(out: str | Path, name: str) -> Path:
@@ -41,10 +41,10 @@ def day_folder(cluster: str, day: str) -> str:
 
 def by_partition(files: Iterable[str]) -> dict[str, list[str]]:
     """Files of a table by the names of their two folders."""
-    found: dict[str, list[str]] = {}
+    partitions: dict[str, list[str]] = {}
     for file in files:
-        found.setdefault("/".join(file.split("/")[-3:-1]), []).append(file)
-    return found
+        partitions.setdefault("/".join(file.split("/")[-3:-1]), []).append(file)
+    return partitions
 
 
 def table_files(table: str | Path, manifest: Manifest | None = None) -> list[str]:
@@ -55,12 +55,13 @@ def table_files(table: str | Path, manifest: Manifest | None = None) -> list[str
     table : path or URI
         Its folder, ``OUT/tables/NAME``.
     manifest : Manifest, optional
-        Of the output folder, if it was read before. The files that it names count; without one, all that are not hidden do.
+        The manifest of the output folder, if the caller has it. If the folder has no manifest, all files that are not hidden are
+        returned.
 
     Raises
     ------
     CaptureError
-        There is no such table.
+        The table does not exist.
     """
     from counterpoise.pipeline.storage.files import absolute, exists, list_files
     from counterpoise.pipeline.stored.manifest import load_manifest
@@ -76,11 +77,11 @@ def table_files(table: str | Path, manifest: Manifest | None = None) -> list[str
 
 
 def dataset(table: str | Path, manifest: Manifest | None = None) -> ds.Dataset:
-    """A table as an Arrow dataset, with the columns that are folders; parameters and errors as for `table_files`.
+    """A table as an Arrow dataset, with the columns that are in paths; parameters and errors as for `table_files`.
 
     Notes
     -----
-    The types of the two columns are given, not guessed: a cluster may be called 2026.
+    The types of these two columns are fixed and not inferred: the name of a cluster may be 2026.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds

@@ -1,10 +1,9 @@
-"""A change of an audit's output folder that becomes visible at once: new files, others gone, by one manifest that is put last.
+"""Transactions on an audit's output folder: one manifest, put last, makes new files visible and removes others.
 
-Tasks write files under unique names that nobody reads yet. `TableTransaction.publish` puts a manifest that names what counts from
-then on; before it nothing has happened, after it everything has. What no manifest names is left from a run that failed: the next
-writer deletes it. On an object store a file has its final name from the start. Elsewhere its name is hidden until it is
-published, so that engines that read the folders and know of no manifest (Spark, DuckDB) see half a change for the moment of the
-renames only.
+Tasks write files under unique names that no reader knows. `TableTransaction.publish` puts a manifest that names all valid files:
+before it nothing is visible, after it everything. Files that no manifest names are of a failed run, and the next writer deletes
+them. On an object store a file has its final name from the start. Elsewhere its name is hidden until it is published, so that
+engines that read folders without the manifest (Spark, DuckDB) see half a change only during the renames.
 """
 
 from __future__ import annotations
@@ -42,20 +41,20 @@ _OURS = re.compile(rf"/(?:{re.escape(_HIDDEN)})?part-\d{{10}}-[0-9a-f]{{32}}\.[a
 
 @dataclass(frozen=True)
 class NewFiles:
-    """Names of new files of one transaction; goes to tasks by pickle.
+    """Names of new files of one transaction; tasks receive it by pickle.
 
     Attributes
     ----------
     out : str
         The output folder, absolute.
     number : int
-        Of the transaction.
+        The number of the transaction.
     writer : str
-        Eight letters of its own.
+        Eight hexadecimal digits that identify the writer.
     hidden : bool
-        Readers that know of no manifest must not see them yet.
+        The names are hidden from readers that do not use the manifest.
     state : str, optional
-        The folder of state files; by default in `out`.
+        The folder of state files; default: in `out`.
     """
 
     out: str
@@ -69,32 +68,32 @@ class NewFiles:
         return partial(self.table_file, table, cluster)
 
     def table_file(self, table: str, cluster: str, day: str) -> str:
-        """A new file of a table's partition; another attempt at the same task gets another one."""
+        """A new file of a table's partition; each attempt of a task gets another name."""
         return join(self.out, "tables", table, day_folder(cluster, day), self.file_name("parquet"))
 
     def state_file(self, kind: str, suffix: str = "parquet") -> str:
-        """A new file of the state that the next audit continues from."""
+        """A new file of the state for the next audit."""
         return join(self.state or join(self.out, _STATE), kind, self.file_name(suffix))
 
     def file_name(self, suffix: str = "parquet") -> str:
-        """The name of a new file, for whoever knows its folder."""
+        """The name of a new file without its folder."""
         return f"{_HIDDEN if self.hidden else ''}part-{self.number:010d}-{self.writer}{uuid4().hex[8:]}.{suffix}"
 
 
 class TableTransaction:
-    """The one writer of an output folder.
+    """The writer of an output folder.
 
     Parameters
     ----------
     out : str
         A local path or a URI.
     private : bool
-        State files have names that must not be in `out`: they are in a folder beside it.
+        State files are in a folder beside `out`, because they have names that are hashed in `out`.
 
     Attributes
     ----------
     manifest : Manifest
-        What the folder holds now.
+        The valid manifest.
     state : str
         The folder of state files.
     lock : WriterLock
@@ -102,7 +101,7 @@ class TableTransaction:
     Raises
     ------
     OptionError
-        There is nothing beside `out`: it is a whole bucket.
+        `private`, and `out` is a whole bucket, which has no folder beside it.
     """
 
     def __init__(self, out: str, *, private: bool = False) -> None:
@@ -126,7 +125,7 @@ class TableTransaction:
 
     @property
     def state_files(self) -> frozenset[str]:
-        """Names of the state files in the manifest; `place_of` says where they are."""
+        """Names of the state files in the manifest; `place_of` returns their paths."""
         return frozenset(name for name in self.manifest.files if name.startswith(f"{_STATE}/"))
 
     def place_of(self, name: str) -> str:
@@ -134,17 +133,17 @@ class TableTransaction:
         return join(self.state, name.removeprefix(f"{_STATE}/")) if name.startswith(f"{_STATE}/") else join(self.out, name)
 
     def name_of(self, uri: str) -> str:
-        """The name that a file has, or will have, in the manifest."""
+        """The name of a file in the manifest, before or after it is published."""
         return self._below(self._final(uri))
 
     @contextmanager
     def open(self, patience: float = 0.0) -> Iterator[None]:
-        """Be the only writer; what a killed one has left is finished if it was published, and deleted if not.
+        """Within the context, be the only writer. A transaction of a killed writer is completed if published, else deleted.
 
         Parameters
         ----------
         patience : float
-            Seconds to wait for another one to end.
+            Seconds to wait for another writer.
 
         Raises
         ------
@@ -152,16 +151,16 @@ class TableTransaction:
             Another audit is writing there, or the folder cannot be written.
         """
         with self.lock.held(patience):
-            found = load_manifest(self.out)
-            if found is None:
-                # Put first, so that files of a failed first run are told from those that were there.
-                found = Manifest(self.out, 0, self._there())
-                write_bytes(found.place, found.to_bytes())
-            self.manifest = found
-            self._finish()
-            there = self._sweep(_OURS)
-            # Who wants a day audited again deletes its folder.
-            self.manifest = replace(found, files=found.files & there)
+            manifest = load_manifest(self.out)
+            if manifest is None:
+                # Put first, to distinguish files of a failed first run from those of an earlier version.
+                manifest = Manifest(self.out, 0, self._files_of_earlier_version())
+                write_bytes(manifest.place, manifest.to_bytes())
+            self.manifest = manifest
+            self._write_small_files()
+            existing = self._delete_unnamed(_OURS)
+            # A user deletes the folder of a day to audit it again.
+            self.manifest = replace(manifest, files=manifest.files & existing)
             try:
                 yield
             finally:
@@ -169,20 +168,20 @@ class TableTransaction:
 
     def discard(self) -> None:
         """Delete the new files that were not published."""
-        # Only its own: somebody else may be the writer by now.
-        self._sweep(re.compile(rf"-{self._writer}[0-9a-f]{{24}}\.[a-z]+$"))
+        # Only the files of this writer: another one may be the writer now.
+        self._delete_unnamed(re.compile(rf"-{self._writer}[0-9a-f]{{24}}\.[a-z]+$"))
 
     def publish(self, added: Iterable[str], removed: Iterable[str], small_files: Mapping[str, bytes]) -> Manifest:
-        """Make new files visible and others not, all at once; the new manifest.
+        """Add and remove files in one step; returns the new manifest.
 
         Parameters
         ----------
         added : iterable of str
-            Files that are written and closed, named by `new_files`.
+            Files that are written and closed, with names of `new_files`.
         removed : iterable of str
             Files of the manifest, as paths or URIs.
         small_files : mapping
-            Name below the folder -> its new text (UTF-8), such as ``summary.json``; others stay as they are.
+            Name below the folder -> its new text (UTF-8), such as ``summary.json``; other small files stay unchanged.
 
         Raises
         ------
@@ -194,13 +193,13 @@ class TableTransaction:
         One request per file that is deleted or renamed, and per small file; one for the manifest, which holds all names.
         """
         old = self.manifest
-        gone = {self.name_of(uri) for uri in removed}
-        if not gone <= old.files:
-            raise InvariantError(f"{min(gone - old.files)}: to be removed, but not in the manifest")
+        dropped = {self.name_of(uri) for uri in removed}
+        if not dropped <= old.files:
+            raise InvariantError(f"{min(dropped - old.files)}: to be removed, but not in the manifest")
         names = [(uri, self._final(uri)) for uri in added]
         texts = {name: text.decode() for name, text in small_files.items()}
-        files = (old.files - gone) | {self.name_of(uri) for uri, _ in names}
-        new = Manifest(self.out, old.number + 1, frozenset(files), frozenset(gone), {**old.small_files, **texts})
+        files = (old.files - dropped) | {self.name_of(uri) for uri, _ in names}
+        new = Manifest(self.out, old.number + 1, frozenset(files), frozenset(dropped), {**old.small_files, **texts})
         self.lock.check()
         if manifest_numbers(self.out)[-1:] != [old.number]:
             raise CaptureError(f"{self.out}: another audit has written there meanwhile; run this one again")
@@ -209,31 +208,31 @@ class TableTransaction:
                 move(uri, final)
         write_bytes(new.place, new.to_bytes())
         self.manifest = new
-        self._finish(texts)
-        for name in sorted(gone):
+        self._write_small_files(texts)
+        for name in sorted(dropped):
             self._delete(self.place_of(name))
         for number in manifest_numbers(self.out)[:-2]:  # A reader may have listed the last but one.
             delete(replace(new, number=number).place)
         return new
 
-    def _sweep(self, unnamed: re.Pattern[str]) -> set[str]:
-        """Delete files of transactions that the manifest does not name, and what it removed; what was there, below `out`."""
-        found = [*list_files(join(self.out, "tables"), ".parquet"), *list_files(self.state)]
-        there = {self._below(uri): uri for uri in found}
-        for name, uri in there.items():
-            if name not in self.manifest.files and (name in self.manifest.removed or unnamed.search(uri)):
+    def _delete_unnamed(self, pattern: re.Pattern[str]) -> set[str]:
+        """Delete files that match and are not in the manifest, and those that it removed; returns the names of all files."""
+        files = [*list_files(join(self.out, "tables"), ".parquet"), *list_files(self.state)]
+        names = {self._below(uri): uri for uri in files}
+        for name, uri in names.items():
+            if name not in self.manifest.files and (name in self.manifest.removed or pattern.search(uri)):
                 self._delete(uri)
-        return set(there)
+        return set(names)
 
-    def _finish(self, small_files: Mapping[str, str] | None = None) -> None:
-        """Small files as the manifest has them; without any named, those that differ."""
+    def _write_small_files(self, small_files: Mapping[str, str] | None = None) -> None:
+        """Write the given small files; by default those of the manifest that differ."""
         for name, text in (self.manifest.small_files if small_files is None else small_files).items():
             place = join(self.out, name)
             if small_files is not None or read_if_exists(place) != text.encode():
                 write_bytes(place, text.encode())
 
-    def _there(self) -> frozenset[str]:
-        """Files of an audit by an earlier version. It left none on an object store."""
+    def _files_of_earlier_version(self) -> frozenset[str]:
+        """Files of an audit by an earlier version, which wrote none to an object store."""
         if is_object_store(self.out):
             return frozenset()
         names = (self._below(uri) for uri in list_files(join(self.out, "tables"), ".parquet"))
