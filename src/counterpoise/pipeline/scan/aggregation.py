@@ -18,7 +18,7 @@ __all__ = ["AGGREGATE_COLUMNS", "NEVER", "AggregateBuffer", "Aggregates", "aggre
 
 NEVER = np.iinfo(np.int64).max
 """The first time of no commit; the last one is its negative."""
-_HELD = 100_000
+_HELD = 50_000
 """A task aggregates its rows when it holds more than this; if more than half are left, it sends them to the shuffle."""
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int32, Int64
-from counterpoise.pipeline.arrays import run_starts, widened
+from counterpoise.pipeline.arrays import run_starts, slices, widened
 from counterpoise.pipeline.records.commits import CODED_COLUMNS, coded_commits
 from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
 from counterpoise.pipeline.records.place import PLACE
@@ -42,6 +42,8 @@ _RISING = ("log_offset", "log_ts", "committed_offset", "commit_ts")
 _SPANNED = ("log_partition", "log_offset", "log_ts")
 _RECORD_BYTES = 3 << 20
 """A task makes a cut when it holds more bytes of group records than this."""
+_TABLE_ROWS = 16_384
+"""A task converts at most so many aggregates to a table at once, or those of one bucket."""
 _SINGLE = 1 << 42
 """Aggregates from here on hold one commit each."""
 
@@ -345,9 +347,12 @@ class _Scan:
         order = np.argsort(bucket, kind="stable")
         bucket = bucket[order]
         names = [pa.array(one, pa.string()) for one in (groups, list(keys.topics), [*self._ids, None])]
-        table = aggregate_table(rows.take(order), keys, *names)
-        for start, end in pairwise([*run_starts(bucket).tolist(), len(bucket)]):
-            yield self._block(int(bucket[start]), COMMITS, table.slice(start, end - start), "lz4")
+        starts = np.append(run_starts(bucket), len(bucket))
+        for some in slices(np.diff(starts), _TABLE_ROWS):
+            first, last = int(starts[some.start]), int(starts[some.stop])
+            table = aggregate_table(rows.take(order[first:last]), keys, *names)
+            for start, end in pairwise(starts[some.start : some.stop + 1].tolist()):
+                yield self._block(int(bucket[start]), COMMITS, table.slice(start - first, end - start), "lz4")
         self._ids = {}
 
     def _block(self, bucket: int, kind: int, rows: pa.Table, compression: str) -> Block:
