@@ -137,7 +137,7 @@ def test_an_assignor_that_no_consumer_calls_does_not_lead(module: ModuleType) ->
     """The members' owned partitions, racks and static ids are not in what it is given: a plan without them could be wrong."""
     member = module.StickyAssignor()
     members = {"a": decoded(member.metadata(["t"])), "b": decoded(module.StickyAssignor().metadata(["t"]))}
-    with pytest.raises(HostError, match=r"the members it hands to StickyAssignor cannot be read: "):
+    with pytest.raises(HostError, match=r"the members that it passes to StickyAssignor cannot be read: "):
         member.assign(CLUSTER, members)
 
 

@@ -121,7 +121,7 @@ def test_the_wait_is_cut_down_to_half_of_the_timeout_after_which_the_leader_is_g
     (told,) = [record.getMessage() for record in caplog.records if "lag_within_s" in record.getMessage()]
     assert told == (
         "lag-sticky: lag_within_s is 20.0 s, but the group expels its leader after 0.2 s (session or rebalance timeout): "
-        "the lag is waited for 0.1 s at most; set a longer timeout or a shorter lag_within_s"
+        "the leader waits for the lag 0.1 s at most; set a longer timeout or a shorter lag_within_s"
     )
     given = member.lead("lag-sticky", 1, sent)
     release.set()

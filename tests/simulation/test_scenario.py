@@ -151,6 +151,6 @@ def test_a_group_that_never_comes_to_rest_is_told_and_a_duration_ends_it() -> No
         "events": [{"at": 60, "do": "pause", "members": "m-00", "seconds": 20}],
     }
     scenario = read_scenario(json.dumps(restless), toml=False)
-    with pytest.raises(ScenarioError, match=r"^after \d+ s and 1160 generations the group has not come to rest: "):
+    with pytest.raises(ScenarioError, match=r"^after \d+ s and 1160 generations the group has not settled: "):
         simulate(scenario, ["sticky"])
     assert simulate(replace(scenario, duration=120.0), ["sticky"])["sticky"].duration == 120

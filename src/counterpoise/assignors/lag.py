@@ -114,7 +114,7 @@ LAG = Strategy(
     name="lag",
     protocols=(EAGER,),
     kernel=assign_by_lag,
-    guarantee="KAFKA-5337 to the letter: largest lag first, to the member with the fewest partitions, then the least lag",
+    guarantee="exactly the rule of KAFKA-5337: largest lag first, to the member with the fewest partitions, then the least lag",
     options=MappingProxyType(
         {"scope": Option("count a member's partitions and lag per topic, or in total", "topic", ("topic", "total"))}
     ),

@@ -21,12 +21,12 @@ __all__ = ["COOPERATIVE_STICKY", "FAIR", "STICKY", "STICKY_FIRST"]
 _OPTIONS = MappingProxyType(
     {
         "racks": Option(
-            "where rack matches stand: after stickiness, before it (balance always comes first), or left out",
+            "rank of rack matches: after stickiness or before it (balance always comes first), or ignored",
             "after",
             ("after", "before", "ignore"),
         ),
         "evenness": Option(
-            "how even each topic is spread over members: near, by rule and fast, or exact, as far as the other aims allow",
+            "how evenly each topic is spread over members: near (heuristic, fast) or exact, as far as the other aims allow",
             "near",
             ("near", "exact"),
         ),
@@ -71,5 +71,5 @@ STICKY_FIRST = replace(
     name="sticky-first",
     protocols=(EAGER, COOPERATIVE),
     kernel=partial(_optimal, history="pin"),
-    guarantee="valid claims never move; the rest is dealt with the best balance that allows",
+    guarantee="valid claims never move; the rest is as balanced as that allows",
 )

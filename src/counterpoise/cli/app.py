@@ -22,17 +22,17 @@ from counterpoise.errors import CounterpoiseError, InvariantError, SubscriptionW
 __all__ = ["app"]
 
 _COMMANDS = {
-    "audit": "Audit every rebalance a capture or a cluster has recorded (the main job).",
+    "audit": "Audit every recorded rebalance of a capture or a cluster (the main job).",
     "capture": "Record a cluster's group history, once or continuously.",
     "compare": "Measure several strategies on one group.",
-    "explain": "Say why a partition is where a plan puts it.",
-    "export": "Share a group's partitions out over Spark queries: assign, starting offsets, what to restart.",
-    "lag": "Show the lag of a live group: who holds it, and whether another assignment would cut it.",
+    "explain": "Explain why a plan puts a partition where it does.",
+    "export": "Split a group's partitions over Spark queries: assignments, starting offsets, restarts.",
+    "lag": "Show the lag of a live group: who holds it, and whether another assignment would reduce it.",
     "lead": "Act as a group leader: JSON lines of member metadata in, assignments out.",
     "plan": "Plan one group and show what moves.",
     "strategies": "List the strategies and their options.",
-    "simulate": "Say what a change would cost a group: rounds, moves, time without an owner.",
-    "synthesize": "Write a made-up fleet as a capture, to try the audit at any size.",
+    "simulate": "Show what a change would cost a group: rounds, moves, time without an owner.",
+    "synthesize": "Write a synthetic fleet as a capture, to test the audit at any size.",
     "verify": "Check any plan: valid, complete, balanced, sticky.",
 }
 """Name -> one line of help; the module is `counterpoise.cli.<name>_command`, the command its attribute `command`."""

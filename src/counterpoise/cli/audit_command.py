@@ -1,4 +1,4 @@
-"""`counterpoise audit`: the main job, over a capture."""
+"""`counterpoise audit`: audits the groups of captures, once or continuously."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ __all__ = ["command"]
     multiple=True,
     help="Name of the cluster, a column of every table; with several SOURCEs once for each, in their order. Default: default.",
 )
-@click.option("--group", "groups", metavar="PATTERN", multiple=True, help="Only groups of such names (*, ?, [abc]); repeatable.")
-@click.option("--topic", "topics", metavar="PATTERN", multiple=True, help="Only groups that use such topics; repeatable.")
-@click.option("--from", "since", metavar="TIME", help="Only from this time on (ISO 8601; UTC without a zone).")
-@click.option("--to", "until", metavar="TIME", help="Only before this time.")
+@click.option(
+    "--group", "groups", metavar="PATTERN", multiple=True, help="Only groups whose names match (*, ?, [abc]); repeatable."
+)
+@click.option("--topic", "topics", metavar="PATTERN", multiple=True, help="Only groups that use matching topics; repeatable.")
+@click.option("--from", "since", metavar="TIME", help="Only records from this time on (ISO 8601; UTC without a zone).")
+@click.option("--to", "until", metavar="TIME", help="Only records before this time.")
 @click.option(
     "--reset",
     type=click.Choice(["latest", "earliest"]),
-    help="auto.offset.reset of the groups: decides the lag if nothing is committed. Default: it is unknown.",
+    help="auto.offset.reset of the groups: decides the lag if nothing is committed. Default: that lag is unknown.",
 )
 @click.option("--strategies", "names", metavar="NAMES", help="Strategies to replay (comma separated). Default: all.")
 @click.option("--anonymize", is_flag=True, help="Hash the names of groups, topics, clients and members in everything written.")
@@ -48,13 +50,17 @@ __all__ = ["command"]
     "--salt", metavar="TEXT", help="With --anonymize: hash with TEXT, so that runs can be compared. Default: a random one."
 )
 @click.option("--into", metavar="SCHEMA", help="Add the rows to tables of this schema of Spark's catalog too (catalog.schema).")
-@click.option("--table-prefix", metavar="TEXT", help="With --into: what the names of those tables start with.")
-@click.option("--since", "since_last", metavar="last", help="last: only what is new since the last such audit into OUT.")
-@click.option("--follow", "following", is_flag=True, help="Run until stopped: all that is new is in the tables within seconds.")
+@click.option("--table-prefix", metavar="TEXT", help="With --into: prefix of the names of those tables.")
+@click.option("--since", "since_last", metavar="last", help="last: read only what is new since the last such audit into OUT.")
+@click.option("--follow", "following", is_flag=True, help="Run until stopped; new records reach the tables within seconds.")
 @click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="With --follow: record this cluster into OUT/capture.")
-@click.option("--command-config", "config", type=click.Path(path_type=Path), help="With it: properties, as Kafka's tools take.")
-@click.option("--metrics-port", type=click.IntRange(1, 65535), help="With --follow: OpenMetrics at this port, for Prometheus.")
-@click.option("--trigger", type=FiniteRange(0.1), help="With --follow: seconds between two looks at the capture. Default: 1.")
+@click.option(
+    "--command-config", "config", type=click.Path(path_type=Path), help="With --follow: properties file, as for Kafka's tools."
+)
+@click.option(
+    "--metrics-port", type=click.IntRange(1, 65535), help="With --follow: serve OpenMetrics for Prometheus at this port."
+)
+@click.option("--trigger", type=FiniteRange(0.1), help="With --follow: seconds between two reads of the capture. Default: 1.")
 @click.option("--report-every", type=FiniteRange(1), help="With --follow: seconds between two reports. Default: 300.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
 def command(
@@ -82,7 +88,7 @@ def command(
 ) -> None:
     """Audit the consumer groups recorded in each SOURCE, a folder with consumer_offsets.parquet, or that file.
 
-    Writes OUT/tables/<table>/ (Parquet by cluster and date; rows are added, none twice), OUT/summary.json and OUT/report.html,
+    Writes OUT/tables/<table>/ (Parquet by cluster and date; rows are added, never twice), OUT/summary.json and OUT/report.html,
     and prints the findings.
     Exit code 0: no findings. 1: findings. 2: a SOURCE cannot be read.
 

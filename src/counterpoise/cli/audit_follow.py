@@ -73,7 +73,7 @@ def follow(
     port : int, optional
         Where the metrics are served.
     pace : (float, float)
-        Seconds between two looks at the captures, and between two reports.
+        Seconds between two reads of the captures, and between two reports.
     **options
         `strategies`, `scope`, `salt` and `into`, as for `run_audit`.
 

@@ -33,14 +33,16 @@ __all__ = ["command"]
 @click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="The cluster to record.")
 @click.option("--out", required=True, help="Folder, or a place like s3://bucket/folder; an earlier capture there is continued.")
 @click.option("--follow", is_flag=True, help="Record until stopped (SIGTERM or Ctrl-C). Default: up to now.")
-@click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as Kafka's tools take.")
+@click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as for Kafka's tools.")
 @click.option("--flush-every", default=10.0, show_default=True, type=FiniteRange(0.1), help="Seconds between two files.")
 @click.option(
     "--sample-every", default=30.0, show_default=True, type=FiniteRange(0.1), help="Seconds between samples of log ends."
 )
 @click.option("--poll", is_flag=True, help="For clusters whose offsets topic cannot be read: poll the groups; sees less.")
 @click.option("--poll-every", default=5.0, show_default=True, type=FiniteRange(0.1), help="Seconds between two polls.")
-@click.option("--keep-days", type=FiniteRange(0, min_open=True), help="Drop files whose records are all older. Default: keep.")
+@click.option(
+    "--keep-days", type=FiniteRange(0, min_open=True), help="Delete files whose records are all older. Default: keep all."
+)
 @click.option(
     "--from-segments",
     "segments",
@@ -51,7 +53,7 @@ __all__ = ["command"]
     "--from-dump",
     "dump",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Read what kafka-dump-log --offsets-decoder printed instead of a cluster.",
+    help="Read the output of kafka-dump-log --offsets-decoder instead of a cluster.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The status as JSON (with --follow a line per sample).")
 def command(

@@ -1,4 +1,4 @@
-"""`counterpoise explain`: why a partition is where a plan puts it."""
+"""`counterpoise explain`: why a plan puts a partition where it does."""
 
 from __future__ import annotations
 

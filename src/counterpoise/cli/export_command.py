@@ -1,4 +1,4 @@
-"""`counterpoise export`: a group's partitions, or a plan, shared out over Spark queries, ready to be used."""
+"""`counterpoise export`: a group's partitions, or a plan, split over Spark queries."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ __all__ = ["command"]
 
 @click.command("export")
 @click.argument("source", metavar="OUT_DIR|PLAN.json", type=click.Path(path_type=Path))
-@click.option("--group", help="The group whose partitions are shared out; with OUT_DIR.")
-@click.option("--queries", type=int, metavar="N", help="Over how many queries; with OUT_DIR.")
+@click.option("--group", help="The group to split; with OUT_DIR.")
+@click.option("--queries", type=int, metavar="N", help="Number of queries; with OUT_DIR.")
 @click.option("--strategy", "-s", help="Name of the strategy; with OUT_DIR.  [default: sticky]")
 @click.option("--cluster", help="Which cluster, if several have such a group.")
-@click.option("--previous", type=click.Path(path_type=Path), help="The export before (JSON): what a sticky strategy keeps.")
+@click.option(
+    "--previous", type=click.Path(path_type=Path), help="The previous export (JSON), from which a sticky strategy changes little."
+)
 @click.option(
     "--offsets",
     multiple=True,
@@ -34,7 +36,7 @@ __all__ = ["command"]
     type=click.Choice(["json", "assign", "spark"]),
     default="json",
     show_default=True,
-    help="The plan with everything about it; calls of a consumer's assign; options of Spark's Kafka source.",
+    help="The whole plan; calls of a consumer's assign; options of Spark's Kafka source.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def command(
@@ -48,7 +50,7 @@ def command(
     form: str,
     as_json: bool,
 ) -> None:
-    """Share a group's partitions out over N queries, with starting offsets: from an audit's OUT_DIR, or from a plan
+    """Split a group's partitions over N queries, with starting offsets: from an audit's OUT_DIR, or from a plan
     (plan --json) with one query per member.
 
     Standard error says how to change over (drain, stop, new checkpoint) and how many queries need no restart.

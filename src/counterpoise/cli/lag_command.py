@@ -1,4 +1,4 @@
-"""`counterpoise lag`: lag per member, topic and partition, now, and whether another assignment would cut the maximum."""
+"""`counterpoise lag`: the lag per member and partition now, and whether another assignment would reduce the largest."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _QUALITIES = {
 
 
 @click.command("lag")
-@click.option("--bootstrap-server", required=True, metavar="HOST:PORT", help="Where the cluster is.")
+@click.option("--bootstrap-server", required=True, metavar="HOST:PORT", help="The cluster.")
 @click.option("--group", "group_id", required=True, help="The consumer group.")
-@click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as Kafka's tools take.")
+@click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as for Kafka's tools.")
 @click.option(
     "--reset", default="latest", show_default=True, type=click.Choice(["latest", "earliest", "none"]),
     help="auto.offset.reset of the group: decides the lag if nothing is committed.",
@@ -46,7 +46,7 @@ _QUALITIES = {
     help="Weight of a member, by client id or member id, as in its configuration; repeatable. Default: 1.",
 )  # fmt: skip
 @click.option("--timeout", default=10.0, show_default=True, type=FiniteRange(0.001, 3600), help="Seconds for each request.")
-@click.option("--partitions", "each", is_flag=True, help="Also a row per partition.")
+@click.option("--partitions", "each", is_flag=True, help="Add a row per partition.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def command(
     bootstrap_server: str,
@@ -58,9 +58,9 @@ def command(
     each: bool,
     as_json: bool,
 ) -> None:
-    """Show the lag of a group now: who holds it, and whether another assignment would cut the largest share.
+    """Show the lag of a group now: who holds it, and whether another assignment would reduce the largest lag.
 
-    Exit code 0: fine. 1: some offsets could not be read, or another assignment would cut the largest lag by a tenth or more.
+    Exit code 0: fine. 1: some offsets could not be read, or another assignment would reduce the largest lag by a tenth or more.
     2: there is no such group, or the cluster does not answer.
 
     \b

@@ -19,7 +19,7 @@ __all__ = ["command"]
 
 @click.command("lead")
 @click.argument("requests", metavar="[REQUESTS]", default="-", type=click.Path(allow_dash=True))
-@click.option("--json", "_json", is_flag=True, help="As every command takes it; answers are JSON with and without.")
+@click.option("--json", "_json", is_flag=True, help="Accepted as by every command; the answers are always JSON.")
 def command(requests: str, _json: bool) -> None:
     """Answer each line of REQUESTS (default: standard input) as a group leader would, as soon as it is read.
 

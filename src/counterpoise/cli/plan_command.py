@@ -27,7 +27,9 @@ _MOVE = ("topic", "partition", "from", "to")
 @strategy_options
 @click.option("--compare", "compared", metavar="NAMES", help='Also measure these strategies (comma separated, or "all").')
 @click.option("--lag-from", metavar="OUT_DIR", type=click.Path(), help="Take the lag from an audit's output folder.")
-@click.option("--lag-at", metavar="TIME", help="As of when, with --lag-from (ISO 8601, UTC without a zone). Default: the end.")
+@click.option(
+    "--lag-at", metavar="TIME", help="With --lag-from: the lag at this time (ISO 8601, UTC without a zone). Default: the last."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per group instead of tables.")
 def command(
     snapshot: str,

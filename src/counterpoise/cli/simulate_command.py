@@ -34,8 +34,8 @@ _COLUMNS = (
 )
 @click.option("--audit", type=click.Path(file_okay=False), help="Take the scenario from an audit's tables; needs --group.")
 @click.option("--group", help="The recorded group to replay, with --audit.")
-@click.option("--picture", type=click.Path(dir_okay=False), metavar="FILE.svg", help="Draw who owned what when.")
-@click.option("--list", "listing", is_flag=True, help="The ready scenarios.")
+@click.option("--picture", type=click.Path(dir_okay=False), metavar="FILE.svg", help="Draw the owners over time.")
+@click.option("--list", "listing", is_flag=True, help="List the ready scenarios.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
 def command(
     scenario: str | None,
@@ -47,7 +47,7 @@ def command(
     listing: bool,
     as_json: bool,
 ) -> None:
-    """Act out SCENARIO (a .toml or .json file, or the name of a ready one) under each strategy.
+    """Simulate SCENARIO (a .toml or .json file, or the name of a ready one) under each strategy.
 
     "stopped" counts partition-seconds without an owner, or with one that does not read while it joins; exit code 1 means that
     a strategy was not safe or did not settle.

@@ -1,4 +1,4 @@
-"""`counterpoise synthesize`: a made-up fleet as a capture, to try the audit at any size."""
+"""`counterpoise synthesize`: a synthetic fleet as a capture, to test the audit at any size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["command"]
 @click.option("--seconds", default=3600.0, type=FiniteRange(300, 10**9), show_default=True, help="How long the recording is.")
 @click.option("--sample-every", default=300.0, show_default=True, help="Seconds between samples of log ends.")
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
-@click.option("--json", "as_json", is_flag=True, help="What was written as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as one JSON object.")
 def command(
     out: str,
     records: int,
@@ -38,7 +38,7 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Write the capture of a made-up fleet into OUT, as `counterpoise capture` would have recorded it.
+    """Write the capture of a synthetic fleet into OUT, as `counterpoise capture` would have recorded it.
 
     Deployments, storms, scaling, failed rounds, expiry and deletion are planted; OUT/planted.json lists what the audit
     must find.

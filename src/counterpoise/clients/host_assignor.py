@@ -161,7 +161,9 @@ class HostAssignor:
         try:
             joined, generation = self._joined(members), self._group_generation()
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise HostError(f"{self.host}: the members it hands to {type(self).__name__} cannot be read: {error!r}") from error
+            raise HostError(
+                f"{self.host}: the members that it passes to {type(self).__name__} cannot be read: {error!r}"
+            ) from error
         return group_to_lead(
             self.name, cluster, joined, group=self._group(), generation=generation, patience_s=self._patience_s()
         )

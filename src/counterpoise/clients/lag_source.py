@@ -156,7 +156,7 @@ class LagAware(HostAssignor):
         if within_s < self._used_s and patience_s is not None:
             log.warning(
                 "%s: lag_within_s is %.1f s, but the group expels its leader after %.1f s (session or rebalance timeout): "
-                "the lag is waited for %.1f s at most; set a longer timeout or a shorter lag_within_s",
+                "the leader waits for the lag %.1f s at most; set a longer timeout or a shorter lag_within_s",
                 *(self.name, self._used_s, patience_s, within_s),
             )
             self._used_s = within_s

@@ -157,7 +157,7 @@ class _Reader:
         except self._refusals as error:
             if error.args and getattr(error.args[0], "code", lambda: None)() == self._none_such:  # a broker from 4.0
                 raise SourceError(none_such) from None
-            advice = "cannot be described (check the address, and that the ACL DESCRIBE on the group is there)"
+            advice = "cannot be described (check the address, and the ACL DESCRIBE on the group)"
             raise SourceError(f"{self._where}: group {group_id}: {advice}: {_words(error)}") from None
         if found.state.name == "DEAD":  # what older brokers answer
             raise SourceError(none_such)

@@ -301,7 +301,7 @@ class Coordinator:
         if self.most is not None and self.generation > self.most:
             seconds = round(self.world.now / 1000)
             raise ScenarioError(
-                f"after {seconds} s and {self.most} generations the group has not come to rest: members are expelled sooner "
+                f"after {seconds} s and {self.most} generations the group has not settled: members are expelled sooner "
                 "than they can join again (timing: max_poll_interval, session_timeout, heartbeat_interval); "
                 "change these times, or give the scenario a duration"
             )

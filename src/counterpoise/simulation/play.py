@@ -1,4 +1,4 @@
-"""Play: a scenario's events acted out on one world, one coordinator and its clients."""
+"""Play: runs a scenario's events on one world, one coordinator and its clients."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Play:
         self._starts: dict[str, int] = {}
 
     def run(self) -> None:
-        """Act out the whole scenario."""
+        """Run the whole scenario."""
         for group in self.scenario.members:
             for at, name in enumerate(group.names()):
                 if group.join_at >= 0:

@@ -23,7 +23,7 @@ class Scenario:
     members : sequence of MemberGroup
     events : sequence of Event
     duration : float
-        Seconds simulated; 0 means until things have come to rest after the last event.
+        Seconds simulated; 0 means until the group has settled after the last event.
     timing : Timing
     about : str
         One sentence for people.
