@@ -49,6 +49,13 @@ def test_on_the_wire_a_generation_below_none_is_none() -> None:
     assert joined.holder.tolist() == read.holder.tolist() == [CONTESTED]
 
 
+def test_lag_that_was_read_before_topics_changed_counts_for_the_partitions_that_are_left() -> None:
+    """Partitions that came since count as 0, also those of a topic that came."""
+    topics = {"grown": Topic(3), "new": Topic(1), "smaller": Topic(1)}
+    joined = join_problem(topics, [], "eager", lag={"grown": [5, 7], "smaller": [2, 9], "gone": [4]})
+    assert np.asarray(joined.problem.lag).tolist() == [5, 7, 0, 0, 2]
+
+
 def racks_of(problem: Problem) -> list[list[int]] | None:
     racks = problem.racks
     return None if racks is None else [np.asarray(part).tolist() for part in vars(racks).values()]

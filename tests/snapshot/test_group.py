@@ -200,9 +200,9 @@ def test_words_and_numbers_of_other_types_are_what_they_say() -> None:
 
 
 def test_claims_on_what_does_not_exist_are_dropped_and_counted() -> None:
-    group = Group({"t": 2}, [Member("a", ["t"], {"t": [0, 4], "gone": [1, 2, 3]}, 3)])
+    group = Group({"t": 2, "u": 1}, [Member("a", ["t"], {"t": [0, 2], "gone": [1, 2, 3]}, 3)])
     assert (group.settled.vanished_partition, group.settled.unknown_topic) == (1, 3)
-    assert group.problem().previous_owner.tolist() == [0, UNOWNED]
+    assert group.problem().holder.tolist() == [0, UNOWNED, UNOWNED]
     lenient = Group.from_json('{"topics":{"t":2},"members":[{"id":"a","topics":["t"],"owned":{"t":[0,4]}}]}', strict=False)
     assert lenient.settled.vanished_partition == 1
 

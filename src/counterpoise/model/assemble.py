@@ -131,7 +131,7 @@ def lag_array(names: Sequence[str], counts: Int64, lag: Mapping[str, Sequence[in
     for name, count, end in zip(names, counts.tolist(), np.cumsum(counts).tolist(), strict=True):
         known = np.asarray(lag.get(name, ()), np.int64)[:count]
         behind[end - count : end - count + len(known)] = known
-    return np.maximum(behind, 0)
+    return behind
 
 
 def rack_codes(
