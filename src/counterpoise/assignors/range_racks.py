@@ -147,7 +147,7 @@ def _member_by_member(chosen: list[int], quota: _Quota, member_racks: list[int],
 
 
 def _fill(chosen: list[int], quota: _Quota) -> Int32:
-    """Deal what no rack decided: members in order, up to their counts; positions among the subscribers."""
+    """Assign the partitions that are left: to members in order, up to their counts; positions among the subscribers."""
     result = np.array(chosen, np.int32)
     taken = np.array(quota.taken, np.int64)
     missing = np.maximum(quota.share - taken, 0)

@@ -19,7 +19,7 @@ from counterpoise.assignors.roundrobin import ROUNDROBIN
 from counterpoise.assignors.sticky import COOPERATIVE_STICKY, FAIR, STICKY, STICKY_FIRST
 from counterpoise.assignors.strategy import Assignor, Strategy
 from counterpoise.errors import OptionError, UnknownStrategyError
-from counterpoise.model.problem import Int32, Problem, a_problem
+from counterpoise.model.problem import Int32, Problem, check_problem
 
 __all__ = ["assignor", "check_options", "register", "strategies", "strategy"]
 
@@ -86,7 +86,7 @@ def assignor(name: str, **options: object) -> Assignor:
 
 
 def _run(kernel: Callable[..., Int32], options: Mapping[str, object], problem: Problem) -> Int32:
-    return kernel(a_problem(problem), **options)
+    return kernel(check_problem(problem), **options)
 
 
 def check_options(name: str, options: Mapping[str, object]) -> dict[str, object]:

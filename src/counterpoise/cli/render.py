@@ -84,7 +84,7 @@ def lag_line(figures: Mapping[str, Any]) -> str:
 
 
 def proven(strategy: str, options: Mapping[str, object], group: Group) -> str:
-    """What it means that `verify` found nothing in a plan of this strategy."""
+    """What an empty result of `verify` proves about a plan of this strategy."""
     laws = promised(strategy, options, group.problem())
     if "sticky" in laws:
         return "no plan is more balanced, and none as balanced keeps more"

@@ -1,4 +1,4 @@
-"""Leading beside aiokafka's event loop: planning, and waiting for lag, in a thread, while the member's heartbeats continue.
+"""A leader on aiokafka plans, and waits for lag, in a thread next to the event loop; its heartbeats continue.
 
 aiokafka calls `assign` in its event loop, and it stops a member's heartbeats while the member joins. A plan that takes long
 would stop every task of the program, and a leader that takes longer than its session would be expelled. aiokafka has no
@@ -28,7 +28,7 @@ def lead_beside_loop(coordinator: Any, assignor: _AioKafkaAssignor) -> None:
 
 
 class _Leader:
-    """`GroupCoordinator._perform_assignment` of one consumer; O(1) beside the plan."""
+    """`GroupCoordinator._perform_assignment` of one consumer; O(1) in addition to the plan."""
 
     def __init__(self, coordinator: Any) -> None:
         self._coordinator = coordinator

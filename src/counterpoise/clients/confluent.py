@@ -231,7 +231,7 @@ def _shares(plan: Plan | Shares | str | Path) -> Shares:
 
 
 def _partition_count(consumer: Any, topic: str, timeout_s: float) -> int:
-    """How many partitions the broker has of a topic."""
+    """The partition count of a topic on the broker."""
     try:
         found = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
     except KafkaException as error:

@@ -1,4 +1,4 @@
-"""HostAssignor: an assignor as both hosts call it, on top of the member's and the leader's side.
+"""HostAssignor: an assignor as both hosts call it; it joins the member's side and the leader's side.
 
 A subclass per host says how to find the host's coordinator, what it holds, and the members as they came from the
 broker. Hosts that take classes (kafka-python 2.x and aiokafka call their assignors on the class) get one instance per

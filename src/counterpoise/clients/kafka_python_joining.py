@@ -1,4 +1,4 @@
-"""Two faults in how kafka-python 3 joins a group, mended for one consumer at a time.
+"""Repairs two faults in how kafka-python 3 joins a group, for one consumer at a time.
 
 - A join that completes between two polls is dropped: the next poll sends another JoinGroup, and the whole group
   rebalances once more.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from counterpoise.explanation.facts import Behind, Facts, gather
 from counterpoise.laws.names import AnyPlan
 from counterpoise.model.problem import CONTESTED
-from counterpoise.snapshot.group import Group, a_group
+from counterpoise.snapshot.group import Group, check_group
 
 __all__ = ["explain"]
 
@@ -39,7 +39,7 @@ def explain(group: Group, plan: AnyPlan, topic: str, partition: int) -> str:
     >>> explain(group, assign(group, "sticky"), "t", 0)
     't-0 stays with a, which owns it.'
     """
-    facts = gather(a_group(group), plan, topic, partition)
+    facts = gather(check_group(group), plan, topic, partition)
     names = group.member_ids
     parts = [_where(facts, names), *_claims_that_lost(facts, names), *_waiting(facts, names)]
     return " ".join(parts)

@@ -15,7 +15,7 @@ from counterpoise.model.problem import Int32, Problem
 __all__ = ["DEFAULT_LAWS", "LAWS", "audit", "chosen"]
 
 LAWS = {
-    "valid": "whoever owns a partition is a member that subscribes to its topic",
+    "valid": "the owner of a partition is a member that subscribes to its topic",
     "complete": "every partition with a subscriber is owned by exactly one member, and only partitions that exist are",
     "balanced": "the loads, sorted descending, are lexicographically smallest (with capacities: the sum of load²/capacity)",
     "sticky": "balanced, and at that balance the most partitions stay with the member that claims them",

@@ -1,4 +1,4 @@
-"""Balance as a question of reach: a plan is optimal when no heavy member can pass a partition on to a light one.
+"""Balance as reachability: a plan is optimal when no heavy member can pass a partition on to a light one.
 
 The marginal cost of a member's j-th partition is (2j-1)/capacity, the amount by which it raises the sum of load²/capacity.
 A plan is lexicographically balanced exactly when no walk member -> topic it holds -> subscriber -> ... leads from a
@@ -67,7 +67,7 @@ def marginal_costs(load: Int64, capacity: Int64) -> MarginalCosts:
 
 
 def heaviest(graph: ExchangeGraph, marginal: MarginalCosts) -> Int32:
-    """For each member the one with the dearest last partition among those from which a walk leads to it, itself included.
+    """For each member the one whose last partition costs most among those from which a walk leads to it, itself included.
 
     int32[M]; ties go to the lower code. Sweeps until nothing changes; each sweep touches every arc once.
     """

@@ -34,7 +34,7 @@ class Certificate:
     sticky : bool
         Balanced, and at that balance no plan keeps more partitions where they are.
     heaviest : int32[M]
-        For each member the one with the dearest last partition from which partitions could be passed on to it: the
+        For each member the one whose last partition costs most among those that could pass partitions on to it: the
         level of its block. The marginal cost of that member's last partition is a dual value of the balance problem.
     member_label, topic_label : int32[M], int32[T]
         Shortest distances in the exchange graph: dual values of the stickiness problem.

@@ -77,7 +77,7 @@ class Classes:
 
 @dataclass(frozen=True, eq=False)
 class ExchangeGraph:
-    """What each member can pass on, and what it would like back.
+    """What each member can pass on, and what it claims from others.
 
     Attributes
     ----------

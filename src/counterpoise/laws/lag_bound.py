@@ -1,4 +1,4 @@
-"""The lag of a plan against a lower bound no plan can undercut: NumPy only, and nothing taken from the solver."""
+"""The lag of a plan compared with a proven lower bound, which is computed without the solver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from counterpoise.laws.balance import alike, marginal_costs
 from counterpoise.laws.exchange_graph import equal_slices
 from counterpoise.laws.owners import check_owners
 from counterpoise.model.arrays import ranges, sums_by_code
-from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem, a_problem
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem, check_problem
 
 Bools = npt.NDArray[np.bool_]
 
@@ -29,7 +29,7 @@ __all__ = ["LagReport", "lag_floor", "lag_report", "who_may_own"]
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """How near a plan comes to the best possible lag.
+    """The largest lag of a plan and a lower bound of it.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class LagReport:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """The group by classes: bool[C, M] who may own what, and per partition its class (-1: nobody's)."""
+    """The group by classes: bool[C, M] who may own what, and per partition its class (-1: no member may own it)."""
 
     kind_of_topic: Int64
     kind: Int64
@@ -99,7 +99,7 @@ def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = Non
     single partitions demand: the j heaviest lie on j members at most, and of the k*M + 1 heaviest some member owns k + 1.
     Exact integers. O(S + P log P + C*M + C**3) for C topic classes.
     """
-    a_problem(problem)
+    check_problem(problem)
     if problem.lag is None:
         raise ProblemError("lag: without it there is nothing to report; set Problem.lag")
     check_owners(problem, owner)
@@ -225,7 +225,7 @@ def _within_cycles(view: _View, owner: Int32, capacity: Int64) -> _View:
 
 
 def _densest(view: _View, capacity: Int64, load: Int64) -> tuple[Fraction, Bools]:
-    """The largest lag over capacity among the sets of topic classes worth a look."""
+    """The largest lag over capacity among some sets of topic classes: all, those within a subscriber set, those above a load."""
     n_kinds = len(view.may)
     lag = sums_by_code(view.kind, view.lag, n_kinds)
     best, chosen = Fraction(0), np.zeros(n_kinds, np.bool_)
@@ -244,7 +244,7 @@ def _densest(view: _View, capacity: Int64, load: Int64) -> tuple[Fraction, Bools
 
 
 def _single(view: _View, problem: Problem, owner: Int32, counts: str | int | None) -> Fraction:
-    """What the heaviest partition of each topic class demands of the member that bears it most easily.
+    """A bound from the heaviest partition of each topic class, on the member with the largest capacity for it.
 
     In balanced plans that member also fills up to its count with the lightest partitions it may own.
     """
@@ -285,7 +285,7 @@ def _least(view: _View, problem: Problem, counts: str | int | None) -> int:
 
 
 def _crowding(view: _View, capacity: Int64, chosen: Bools, least: int) -> Fraction:
-    """What the heaviest partitions of some topic classes demand of the members that may own them."""
+    """A bound from the heaviest partitions of some topic classes and the members that may own them."""
     weights = -np.sort(-view.lag[np.append(chosen, False)[view.kind]])
     strong = -np.sort(-capacity[view.may[chosen].any(axis=0)])
     n = min(len(weights), len(strong))
@@ -303,7 +303,7 @@ def _crowding(view: _View, capacity: Int64, chosen: Bools, least: int) -> Fracti
 
 
 def _heads(total: list[int], room: list[int], n: int) -> list[int]:
-    """Numbers of heaviest partitions to look at exactly: floats choose, with a margin."""
+    """Numbers of heaviest partitions to compute exactly; floats choose them, with a margin."""
     ratio = np.array(total[1 : n + 1], np.float64) / np.array(room[:n], np.float64)
     near: list[int] = (np.flatnonzero(ratio >= ratio.max() * (1 - 1e-12))[:64] + 1).tolist()
     return near

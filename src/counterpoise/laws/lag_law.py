@@ -1,4 +1,4 @@
-"""The laws of `lag-sticky`: counts in a band around balance, lag near a proven bound, and true figures about both."""
+"""The laws of `lag-sticky`: counts near balance, lag near a proven bound, and true figures about lag."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from counterpoise.laws.promises import counts_compared, promised
 from counterpoise.laws.violation import Violation, Words
 from counterpoise.laws.written import owners_by_names
 from counterpoise.model.problem import UNOWNED, Int32, Problem
-from counterpoise.snapshot.group import Group, a_group
+from counterpoise.snapshot.group import Group, check_group
 from counterpoise.snapshot.plan import Plan, lag_figures
 from counterpoise.snapshot.written import WrittenPlan
 
@@ -63,7 +63,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     The proof is made from the group and the plan alone; no solver takes part. Linear in partitions and
     subscriptions, except the search for the certificate. Racks and the spread of single topics are not certified.
     """
-    problem = a_group(group).problem()
+    problem = check_group(group).problem()
     whole = plan if isinstance(plan, (Plan, WrittenPlan)) else None
     wanted = chosen(promised(whole.strategy, whole.options, problem) if laws is None and whole is not None else laws)
     words = Words(problem, group.member_ids, group.topic_names)

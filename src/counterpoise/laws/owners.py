@@ -7,13 +7,13 @@ import numpy as np
 from counterpoise.errors import ProblemError
 from counterpoise.laws.violation import Violation, Words, of_partitions
 from counterpoise.model.claims import subscribes
-from counterpoise.model.problem import UNOWNED, Int32, Problem, a_problem
+from counterpoise.model.problem import UNOWNED, Int32, Problem, check_problem
 
 __all__ = ["check_owners", "check_shape", "complete", "valid"]
 
 
 def valid(problem: Problem, owner: Int32, *, words: Words | None = None) -> list[Violation]:
-    """Law ``valid``: whoever owns a partition is a member and subscribes to its topic. O(P + S).
+    """Law ``valid``: the owner of a partition is a member and subscribes to its topic. O(P + S).
 
     Raises
     ------
@@ -69,7 +69,7 @@ def check_shape(problem: Problem, owner: Int32) -> None:
     ------
     ProblemError
     """
-    a_problem(problem)
+    check_problem(problem)
     if not isinstance(owner, np.ndarray):
         raise ProblemError(f"owner: expected an array of integers, not {type(owner).__name__}{_where(owner)}")
     if owner.shape != (problem.n_partitions,) or owner.dtype.kind not in "iu":

@@ -1,4 +1,4 @@
-"""Stickiness as a question of cycles: a balanced plan keeps the most when no exchange around a cycle keeps more.
+"""Stickiness as absence of negative cycles: a balanced plan keeps the most if no exchange around a cycle keeps more.
 
 Arcs of the exchange graph: a member passes on a partition of a topic class (0, or +1 if that one stays now), a topic
 class serves a subscriber (0, or -1 if that one gets back a partition it claims), and two members whose loads may be

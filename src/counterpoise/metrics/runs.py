@@ -1,4 +1,4 @@
-"""Array operations over stretches that lie end to end: sums, extremes, spreads."""
+"""Array operations over runs of entries that lie end to end: sums, extremes, spreads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Runs", "owned_by_subscribers", "subscribed", "topic_spreads", "withi
 
 
 class Runs:
-    """Stretches of equal or different length, end to end; a stretch may be empty.
+    """Runs of entries of any length, end to end; a run may be empty.
 
     Attributes
     ----------
@@ -24,26 +24,26 @@ class Runs:
         self.length = length
         self.start = np.cumsum(length) - length
         self.total = int(length.sum())
-        self._filled = np.flatnonzero(length)  # `reduceat` takes a neighbour's entry for an empty stretch
+        self._filled = np.flatnonzero(length)  # `reduceat` takes a neighbour's entry for an empty run
 
     def each(self, values: Int64) -> Int64:
-        """One value per stretch, repeated for each of its entries."""
+        """One value per run, repeated for each of its entries."""
         return np.repeat(values, self.length)
 
     def places(self, other: Int64) -> Int64:
-        """For stretches that are copies of others, which start at `other`: the place each entry is copied from."""
+        """For runs that are copies of others, which start at `other`: the place each entry is copied from."""
         return np.arange(self.total) + self.each(other - self.start)
 
     def sums(self, values: npt.NDArray[np.generic]) -> Int64:
-        """The sum of each stretch; exact if it fits in int64."""
+        """The sum of each run; exact if it fits in int64."""
         return self._reduced(np.add, values)
 
     def largest(self, values: Int64) -> Int64:
-        """The largest value of each stretch, 0 if it is empty."""
+        """The largest value of each run, 0 if it is empty."""
         return self._reduced(np.maximum, values)
 
     def spread(self, values: Int64) -> Int64:
-        """Largest minus smallest value of each stretch, 0 if it is empty."""
+        """Largest minus smallest value of each run, 0 if it is empty."""
         return self._reduced(np.maximum, values) - self._reduced(np.minimum, values)
 
     def _reduced(self, ufunc: np.ufunc, values: npt.NDArray[np.generic]) -> Int64:

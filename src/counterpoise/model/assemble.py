@@ -1,4 +1,4 @@
-"""From ids, subscriptions and claims in flat arrays to a Problem: the one way in for every surface."""
+"""Makes a Problem from subscriptions and claims in flat arrays; snapshots, leaders, audits and simulations all use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims settled, in one place: from what members say they own to who may keep and who holds each partition.
+"""Settles claims: from what members say they own to the member that may keep, and the one that holds, each partition.
 
 Rules (KIP-341, KIP-429, refined as Kafka clients since 3.5 do):
 

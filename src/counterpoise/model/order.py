@@ -1,4 +1,4 @@
-"""The order of ids: Java's, because Kafka's own ties are settled by it."""
+"""The order of ids: that of Java strings, by which Kafka breaks ties."""
 
 from __future__ import annotations
 

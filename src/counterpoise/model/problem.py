@@ -20,7 +20,7 @@ _MOST_MEMBERS = 2**31 - 1
 """Their codes are int32."""
 _put = object.__setattr__
 
-__all__ = ["CONTESTED", "MOST_CAPACITY", "UNOWNED", "Int32", "Int64", "Problem", "Racks", "a_problem"]
+__all__ = ["CONTESTED", "MOST_CAPACITY", "UNOWNED", "Int32", "Int64", "Problem", "Racks", "check_problem"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,7 @@ class Problem:
             raise ProblemError("static_rank: expected each of 0..n_members-1 once")
 
     def _settle(self, claims: Int32, held: Int32) -> None:
-        """The one place where claims are cleaned: everything above this class may take them as they are."""
+        """Drop invalid claims; this is done nowhere else."""
         kept = keepers(claims, self.topic_start, self.subscriber_start, self.subscriber, self.n_members)
         _put(self, "previous_owner", kept)
         _put(self, "holder", holders(held, self.n_members))
@@ -241,7 +241,7 @@ def _check_lag(lag: Int64) -> None:
         raise ProblemError("lag: the lags sum up to 2**62 or more, which no cluster holds")
 
 
-def a_problem(given: object) -> Problem:
+def check_problem(given: object) -> Problem:
     """`given`, if it is a Problem.
 
     Raises

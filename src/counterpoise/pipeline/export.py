@@ -20,7 +20,7 @@ from counterpoise.snapshot.checks import counts_of
 from counterpoise.snapshot.group import Group, Member
 from counterpoise.snapshot.json_text import decoded, fitted, shown, text_of
 from counterpoise.snapshot.names import Offsets
-from counterpoise.snapshot.plan import A_PLAN
+from counterpoise.snapshot.plan import PLAN_ADVICE
 from counterpoise.snapshot.written import WrittenPlan, read_plan
 
 __all__ = ["PROCEDURE", "export_plan", "export_written", "read_offsets", "read_previous"]
@@ -139,7 +139,7 @@ def export_written(
     """
     text = text_of(path.read_bytes, path, OptionError)
     try:
-        _no_export(path, decoded(text, A_PLAN))
+        _no_export(path, decoded(text, PLAN_ADVICE))
         found = read_plan(text)
     except SnapshotError as error:
         raise OptionError(f"{path}: no plan ({error}); `counterpoise plan --json` writes one") from None

@@ -17,7 +17,7 @@ from counterpoise.laws.promises import counts_compared
 from counterpoise.model.arrays import locked
 from counterpoise.model.problem import Problem
 from counterpoise.model.withhold import withhold
-from counterpoise.snapshot.group import Group, a_group
+from counterpoise.snapshot.group import Group, check_group
 from counterpoise.snapshot.plan import Plan
 
 __all__ = ["assign", "planned", "protocol_of"]
@@ -51,7 +51,7 @@ def assign(group: Group, strategy: str = "sticky", *, protocol: str | None = Non
     Pure: the same group gives the same plan, whatever the order of its members and topics.
     """
     chosen = protocol_of(strategy, protocol)
-    problem = a_group(group).problem()
+    problem = check_group(group).problem()
     if group.missing_topics:
         warnings.warn(SubscriptionWarning(group.missing_topics), stacklevel=2)
     return planned(problem, group.member_ids, group.topic_names, strategy, chosen, options)

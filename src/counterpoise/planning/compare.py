@@ -10,7 +10,7 @@ from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import OptionError
 from counterpoise.metrics import Batch, Metrics, Query
 from counterpoise.planning.assign import assign
-from counterpoise.snapshot.group import Group, a_group
+from counterpoise.snapshot.group import Group, check_group
 
 __all__ = ["compare"]
 
@@ -37,7 +37,7 @@ def compare(group: Group, strategies: Sequence[str] | None = None) -> dict[str, 
     """
     if isinstance(strategies, str):
         raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
-    problem = a_group(group).problem()
+    problem = check_group(group).problem()
     if strategies is None:
         strategies = [name for name in registered() if group.lag is not None or not name.startswith("lag")]
     optimal = assignor("sticky")(problem)

@@ -95,7 +95,7 @@ def lead_plan(
     capacity: Mapping[str, int] | None = None,
     user_data: Callable[[int], bytes | None] = lambda withheld: None,  # noqa: ARG005
 ) -> Lead:
-    """`lead` for hosts: keeps the plan beside the bytes, takes lag and weights.
+    """`lead` for hosts: takes lag and weights, and returns the plan with the bytes.
 
     `user_data` gets the number of partitions that this round withholds and returns the user data of every assignment.
     """

@@ -29,14 +29,14 @@ def detail(
 ) -> Row:
     """What the template shows of one group; `history` is None for a group that only commits."""
     name = str(group["group_id"])
-    names, faces = _faces(history)
+    names, member_looks = _names_and_looks(history)
     picture = None
     if history:
-        picture = draw(history, lag, names, faces, period, group["group_type"] == "share", limits)
+        picture = draw(history, lag, names, member_looks, period, group["group_type"] == "share", limits)
     elif lag:
         picture = draw_lag(lag, period)
-    legend = sorted(set(zip(names, faces, strict=True)), key=lambda entry: (len(entry[1].letter), entry[1].letter))
-    loads, loads_at = loads_of(history, lag, names, faces) if history else ([], "")
+    legend = sorted(set(zip(names, member_looks, strict=True)), key=lambda entry: (len(entry[1].letter), entry[1].letter))
+    loads, loads_at = loads_of(history, lag, names, member_looks) if history else ([], "")
     observed = {
         "strategy": "observed",
         "mode": "",
@@ -78,7 +78,7 @@ def detail(
 
 
 def _declared(group: Row) -> str | None:
-    """The strategy it runs; a broker's assignor is none of them, whatever its name."""
+    """The strategy that the group runs; None for a broker's assignor, whatever its name."""
     return None if group["protocol_kind"] == "server" else group["protocol"]
 
 
@@ -87,7 +87,7 @@ def visible_lines(text: str | None) -> str:
     return "\n".join(visible(line) for line in (text or "").splitlines())
 
 
-def _faces(history: GroupHistory | None) -> tuple[list[str], list[Look]]:
+def _names_and_looks(history: GroupHistory | None) -> tuple[list[str], list[Look]]:
     """What each member is called and how it is drawn, by member code."""
     if history is None:
         return [], []

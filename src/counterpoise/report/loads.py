@@ -28,7 +28,7 @@ class Load:
     holds: str
 
 
-def loads_of(history: GroupHistory, lag: LagSeries | None, names: list[str], faces: list[Look]) -> tuple[list[Load], str]:
+def loads_of(history: GroupHistory, lag: LagSeries | None, names: list[str], member_looks: list[Look]) -> tuple[list[Load], str]:
     """Partitions and lag per member after the last step that had members, the largest first."""
     last = next((index for index in reversed(range(len(history.steps))) if history.present[index]), None)
     if last is None or not history.partitions:
@@ -43,7 +43,7 @@ def loads_of(history: GroupHistory, lag: LagSeries | None, names: list[str], fac
         Load(
             names[code],
             visible(history.members[code][0]),
-            faces[code],
+            member_looks[code],
             len(parts),
             round(100 * len(parts) / max(most, 1), 1),
             number(behind.get(history.members[code][0]), ""),

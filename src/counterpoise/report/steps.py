@@ -1,4 +1,4 @@
-"""The steps of a group's life in words: for the tips of the drawing and for the list below it."""
+"""The steps of a group's life in words: for the tooltips of the drawing and for the list below it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Step:
 
 
 def step_words(history: GroupHistory, names: list[str], step: Row, *, day: bool = False) -> str:
-    """One step in one sentence; `day`: with its day."""
+    """One step in one sentence, with its date if `day`."""
     parts = [f"{clock(step['log_ts'], day=day)} generation {_number(step['generation'])}: {phrase(step['kind'])}{_because(step)}"]
     parts += [f"{verb}: {called(history, names, step[verb])}" for verb in ("joined", "left") if step[verb]]
     parts.append(f"{plural(step['n_members'] or 0, 'member')}, {plural(step['n_partitions'] or 0, 'partition')}")

@@ -56,7 +56,7 @@ def phrase(code: object) -> str:
 
 
 def count(value: float | None, missing: str = UNKNOWN) -> str:
-    """As findings write a count (`grouped`)."""
+    """A count with separators, as findings write it."""
     return missing if value is None else grouped(value)
 
 

@@ -1,4 +1,4 @@
-"""Simulation: what a change would cost a group - rounds, moves, time without an owner - before anyone makes it."""
+"""Simulation: what a change would cost a group - rounds, moves, time without an owner - before it is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coordinator: the broker's side of a classic group, and the leader's plan in the middle of it."""
+"""Coordinator: the broker's side of a classic group, including the leader's plan."""
 
 from __future__ import annotations
 

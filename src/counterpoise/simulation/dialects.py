@@ -1,4 +1,4 @@
-"""What each client library says to the leader about what it owns, and whether it reads on while it joins.
+"""What each client library says to the leader about what it owns, and whether it keeps reading while it joins.
 
 One row per library, as read from real recordings (docs/simulate.md has the table). The simulator needs what a leader can
 read: which claims, with which generation, and whether they survive the loss of membership. What partitions do meanwhile is

@@ -33,7 +33,7 @@ class Intervals:
     end: Int64
 
     def of_members(self) -> Intervals:
-        """Without the stretches in which partitions did not exist."""
+        """Without the intervals in which partitions did not exist."""
         return self._where(self.member != ABSENT)
 
     def time_without_owner(self, horizon: int) -> int:
@@ -88,7 +88,7 @@ class Ledger:
             self._entries.append((now, member, _LOSS, partitions))
 
     def intervals(self, horizon: int) -> Intervals:
-        """All ownership so far; what is still owned ends at the horizon. Stretches without duration are left out."""
+        """All ownership so far; what is still owned ends at the horizon. Intervals without duration are left out."""
         sizes = [len(entry[3]) for entry in self._entries]
         heads = np.array([entry[:3] for entry in self._entries], np.int64).reshape(-1, 3)
         time, member, kind = np.repeat(heads, sizes, axis=0).T

@@ -15,7 +15,7 @@ __all__ = ["Outcome", "Ownership"]
 
 @dataclass(frozen=True)
 class Ownership:
-    """One stretch of ownership, for pictures: seconds, half-open."""
+    """One interval of ownership, for pictures: seconds, half-open."""
 
     topic: str
     partition: int
@@ -76,7 +76,7 @@ class Outcome:
 
     @cached_property
     def ownership(self) -> tuple[Ownership, ...]:
-        """Every stretch of ownership by names, by partition and time; made when it is first asked for."""
+        """Every interval of ownership by names, by partition and time; made on first use."""
         known = self.intervals
         columns = (known.partition, known.member, known.start, known.end)
         return tuple(

@@ -1,4 +1,4 @@
-"""Group: one consumer group as people and JSON see it, and its way into a Problem."""
+"""Group: one consumer group as people and JSON see it, and its conversion to a Problem."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.checks import as_topic, check_claims, check_lag, check_members, check_parts, check_topics, indices_of
 from counterpoise.snapshot.parts import Member, Topic
 
-__all__ = ["Group", "Member", "Settlement", "Topic", "a_group"]
+__all__ = ["Group", "Member", "Settlement", "Topic", "check_group"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class Group:
 
     @classmethod
     def from_json(cls, text: str | bytes, *, strict: bool = True) -> Group:
-        """Read one snapshot (DESIGN of the JSON: docs/snapshot.md).
+        """Read one snapshot (docs/snapshot.md describes the JSON).
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class Group:
         return f"Group({name}{len(self.members)} members, {len(self.topics)} topics)"
 
 
-def a_group(given: object) -> Group:
+def check_group(given: object) -> Group:
     """`given`, if it is a Group.
 
     Raises

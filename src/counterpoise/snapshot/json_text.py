@@ -117,7 +117,7 @@ def json_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def plain(value: object) -> Any:
-    """For ``msgspec.json.encode``: what is a word or a number of another type (NumPy's, an enumeration's) as JSON has it."""
+    """For ``msgspec.json.encode``: text and numbers of other types (NumPy's, an enumeration's) as JSON has them."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, str):

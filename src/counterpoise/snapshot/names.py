@@ -1,4 +1,4 @@
-"""Owners as integers back to names."""
+"""Converts owners from integers to names."""
 
 from __future__ import annotations
 

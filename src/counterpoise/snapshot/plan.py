@@ -18,9 +18,9 @@ from counterpoise.snapshot.frozen import FrozenDict, FrozenList, frozen
 from counterpoise.snapshot.json_text import decoded, fitted, plain
 from counterpoise.snapshot.names import Assignment, named, partitions_by_topic
 
-__all__ = ["A_PLAN", "Plan", "assignment_in", "lag_figures", "read_assignment", "target_in"]
+__all__ = ["PLAN_ADVICE", "Plan", "assignment_in", "lag_figures", "read_assignment", "target_in"]
 
-A_PLAN = "a plan is an object {member: {topic: [partitions]}}"
+PLAN_ADVICE = "a plan is an object {member: {topic: [partitions]}}"
 """How an error about an unreadable plan ends."""
 _CHECKED_IN_REPR = 100_000
 """`repr` proves plans of up to so many partitions; larger ones only if the certificate is there already."""
@@ -222,7 +222,7 @@ def read_assignment(text: str | bytes) -> dict[str, dict[str, list[int]]]:
     SnapshotError
         It is neither; the message names the path.
     """
-    return target_in(decoded(text, A_PLAN))
+    return target_in(decoded(text, PLAN_ADVICE))
 
 
 def target_in(value: Any) -> dict[str, dict[str, list[int]]]:
@@ -234,4 +234,4 @@ def target_in(value: Any) -> dict[str, dict[str, list[int]]]:
 
 def assignment_in(value: Any) -> dict[str, dict[str, list[int]]]:
     """Decoded JSON as ``{member: {topic: [partitions]}}``, or one clear error."""
-    return fitted(value, dict[str, dict[str, list[int]]], "plan", A_PLAN)
+    return fitted(value, dict[str, dict[str, list[int]]], "plan", PLAN_ADVICE)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from counterpoise.snapshot.json_text import decoded, fitted
-from counterpoise.snapshot.plan import A_PLAN, assignment_in, target_in
+from counterpoise.snapshot.plan import PLAN_ADVICE, assignment_in, target_in
 
 __all__ = ["WrittenPlan", "read_plan"]
 
@@ -54,7 +54,7 @@ def read_plan(text: str | bytes) -> WrittenPlan | dict[str, dict[str, list[int]]
     SnapshotError
         It is neither; the message names the path.
     """
-    value = decoded(text, A_PLAN)
+    value = decoded(text, PLAN_ADVICE)
     if not isinstance(value, Mapping) or not isinstance(value.get("strategy"), str):
         return target_in(value)
     found = fitted(value, _Header, "plan", "counterpoise plan --json writes such an object")

@@ -139,7 +139,7 @@ def encode_assignment(assignment: Assignment) -> bytes:
 
 
 def grouped(entries: Iterable[TopicPartitions]) -> list[TopicPartitions]:
-    """Each topic once, in order of first appearance, with all its partitions in order; topics without any go."""
+    """Each topic once, in order of first appearance, with all its partitions in order; topics without any are left out."""
     partitions_of: dict[str, list[int]] = {}
     for topic, partitions in entries:
         if partitions:

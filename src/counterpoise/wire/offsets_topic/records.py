@@ -86,7 +86,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """A record with a null value: what its key names is gone."""
+    """A record with a null value: it deletes what its key names."""
 
     record_type: RecordType
     key: Key
