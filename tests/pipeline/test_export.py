@@ -148,7 +148,7 @@ def test_a_plan_that_cannot_be_exported_gets_one_line(tmp_path: Path) -> None:
         ((tmp_path / "twice.json",), "t-0 is given to a and to b"),
         ((tmp_path / "none.json",), "no plan ("),
         ((tmp_path / "twice.json", "--queries", 2), "--queries with"),
-        ((tmp_path, "--group", "g"), "wants --group and --queries"),
+        ((tmp_path, "--group", "g"), "needs --group and --queries"),
     ):
         result = run(*words)
         assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
