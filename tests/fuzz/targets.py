@@ -10,10 +10,10 @@ from counterpoise.assignors.registry import check_options
 from counterpoise.cli.inputs import read_options
 from counterpoise.errors import CounterpoiseError
 from counterpoise.laws import verify
-from counterpoise.pipeline.capture.backup.dump_folder import Read, rows_of
+from counterpoise.pipeline.capture.backup.dump_folder import DumpCounts, rows_of
 from counterpoise.pipeline.capture.backup.dump_text import is_dump
 from counterpoise.pipeline.capture.backup.log_batches import LogBatch, records
-from counterpoise.pipeline.capture.backup.segments import Found, read_partition
+from counterpoise.pipeline.capture.backup.segments import SegmentCounts, read_partition
 from counterpoise.pipeline.capture.columns import in_batches
 from counterpoise.pipeline.capture.settings import Settings, read_properties
 from counterpoise.pipeline.export import export_written, read_offsets, read_previous
@@ -96,7 +96,7 @@ def _request(data: bytes) -> object:
 
 def _dump(data: bytes) -> object:
     file = _file(data, "dump.txt")
-    return list(in_batches(rows_of(file, Read()))) if is_dump(file) else None
+    return list(in_batches(rows_of(file, DumpCounts()))) if is_dump(file) else None
 
 
 def _capture(name: str) -> Callable[[bytes], object]:
@@ -126,7 +126,7 @@ def _segment(data: bytes) -> object:
     folder = SCRATCH / "__consumer_offsets-0"
     folder.mkdir(exist_ok=True)
     (folder / f"{0:020d}.log").write_bytes(data)
-    return list(read_partition(folder, 0, Found()))
+    return list(read_partition(folder, 0, SegmentCounts()))
 
 
 def _batch(data: bytes) -> object:

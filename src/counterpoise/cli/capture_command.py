@@ -20,8 +20,8 @@ from counterpoise.errors import OptionError
 from counterpoise.snapshot.json_text import visible
 
 if TYPE_CHECKING:
-    from counterpoise.pipeline.capture.backup.dump_folder import Read
-    from counterpoise.pipeline.capture.backup.segments import Found
+    from counterpoise.pipeline.capture.backup.dump_folder import DumpCounts
+    from counterpoise.pipeline.capture.backup.segments import SegmentCounts
     from counterpoise.pipeline.capture.poller import Poller
     from counterpoise.pipeline.capture.recorder import Recorder
     from counterpoise.pipeline.capture.recording import Schedule, Status
@@ -137,7 +137,7 @@ def _record(
     sys.exit(0)
 
 
-def _read_segments(segments: Path, out: str) -> tuple[Found | Read, str]:
+def _read_segments(segments: Path, out: str) -> tuple[SegmentCounts | DumpCounts, str]:
     from counterpoise.pipeline.capture.backup.segments import from_segments
 
     found = from_segments(segments, out)
@@ -145,7 +145,7 @@ def _read_segments(segments: Path, out: str) -> tuple[Found | Read, str]:
     return found, f"{where}; {found.aborted} aborted, {found.undecided} undecided, {found.corrupt} damaged stretches"
 
 
-def _read_dump(dump: Path, out: str) -> tuple[Found | Read, str]:
+def _read_dump(dump: Path, out: str) -> tuple[SegmentCounts | DumpCounts, str]:
     from counterpoise.pipeline.capture.backup.dump_folder import from_dump
 
     if not dump.exists():
@@ -155,7 +155,7 @@ def _read_dump(dump: Path, out: str) -> tuple[Found | Read, str]:
     return found, f"{found.segments} segments; {found.aborted} aborted, {found.undecided} undecided, {rest}"
 
 
-def _print_read(found: Found | Read, words: str, out: str, as_json: bool) -> None:
+def _print_read(found: SegmentCounts | DumpCounts, words: str, out: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**asdict(found), "out": str(out)}))
         return

@@ -22,7 +22,7 @@ from google_crc32c import value as crc32c
 
 from counterpoise.cli.app import app
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.capture.backup.dump_folder import Read, folder_of, from_dump
+from counterpoise.pipeline.capture.backup.dump_folder import DumpCounts, folder_of, from_dump
 from counterpoise.pipeline.capture.backup.segments import from_segments
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.history.steps import steps_of_group
@@ -54,7 +54,7 @@ def raw(tmp_path: Path, version: str) -> Path:
     return folder
 
 
-def both(tmp_path: Path, text: Path, segments: Path) -> tuple[Read, list[dict[str, Any]], list[dict[str, Any]]]:
+def both(tmp_path: Path, text: Path, segments: Path) -> tuple[DumpCounts, list[dict[str, Any]], list[dict[str, Any]]]:
     """What was read from the text, its rows, and those of the segments it was made from."""
     found = from_dump(text, tmp_path / "text")
     from_segments(segments, tmp_path / "segments")

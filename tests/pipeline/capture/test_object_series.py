@@ -16,7 +16,7 @@ from counterpoise.errors import CaptureError, StorageError
 from counterpoise.pipeline.capture import object_series, poller, recording, series
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Ends
 from counterpoise.pipeline.capture.folder import CaptureFolder, capture_notes
-from counterpoise.pipeline.capture.group_poll import Look, SeenGroup, SeenMember
+from counterpoise.pipeline.capture.group_poll import GroupPoll, SeenGroup, SeenMember
 from counterpoise.pipeline.capture.object_series import ObjectSeries, visible
 from counterpoise.pipeline.capture.poller import Poller
 from counterpoise.pipeline.capture.recording import Schedule
@@ -170,7 +170,7 @@ def test_a_capture_is_recorded_to_an_object_store_and_continued(s3: str, monkeyp
     out = join(s3, "history")
     looks = [look_at(10, 20), look_at(11, 20), look_at(11, 25)]
     monkeypatch.setattr(recording, "Cluster", lambda _: FakeCluster())
-    monkeypatch.setattr(poller, "look", lambda _: looks.pop(0))
+    monkeypatch.setattr(poller, "poll_groups", lambda _: looks.pop(0))
     for written in (3, 1, 1):
         assert Poller(Settings({"bootstrap.servers": "nowhere:9092"}), out, 1.0, Schedule()).run(follow=False).records == written
     files, folder = checked_files(out)
@@ -182,10 +182,10 @@ def test_a_capture_is_recorded_to_an_object_store_and_continued(s3: str, monkeyp
     assert offsets == list(range(5))
 
 
-def look_at(*committed: int) -> Look:
+def look_at(*committed: int) -> GroupPoll:
     members = (SeenMember("m-id", "m", "/10.0.0.1", None, (("t", 0), ("t", 1))),)
     commits = {("t", index): (offset, -1, "") for index, offset in enumerate(committed)}
-    return Look([SeenGroup("g", False, True, "range", members, commits)], {"g"}, [])
+    return GroupPoll([SeenGroup("g", False, True, "range", members, commits)], {"g"}, [])
 
 
 def test_one_capture_at_a_time_writes_to_a_place_of_an_object_store(s3: str) -> None:

@@ -78,7 +78,7 @@ def held(step: dict[str, Any]) -> dict[str, set[int]]:
 def lived(*looks: list[SeenGroup]) -> list[dict[str, Any]]:
     """The steps that come of several looks."""
     history = PolledHistory()
-    told = [history.changes(seen, IDS, 7) + history.gone({each.group_id for each in seen}) for seen in looks]
+    told = [history.changes(seen, IDS, 7) + history.deletions({each.group_id for each in seen}) for seen in looks]
     return steps(batch_of(*told))
 
 
@@ -156,7 +156,7 @@ def test_a_history_goes_on_where_its_records_say() -> None:
     told = first.changes([group(member("a", 0)), group(member("b", 1), name="h", modern=True)], IDS, 1)
     again = PolledHistory(told)
     assert again.changes([group(member("a", 0)), group(member("b", 1), name="h", modern=True)], IDS, 2) == []
-    more = steps(batch_of(told + again.changes([group(member("a", 0, 1))], IDS, 3) + again.gone({"g"})))
+    more = steps(batch_of(told + again.changes([group(member("a", 0, 1))], IDS, 3) + again.deletions({"g"})))
     assert [(step["group"], step["kind"], step["generation"]) for step in more] == [
         ("g", "rebalance", 1),
         ("g", "rebalance", 2),

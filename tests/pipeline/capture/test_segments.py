@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from counterpoise.errors import CaptureError, WireError
 from counterpoise.pipeline.capture.backup.log_batches import LogBatch, Record, batches, records
-from counterpoise.pipeline.capture.backup.segments import Found, from_segments, partition_folders, read_partition
+from counterpoise.pipeline.capture.backup.segments import SegmentCounts, from_segments, partition_folders, read_partition
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.fetch import read_range
 from counterpoise.pipeline.capture.settings import Settings
@@ -76,8 +76,8 @@ def partition(tmp_path: Path, *segments: bytes) -> Path:
     return folder
 
 
-def offsets(folder: Path, found: Found | None = None) -> list[int]:
-    return [at for each in read_partition(folder, 3, found or Found()) for at in each["offset"].to_pylist()]
+def offsets(folder: Path, found: SegmentCounts | None = None) -> list[int]:
+    return [at for each in read_partition(folder, 3, found or SegmentCounts()) for at in each["offset"].to_pylist()]
 
 
 def whole(data: bytes) -> list[Record]:
@@ -170,7 +170,7 @@ def test_markers_decide(tmp_path: Path) -> None:
     first = batch(0, [b"plain"]) + batch(1, [b"x"], producer=1, attributes=16) + batch(2, [b"y", b"z"], producer=2, attributes=16)
     second = marker(4, 1, ABORT) + batch(5, [b"x"], producer=1, attributes=16) + marker(6, 2, COMMIT) + marker(7, 1, COMMIT)
     third = batch(8, [b"x", b"w"], producer=1, attributes=16) + batch(10, [b"plain"])
-    found = Found()
+    found = SegmentCounts()
     folder = partition(tmp_path, first, second, third)
     assert offsets(folder, found) == [0, 2, 3, 5, 10]
     assert (found.aborted, found.undecided, found.segments, found.corrupt) == (1, 2, 3, 0)
@@ -202,7 +202,7 @@ def test_what_is_no_data_folder_is_one_line(tmp_path: Path) -> None:
     assert list(partition_folders(tmp_path / "a" / f"{OFFSETS_TOPIC}-3")) == [3]
 
 
-def settled(data: Path, out: Path) -> Found:
+def settled(data: Path, out: Path) -> SegmentCounts:
     """What is found when all markers are written: a broker answers before those of a transaction are in the log."""
     end = time.monotonic() + 20
     while True:

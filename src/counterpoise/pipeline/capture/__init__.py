@@ -1,1 +1,1 @@
-"""Live capture: the offsets topic, log ends and metadata into a folder that the audit reads; the same from old segments."""
+"""Captures: the offsets topic, log ends and metadata are recorded to a folder that the audit reads; also from backups."""

@@ -1,4 +1,4 @@
-"""One cluster, asked: its topics, and where logs begin and end. Errors come out as one line that says what is missing."""
+"""Requests to one cluster: its topics, and the first and end offsets of logs. Errors are one line that says what is missing."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATI
 _AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)  # noqa: SLF001
 _POLL = "; a cluster that hides it can be recorded with --poll, which sees less"
 _QUIET = logging.Logger("counterpoise.librdkafka", logging.CRITICAL)  # noqa: LOG001
-"""What librdkafka would print on stderr comes as errors anyway, and may hold what nobody should read."""
+"""Suppresses librdkafka's lines on stderr: they are raised as errors too, and may contain secrets."""
 
 
-def id_text(told: str) -> str:
-    """A topic id as Kafka writes it, and as commits have it here: librdkafka's base64 has two other signs."""
-    return told.replace("+", "-").replace("/", "_")
+def id_text(base64: str) -> str:
+    """A topic id as Kafka writes it: librdkafka's base64 has two other characters."""
+    return base64.replace("+", "-").replace("/", "_")
 
 
 @dataclass(frozen=True)
 class Tail:
-    """Records of one partition that a reader of committed data cannot see yet."""
+    """The records of one partition after its last stable offset, which a reader with ``read_committed`` cannot read yet."""
 
     place: Place
     stable: int
@@ -55,14 +55,14 @@ class Tail:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where the logs of some partitions begin and end, at one moment."""
+    """First offsets and ends of logs at one time."""
 
     start: dict[Place, int]
     end: dict[Place, int]
 
 
 class Cluster:
-    """A cluster behind its settings.
+    """A cluster, connected on the first request.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Cluster:
 
     Notes
     -----
-    Nothing is asked before the first call. Every call blocks for at most half a minute.
+    Every request blocks for at most half a minute.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -78,14 +78,14 @@ class Cluster:
 
     @cached_property
     def admin(self) -> Any:
-        """librdkafka's admin client, made when first needed."""
+        """librdkafka's admin client, created on first access."""
         try:
             return AdminClient({**self.settings, "log.connection.close": "false"}, logger=_QUIET)
         except (KafkaException, TypeError, ValueError) as error:
             raise SourceError(f"the connection settings do not work: {self.settings.hidden(error)}") from None
 
     def partitions(self, topics: Iterable[str]) -> list[Place]:
-        """Every partition of some topics, sorted.
+        """All partitions of these topics, sorted.
 
         Raises
         ------
@@ -94,33 +94,33 @@ class Cluster:
         """
         places: list[Place] = []
         for topic in sorted(set(topics)):
-            found = self.asked(partial(self.admin.list_topics, topic, timeout=TIMEOUT_S), topic).topics[topic]
-            if found.error is not None:
-                raise self._error(found.error, topic)
-            places += [(topic, index) for index in sorted(found.partitions)]
+            about = self.request(partial(self.admin.list_topics, topic, timeout=TIMEOUT_S), topic).topics[topic]
+            if about.error is not None:
+                raise self._error(about.error, topic)
+            places += [(topic, index) for index in sorted(about.partitions)]
         return places
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's own id."""
-        return str(self.asked(lambda: self.admin.list_topics(timeout=TIMEOUT_S), "the cluster").cluster_id)
+        """The id of the cluster."""
+        return str(self.request(lambda: self.admin.list_topics(timeout=TIMEOUT_S), "the cluster").cluster_id)
 
     def topics(self) -> dict[str, dict[str, Any]]:
-        """Topic -> ``partitions``, ``topic_id``, ``internal``, and ``racks`` where brokers have any; if it may be told."""
-        listed = self.asked(lambda: self.admin.list_topics(timeout=TIMEOUT_S), "the list of topics").topics
+        """Topic -> ``partitions``, ``topic_id``, ``internal``, and ``racks`` if brokers have any; only topics with Describe."""
+        listed = self.request(lambda: self.admin.list_topics(timeout=TIMEOUT_S), "the list of topics").topics
         names = sorted(name for name, about in listed.items() if about.error is None)
         if not names:
             return {}
-        futures = self.asked(lambda: self.admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_S), "topics")
+        futures = self.request(lambda: self.admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_S), "topics")
         about: dict[str, dict[str, Any]] = {}
         for name, future in sorted(futures.items()):
             try:
-                told = future.result(TIMEOUT_S)
-            except KafkaException:  # deleted since, or not to be described: it is simply not in the list
+                topic = future.result(TIMEOUT_S)
+            except KafkaException:  # deleted since, or without the right to describe it
                 continue
-            topic_id = id_text(str(told.topic_id))
-            about[name] = {"partitions": len(told.partitions), "topic_id": topic_id, "internal": bool(told.is_internal)}
-            racks = [sorted({str(node.rack) for node in each.replicas if node.rack}) for each in told.partitions]
+            topic_id = id_text(str(topic.topic_id))
+            about[name] = {"partitions": len(topic.partitions), "topic_id": topic_id, "internal": bool(topic.is_internal)}
+            racks = [sorted({str(node.rack) for node in each.replicas if node.rack}) for each in topic.partitions]
             about[name] |= {"racks": racks} if any(racks) else {}
         return about
 
@@ -130,37 +130,37 @@ class Cluster:
         Raises
         ------
         SourceError
-            None of them can be had. Partitions that are gone are left out of the answer.
+            No offset is known. Partitions that do not exist any more are not in the result.
         """
         spec = OffsetSpec.earliest() if which == "start" else OffsetSpec.latest()
         level = IsolationLevel.READ_COMMITTED if which == "stable" else IsolationLevel.READ_UNCOMMITTED
-        asked = {TopicPartition(*place): spec for place in places}
-        if not asked:
+        specs = {TopicPartition(*place): spec for place in places}
+        if not specs:
             return {}
-        what = next(iter(asked)).topic
-        futures: dict[Any, Future[Any]] = self.asked(
-            lambda: self.admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT_S), what
+        what = next(iter(specs)).topic
+        futures: dict[Any, Future[Any]] = self.request(
+            lambda: self.admin.list_offsets(specs, isolation_level=level, request_timeout=TIMEOUT_S), what
         )
-        found: dict[Place, int] = {}
+        offsets: dict[Place, int] = {}
         failed: KafkaException | None = None
         for place, future in futures.items():
             try:
-                found[place.topic, place.partition] = int(future.result(TIMEOUT_S + 5).offset)
+                offsets[place.topic, place.partition] = int(future.result(TIMEOUT_S + 5).offset)
             except KafkaException as error:
                 failed = error
-        if failed is not None and not found:
+        if failed is not None and not offsets:
             raise self._error(failed.args[0], what)
-        return dict(sorted(found.items()))
+        return dict(sorted(offsets.items()))
 
     def ends(self, places: Iterable[Place]) -> Ends:
         """First offsets and ends of the logs."""
-        asked = list(places)
-        return Ends(self.offsets(asked, "start"), self.offsets(asked, "end"))
+        listed = list(places)
+        return Ends(self.offsets(listed, "start"), self.offsets(listed, "end"))
 
-    def asked(self, question: Callable[[], T], what: str) -> T:
-        """The answer to a question to the admin client; what librdkafka raises becomes a `SourceError` about `what`."""
+    def request(self, call: Callable[[], T], what: str) -> T:
+        """The result of a call of the admin client; its errors become a `SourceError` about `what`."""
         try:
-            return question()
+            return call()
         except KafkaException as error:
             raise self._error(error.args[0], what) from None
 
@@ -190,5 +190,5 @@ def source_error(error: Any, what: str, settings: Settings) -> SourceError:
 
 
 def hidden_tails(stable: dict[Place, int], end: dict[Place, int]) -> list[Tail]:
-    """Partitions whose last stable offset lies before their end: what an open transaction hides."""
+    """The partitions whose last stable offset is before their end, because of an open transaction."""
     return [Tail(place, stable[place], end[place]) for place in sorted(stable) if end.get(place, 0) > stable[place]]

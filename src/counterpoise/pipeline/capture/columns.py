@@ -1,4 +1,4 @@
-"""Records of a topic and samples of log ends as Arrow, and the topic's name; needs no client library."""
+"""Arrow schemas of records and of samples of log ends, and the name of the offsets topic; without a client library."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ SAMPLES = pa.schema(
 _ROWS = 65_536
 _LATEST_MS = (2**63 - 1) // 1000
 Row = tuple[int, int, int, int, bytes | None, bytes | None]
-"""Partition, offset, time stamp (ms), kind of time, key, value."""
+"""Partition, offset, timestamp (ms), timestamp type, key, value."""
 
 
 def in_batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-    """Records of the offsets topic in batches; a time stamp that microseconds in 64 bits cannot hold becomes the nearest one."""
+    """Records of the offsets topic in batches; a timestamp that does not fit microseconds in 64 bits is clipped."""
     following = iter(rows)
-    while some := list(islice(following, _ROWS)):
-        partition, offset, time, kind, key, value = zip(*some, strict=True)
+    while listed := list(islice(following, _ROWS)):
+        partition, offset, time, kind, key, value = zip(*listed, strict=True)
         times = np.clip(np.array(time, np.int64), -_LATEST_MS, _LATEST_MS) * 1000
-        columns = (key, value, [OFFSETS_TOPIC] * len(some), partition, offset, times, kind)
+        columns = (key, value, [OFFSETS_TOPIC] * len(listed), partition, offset, times, kind)
         yield pa.RecordBatch.from_arrays([pa.array(one, to.type) for one, to in zip(columns, ARROW, strict=True)], schema=ARROW)

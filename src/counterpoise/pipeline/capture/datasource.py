@@ -3,10 +3,10 @@
     spark.dataSource.register(KafkaOffsets)
     spark.read.format("kafka-offsets").option("kafka.bootstrap.servers", "broker:9092").load()
 
-Options are named and behave as those of Spark's own source: ``kafka.*`` (connection and security, Java's names or
-librdkafka's), ``subscribe`` (default the offsets topic), ``startingOffsets``, ``endingOffsets``, ``maxOffsetsPerTrigger``,
-``failOnDataLoss``. Two differ, on purpose: isolation is read_committed unless ``kafka.isolation.level`` says otherwise (an
-aborted commit never took effect), and an option that is not known is an error.
+Options have the names and effects of Spark's own source: ``kafka.*`` (connection and security, Java's names or librdkafka's),
+``subscribe`` (default the offsets topic), ``startingOffsets``, ``endingOffsets``, ``maxOffsetsPerTrigger``, ``failOnDataLoss``.
+There are two differences: the default of ``kafka.isolation.level`` is read_committed, because an aborted commit never took
+effect; and an unknown option is an error.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ RECORDS: StructType = from_arrow_schema(ARROW)
 
 
 class KafkaOffsets(DataSource):
-    """``format("kafka-offsets")``, once registered by ``spark.dataSource.register(KafkaOffsets)``."""
+    """``format("kafka-offsets")``, after ``spark.dataSource.register(KafkaOffsets)``."""
 
     @classmethod
     def name(cls) -> str:
-        """What stands in ``format(...)``."""
+        """The name for ``format(...)``."""
         return "kafka-offsets"
 
     def schema(self) -> StructType:
@@ -50,7 +50,7 @@ class KafkaOffsets(DataSource):
         return _Batch(read_options(dict(self.options), streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
-        """A streaming reader; needs PySpark 4.2, which brought limits and ``availableNow`` to Python sources."""
+        """A streaming reader; needs PySpark 4.2, the first with limits and ``availableNow`` for Python sources."""
         try:
             from counterpoise.pipeline.capture.stream import Stream
         except ImportError:
@@ -63,7 +63,7 @@ class _Batch(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[Range]:
-        """One range per partition of the topic that has anything to read."""
+        """One range per partition of the topic that is not empty."""
         options = self._options
         places = options.cluster.partitions(options.topics)
         start = resolve(options.cluster, places, options.start, options.latest, "startingOffsets")

@@ -1,7 +1,7 @@
-"""A growing table on a local disk, behind a symbolic link, for readers that know nothing of how it grows.
+"""A growing table on a local disk, behind a symbolic link, so that readers need no protocol.
 
-An append is one rename of one finished file. Merging and retention make a new generation of the folder - hard links to the files
-that stay - and swing the link. What a killed writer leaves is swept away by the next one.
+An append is one rename of one finished file. Merging and retention create a new generation of the folder, with hard links to the
+files that stay, and replace the link. Files of a killed writer are deleted by the next one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DiskSeries(Series):
     Parameters
     ----------
     link : Path
-        What readers open, e.g. ``DIR/consumer_offsets.parquet``: a symbolic link, there from the first append on.
+        The path for readers, e.g. ``DIR/consumer_offsets.parquet``: a symbolic link, created by the first append.
     store : Path
         Folder for the generations, on the same file system.
     schema : pyarrow.Schema
@@ -36,7 +36,7 @@ class DiskSeries(Series):
     Raises
     ------
     CaptureError
-        `link` is there and is not ours.
+        `link` exists and is no link of a capture.
     """
 
     def __init__(self, link: Path, store: Path, schema: pa.Schema, time_column: str) -> None:
@@ -52,8 +52,8 @@ class DiskSeries(Series):
         return str(self._path(self._generation))
 
     def _listed(self) -> list[Piece]:
-        there = Path(self.folder).glob("*.parquet") if self._link.is_symlink() else ()
-        return sorted(Piece.of(str(file)) for file in there)
+        files = Path(self.folder).glob("*.parquet") if self._link.is_symlink() else ()
+        return sorted(Piece.of(str(file)) for file in files)
 
     def _add(self, piece: Piece, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
         scratch = self._store / f"tmp-{self._kind}-{piece.name}"
@@ -65,7 +65,7 @@ class DiskSeries(Series):
             else:
                 Path(self.folder).mkdir(exist_ok=True)
                 scratch.rename(self._place(piece))
-                self._swing(self._generation)
+                self._replace_link(self._generation)
         except OSError:
             scratch.unlink(missing_ok=True)
             raise
@@ -81,7 +81,7 @@ class DiskSeries(Series):
             if batches is not None:
                 self._finish(fresh / merged.name, batches, self._state_of(many[-1]))
             _sync(fresh)
-            self._swing(self._generation + 1)
+            self._replace_link(self._generation + 1)
         except OSError:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
@@ -96,7 +96,7 @@ class DiskSeries(Series):
             out.flush()
             os.fsync(out.fileno())
 
-    def _swing(self, generation: int) -> None:
+    def _replace_link(self, generation: int) -> None:
         scratch = self._store / f"tmp-{self._kind}-link"
         scratch.unlink(missing_ok=True)
         scratch.symlink_to(Path(self._store.name) / self._path(generation).name)

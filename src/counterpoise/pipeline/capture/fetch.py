@@ -1,7 +1,7 @@
-"""Records of a topic as Arrow batches, by way of librdkafka; progress is by position, because markers are gaps.
+"""Records of a topic as Arrow batches, read by librdkafka; progress is by position, because markers are gaps in the offsets.
 
-Control records (and aborted ones, under read committed) are never delivered. A range is read when a record at or beyond its
-end has come, or librdkafka says that it stands at the end of what may be read.
+Control records (and aborted ones, with read_committed) are never delivered. A range is complete when a record at or after its end
+has arrived, or librdkafka reports the end of the partition.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from counterpoise.pipeline.capture.cluster import Place, source_error
 from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.settings import Settings
 
-__all__ = ["ARROW", "COMMITTED", "PASSING", "PATIENCE_S", "open_consumer", "read_range", "sorted_out", "to_batch"]
+__all__ = ["ARROW", "COMMITTED", "PASSING", "PATIENCE_S", "open_consumer", "read_range", "split_events", "to_batch"]
 
 COMMITTED = "read_committed"
 BATCH = 10_000
 PATIENCE_S = 120.0
-"""So long nothing may come before a bounded read gives up; leaders move within seconds."""
+"""A bounded read fails after this time without a record; a new leader takes over within seconds."""
 _QUIET = logging.Logger("counterpoise.librdkafka", logging.CRITICAL)  # noqa: LOG001
 
 
 def open_consumer(settings: Settings) -> Consumer:
-    """A consumer that only ever gets partitions by `assign`: it joins no group and commits nothing.
+    """A consumer for `assign`: it joins no group and commits nothing.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def open_consumer(settings: Settings) -> Consumer:
 
 
 def to_batch(messages: Sequence[Message], place: Place | None = None) -> pa.RecordBatch:
-    """Messages (no errors among them) as one batch with the schema `ARROW`; all of one `place`, if that is given.
+    """Messages without errors as one batch with the schema `ARROW`; all are of `place`, if it is given.
 
     Notes
     -----
@@ -86,15 +86,15 @@ def to_batch(messages: Sequence[Message], place: Place | None = None) -> pa.Reco
 
 
 def _offsets(messages: Sequence[Message], *, ordered: bool) -> NDArray[np.int64]:
-    """Offsets; those of one partition rise, so without a gap the first and the last say them all."""
+    """Offsets; those of one partition rise, so without a gap they follow from the first and the last."""
     count = len(messages)
     if ordered and count and (last := cast(int, messages[-1].offset())) - (first := cast(int, messages[0].offset())) == count - 1:
         return np.arange(first, last + 1)
     return np.fromiter(map(Message.offset, messages), np.int64, count)
 
 
-def sorted_out(consumed: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Records, and events (ends of partitions and errors)."""
+def split_events(consumed: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Split messages into records and events (ends of partitions and errors)."""
     if not any(map(Message.error, consumed)):  # an error is always true, whatever its code
         return list(consumed), []
     records, events = [], []
@@ -102,7 +102,7 @@ def sorted_out(consumed: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         error = each.error()
         if error is None:
             records.append(each)
-        elif error.code() not in NO_MATTER:
+        elif error.code() not in _IGNORED:
             events.append(each)
     return records, events
 
@@ -117,12 +117,12 @@ def read_range(settings: Settings, place: Place, start: int, end: int, *, lenien
     start, end : int
         `end` must be at most the last stable offset (read committed) or the end of the log.
     lenient : bool
-        Go on at the first offset there is when `start` is no longer in the log.
+        If `start` is no longer in the log, read from the first offset of the log.
 
     Raises
     ------
     SourceError
-        Offsets are gone from the log, nothing came for two minutes, or the cluster refuses.
+        Offsets are no longer in the log, no record arrived for two minutes, or the cluster refuses.
     """
     if start >= end:
         return
@@ -131,7 +131,7 @@ def read_range(settings: Settings, place: Place, start: int, end: int, *, lenien
         consumer.assign([TopicPartition(*place, start)])
         given_up = time.monotonic() + PATIENCE_S
         while True:
-            records, events = sorted_out(consumer.consume(BATCH, 0.1))
+            records, events = split_events(consumer.consume(BATCH, 0.1))
             if records:
                 given_up = time.monotonic() + PATIENCE_S
                 beyond = records[-1].offset() >= end
@@ -172,8 +172,8 @@ def _at_end(consumer: Any, events: Sequence[Any], place: Place, end: int, settin
     return False
 
 
-NO_MATTER = (KafkaError.GROUP_AUTHORIZATION_FAILED,)
-"""librdkafka looks for the coordinator of its group.id even where no group is joined: nobody needs a right to that group."""
+_IGNORED = (KafkaError.GROUP_AUTHORIZATION_FAILED,)
+"""librdkafka looks up the coordinator of its group.id even if it joins no group: no right to that group is needed."""
 PASSING = (
     KafkaError._TRANSPORT,  # noqa: SLF001
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
@@ -185,4 +185,4 @@ PASSING = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
 )
-"""What comes and goes with brokers: waited for."""
+"""Transient errors of brokers, after which readers wait."""

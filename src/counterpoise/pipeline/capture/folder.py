@@ -1,4 +1,4 @@
-"""The folder a capture writes: two growing tables, a lock so that there is one writer, and what it says about itself."""
+"""The folder of a capture: two growing tables, a writer lock, and JSON files about the recording."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from counterpoise.pipeline.capture.series import Series
 from counterpoise.pipeline.storage.files import absolute, first_line, is_local, join, read_if_exists, write_bytes
 from counterpoise.pipeline.storage.writer_lock import WriterLock
 
-__all__ = ["CANNOT_WRITE", "CaptureFolder", "capture_notes", "why"]
+__all__ = ["CANNOT_WRITE", "CaptureFolder", "capture_notes", "reason_of"]
 
 CANNOT_WRITE = (OSError, StorageError)
-"""What a disk or a store raises that is full or away for a moment: a recording that goes on waits for it."""
+"""Errors of a disk that is full or a store that is unreachable, for which a following recording waits."""
 
 _POLLED = (
     "complete=false: made from polls every {} s instead of the topic: rebalances between two polls are one change or none, "
@@ -31,8 +31,8 @@ _POLLED = (
 )
 
 
-def why(error: OSError | StorageError) -> str:
-    """The word of the disk or the store itself."""
+def reason_of(error: OSError | StorageError) -> str:
+    """The message of the disk or the store."""
     return error.reason if isinstance(error, StorageError) else error.strerror or first_line(error)
 
 
@@ -42,12 +42,12 @@ class CaptureFolder:
     Parameters
     ----------
     out : path or URI
-        Made if it is not there; an earlier capture in it is continued.
+        Created if it does not exist; an earlier capture in it is continued.
 
     Raises
     ------
     CaptureError
-        Another capture is writing there, or the folder holds something else.
+        Another capture is writing there, or the folder has other content.
     """
 
     def __init__(self, out: str | Path) -> None:
@@ -72,27 +72,27 @@ class CaptureFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """While within, nobody else writes here.
+        """Within the context, this is the only writer.
 
         Raises
         ------
         CaptureError
-            The disk is full, say, where nobody could wait for it.
+            A write failed, for example because the disk is full.
         """
         try:
             yield
         except CANNOT_WRITE as error:
             words = "make room and start again, nothing of what was written is lost"
-            raise CaptureError(f"{self.out}: {why(error)}; {words}") from None
+            raise CaptureError(f"{self.out}: {reason_of(error)}; {words}") from None
         finally:
             self.close()
 
     def close(self) -> None:
-        """Let the next writer in."""
+        """Release the writer lock."""
         self._lock.release()
 
-    def say(self, **facts: Any) -> None:
-        """Update ``capture.json``: what this recording is, and what it cannot know."""
+    def update_about(self, **facts: Any) -> None:
+        """Update ``capture.json``, which describes the recording and what it lacks."""
         self.about.update(facts)
         self.write_json("capture.json", self.about)
 
@@ -100,8 +100,8 @@ class CaptureFolder:
         """Replace one JSON file as a whole."""
         write_bytes(join(self.out, name), (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
 
-    def tidy(self, keep_from: float | None) -> None:
-        """Merge small files, and drop what is older than `keep_from` (s since 1970)."""
+    def compact(self, keep_from: float | None) -> None:
+        """Merge small files, and drop records before `keep_from` (s since 1970)."""
         for series in (self.records, self.samples):
             if keep_from is not None:
                 series.drop_before(keep_from)
@@ -109,12 +109,12 @@ class CaptureFolder:
                 pass
 
     def free(self) -> None:
-        """Give back what only late readers may still want."""
+        """Delete replaced files at once, which readers may still have open."""
         for series in (self.records, self.samples):
             series.free()
 
     def count_below(self, ends: Mapping[int, int]) -> int:
-        """How many recorded offsets lie below `ends` (by partition): two columns of the files are read."""
+        """The number of recorded offsets below `ends` (by partition); reads two columns of all files."""
         total = 0
         ends_of = pa.table({"partition": pa.array(list(ends), pa.int32()), "end": pa.array(list(ends.values()), pa.int64())})
         for batch in self.records.batches(["partition", "offset"]):
@@ -124,11 +124,11 @@ class CaptureFolder:
 
     def _read_about(self) -> dict[str, Any]:
         file = join(self.out, "capture.json")
-        found = read_if_exists(file)
-        if found is None:
+        text = read_if_exists(file)
+        if text is None:
             return {}
         try:
-            about = json.loads(found)
+            about = json.loads(text)
         except ValueError:
             about = None
         if not isinstance(about, dict) or os.fspath(about.get("topic", "")) == "":
@@ -137,17 +137,17 @@ class CaptureFolder:
 
 
 def capture_notes(folder: str | Path | None) -> list[str]:
-    """What is missing from a recording: history that was compacted before it began, gaps, tails behind open transactions.
+    """Sentences on what a recording lacks: history that was compacted before it began, gaps, records after open transactions.
 
     Notes
     -----
-    A folder without ``capture.json`` says nothing; one that cannot be read says so.
+    A folder without ``capture.json`` has no notes; a damaged file is a note.
     """
-    found = None if folder is None else read_if_exists(join(str(folder), "capture.json"))
-    if found is None:
+    text = None if folder is None else read_if_exists(join(str(folder), "capture.json"))
+    if text is None:
         return []
     try:
-        about: Any = json.loads(found)
+        about: Any = json.loads(text)
         return [*_before(about), *_gaps(about), *map(str, about.get("hidden", ()))]
     except (ValueError, AttributeError, TypeError):
         return ["capture.json cannot be read: what this recording misses is unknown"]

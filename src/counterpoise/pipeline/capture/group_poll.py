@@ -1,4 +1,4 @@
-"""One look at all groups of a cluster through the admin interface, for clusters that hide the offsets topic."""
+"""A poll of all groups of a cluster through the admin interface, for clusters that hide the offsets topic."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, Co
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.cluster import TIMEOUT_S, Cluster, Place
 
-__all__ = ["Committed", "Look", "SeenGroup", "SeenMember", "look", "nothing_visible"]
+__all__ = ["Committed", "GroupPoll", "SeenGroup", "SeenMember", "nothing_visible", "poll_groups"]
 
 BATCH = 500
-"""Groups per question; each coordinator answers for its own."""
+"""Groups per request; librdkafka splits it by coordinator."""
 SETTLED = (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY)
 Committed = tuple[int, int, str]
 """Offset, leader epoch (-1: unknown), metadata."""
@@ -41,14 +41,14 @@ class SeenGroup:
     Attributes
     ----------
     modern : bool
-        Whether the broker assigns (KIP-848).
+        Whether the assignor is the broker (KIP-848).
     settled : bool
-        Whether it was not just rebalancing: only then are its members' assignments told.
+        Whether the group was not rebalancing: only then the assignments of its members are known.
     assignor : str
     members : tuple of SeenMember
-        By id.
+        Sorted by id.
     commits : dict
-        Place -> what is committed; None where it could not be read.
+        Topic and partition -> commit; None: it could not be read.
     """
 
     group_id: str
@@ -60,17 +60,17 @@ class SeenGroup:
 
 
 @dataclass
-class Look:
-    """All groups at one moment.
+class GroupPoll:
+    """All groups at one time.
 
     Attributes
     ----------
     groups : list of SeenGroup
-        Those that could be described.
-    names : set of str
-        Of all groups that are there; None where a broker did not list its own.
+        The groups that could be described.
+    names : set of str, optional
+        The names of all groups; None: a broker did not list its groups.
     faults : list of str
-        What could not be read.
+        One sentence per failed request.
     """
 
     groups: list[SeenGroup] = field(default_factory=list)
@@ -78,46 +78,48 @@ class Look:
     faults: list[str] = field(default_factory=list)
 
 
-def look(cluster: Cluster) -> Look:
-    """Ask for the list of groups, their members and their commits.
+def poll_groups(cluster: Cluster) -> GroupPoll:
+    """Request the list of groups, their members and their commits.
 
     Raises
     ------
     SourceError
-        The list cannot be had. A group that cannot be described is a fault of the answer.
+        The list is not available. A group that cannot be described is a fault of the result.
     """
-    found = Look()
-    listed = cluster.asked(lambda: cluster.admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S + 5), "groups")
-    found.faults += [f"groups of one broker: {cluster.settings.hidden(error)}" for error in listed.errors]
+    poll = GroupPoll()
+    listed = cluster.request(
+        lambda: cluster.admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S + 5), "groups"
+    )
+    poll.faults += [f"groups of one broker: {cluster.settings.hidden(error)}" for error in listed.errors]
     names = sorted(each.group_id for each in listed.valid)
-    found.names = set(names) if not listed.errors else None
+    poll.names = set(names) if not listed.errors else None
     for first in range(0, len(names), BATCH):
         part = names[first : first + BATCH]
-        described = cluster.asked(partial(cluster.admin.describe_consumer_groups, part, request_timeout=TIMEOUT_S), "groups")
+        described = cluster.request(partial(cluster.admin.describe_consumer_groups, part, request_timeout=TIMEOUT_S), "groups")
         commits = {name: _commits(cluster, name) for name in part}
         for name in part:
-            about = _answer(cluster, described[name], name, found, "describe it")
+            about = _result(cluster, described[name], name, poll, "describe it")
             if about is None or about.state is ConsumerGroupState.DEAD:
                 continue
-            offsets = _answer(cluster, commits[name], name, found, "read its commits")
-            found.groups.append(_group(about, None if offsets is None else offsets.topic_partitions))
-    return found
+            offsets = _result(cluster, commits[name], name, poll, "read its commits")
+            poll.groups.append(_group(about, None if offsets is None else offsets.topic_partitions))
+    return poll
 
 
 def _commits(cluster: Cluster, name: str) -> Future[Any]:
-    asked = [ConsumerGroupTopicPartitions(name)]
-    futures: dict[str, Future[Any]] = cluster.asked(
-        lambda: cluster.admin.list_consumer_group_offsets(asked, request_timeout=TIMEOUT_S), name
+    groups = [ConsumerGroupTopicPartitions(name)]
+    futures: dict[str, Future[Any]] = cluster.request(
+        lambda: cluster.admin.list_consumer_group_offsets(groups, request_timeout=TIMEOUT_S), name
     )
     return futures[name]
 
 
-def _answer(cluster: Cluster, future: Future[Any], name: str, found: Look, what: str) -> Any:
+def _result(cluster: Cluster, future: Future[Any], name: str, poll: GroupPoll, action: str) -> Any:
     try:
         return future.result(TIMEOUT_S + 5)
     except (KafkaException, FutureTimeoutError) as error:
-        why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-        found.faults.append(f"group {name}: cannot {what} ({cluster.settings.hidden(why)})")
+        reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+        poll.faults.append(f"group {name}: cannot {action} ({cluster.settings.hidden(reason)})")
         return None
 
 
@@ -135,7 +137,7 @@ def _group(about: Any, offsets: Iterable[Any] | None) -> SeenGroup:
             for each in known
         }
     members = sorted((_member(each, modern) for each in about.members), key=lambda member: member.member_id)
-    # A group under KIP-848 has a target at any time, also while members are on their way to it.
+    # A KIP-848 group has a target at any time, also before its members have reached it.
     settled = modern or about.state in SETTLED
     return SeenGroup(about.group_id, modern, settled, about.partition_assignor or "", tuple(members), commits)
 
@@ -148,7 +150,7 @@ def _member(member: Any, modern: bool) -> SeenMember:
 
 
 def nothing_visible(cluster: Cluster) -> SourceError:
-    """The error for a cluster that shows no group: a broker leaves out, without a word, groups that may not be described."""
+    """The error for a cluster without visible groups: a broker silently omits groups that the principal may not describe."""
     where = cluster.settings["bootstrap.servers"]
     return SourceError(
         f"{where} shows no group: there is none, or this principal may describe none. It needs Describe on the groups and on "

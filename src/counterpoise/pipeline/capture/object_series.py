@@ -1,7 +1,7 @@
 """A growing table on an object store: every file appears by one PUT under its final name, and nothing is renamed.
 
-The name of a merged file says which files it took the place of (`visible`), so readers that list the folder see each record once
-from the moment it is there. The covered files go an hour later. What retention drops is covered by a file without rows.
+The name of a merged file has the range of the files that it replaces (`visible`), so readers that list the folder read each
+record once. Replaced files are deleted an hour later. Files that retention drops are replaced by a file without rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAME = re.compile(r"(?:^|/)\d{12}-\d{12}-\d+\.parquet$")
 
 
 def visible(names: Iterable[str]) -> list[str]:
-    """Of the files of a folder those that count; files that are not of a growing table all do. O(n log n) for n of them."""
+    """The files of a folder without those that a merged file replaces; other files are all returned. O(n log n)."""
     listed = list(names)
     pieces = {Piece.of(name): name for name in listed if _NAME.search(name)}
     covered = set(pieces) - set(_uncovered(pieces))
@@ -31,12 +31,12 @@ def visible(names: Iterable[str]) -> list[str]:
 
 
 def _uncovered(pieces: Iterable[Piece]) -> list[Piece]:
-    """Ranges of appends lie side by side or one in another, the larger one of the higher level."""
-    found: list[Piece] = []
+    """The pieces that no other one covers: ranges are disjoint or nested, the larger one has the higher level."""
+    uncovered: list[Piece] = []
     for piece in sorted(pieces, key=lambda one: (one.first, -one.last, -one.level)):
-        if not found or not found[-1].covers(piece):
-            found.append(piece)
-    return found
+        if not uncovered or not uncovered[-1].covers(piece):
+            uncovered.append(piece)
+    return uncovered
 
 
 class ObjectSeries(Series):
@@ -45,11 +45,11 @@ class ObjectSeries(Series):
     Parameters
     ----------
     folder : str
-        URI of what readers list, e.g. ``s3://bucket/history/consumer_offsets.parquet``.
+        The URI for readers, e.g. ``s3://bucket/history/consumer_offsets.parquet``.
     schema : pyarrow.Schema
     time_column : str
     check : callable
-        Called before each PUT; raises if somebody else is the writer by now.
+        Called before each PUT; raises if another writer took over.
     """
 
     def __init__(self, folder: str, schema: pa.Schema, time_column: str, check: Callable[[], None]) -> None:
@@ -65,7 +65,7 @@ class ObjectSeries(Series):
         return _uncovered(map(Piece.of, file_infos(self._folder)))
 
     def _add(self, piece: Piece, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
-        # Finished on the disk first: an upload that is broken off in the middle could become visible.
+        # Written to the disk first: an interrupted upload could become visible.
         with tempfile.TemporaryFile() as scratch:
             self._write(scratch, batches, state)
             scratch.seek(0)

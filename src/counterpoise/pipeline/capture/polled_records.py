@@ -1,7 +1,7 @@
-"""What two looks at a cluster differ in, as records of the offsets topic: what a broker would write, as far as it is known.
+"""The difference between two polls of a cluster as records of the offsets topic, as a broker would write them.
 
-Known are members, what they hold and what is committed. Not known are generations and epochs (counted up per change that is
-seen), leaders, subscriptions (each member is taken to subscribe to every topic its group holds), claims, user data and time-outs.
+Known are members, their assignments and commits. Unknown are generations and epochs (increased by one per change), leaders,
+subscriptions (each member is assumed to subscribe to every topic that its group owns), claims, user data and time-outs.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from counterpoise.wire.offsets_topic.values import (
 __all__ = ["PolledHistory"]
 
 Change = tuple[bytes, bytes | None]
-"""Key and value; None: it is gone."""
+"""Key and value; None: a tombstone."""
 _UNKNOWN_VERSION = 2
-"""No library writes version 2 with empty user data: whoever looks for the library behind a member finds none."""
+"""No library writes version 2 with empty user data, so the library of these members is unknown."""
 
 
 class PolledHistory:
-    """What was last written for each key, and what has to be written after another look.
+    """The newest record of each key, and the records to write after the next poll.
 
     Parameters
     ----------
     records : iterable of (key, value)
-        Everything written so far, in order.
+        All records that are written, in order.
     """
 
     def __init__(self, records: Iterable[tuple[bytes, bytes | None]] = ()) -> None:
@@ -57,36 +57,35 @@ class PolledHistory:
             self._note(key, value)
 
     def changes(self, groups: Iterable[SeenGroup], topic_ids: Mapping[str, bytes], now_ms: int) -> list[Change]:
-        """The records of one look, group by group; groups that are no longer there get tombstones.
+        """The records of one poll, group by group.
 
         Parameters
         ----------
         groups : iterable of SeenGroup
-            All that are there, described or not.
         topic_ids : mapping
-            Of the topics that may be described; a KIP-848 target names topics by id, so others are left out of it.
+            Topic -> id; a KIP-848 target has topics by id, so topics without an id are not in it.
         now_ms : int
-            Time of the look.
+            Time of the poll.
         """
-        told: list[Change] = []
+        changes: list[Change] = []
         for group in groups:
             if group.settled:
-                told += self._modern(group, topic_ids) if group.modern else self._classic(group)
+                changes += self._modern(group, topic_ids) if group.modern else self._classic(group)
             if group.commits is not None:
-                told += self._commits(group.group_id, group.commits, now_ms)
-        for key, value in told:
+                changes += self._commits(group.group_id, group.commits, now_ms)
+        for key, value in changes:
             self._note(key, value)
-        return told
+        return changes
 
-    def gone(self, names: Iterable[str]) -> list[Change]:
-        """Tombstones for everything of the groups that are not among `names`."""
-        told: list[Change] = [(key, None) for name in sorted(set(self._keys) - set(names)) for key in self._order(name)]
-        for key, _ in told:
+    def deletions(self, names: Iterable[str]) -> list[Change]:
+        """Tombstones of all records of groups that are not in `names`."""
+        changes: list[Change] = [(key, None) for name in sorted(set(self._keys) - set(names)) for key in self._order(name)]
+        for key, _ in changes:
             self._note(key, None)
-        return told
+        return changes
 
     def _order(self, name: str) -> list[bytes]:
-        """Members before their group, as a broker writes it; commits last."""
+        """The keys of a group: members before the group, as a broker writes them; commits last."""
         rank = {2: 8, 3: 8, 1: 9}
         return sorted(self._keys[name], key=lambda key: (rank.get(key[1], 10 - key[1]), key))
 
@@ -144,8 +143,8 @@ class PolledHistory:
         return sorted(key for key in self._keys.get(name, ()) if key[1] == kind)
 
     def _read(self, key: bytes) -> object:
-        found = decode_record(key, self._values[key]) if key in self._values else None
-        return found.value if isinstance(found, Record) else None
+        record = decode_record(key, self._values[key]) if key in self._values else None
+        return record.value if isinstance(record, Record) else None
 
 
 def _generation(group: SeenGroup, generation: int) -> GroupMetadataValue:

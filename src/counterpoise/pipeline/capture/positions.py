@@ -1,4 +1,4 @@
-"""Positions in a topic: as JSON the way Spark's Kafka source writes them, resolved on a cluster, and shared out under a limit."""
+"""Positions in a topic: in the JSON of Spark's Kafka source, resolved to offsets of a cluster, and limited per trigger."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from counterpoise.pipeline.capture.cluster import Cluster, Place, Which
 __all__ = ["EARLIEST", "LATEST", "from_json", "parse_positions", "resolve", "share_out", "to_json"]
 
 EARLIEST, LATEST = -2, -1
-"""In JSON, as Spark's Kafka source has it: the first offset, and the end."""
+"""The first offset and the end, in the JSON of Spark's Kafka source."""
 
 
 def to_json(positions: Mapping[Place, int]) -> dict[str, dict[str, int]]:
     """``{topic: {"0": 23}}``, sorted."""
-    found: dict[str, dict[str, int]] = {}
+    topics: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(positions.items()):
-        found.setdefault(topic, {})[str(partition)] = int(offset)
-    return found
+        topics.setdefault(topic, {})[str(partition)] = int(offset)
+    return topics
 
 
 def from_json(positions: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
@@ -41,58 +41,58 @@ def parse_positions(option: str, text: str) -> int | dict[Place, int]:
             raise OptionError("endingOffsets: earliest is no end; expected latest or offsets per partition")
         return EARLIEST if word == "earliest" else LATEST
     try:
-        found = from_json(json.loads(text))
+        offsets = from_json(json.loads(text))
     except (ValueError, AttributeError, TypeError):
         raise OptionError(f'{option}: expected earliest, latest or JSON like {{"topic":{{"0":23,"1":-2}}}}') from None
-    if any(offset < EARLIEST or (option == "endingOffsets" and offset == EARLIEST) for offset in found.values()):
+    if any(offset < EARLIEST or (option == "endingOffsets" and offset == EARLIEST) for offset in offsets.values()):
         raise OptionError(
             f"{option}: expected an offset, {'-2 (earliest) or ' if option == 'startingOffsets' else ''}-1 (latest)"
         )
-    return found
+    return offsets
 
 
 def resolve(
-    cluster: Cluster, places: Iterable[Place], wanted: int | Mapping[Place, int], latest: Which, option: str
+    cluster: Cluster, places: Iterable[Place], positions: int | Mapping[Place, int], latest: Which, option: str
 ) -> dict[Place, int]:
-    """Real offsets for every partition.
+    """Resolve positions to an offset for every partition.
 
     Parameters
     ----------
     cluster : Cluster
     places : iterable of (topic, partition)
         All partitions that are read.
-    wanted : int or mapping
+    positions : int or mapping
         EARLIEST, LATEST, or one of these or an offset per partition.
     latest : "end" or "stable"
-        What "latest" means: the end, or the end of what is committed.
+        The meaning of LATEST: the end of the log, or the last stable offset.
     option : str
-        For the message.
+        The name of the option, for the message.
 
     Raises
     ------
     OptionError
-        The partitions named are not the ones that are there.
+        The partitions of `positions` are not those of the topics.
     SourceError
-        The cluster cannot be asked.
+        The cluster does not answer.
     """
     known = list(places)
-    if isinstance(wanted, int):
-        return cluster.offsets(known, "start" if wanted == EARLIEST else latest)
-    if set(wanted) != set(known):
-        odd = min(set(wanted) ^ set(known))
+    if isinstance(positions, int):
+        return cluster.offsets(known, "start" if positions == EARLIEST else latest)
+    if set(positions) != set(known):
+        odd = min(set(positions) ^ set(known))
         raise OptionError(f"{option}: partition {odd[1]} of {odd[0]} is {'missing' if odd in known else 'not one that is read'}")
-    first = cluster.offsets([p for p in known if wanted[p] == EARLIEST], "start")
-    last = cluster.offsets([p for p in known if wanted[p] == LATEST], latest)
-    return {**dict(sorted(wanted.items())), **first, **last}
+    first = cluster.offsets([p for p in known if positions[p] == EARLIEST], "start")
+    last = cluster.offsets([p for p in known if positions[p] == LATEST], latest)
+    return {**dict(sorted(positions.items())), **first, **last}
 
 
 def share_out(start: Mapping[Place, int], end: Mapping[Place, int], limit: int) -> dict[Place, int]:
-    """Ends so that at most `limit` offsets lie between `start` and them, each partition in proportion to what it has.
+    """End offsets with at most `limit` offsets after `start`, shared in proportion to the backlog of each partition.
 
     Notes
     -----
-    With any backlog at all at least one offset is given, so a reader always gets on; what rounding leaves over goes to
-    the first partitions in order.
+    If there is a backlog, the result has at least one offset more, so a reader always progresses; the remainder of the division
+    goes to the first partitions in order.
     """
     room = {place: max(0, end[place] - start[place]) for place in sorted(end)}
     total = sum(room.values())

@@ -1,4 +1,4 @@
-"""The recording loop: consume, write, sample, tidy - once up to now, or until it is told to stop."""
+"""The recording loop: consume, write, sample log ends, compact; once up to now, or until `stop`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from counterpoise.errors import CaptureError, SourceError
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Place, id_text, source_error
-from counterpoise.pipeline.capture.fetch import PASSING, PATIENCE_S, open_consumer, sorted_out, to_batch
-from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, why
+from counterpoise.pipeline.capture.fetch import PASSING, PATIENCE_S, open_consumer, split_events, to_batch
+from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
 from counterpoise.pipeline.capture.positions import from_json, to_json
 from counterpoise.pipeline.capture.recording import Recording, Schedule, Status
 from counterpoise.pipeline.capture.sampler import Sample, Sampler, sample
@@ -29,12 +29,12 @@ FLUSH_BYTES = 64 * 2**20
 
 
 class Recorder(Recording):
-    """One recording of the offsets topic, exactly once.
+    """A recording of the offsets topic, exactly once.
 
     Notes
     -----
-    Nothing is committed to the cluster: the position is in the footer of the newest file, so what was written and how far it
-    goes are one thing. A run that is killed reads again what it had not yet written.
+    Nothing is committed to the cluster: the position is in the footer of the newest file, so records and position are written
+    together. After a kill the next run reads the records again that were not written.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class Recorder(Recording):
         Raises
         ------
         SourceError
-            The cluster cannot be asked (at the start; later a recording that follows waits for it).
+            The cluster does not answer (at the start; later a following recording waits for it).
         CaptureError
-            The folder cannot be written, or holds another cluster's history.
+            The folder cannot be written, or has the history of another cluster.
         """
-        # The folder is looked at first: a second writer must not even ask the cluster.
+        # The folder first: a second writer must not send requests to the cluster.
         folder = CaptureFolder(self._out)
         with folder.held():
             first = self._begin(folder)
@@ -89,11 +89,11 @@ class Recorder(Recording):
         ahead = [place for place, at in self._at.items() if at > now.log_end.get(place, at)]
         if ahead:
             raise CaptureError(
-                f"{self._out}: its position in partition {ahead[0][1]} lies beyond the end of the log; the topic was cut or made "
-                "anew, give another folder"
+                f"{self._out}: its position in partition {ahead[0][1]} lies beyond the end of the log; the topic was cut or "
+                "recreated, give another folder"
             )
         if known is None:
-            folder.say(
+            folder.update_about(
                 format=1,
                 topic=OFFSETS_TOPIC,
                 topic_id=topic_id,
@@ -107,7 +107,7 @@ class Recorder(Recording):
             raise CaptureError(f"{self._out}: was recorded {folder.about['isolation']}; go on with the same isolation level")
         if self._isolation == "read_committed":
             folder.write_json("aborted_offsets.json", [])
-        self._take(folder, now)
+        self._add_sample(folder, now)
         return now
 
     @property
@@ -119,14 +119,14 @@ class Recorder(Recording):
 
     def _loop(self, folder: CaptureFolder, consumer: Any, sampler: Sampler | None, now: Sample) -> None:
         end = dict(now.log_end)
-        flushed = heard = time.monotonic()
+        flushed = received = time.monotonic()
         while not self._stop.is_set():
-            got = self._consume(folder, consumer)
+            count = self._consume(folder, consumer)
             moment = time.monotonic()
-            heard = moment if got else heard
+            received = moment if count else received
             if sampler is None and all(self._at[place] >= goal for place, goal in self._goal.items()):
                 return
-            if sampler is None and moment - heard > PATIENCE_S:
+            if sampler is None and moment - received > PATIENCE_S:
                 raise SourceError(f"nothing came for {PATIENCE_S:.0f} s; {self.status.trouble or 'is every leader up?'}")
             if sampler is not None:
                 end = self._samples(folder, consumer, sampler, end)
@@ -137,10 +137,10 @@ class Recorder(Recording):
                 flushed = time.monotonic()
             reach = {place: min(end.get(place, 0), self._goal[place]) for place in self._goal} if sampler is None else end
             self.status.behind = sum(max(0, reach[place] - self._at.get(place, 0)) for place in reach)
-            self._tell()
+            self._report_status()
 
     def _consume(self, folder: CaptureFolder, consumer: Any) -> int:
-        records, events = sorted_out(consumer.consume(CONSUME, 0.5))
+        records, events = split_events(consumer.consume(CONSUME, 0.5))
         if records:
             batch = to_batch(records)
             self._pending.append(batch)
@@ -174,7 +174,7 @@ class Recorder(Recording):
             raise CaptureError(
                 f"{self._out}: partition {place[1]} now ends at {last}, before position {at}: it was cut or recreated"
             )
-        folder.say(gaps=[*folder.about.get("gaps", []), [place[1], at, first]])
+        folder.update_about(gaps=[*folder.about.get("gaps", []), [place[1], at, first]])
         self._at[place] = first
         consumer.incremental_unassign([TopicPartition(*place)])
         consumer.incremental_assign([TopicPartition(*place, first)])
@@ -190,16 +190,16 @@ class Recorder(Recording):
                 self._at[place] = 0
                 consumer.incremental_assign([TopicPartition(*place, 0)])
             try:
-                self._take(folder, taken)
-                self._tidy(folder)
-                self._judge(folder)
+                self._add_sample(folder, taken)
+                self._compact(folder)
+                self._count_missing(folder)
             except CANNOT_WRITE as error:
-                self.status.trouble = f"cannot write ({why(error)})"
+                self.status.trouble = f"cannot write ({reason_of(error)})"
         return end
 
-    def _take(self, folder: CaptureFolder, taken: Sample) -> None:
+    def _add_sample(self, folder: CaptureFolder, taken: Sample) -> None:
         self.status.hidden = [str(tail) for tail in taken.tails] if self._isolation == "read_committed" else []
-        self._keep(folder, taken)
+        self._write_sample(folder, taken)
 
     @property
     def _position(self) -> dict[str, Any]:
@@ -208,21 +208,21 @@ class Recorder(Recording):
     def _finish(self, folder: CaptureFolder) -> None:
         self._write(folder, patient=False)
         try:
-            self._tidy(folder)
-            self._judge(folder)
+            self._compact(folder)
+            self._count_missing(folder)
         except CANNOT_WRITE as error:
-            raise CaptureError(f"{self._out}: {why(error)}; all records are written, only tidying failed") from None
-        self._tell()
+            raise CaptureError(f"{self._out}: {reason_of(error)}; all records are written, only tidying failed") from None
+        self._report_status()
 
-    def _judge(self, folder: CaptureFolder) -> None:
-        """Once the history from before the recording is in: say how much of it was not there any more."""
+    def _count_missing(self, folder: CaptureFolder) -> None:
+        """When the history from before the recording is written, count its offsets without a record."""
         about = folder.about
         ends = {int(index): int(end) for index, end in about["log_end"].items()}
         written = from_json(folder.records.state)
         if "missing_before" in about or any(written.get((OFFSETS_TOPIC, p), 0) < end for p, end in ends.items()):
             return
         missing = sum(ends.values()) - folder.count_below(ends)
-        folder.say(missing_before=missing, complete=missing == 0)
+        folder.update_about(missing_before=missing, complete=missing == 0)
 
 
 def _last_offsets(batch: pa.RecordBatch) -> list[tuple[int, int]]:
@@ -231,6 +231,6 @@ def _last_offsets(batch: pa.RecordBatch) -> list[tuple[int, int]]:
 
 
 def _groups_of(batch: pa.RecordBatch) -> set[bytes]:
-    """Group ids: in every kind of key the first field after the record type, as a string of 16-bit length."""
+    """Group ids: the first field after the record type in all keys, a string with a 16-bit length."""
     keys = [key for key in pc.unique(batch["key"]).to_pylist() if key is not None and len(key) > 4]
     return {key[4 : 4 + int.from_bytes(key[2:4])] for key in keys}

@@ -1,4 +1,4 @@
-"""What recording the offsets topic and recording by polls have in common: schedule, status, and writing."""
+"""The common base of recordings of the offsets topic and by polls: schedule, status, and writing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.cluster import Cluster
-from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, why
+from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
 from counterpoise.pipeline.capture.sampler import Sample, sample_batch
 from counterpoise.pipeline.capture.settings import Settings
 
@@ -23,7 +23,7 @@ __all__ = ["Recording", "Schedule", "Status"]
 
 @dataclass(frozen=True)
 class Schedule:
-    """How often what happens, in seconds; `keep_days` None: everything is kept."""
+    """Seconds between two writes, and between two samples; days after which records are dropped, None: never."""
 
     flush: float = 10.0
     sample: float = 30.0
@@ -32,22 +32,22 @@ class Schedule:
 
 @dataclass
 class Status:
-    """Where a recording stands.
+    """The status of a recording.
 
     Attributes
     ----------
     records : int
-        Written by this run.
+        Number of records that this run wrote.
     behind : int
-        Offsets between what was read and what can be read.
+        Number of readable offsets that are not read yet.
     groups : int
-        Distinct groups in the records of this run.
+        Number of distinct groups in the records of this run.
     passed : int
-        Offsets that this run read past without a record there: markers and aborted records of transactions, compacted records.
+        Number of offsets without a visible record: markers and aborted records of transactions, compacted records.
     hidden : list of str
-        Partitions whose tail an open transaction hides.
+        One sentence per partition with an open transaction.
     trouble : str
-        What it is waiting for; empty when all is well.
+        The error for which it waits; empty: none.
     """
 
     records: int = 0
@@ -80,7 +80,7 @@ class Recording(ABC):
         self.status = Status()
 
     def stop(self) -> None:
-        """Ask a running `run` to write what it has and return; may be called from a signal handler."""
+        """Ask a running `run` to write its records and return; may be called from a signal handler."""
         self._stop.set()
 
     @abstractmethod
@@ -90,35 +90,35 @@ class Recording(ABC):
     @property
     @abstractmethod
     def _position(self) -> dict[str, Any]:
-        """What the next run goes on from, once all that is pending is written."""
+        """The position of the next run, when all pending records are written."""
 
-    def _tell(self) -> None:
+    def _report_status(self) -> None:
         if self._report is not None:
             self._report(self.status)
 
-    def _keep(self, folder: CaptureFolder, taken: Sample, **facts: Any) -> None:
+    def _write_sample(self, folder: CaptureFolder, taken: Sample, **facts: Any) -> None:
         folder.samples.append([sample_batch(taken)], {})
         folder.write_json("topics.json", taken.topics)
-        folder.say(sampled_at=taken.at, hidden=self.status.hidden, **facts)
+        folder.update_about(sampled_at=taken.at, hidden=self.status.hidden, **facts)
 
     def _write(self, folder: CaptureFolder, *, patient: bool) -> None:
-        """Append what is pending; while the disk is full wait (nothing more is read meanwhile) or, when not patient, fail."""
+        """Append pending records; if the disk is full, wait if `patient` (without reading more), else raise."""
         while self._pending or not folder.records.pieces:
             try:
                 folder.records.append(self._pending, self._position)
             except CANNOT_WRITE as error:
-                self.status.trouble = f"cannot write ({why(error)}); waiting for space"
+                self.status.trouble = f"cannot write ({reason_of(error)}); waiting for space"
                 folder.free()
-                self._tell()
+                self._report_status()
                 if not patient or self._stop.wait(1.0):
                     raise CaptureError(
-                        f"{self._out}: {why(error)}; nothing of what was written is lost, the rest is read again next time"
+                        f"{self._out}: {reason_of(error)}; nothing of what was written is lost, the rest is read again next time"
                     ) from None
             else:
                 self.status.records += sum(map(len, self._pending))
                 self._pending = []
                 self.status.trouble = ""
 
-    def _tidy(self, folder: CaptureFolder) -> None:
+    def _compact(self, folder: CaptureFolder) -> None:
         days = self._schedule.keep_days
-        folder.tidy(None if days is None else time.time() - 86_400 * days)
+        folder.compact(None if days is None else time.time() - 86_400 * days)

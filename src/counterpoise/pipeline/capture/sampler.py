@@ -1,4 +1,4 @@
-"""Samples of log ends and topic metadata on a schedule, in a thread of its own, so that a slow cluster never holds up records."""
+"""Samples of log ends and topic metadata, taken in a thread, so that a slow cluster does not delay records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Sample", "Sampler", "sample", "sample_batch"]
 
 @dataclass(frozen=True)
 class Sample:
-    """The cluster at one moment.
+    """Log ends and metadata of a cluster at one time.
 
     Attributes
     ----------
@@ -30,9 +30,9 @@ class Sample:
     topics : dict
         As in ``topics.json``.
     ends : Ends
-        Of all topics that are not internal, and of the offsets topic itself.
+        Logs of all topics that are not internal, and of the offsets topic.
     tails : list of Tail
-        What open transactions hide of the offsets topic.
+        Partitions of the offsets topic with an open transaction.
     log_end : dict
         End of each partition of the offsets topic.
     """
@@ -45,16 +45,16 @@ class Sample:
 
 
 def sample(cluster: Cluster) -> Sample:
-    """Ask once.
+    """Take a sample.
 
     Raises
     ------
     SourceError
     """
     topics = cluster.topics()
-    seen = [(name, index) for name, about in topics.items() if not about["internal"] for index in range(about["partitions"])]
-    ends = cluster.ends(seen)
-    # Before the ends of the offsets topic: a record at or beyond such an end was written after this moment.
+    listed = [(name, index) for name, about in topics.items() if not about["internal"] for index in range(about["partitions"])]
+    ends = cluster.ends(listed)
+    # Before the ends of the offsets topic: a record at or after such an end was written after this time.
     at = time.time()
     places = [(OFFSETS_TOPIC, index) for index in range(topics.get(OFFSETS_TOPIC, {"partitions": 0})["partitions"])]
     stable = cluster.offsets(places, "stable")
@@ -79,7 +79,7 @@ def sample_batch(taken: Sample) -> pa.RecordBatch:
 
 
 class Sampler:
-    """Samples every `every` seconds until `stop`.
+    """Takes a sample every `every` seconds until `stop`.
 
     Parameters
     ----------
@@ -92,21 +92,21 @@ class Sampler:
         self._cluster, self._every = cluster, every
         self._done = threading.Event()
         self._taken: SimpleQueue[Sample | SourceError] = SimpleQueue()
-        # A daemon: a question that hangs for half a minute must not hold up the end of the process.
+        # A daemon: a request that blocks for half a minute must not delay the end of the process.
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def taken(self) -> list[Sample | SourceError]:
-        """Samples since the last call; where the cluster could not be asked, the reason instead."""
-        found: list[Sample | SourceError] = []
+        """Samples since the last call, and the errors of samples that failed."""
+        samples: list[Sample | SourceError] = []
         while True:
             try:
-                found.append(self._taken.get_nowait())
+                samples.append(self._taken.get_nowait())
             except Empty:
-                return found
+                return samples
 
     def stop(self) -> None:
-        """No more samples."""
+        """End the thread."""
         self._done.set()
 
     def _run(self) -> None:

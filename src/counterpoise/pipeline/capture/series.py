@@ -1,10 +1,10 @@
-"""A growing table of Parquet files that readers always see whole: one file per append, merged and dropped in the background.
+"""A growing table of Parquet files: one per append; files are merged, and dropped by retention. Readers see whole files only.
 
-An append is one finished file that appears at once; what else must be remembered (positions) lies in that file's footer, so data
-and positions become visible together or not at all. `disk_series` and `object_series` say how a file appears, and how one takes
-the place of many. Killed at any point, what is visible is a whole state.
+An append makes one complete file visible; its footer also has the state (positions), so data and state become visible together.
+`disk_series` and `object_series` implement how a file becomes visible, and how one file replaces many. After a kill at any time
+the visible files are consistent.
 
-File names are ``FIRST-LAST-LEVEL.parquet``: the range of appends in it, and how often it was merged.
+File names are ``FIRST-LAST-LEVEL.parquet``: the range of appends in the file, and how often it was merged.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from counterpoise.pipeline.storage.files import file_infos, join, parquet_file, 
 __all__ = ["GRACE_S", "MERGE_AT", "STATE_KEY", "Piece", "Series"]
 
 MERGE_AT = 16
-"""So many files of one level become one of the next: every record is written a handful of times at most."""
+"""Number of files of one level that are merged into one of the next level: every record is written a few times only."""
 LARGE_BYTES = 128 * 2**20
 LONG_SPAN_S = 86_400
-"""Files of this size, or with records of more than this span, are left as they are (retention drops whole files)."""
+"""Files of this size, or with records over this time, are not merged (retention drops whole files)."""
 GRACE_S = 3_600
-"""So long replaced files stay, for readers that have listed them."""
+"""Replaced files are deleted after this time, because readers may have listed them."""
 STATE_KEY = b"counterpoise.state"
 _ROWS = 65_536
 _ROW_GROUP = 500_000
@@ -40,7 +40,7 @@ _ROW_GROUP = 500_000
 
 @dataclass(frozen=True, order=True)
 class Piece:
-    """One file of the series, by its name."""
+    """One file of a growing table, by its name."""
 
     first: int
     last: int
@@ -53,30 +53,30 @@ class Piece:
 
     @classmethod
     def of(cls, file: str) -> Piece:
-        """The inverse of `name`, of a whole path too."""
+        """The inverse of `name`; accepts a path."""
         first, last, level = PurePosixPath(file).stem.split("-")
         return cls(int(first), int(last), int(level))
 
     def covers(self, other: Piece) -> bool:
-        """Whether it took the place of another file."""
+        """Whether it replaces another file."""
         return self.first <= other.first and other.last <= self.last and other.level < self.level
 
 
 class Series(ABC):
-    """One table that grows.
+    """A growing table.
 
     Parameters
     ----------
     schema : pyarrow.Schema
     time_column : str
-        By which retention and spans go.
+        The column for retention.
 
     Attributes
     ----------
     pieces : list of Piece
         The visible files, in order.
     state : dict
-        What the last append remembers.
+        The state of the last append.
     """
 
     def __init__(self, schema: pa.Schema, time_column: str) -> None:
@@ -89,7 +89,7 @@ class Series(ABC):
     @property
     @abstractmethod
     def folder(self) -> str:
-        """Where the visible files are."""
+        """The folder of the visible files."""
 
     @abstractmethod
     def _listed(self) -> list[Piece]:
@@ -97,15 +97,15 @@ class Series(ABC):
 
     @abstractmethod
     def _add(self, piece: Piece, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
-        """Make one more file visible."""
+        """Make a new file visible."""
 
     @abstractmethod
     def _replace(self, many: Sequence[Piece], merged: Piece, batches: Iterable[pa.RecordBatch] | None) -> None:
-        """Make one file with these rows visible in place of many, or none."""
+        """Replace files by one with these rows, or by none."""
 
     @abstractmethod
     def _clean(self, grace: float) -> None:
-        """Delete what was replaced more than `grace` seconds ago, and what a killed writer has left."""
+        """Delete files that were replaced more than `grace` seconds ago, and files of a killed writer."""
 
     def append(self, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
         """Write one file; data and `state` become visible together.
@@ -113,7 +113,7 @@ class Series(ABC):
         Raises
         ------
         OSError, StorageError
-            Nothing was appended (disk full, for one); the same append may be tried again.
+            Nothing was appended, for example because the disk is full; the caller may try again.
         """
         number = self.pieces[-1].last + 1 if self.pieces else 1
         piece = Piece(number, number, 0)
@@ -122,7 +122,7 @@ class Series(ABC):
         self.state = dict(state)
 
     def merge(self) -> int:
-        """Merge what has become many small files; the number of files that were merged (0: nothing to do)."""
+        """Merge small files of one level, if there are enough; returns the number of merged files."""
         for level in sorted({piece.level for piece in self.pieces}):
             many = [piece for piece in self.pieces if piece.level == level and not self._closed(piece)]
             if len(many) >= MERGE_AT:
@@ -132,19 +132,19 @@ class Series(ABC):
         return 0
 
     def drop_before(self, moment: float) -> int:
-        """Drop the oldest files, those with older records only than `moment` (s since 1970), never the newest; how many went."""
+        """Drop files whose records are all before `moment` (s since 1970), never the newest file; returns their number."""
         old = list(takewhile(lambda piece: self._times(piece)[1] < moment, self.pieces[:-1]))
-        if not any(self._times(piece)[1] for piece in old):  # What is left of those dropped before has no rows.
+        if not any(self._times(piece)[1] for piece in old):  # Files without rows, which replace dropped ones.
             return 0
         self._replace(old, Piece(old[0].first, old[-1].last, max(piece.level for piece in old) + 1), None)
         return len(old)
 
     def free(self) -> None:
-        """Give back the space of replaced files at once."""
+        """Delete replaced files at once."""
         self._clean(0)
 
     def batches(self, columns: Sequence[str] | None, pieces: Sequence[Piece] | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of all files, or of some, in order."""
+        """Yield the rows of all files, or of `pieces`, in order."""
         for piece in self.pieces if pieces is None else pieces:
             with parquet_file(self._place(piece)) as opened:
                 yield from opened.iter_batches(_ROWS, columns=columns)
@@ -157,12 +157,12 @@ class Series(ABC):
         return last - first >= LONG_SPAN_S or self._spans[piece][2] >= LARGE_BYTES
 
     def _times(self, piece: Piece) -> tuple[float, float]:
-        """The first and the last time in a file, 0 without rows; asked once, a file does not change."""
+        """The first and the last time in a file, 0 without rows; cached, because a file does not change."""
         if piece not in self._spans:
             place = self._place(piece)
             (about,) = parquet_footers([place])
             file = file_infos(place)[place]
-            written = file.mtime_ns // 1000, file.mtime_ns // 1000  # of records whose time stamps are no times
+            written = file.mtime_ns // 1000, file.mtime_ns // 1000  # for records without a valid timestamp
             spans = [time_span(about.row_group(at), self._time) or written for at in range(about.num_row_groups)]
             first, last = min((span[0] for span in spans), default=0), max((span[1] for span in spans), default=0)
             self._spans[piece] = first / 1e6, last / 1e6, file.size
@@ -170,14 +170,14 @@ class Series(ABC):
 
     def _state_of(self, piece: Piece) -> dict[str, Any]:
         (about,) = parquet_footers([self._place(piece)])
-        found = (about.metadata or {}).get(STATE_KEY)
-        if found is None:
+        text = (about.metadata or {}).get(STATE_KEY)
+        if text is None:
             raise CaptureError(f"{self._place(piece)}: holds no positions; it was not written by `counterpoise capture`")
-        state: dict[str, Any] = json.loads(found)
+        state: dict[str, Any] = json.loads(text)
         return state
 
     def _write(self, out: Any, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
-        """A Parquet file into an open one."""
+        """Write a Parquet file to an open file."""
         schema = self._schema.with_metadata({STATE_KEY: json.dumps(state).encode()})
         with pq.ParquetWriter(out, schema, compression="zstd", write_page_checksum=True) as writer:
             pending: list[pa.RecordBatch] = []

@@ -1,7 +1,7 @@
 """Connection settings: Java's names and librdkafka's, from options or a properties file, with secrets that are never shown.
 
-People have the settings of Kafka's own tools at hand (`--command-config`, Spark's ``kafka.*``). Where librdkafka calls a thing
-by another name it is translated here; where it has no such thing (a JKS store) the error says what to do.
+Users have the settings of Kafka's own tools (`--command-config`, Spark's ``kafka.*``). Names that differ in librdkafka are
+translated; for settings that it does not support (a JKS store) the error says what to do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _JAVA_ONLY = re.compile(
     r"|ssl\.truststore\.(type|password)|ssl\.keystore\.type|ssl\.protocol|ssl\.enabled\.protocols"
     r"|sasl\.login\.callback\.handler\.class|bootstrap\.controllers|interceptor\.classes|exclude\.internal\.topics)$"
 )
-"""What a Java client reads and a librdkafka consumer has no use for."""
+"""Settings of Java clients without an equivalent in a librdkafka consumer."""
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
 
@@ -32,12 +32,12 @@ class Settings(Mapping[str, str]):
     Parameters
     ----------
     given : mapping
-        Java's or librdkafka's names; ``bootstrap.servers`` must be among them.
+        Java's or librdkafka's names; ``bootstrap.servers`` is required.
 
     Raises
     ------
     OptionError
-        No bootstrap servers, or a setting that librdkafka cannot follow.
+        No bootstrap servers, or a setting that librdkafka does not support.
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -70,12 +70,12 @@ class Settings(Mapping[str, str]):
 
 
 def read_properties(file: Path) -> dict[str, str]:
-    """The settings in a Java properties file, as Kafka's tools take by ``--command-config``.
+    """The settings in a Java properties file, as for ``--command-config`` of Kafka's tools.
 
     Raises
     ------
     OptionError
-        The file cannot be read, or a line is no setting; the line is named, its content is not shown.
+        The file cannot be read, or a line is no setting; the message has the number of the line, not its content.
     """
     text = text_of(file.read_bytes, file, OptionError)
     found: dict[str, str] = {}
@@ -102,7 +102,7 @@ def read_properties(file: Path) -> dict[str, str]:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    """What Java reads for a backslash and what follows it."""
+    """The character that Java reads for an escape sequence."""
     char, digits = escape[0][1], escape[0][2:]
     return chr(int(digits, 16)) if char == "u" else {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(char, char)
 

@@ -1,4 +1,4 @@
-"""The options of ``kafka-offsets``, read and checked, and what its batch and stream readers share."""
+"""The options of ``kafka-offsets``, read and checked, and the common part of its batch and stream readers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOG = logging.getLogger("counterpoise.capture")
 
 @dataclass(frozen=True)
 class Options:
-    """The options of one reader, read once."""
+    """The options of one reader."""
 
     settings: Settings
     topics: tuple[str, ...]
@@ -37,12 +37,12 @@ class Options:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The cluster they name."""
+        """The cluster of the settings."""
         return Cluster(self.settings)
 
     @property
     def latest(self) -> Literal["end", "stable"]:
-        """What "latest" means under the isolation level."""
+        """The meaning of "latest" under the isolation level."""
         return "end" if self.settings["isolation.level"] == "read_uncommitted" else "stable"
 
     def read(self, given: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -55,7 +55,7 @@ class Options:
 
 @dataclass
 class Range(InputPartition):
-    """A range of offsets of one partition: what one Spark task reads. Holds no setting."""
+    """A range of offsets of one partition, which one Spark task reads. It has no settings, so no secrets."""
 
     place: Place
     start: int
@@ -64,12 +64,12 @@ class Range(InputPartition):
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:
-    """Check and read the options; names are matched as Spark does, without regard to case.
+    """Check and read the options; as in Spark, names are not case-sensitive.
 
     Raises
     ------
     OptionError
-        An option is unknown, missing, or has a value that does not fit; values of ``kafka.*`` are never shown.
+        An option is unknown or missing, or has an invalid value; values of ``kafka.*`` are never shown.
     """
     kafka = {name.lower().removeprefix("kafka."): value for name, value in given.items() if name.lower().startswith("kafka.")}
     words = {name.lower(): value for name, value in given.items() if not name.lower().startswith("kafka.") and name != "path"}
@@ -113,13 +113,13 @@ def _flag(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-def warn_of_tails(options: Options, stable: Mapping[Place, int], told: set[str] | None = None) -> None:
-    """Say (as a log warning) which partitions hide a tail behind an open transaction; each state once per `told`."""
+def warn_of_tails(options: Options, stable: Mapping[Place, int], logged: set[str] | None = None) -> None:
+    """Log a warning for each partition with an open transaction, unless `logged` has it; adds it to `logged`."""
     if options.latest != "stable":
         return
-    seen = set() if told is None else told
+    known = set() if logged is None else logged
     for tail in hidden_tails(dict(stable), options.cluster.offsets(stable, "end")):
         key = f"{tail.place} {tail.stable}"
-        if key not in seen:
-            seen.add(key)
+        if key not in known:
+            known.add(key)
             _LOG.warning("%s", tail)

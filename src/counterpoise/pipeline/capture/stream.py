@@ -20,7 +20,7 @@ __all__ = ["Stream"]
 
 
 class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One streaming query's reader; lives in a process of the driver, its `read` in tasks.
+    """The reader of one streaming query; it runs in a process of the driver, `read` in tasks.
 
     Parameters
     ----------
@@ -28,17 +28,17 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Notes
     -----
-    The stream's offset is ``{topic: {partition: next offset}}``, as Spark's own source writes it. It is a position, not a last
-    record: markers and aborted records are passed without being delivered.
+    The stream's offset is ``{topic: {partition: next offset}}``, as in Spark's own source. It is a position and not the offset of
+    a record, because markers and aborted records are not delivered.
     """
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._target: dict[Place, int] | None = None
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a new query starts."""
+        """The start of a new query."""
         options = self._options
         places = options.cluster.partitions(options.topics)
         return to_json(resolve(options.cluster, places, options.start, options.latest, "startingOffsets"))
@@ -48,7 +48,7 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if self._options.limit is None else ReadMaxRows(self._options.limit)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """The end of the next batch: what may be read now, at most `limit` offsets beyond `start`."""
+        """The end of the next batch: at most `limit` readable offsets after `start`."""
         end = self._now() if self._target is None else self._target
         begin = self._begin(from_json(start), end)
         end = {place: max(end.get(place, at), at) for place, at in begin.items()}
@@ -57,15 +57,15 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(end)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """What the topic holds, for the query's progress."""
+        """The ends of the logs, for the query's progress."""
         return to_json(self._options.cluster.offsets(self._options.cluster.partitions(self._options.topics), "end"))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix the end: what is there now is read, whatever comes later is not."""
+        """Set the end of the query to the present end of the logs."""
         self._target = self._now()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """One range per partition that has anything new; a partition that was added is read from its first offset."""
+        """One range per partition with new offsets; a new partition is read from its first offset."""
         ends = from_json(end)
         begin = self._begin(from_json(start), ends)
         return [Range(place, begin[place], ends[place]) for place in sorted(ends) if begin[place] < ends[place]]
@@ -75,16 +75,16 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._options.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark's checkpoint keeps the position; nothing is written to the cluster."""
+        """Do nothing: the position is in Spark's checkpoint, and nothing is written to the cluster."""
 
     def stop(self) -> None:
-        """Nothing is held between calls."""
+        """Do nothing: no resource is open between calls."""
 
     def _now(self) -> dict[Place, int]:
         cluster = self._options.cluster
-        found = cluster.offsets(cluster.partitions(self._options.topics), self._options.latest)
-        warn_of_tails(self._options, found, self._told)
-        return found
+        offsets = cluster.offsets(cluster.partitions(self._options.topics), self._options.latest)
+        warn_of_tails(self._options, offsets, self._logged)
+        return offsets
 
     def _begin(self, start: dict[Place, int], end: dict[Place, int]) -> dict[Place, int]:
         fresh = [place for place in end if place not in start]
@@ -95,5 +95,5 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"{topic} partition {partition} ends at {end[back[0]]}, before the position {start[back[0]]}: it was recreated "
                 "or cut; start a new checkpoint, or set failOnDataLoss=false"
             )
-        # From 0, not from the first offset of now: a query that is restarted must plan the same ranges again.
+        # From 0 and not from the present first offset: a restarted query must plan the same ranges.
         return {**start, **dict.fromkeys(fresh, 0)}

@@ -1,1 +1,1 @@
-"""Without a broker: segment files of a backup, and the text of Kafka's own tool, to the records they hold."""
+"""Captures without a broker: from segment files of a backup, and from the text of Kafka's own tool."""

@@ -1,4 +1,4 @@
-"""A capture folder from the text of `kafka-dump-log --offsets-decoder`: its visible records as bytes, and what the text lacks."""
+"""A capture folder from the text of `kafka-dump-log --offsets-decoder`: visible records as bytes, and notes on missing parts."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, Row, in_batches
 from counterpoise.pipeline.capture.folder import CaptureFolder
 from counterpoise.snapshot.json_text import shown
 
-__all__ = ["Read", "folder_of", "from_dump", "rows_of"]
+__all__ = ["DumpCounts", "folder_of", "from_dump", "rows_of"]
 
 _JSON = json.JSONDecoder()
 
 
 @dataclass
-class Read:
-    """What was found in the text.
+class DumpCounts:
+    """Counts of what the text has.
 
     Attributes
     ----------
     segments, records : int
-        `records`: visible ones that are in the folder.
+        Segments, and visible records, which are in the folder.
     aborted, undecided : int
-        Records of transactions that were aborted, or whose end is not in the text.
+        Records of aborted transactions, and of transactions without an end in the text.
     altered : int
-        Records whose bytes, as far as the text gives them, are fewer or more than the tool says: a field is missing in the text.
+        Records with another size than the tool prints, because a field is missing in the text.
     partial : int
-        Generations of Kafka 3.7 and older: the text has their assignment, not their subscriptions.
+        Generations of Kafka 3.7 and older: the text has their assignments and no subscriptions.
     unreadable : int
-        Records, batches and lines that give no record; each is told in `faults` (the first hundred).
+        Records, batches and lines that cannot be read; `faults` has a sentence for each of the first hundred.
     unnamed : int
-        Segments whose name does not say which partition they are of.
+        Segments without a partition in their name.
     repeated, foreign : int
-        Batches that were printed twice (kept once), and files that are not of the offsets topic.
+        Batches that were printed twice (used once), and files of other topics.
     """
 
     segments: int = 0
@@ -58,20 +58,20 @@ class Read:
     foreign: int = 0
     faults: list[str] = field(default_factory=list)
 
-    def fault(self, what: str) -> None:
-        """Count something that gives no record."""
+    def fault(self, sentence: str) -> None:
+        """Count something unreadable."""
         self.unreadable += 1
         if len(self.faults) < 100:
-            self.faults.append(what)
+            self.faults.append(sentence)
 
 
-def from_dump(file: Path, out: str | Path) -> Read:
+def from_dump(file: Path, out: str | Path) -> DumpCounts:
     """Write a capture folder from the tool's output; the folder must be new or empty.
 
     Raises
     ------
     CaptureError
-        The file is no such text, or was made without the decoder, or `out` holds a capture already.
+        The file is no output of the tool, or was printed without the decoder, or `out` has a capture already.
     """
     if not is_dump(file):
         raise CaptureError(f"{file}: not the output of kafka-dump-log --offsets-decoder; give its text as it was printed")
@@ -79,25 +79,26 @@ def from_dump(file: Path, out: str | Path) -> Read:
     try:
         if folder.about or folder.records.pieces:
             raise CaptureError(f"{out}: holds a capture already; give a new folder")
-        found = Read()
-        folder.records.append(in_batches(rows_of(file, found)), {})
-        if not found.records and (found.unreadable or not found.aborted + found.undecided):
-            raise CaptureError(f"{file}: no record could be read ({_why(found)}); dump with --offsets-decoder")
+        counts = DumpCounts()
+        folder.records.append(in_batches(rows_of(file, counts)), {})
+        if not counts.records and (counts.unreadable or not counts.aborted + counts.undecided):
+            reason = counts.faults[0] if counts.faults else "it prints no records"
+            raise CaptureError(f"{file}: no record could be read ({reason}); dump with --offsets-decoder")
         folder.write_json("aborted_offsets.json", [])
-        facts = {**asdict(found), "hidden": _notes(found), "complete": False}
-        folder.say(format=1, topic=OFFSETS_TOPIC, source="dump", isolation="read_committed", **facts)
+        facts = {**asdict(counts), "hidden": _notes(counts), "complete": False}
+        folder.update_about(format=1, topic=OFFSETS_TOPIC, source="dump", isolation="read_committed", **facts)
     finally:
         folder.close()
-    return found
+    return counts
 
 
 def folder_of(source: Path) -> Path:
-    """The capture folder of a text (made once per process, and gone with it); of anything else `source` itself.
+    """The capture folder of a text, written once per process and deleted at its end; any other `source` is returned unchanged.
 
     Raises
     ------
     CaptureError
-        It is such a text, but no record can be read from it.
+        `source` is a text of the tool, but no record can be read from it.
     """
     if not source.is_file() or not is_dump(source):
         return source
@@ -113,34 +114,30 @@ def _unfolded(file: Path, _modified: int, _size: int) -> Path:
     return scratch / "capture"
 
 
-def _why(found: Read) -> str:
-    return found.faults[0] if found.faults else "it prints no records"
-
-
-def _notes(found: Read) -> list[str]:
-    told = {
-        "records whose transaction has no end in the text were left out": found.undecided,
+def _notes(counts: DumpCounts) -> list[str]:
+    notes = {
+        "records whose transaction has no end in the text were left out": counts.undecided,
         "generations are printed without subscriptions (Kafka 3.7 and before): they are not replayed, and their causes and moves "
-        "are known by members and assignments only": found.partial,
-        "records have fields that the text does not show; what it shows is used": found.altered,
-        "records, batches or lines could not be read": found.unreadable,
-        "segments do not say their partition; partitions are numbered in the order of the text": found.unnamed,
+        "are known by members and assignments only": counts.partial,
+        "records have fields that the text does not show; what it shows is used": counts.altered,
+        "records, batches or lines could not be read": counts.unreadable,
+        "segments do not say their partition; partitions are numbered in the order of the text": counts.unnamed,
     }
-    lacking = "the text does not say which version an assignment was written in: it is taken from the leader's library"
-    return [lacking, *(f"{count} {what}" for what, count in told.items() if count)]
+    version = "the text does not say which version an assignment was written in: it is taken from the leader's library"
+    return [version, *(f"{count} {note}" for note, count in notes.items() if count)]
 
 
-def rows_of(file: Path, found: Read) -> Iterator[Row]:
-    """The visible records in the order of the text; `found` is counted up.
+def rows_of(file: Path, counts: DumpCounts) -> Iterator[Row]:
+    """Yield the visible records in the order of the text; updates `counts`.
 
     Raises
     ------
     CaptureError
-        The text was made with options that leave out what is needed.
+        The text was printed with options that omit offsets.
 
     Notes
     -----
-    Two passes: whether a batch is visible is only known when its marker has come.
+    Two passes: only the marker after a batch says whether it is visible.
     """
     hidden = _invisible(file)
     seen: set[tuple[int, int]] = set()
@@ -149,7 +146,7 @@ def rows_of(file: Path, found: Read) -> Iterator[Row]:
     fate = ""
     for line in lines_of(file):
         if isinstance(line, Segment):
-            place.enter(line, found)
+            place.enter(line, counts)
             batch = None
         elif not place.ours:
             continue
@@ -157,24 +154,24 @@ def rows_of(file: Path, found: Read) -> Iterator[Row]:
             batch, at = line, (place.at(line), line.base_offset)
             fate = "repeated" if at in seen else hidden.get(at, "")
             seen.add(at)
-            found.repeated += fate == "repeated"
+            counts.repeated += fate == "repeated"
             if not line.valid:
-                found.fault(f"partition {at[0]}, offset {at[1]}: the tool found its checksum wrong")
+                counts.fault(f"partition {at[0]}, offset {at[1]}: the tool found its checksum wrong")
         elif isinstance(line, Other):
-            found.fault(f"line {line.number}: not understood ({line.text[:80]})")
+            counts.fault(f"line {line.number}: not understood ({line.text[:80]})")
         elif isinstance(line, Printed) and batch is not None and batch.valid and not batch.control:
             if fate:
-                found.aborted += fate == "aborted"
-                found.undecided += fate == "undecided"
+                counts.aborted += fate == "aborted"
+                counts.undecided += fate == "undecided"
                 continue
-            row = _row(line, place.partition, found)
+            row = _row(line, place.partition, counts)
             if row is not None:
-                found.records += 1
+                counts.records += 1
                 yield row
 
 
 class _Place:
-    """Which partition the lines are of."""
+    """The partition of the present line."""
 
     def __init__(self) -> None:
         self.partition = 0
@@ -182,19 +179,19 @@ class _Place:
         self._named = True
         self._last = -1
 
-    def enter(self, segment: Segment, found: Read | None = None) -> None:
-        """A file begins."""
+    def enter(self, segment: Segment, counts: DumpCounts | None = None) -> None:
+        """Begin a file."""
         self.ours = segment.ours
         self._named = segment.partition is not None
         if segment.partition is not None:
             self.partition = segment.partition
-        if found is not None:
-            found.segments += segment.ours
-            found.foreign += not segment.ours
-            found.unnamed += segment.ours and not self._named
+        if counts is not None:
+            counts.segments += segment.ours
+            counts.foreign += not segment.ours
+            counts.unnamed += segment.ours and not self._named
 
     def at(self, batch: Batch) -> int:
-        """The partition of a batch: without a name, segments go on with one partition while their offsets rise."""
+        """The partition of a batch: segments without a name belong to one partition while their offsets rise."""
         if not self._named and batch.base_offset <= self._last:
             self.partition += 1
         self._last = batch.base_offset
@@ -202,7 +199,7 @@ class _Place:
 
 
 def _invisible(file: Path) -> dict[tuple[int, int], str]:
-    """Batches that a reader of committed data never sees: "aborted", or "undecided" when their transaction has no end here."""
+    """Batches that a reader with ``read_committed`` never sees: "aborted", or "undecided" if the text has no end."""
     waiting: dict[tuple[int, int], list[tuple[int, int]]] = {}
     hidden: dict[tuple[int, int], str] = {}
     place = _Place()
@@ -223,30 +220,30 @@ def _invisible(file: Path) -> dict[tuple[int, int], str]:
     return hidden
 
 
-def _row(line: Printed, partition: int, found: Read) -> Row | None:
+def _row(line: Printed, partition: int, counts: DumpCounts) -> Row | None:
     try:
         key, value, partial = _bytes(line)
     except (WireError, *NOT_PRINTED) as error:
-        why = error if isinstance(error, WireError) else f"not what the decoder prints ({shown(error)})"
-        found.fault(f"partition {partition}, offset {line.offset}: {why}")
+        reason = error if isinstance(error, WireError) else f"not what the decoder prints ({shown(error)})"
+        counts.fault(f"partition {partition}, offset {line.offset}: {reason}")
         return None
-    found.partial += partial
+    counts.partial += partial
     sizes = len(key), -1 if value is None else len(value)
-    found.altered += not partial and sizes != (line.key_size, line.value_size)
+    counts.altered += not partial and sizes != (line.key_size, line.value_size)
     return partition, line.offset, line.time, int(line.append_time), key, value
 
 
 def _bytes(line: Printed) -> tuple[bytes, bytes | None, bool]:
-    """Key, value, and whether the text has a part of the value only."""
+    """Key, value, and whether the text has only a part of the value."""
     text = line.text.removeprefix("key: ")
     if text == line.text:
         raise WireError(0, "record", "its content was not printed")
     if text.startswith((COMMIT, GENERATION)):
         key, _, payload = text.partition(" payload: ") if text.startswith(GENERATION) else _cut(text)
-        told = None if payload == "<DELETE>" else payload
+        printed = None if payload == "<DELETE>" else payload
         if key.startswith(COMMIT):
-            return *commit_bytes(key, told, line.time), False
-        return *generation_bytes(key, told), told is not None
+            return *commit_bytes(key, printed, line.time), False
+        return *generation_bytes(key, printed), printed is not None
     if not text.startswith("{"):
         raise WireError(0, "record", f"the decoder printed no fields ({text[:80]!r})")
     fields, end = _JSON.raw_decode(text)
@@ -256,6 +253,6 @@ def _bytes(line: Printed) -> tuple[bytes, bytes | None, bool]:
 
 
 def _cut(text: str) -> tuple[str, str, str]:
-    """A commit's metadata may hold anything; a group's name may, too, but its key ends in a partition."""
+    """Split key and payload: metadata and group names may have any text, but the key of a commit ends with a partition."""
     at = text.find(" payload: ", text.find(",partition="))
     return text[:at], "", text[at + len(" payload: ") :]

@@ -1,7 +1,7 @@
-"""What `kafka-dump-log --offsets-decoder` of Kafka 3.9 and later prints of a record, as JSON, back to its bytes.
+"""Bytes of records from the JSON that `kafka-dump-log --offsets-decoder` of Kafka 3.9 and later prints.
 
-The JSON holds every field of the record, by Kafka's names; bytes are base64, ids URL-safe base64. Subscriptions and assignments
-are taken apart there. What the text lacks is the version of an assignment, and fields that the tool did not know.
+The JSON has every field of the record, by Kafka's names; bytes are base64, ids URL-safe base64; subscriptions and assignments are
+decoded. It lacks the version of an assignment, and fields that the tool does not know.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from counterpoise.wire.primitives import Writer
 __all__ = ["NOT_PRINTED", "key_bytes", "struct_of", "value_bytes"]
 
 NOT_PRINTED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
-"""What JSON of another form than the decoder's ends in: a field that is missing, or of another type."""
+"""Errors for JSON of another form than the decoder's: a field is missing, or has another type."""
 
 
 def key_bytes(shown: Mapping[str, Any]) -> tuple[RecordType, bytes]:
     """Record type and key from ``{"type": "1", "data": {...}}`` (before Kafka 4.1 the type is called version).
 
-    Raises one of `NOT_PRINTED`, or a `WireError`, for what the decoder does not print.
+    Raises one of `NOT_PRINTED`, or a `WireError`, for JSON that the decoder does not print.
     """
     number = int(shown["type"] if "type" in shown else shown["version"])
     if not known_type(number):
@@ -56,7 +56,7 @@ def value_bytes(kind: RecordType, shown: Mapping[str, Any]) -> bytes:
 
 
 def _with_bytes(members: Sequence[Mapping[str, Any]], leader: str | None, streams: bool) -> list[dict[str, Any]]:
-    """Members with their subscriptions and assignments as base64 again; `streams`: the leader is Kafka Streams."""
+    """Members with subscriptions and assignments encoded as base64; `streams`: the leader is Kafka Streams."""
     leading = next((_version(m["subscription"]) for m in members if m["memberId"] == leader), None)
     return [
         {
@@ -73,14 +73,14 @@ def _text(data: bytes | str) -> str:
 
 
 def _version(shown: Any) -> int | None:
-    """Of a subscription: each version has one field more than the one before."""
+    """The version of a subscription: each version has one field more than the previous one."""
     if not isinstance(shown, Mapping):
         return None
     return next((3 - back for back, name in enumerate(("rackId", "generationId", "ownedPartitions")) if name in shown), 0)
 
 
 def _subscription(shown: Any) -> bytes | str:
-    """Its bytes, in the order of the text (libraries are told apart by it); what was not taken apart stays base64."""
+    """The bytes of a subscription, in the order of the text, which identifies the library; undecoded ones stay base64."""
     version = _version(shown)
     if version is None:
         return str(shown)
@@ -100,10 +100,9 @@ def _subscription(shown: Any) -> bytes | str:
 
 
 def _assignment(shown: Any, leading: int | None, streams: bool) -> bytes | str:
-    """Its bytes, in the version that the leader's library writes: that of its subscription, but librdkafka's is always 0.
+    """The bytes of an assignment, in the version of the leader's subscription; librdkafka always writes version 0.
 
-    Java's assignors write null user data (Streams its own), librdkafka never does; what this project's leaders write bears
-    their mark.
+    Java's assignors write null user data (Streams its own), librdkafka never does; this project's leaders write a marker.
     """
     if not isinstance(shown, Mapping):
         return str(shown)
@@ -128,11 +127,8 @@ def _raw(text: str | None) -> bytes | None:
 
 def struct_of(cls: type, shown: Mapping[str, Any], version: int) -> Any:
     """A value (`wire.offsets_topic.values`) from the fields that its version has, by Kafka's names; raises as `key_bytes`."""
-    found = {}
-    for name, spec, wire_name in _layout(cls):
-        if spec.since <= version <= spec.until and wire_name in shown:
-            found[name] = _value(spec.kind, shown[wire_name], version)
-    return cls(**found)
+    known = [one for one in _layout(cls) if one[1].since <= version <= one[1].until and one[2] in shown]
+    return cls(**{name: _value(spec.kind, shown[wire_name], version) for name, spec, wire_name in known})
 
 
 def _value(kind: WireType, shown: Any, version: int) -> Any:
@@ -153,6 +149,6 @@ def _value(kind: WireType, shown: Any, version: int) -> Any:
 
 @cache
 def _layout(cls: type) -> list[tuple[str, Spec, str]]:
-    """Field, its place on the wire, and its name in Kafka's JSON."""
+    """Field, its layout, and its name in Kafka's JSON."""
     named = [(each.name, each.metadata["wire"]) for each in fields(cls) if "wire" in each.metadata]
     return [(name, spec, re.sub(r"_([a-z])", lambda found: found[1].upper(), name)) for name, spec in named]

@@ -1,4 +1,4 @@
-"""The text that Kafka's `kafka-dump-log` prints, line by line: which segment, which batch, which record. Kafka 2.0 to 4.3."""
+"""Parser of the text that Kafka's `kafka-dump-log` prints: segments, batches and records by line. Kafka 2.0 to 4.3."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 
 __all__ = ["Batch", "Line", "Marker", "Other", "Printed", "Segment", "is_dump", "lines_of"]
 
-_LOOKED_AT = 65_536
+_HEAD_BYTES = 65_536
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _DUMPING = re.compile(r"Dumping (.+)")
 _FOLDER = re.compile(r"(.+)-(\d+)")
@@ -28,12 +28,12 @@ _MARKER = re.compile(r"endTxnMarker: (ABORT|COMMIT)\b")
 _SILENT = re.compile(
     r"\s*$|(Log s|S)tarting offset: |timestamp: \d+ offset: |offset: \d+ position: \d+$|SLF4J: |.* passed sanity check"
 )
-"""Lines that say nothing about a record: headings, index files, the logging library."""
+"""Lines without a record: headings, index files, the logging library."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A file begins. `partition` None: its name does not say which; `ours` False: it is of another topic, or an index."""
+    """The begin of a file. `partition` None: not in its name; `ours` False: of another topic, or an index."""
 
     partition: int | None
     ours: bool
@@ -41,7 +41,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch begins; attributes as in the log, `valid` as the tool found its checksum."""
+    """The begin of a batch; attributes as in the log, `valid`: the tool's check of its checksum."""
 
     base_offset: int
     producer_id: int
@@ -52,7 +52,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Printed:
-    """One record: sizes in bytes (-1: null), `text` as the decoder wrote key and payload; empty: it was not printed."""
+    """One record: sizes in bytes (-1: null), and the text of key and payload; empty: not printed."""
 
     offset: int
     time: int
@@ -64,14 +64,14 @@ class Printed:
 
 @dataclass(frozen=True)
 class Marker:
-    """A transaction ends."""
+    """The end of a transaction."""
 
     commits: bool
 
 
 @dataclass(frozen=True)
 class Other:
-    """A line nobody understands; `number` counts from 1."""
+    """An unknown line; `number` counts from 1."""
 
     number: int
     text: str
@@ -81,10 +81,10 @@ Line = Segment | Batch | Printed | Marker | Other
 
 
 def is_dump(file: Path) -> bool:
-    """Whether a file begins as the tool's output does; judged by its content alone."""
+    """Whether a file begins like the tool's output; its name does not matter."""
     try:
         with file.open("rb") as opened:
-            head = opened.read(_LOOKED_AT)
+            head = opened.read(_HEAD_BYTES)
     except OSError:
         return False
     text = head.decode("utf-16" if head.startswith(_UTF16) else "utf-8", "replace")
@@ -92,27 +92,27 @@ def is_dump(file: Path) -> bool:
 
 
 def lines_of(file: Path) -> Iterator[Line]:
-    """What the lines of a file say, in order.
+    """Parse the lines of a file, in order.
 
     Raises
     ------
     CaptureError
-        The text was made with options that leave out what is needed; the message says which to use.
+        The text was printed with options that omit offsets; the message names the right options.
 
     Notes
     -----
-    One line is in memory at a time. Bytes that are not UTF-8 become U+FFFD: the sizes that the tool prints tell.
+    One line is in memory at a time. Bytes that are not UTF-8 become U+FFFD, which shows in the sizes that the tool prints.
     """
     with file.open("rb") as opened:
         encoding = "utf-16" if opened.read(2) in _UTF16 else "utf-8"
     with file.open(encoding=encoding, errors="replace", newline="\n") as text:
         for number, line in enumerate(text, 1):
             try:
-                found = _line(line.rstrip("\r\n"), number, file)
+                parsed = _line(line.rstrip("\r\n"), number, file)
             except ValueError:
-                found = Other(number, line)
-            if found is not None:
-                yield found
+                parsed = Other(number, line)
+            if parsed is not None:
+                yield parsed
 
 
 def _line(text: str, number: int, file: Path) -> Line | None:
@@ -147,7 +147,7 @@ def _segment(name: str) -> Segment:
 
 
 def _number(text: str, bits: int = 64) -> int:
-    """The number that a log holds in so many bits; `ValueError` for a larger one."""
+    """An integer of `bits` bits; raises `ValueError` for a larger one."""
     if not -1 << bits - 1 <= (number := int(text)) < 1 << bits - 1:
         raise ValueError(text)
     return number

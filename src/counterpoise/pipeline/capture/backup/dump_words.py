@@ -1,10 +1,10 @@
-"""What `kafka-dump-log --offsets-decoder` up to Kafka 3.7 prints of a record, in words, back to bytes as far as it goes.
+"""Bytes of records from the words that `kafka-dump-log --offsets-decoder` up to Kafka 3.7 prints, as far as these go.
 
     key: offset_commit::group=G,partition=T-0 payload: offset=5,metadata=M
     key: group_metadata::group=G payload: {"protocolType":"consumer","protocol":"range","generationId":1,"assignment":"{m=[T-0]}"}
 
-Of a commit only its time is missing (the record's own takes its place). Of a generation everything but the assignment is: leader,
-subscriptions, client ids, hosts, time-outs. User data of assignments is printed without leading zeros, so it is left out.
+A commit lacks its time (that of the record is used). A generation lacks everything except the assignment: leader, subscriptions,
+client ids, hosts, time-outs. User data of assignments is printed without leading zeros, so it is not used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["COMMIT", "GENERATION", "commit_bytes", "generation_bytes"]
 
 COMMIT, GENERATION = "offset_commit::group=", "group_metadata::group="
 _SHARE = re.compile(r"=(\[[\w.\-, ]*\])(?::[0-9A-F]*)?(?:,|$)")
-"""What follows a member's id; topics are made of these characters, an id may hold any."""
+"""The text after a member's id; topics have these characters only, an id may have any."""
 _UUID = re.compile(r"(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _VERSION = 3
 
@@ -45,9 +45,9 @@ def commit_bytes(key: str, payload: str | None, time: int) -> tuple[bytes, bytes
 
 
 def generation_bytes(key: str, payload: str | None) -> tuple[bytes, bytes | None]:
-    """Key and value of a group; subscriptions are empty, which every reader of them takes as unreadable.
+    """Key and value of a group; subscriptions are empty bytes, which readers report as damaged.
 
-    Raises one of `dump_json.NOT_PRINTED`, or a `WireError`, for what the decoder does not print.
+    Raises one of `dump_json.NOT_PRINTED`, or a `WireError`, for text that the decoder does not print.
     """
     raw = encode_key(RecordType.GROUP_METADATA, GroupKey(key.removeprefix(GENERATION)))
     if payload is None:
@@ -62,7 +62,7 @@ def generation_bytes(key: str, payload: str | None) -> tuple[bytes, bytes | None
 
 
 def _members(text: str, consumer: bool) -> list[GroupMember]:
-    if not consumer:  # the assignment is the host's own, as hex without leading zeros: only who was there is known
+    if not consumer:  # the assignment is hex without leading zeros: only the members are known
         return [_member(each.rpartition("=")[0], b"") for each in text.split(",") if each]
     found, at = [], 0
     for share in _SHARE.finditer(text):
@@ -74,7 +74,7 @@ def _members(text: str, consumer: bool) -> list[GroupMember]:
 
 
 def _member(member_id: str, assignment: bytes) -> GroupMember:
-    """Kafka makes a member id from the client id (or the static id) and a random uuid."""
+    """A member; its id is the client id (or the static id) and a random uuid."""
     client = _UUID.fullmatch(member_id)
     return GroupMember(
         member_id=member_id,

@@ -1,7 +1,7 @@
-"""Record batches (magic 2) of a segment file: found, checked, unpacked, and read record by record.
+"""Record batches (magic 2) of a segment file: searched, checked, decompressed, and read record by record.
 
-The layout is that of Kafka's "Message Format", version 2 (KIP-98). Damaged bytes cost the batch they are in: the walk goes on
-at the next place where a whole batch with a right checksum begins.
+The layout is that of Kafka's "Message Format", version 2 (KIP-98). Damaged bytes cost only their batch: reading continues at the
+next complete batch with a valid checksum.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ __all__ = ["LogBatch", "Record", "batches", "records"]
 HEADER = struct.Struct(">qiibIhiqqqhii")
 CRC_FROM = 21
 LARGEST = 256 * 2**20
-"""No batch unpacks to more (Kafka's default limit is 1 MB)."""
+"""Maximal decompressed size of a batch (Kafka's default limit is 1 MB)."""
 _PIECE = 2**20
 _EFFORT = 16
-"""So many bytes are read per byte of the file in search of the next batch: damage must not cost the square of its size."""
+"""Maximal bytes that the search for the next batch reads per byte of the file, so that damage does not cost quadratic time."""
 _XERIAL = b"\x82SNAPPY\x00"
 Record = tuple[int, int, bytes | None, bytes | None]
-"""Offset, time stamp (ms), key, value."""
+"""Offset, timestamp (ms), key, value."""
 
 
 @dataclass(frozen=True)
 class LogBatch:
-    """One batch whose checksum is right.
+    """One batch with a valid checksum.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class LogBatch:
     attributes : int
         Bits 0-2 the codec, 3 log append time, 4 transactional, 5 control.
     payload : bytes
-        The records, packed as the codec says.
+        The records, compressed by the codec.
     """
 
     base_offset: int
@@ -55,7 +55,7 @@ class LogBatch:
 
     @property
     def transactional(self) -> bool:
-        """Whether a marker decides about it."""
+        """Whether it belongs to a transaction."""
         return bool(self.attributes & 0x10)
 
     @property
@@ -65,17 +65,17 @@ class LogBatch:
 
     @property
     def append_time(self) -> bool:
-        """Whether the broker's time counts, not the producer's."""
+        """Whether timestamps are the broker's, not the producer's."""
         return bool(self.attributes & 0x08)
 
 
 def batches(data: bytes) -> Iterator[LogBatch | str]:
-    """The batches of one segment in order; in place of each damaged stretch, what is wrong with it.
+    """Yield the batches of one segment in order, and a message for each damaged range.
 
     Notes
     -----
-    A batch that is cut by the end of the file is reported as "cut short"; zeros up to the end (a segment that was
-    allocated ahead) are ignored.
+    A batch that is cut by the end of the file is reported as "cut short"; zeros up to the end (a preallocated segment) are
+    ignored.
     """
     at, effort = 0, _EFFORT * len(data)
     while at < len(data):
@@ -107,7 +107,7 @@ def records(batch: LogBatch) -> list[Record]:
         The payload cannot be unpacked, or is not what its header says.
     """
     data = _unpacked(batch.attributes & 0x07, batch.payload)
-    found: list[Record] = []
+    listed: list[Record] = []
     at = 0
     try:
         for _ in range(batch.count):
@@ -122,13 +122,13 @@ def records(batch: LogBatch) -> list[Record]:
             time = batch.max_time if batch.append_time else batch.base_time + elapsed
             if not (0 <= batch.base_offset + step < 2**63 and -(2**63) <= time < 2**63):
                 raise WireError(at, "record", "its offset or time stamp does not fit 64 bits")
-            found.append((batch.base_offset + step, time, key, value))
+            listed.append((batch.base_offset + step, time, key, value))
             at = end
     except IndexError:
         raise WireError(at, "record", "its batch is cut short") from None
     if at != len(data):
         raise WireError(at, "batch", f"{len(data) - at} bytes are left over")
-    return found
+    return listed
 
 
 def _size(data: bytes, at: int) -> int:
@@ -136,12 +136,12 @@ def _size(data: bytes, at: int) -> int:
 
 
 def _is_intact(data: bytes, start: int, size: int) -> bool:
-    """Whether a batch has the CRC-32C that its header says."""
+    """Whether the CRC-32C of a batch equals that in its header."""
     return bool(crc32c(data[start + CRC_FROM : start + size]) == struct.unpack_from(">I", data, start + 17)[0])
 
 
 def _next(data: bytes, at: int, effort: int) -> tuple[int | None, int]:
-    """The next place where a batch with a right checksum begins, and how many bytes may still be tried in vain."""
+    """The begin of the next batch with a valid checksum, and the remaining effort in bytes."""
     start = at - 1
     while effort >= 0 and (start := data.find(b"\x02", start + 17) - 16) >= at:
         size = _size(data, start)
@@ -185,7 +185,7 @@ def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _unsnapped(payload: bytes) -> Iterator[bytes]:
-    """Java frames its Snappy blocks, other clients write one block as it is."""
+    """Decompress Snappy: Java frames its blocks, other clients write one block."""
     if not payload.startswith(_XERIAL):
         yield _snappy_block(payload)
         return

@@ -1,7 +1,7 @@
-"""A history from the segment files of a broker's data folder, or of a backup of it, without any broker.
+"""A capture folder from the segment files of a broker's data folder, or of a backup of it, without a broker.
 
-What a reader of committed data would have seen is worked out from the markers in the log. Below the cleaner's checkpoint
-everything counts: the cleaner has removed aborted records there, and in time the markers of committed ones too.
+Markers in the log say which records a reader with ``read_committed`` would have read. Below the cleaner's checkpoint all records
+are visible: the cleaner has removed aborted records, and later the markers of committed ones.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from counterpoise.pipeline.capture.backup.log_batches import LogBatch, batches, 
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, Row, in_batches
 from counterpoise.pipeline.capture.folder import CaptureFolder
 
-__all__ = ["Found", "from_segments", "partition_folders", "read_partition"]
+__all__ = ["SegmentCounts", "from_segments", "partition_folders", "read_partition"]
 
 _FOLDER = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)")
 _SEGMENT = re.compile(r"\d{20}\.log")
 
 
 @dataclass
-class Found:
-    """What was found in the segments.
+class SegmentCounts:
+    """Counts of what the segments have.
 
     Attributes
     ----------
     partitions, segments, batches, records : int
         `records`: visible ones.
     aborted, undecided : int
-        Records of transactions that were aborted, or whose end is not in the log.
+        Records of aborted transactions, and of transactions without an end in the log.
     corrupt : int
-        Stretches or batches that could not be read; each is told in `faults` (the first hundred).
+        Damaged ranges and batches; `faults` has a sentence for each of the first hundred.
     """
 
     partitions: int = 0
@@ -47,39 +47,39 @@ class Found:
     corrupt: int = 0
     faults: list[str] = field(default_factory=list)
 
-    def fault(self, where: Path, what: object) -> None:
+    def fault(self, file: Path, reason: object) -> None:
         """Count something unreadable."""
         self.corrupt += 1
         if len(self.faults) < 100:
-            self.faults.append(f"{where.parent.name}/{where.name}: {what}")
+            self.faults.append(f"{file.parent.name}/{file.name}: {reason}")
 
 
-def from_segments(source: Path, out: str | Path) -> Found:
+def from_segments(source: Path, out: str | Path) -> SegmentCounts:
     """Write a capture folder from segment files; the folder must be new or empty.
 
     Raises
     ------
     CaptureError
-        There are no segments of the offsets topic, a partition is there twice, or `out` holds a capture already.
+        There are no segments of the offsets topic, a partition has two folders, or `out` has a capture already.
 
     Notes
     -----
-    One file appears, whole or not at all. One segment is in memory at a time.
+    The records are in one file, written completely or not at all. One segment is in memory at a time.
     """
     folders = partition_folders(source)
     folder = CaptureFolder(out)
     try:
         if folder.about or folder.records.pieces:
             raise CaptureError(f"{out}: holds a capture already; give a new folder")
-        found = Found(partitions=len(folders))
-        history = (batch for index, where in folders.items() for batch in read_partition(where, index, found))
+        counts = SegmentCounts(partitions=len(folders))
+        history = (batch for index, where in folders.items() for batch in read_partition(where, index, counts))
         folder.records.append(history, {})
         folder.write_json("aborted_offsets.json", [])
-        notes = _notes(found)
-        folder.say(format=1, topic=OFFSETS_TOPIC, source="segments", isolation="read_committed", hidden=notes, **asdict(found))
+        facts = {**asdict(counts), "hidden": _notes(counts)}
+        folder.update_about(format=1, topic=OFFSETS_TOPIC, source="segments", isolation="read_committed", **facts)
     finally:
         folder.close()
-    return found
+    return counts
 
 
 def partition_folders(source: Path) -> dict[int, Path]:
@@ -91,48 +91,48 @@ def partition_folders(source: Path) -> dict[int, Path]:
     """
     if not source.is_dir():
         raise CaptureError(f"{source}: no such folder; give a broker's data folder (log.dirs) or a copy of it")
-    found: dict[int, Path] = {}
+    folders: dict[int, Path] = {}
     for folder in sorted([source, *source.rglob(f"{OFFSETS_TOPIC}-*")]):
         matched = _FOLDER.fullmatch(folder.resolve().name)
         if matched is None or not folder.is_dir():
             continue
         index = int(matched[1])
-        if index in found:
-            raise CaptureError(f"{folder}: partition {index} is also in {found[index]}; give one replica of each")
-        found[index] = folder
-    if not found:
+        if index in folders:
+            raise CaptureError(f"{folder}: partition {index} is also in {folders[index]}; give one replica of each")
+        folders[index] = folder
+    if not folders:
         raise CaptureError(f"{source}: no folder {OFFSETS_TOPIC}-N in it; give a broker's data folder (log.dirs) or a copy of it")
-    return dict(sorted(found.items()))
+    return dict(sorted(folders.items()))
 
 
-def read_partition(folder: Path, index: int, found: Found) -> Iterator[pa.RecordBatch]:
-    """The visible records of one partition in order of offset; `found` is counted up."""
-    return in_batches(_rows(folder, index, found))
+def read_partition(folder: Path, index: int, counts: SegmentCounts) -> Iterator[pa.RecordBatch]:
+    """The visible records of one partition in order of offset; updates `counts`."""
+    return in_batches(_rows(folder, index, counts))
 
 
-def _rows(folder: Path, index: int, found: Found) -> Iterator[Row]:
-    # Two passes: which batches are visible is only known when their marker has come, maybe a segment later.
-    hidden = _invisible(folder, _cleaned(folder, index), found)
+def _rows(folder: Path, index: int, counts: SegmentCounts) -> Iterator[Row]:
+    # Two passes: only the marker after a batch says whether it is visible, and it may be in a later segment.
+    hidden = _invisible(folder, _cleaned(folder, index), counts)
     for segment in _segments(folder):
-        found.segments += 1
+        counts.segments += 1
         for batch in batches(segment.read_bytes()):
             if isinstance(batch, str):
-                found.fault(segment, batch)
+                counts.fault(segment, batch)
                 continue
-            found.batches += 1
+            counts.batches += 1
             if batch.control or batch.base_offset in hidden:
                 continue
             try:
-                held = records(batch)
+                rows = records(batch)
             except WireError as error:
-                found.fault(segment, f"offset {batch.base_offset}: {error}")
+                counts.fault(segment, f"offset {batch.base_offset}: {error}")
                 continue
-            found.records += len(held)
-            yield from ((index, offset, time, int(batch.append_time), key, value) for offset, time, key, value in held)
+            counts.records += len(rows)
+            yield from ((index, offset, time, int(batch.append_time), key, value) for offset, time, key, value in rows)
 
 
-def _invisible(folder: Path, cleaned: int, found: Found) -> set[int]:
-    """Base offsets of batches of aborted transactions, and of those without an end."""
+def _invisible(folder: Path, cleaned: int, counts: SegmentCounts) -> set[int]:
+    """Base offsets of batches of aborted transactions, and of transactions without an end."""
     waiting: dict[int, list[LogBatch]] = {}
     hidden: set[int] = set()
     for segment in _segments(folder):
@@ -142,14 +142,14 @@ def _invisible(folder: Path, cleaned: int, found: Found) -> set[int]:
             if not batch.control:
                 waiting.setdefault(batch.producer_id, []).append(batch)
             elif _aborts(batch):
-                gone = waiting.pop(batch.producer_id, [])
-                hidden |= {each.base_offset for each in gone}
-                found.aborted += sum(each.count for each in gone)
+                aborted = waiting.pop(batch.producer_id, [])
+                hidden |= {each.base_offset for each in aborted}
+                counts.aborted += sum(each.count for each in aborted)
             else:
                 waiting.pop(batch.producer_id, None)
-    for open_ones in waiting.values():
-        hidden |= {each.base_offset for each in open_ones}
-        found.undecided += sum(each.count for each in open_ones)
+    for undecided in waiting.values():
+        hidden |= {each.base_offset for each in undecided}
+        counts.undecided += sum(each.count for each in undecided)
     return hidden
 
 
@@ -167,7 +167,7 @@ def _segments(folder: Path) -> list[Path]:
 
 
 def _cleaned(folder: Path, index: int) -> int:
-    """How far the cleaner has come in a partition, by ``cleaner-offset-checkpoint`` beside its folder; 0 without one."""
+    """The position of the cleaner in a partition, by ``cleaner-offset-checkpoint`` beside its folder; 0 without one."""
     file = folder.resolve().parent / "cleaner-offset-checkpoint"
     if not file.exists():
         return 0
@@ -178,10 +178,10 @@ def _cleaned(folder: Path, index: int) -> int:
     return 0
 
 
-def _notes(found: Found) -> list[str]:
+def _notes(counts: SegmentCounts) -> list[str]:
     notes = []
-    if found.corrupt:
-        notes.append(f"{found.corrupt} damaged stretches of the segment files could not be read; their records are missing")
-    if found.undecided:
-        notes.append(f"{found.undecided} records of transactions whose end is not in the segment files were left out")
+    if counts.corrupt:
+        notes.append(f"{counts.corrupt} damaged stretches of the segment files could not be read; their records are missing")
+    if counts.undecided:
+        notes.append(f"{counts.undecided} records of transactions whose end is not in the segment files were left out")
     return notes
