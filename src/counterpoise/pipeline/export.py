@@ -1,6 +1,6 @@
-"""A plan for Spark queries that share a group's topics: who reads what, from which offset; sticky from export to export.
+"""A plan for Spark queries that share a group's topics: partitions and start offsets per query; sticky from export to export.
 
-There are loops over partitions here: of one group, because texts with every partition in them are what comes out.
+Loops over partitions are over those of one group, because the result has texts with every partition.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from counterpoise.snapshot.written import WrittenPlan, read_plan
 __all__ = ["PROCEDURE", "export_plan", "export_written", "read_offsets", "read_previous"]
 
 MOST_QUERIES = 10_000
-"""More is a typing mistake: each query is a process of its own."""
+"""Maximal number of queries; each is a process, so more is a typing mistake."""
 EARLIEST = -2
-"""What Spark's Kafka source reads as "from the first record there is"."""
+"""The first offset, for Spark's Kafka source."""
 PROCEDURE = (
     "drain: stop whatever reads these partitions now (the group's members, or the queries that change) once it has committed",
     (
@@ -56,40 +56,40 @@ def export_plan(
     previous: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
     reached: Mapping[str, Mapping[int, int]] | None = None,
 ) -> dict[str, Any]:
-    """Share the partitions of an audited group out over so many queries.
+    """Assign the partitions of an audited group to queries.
 
     Parameters
     ----------
     out : path
         An audit's output folder.
     group, cluster : str
-        Whose partitions; `cluster` is needed only where several have such a group.
+        `cluster` is needed only if several clusters have a group of this name.
     strategy : str
         Any registered one; those by lag use the lag of the last sample.
     queries : int
-        How many, named ``query-0`` and so on.
+        Number of queries, named ``query-0`` and so on.
     previous : mapping, optional
-        ``{query: {topic: [partitions]}}`` of the export before: what a sticky strategy keeps.
+        ``{query: {topic: [partitions]}}`` of the previous export, which a sticky strategy keeps.
     reached : mapping, optional
-        ``{topic: {partition: offset}}``: where stopped queries ended; goes before what the group committed.
+        ``{topic: {partition: offset}}`` at which stopped queries ended; overrides the commits of the group.
 
     Returns
     -------
     dict
         ``group, cluster, strategy, at, plan, queries`` (per query ``query, assign, startingOffsets, restart``), ``kept, moved,
-        no_restart, notes, procedure``. `assign` and `startingOffsets` are JSON texts, as the options of Spark's source want them.
+        no_restart, notes, procedure``. `assign` and `startingOffsets` are JSON texts for the options of Spark's source.
 
     Raises
     ------
     CaptureError
         The folder is no audit's output.
     OptionError
-        No such group, several of them, nothing to share out, or not even one query.
+        The group does not exist, is in several clusters or has no partitions; or the number of queries is out of range.
     UnknownStrategyError
 
     Notes
     -----
-    A commit outside the log (behind its start or beyond its end) and a partition without one start at the first record.
+    A partition without a commit, or with one outside the log (before its start or after its end), starts at the first record.
     """
     if not 1 <= queries <= MOST_QUERIES:
         raise OptionError(f"{queries} queries: 1 to {MOST_QUERIES} are expected")
@@ -115,7 +115,7 @@ def export_written(
     previous: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
     reached: Mapping[str, Mapping[int, int]] | None = None,
 ) -> dict[str, Any]:
-    """A plan that was made elsewhere (``counterpoise plan --json``, or ``{member: {topic: [partitions]}}``), a query per member.
+    """Export a plan from a file (``counterpoise plan --json``, or ``{member: {topic: [partitions]}}``), a query per member.
 
     Parameters
     ----------
@@ -126,16 +126,16 @@ def export_written(
     Returns
     -------
     dict
-        As `export_plan`; `group`, `cluster` and `at` are null, because a plan does not know them.
+        As `export_plan`; `group`, `cluster` and `at` are null, because a plan does not have them.
 
     Raises
     ------
     OptionError
-        The file holds no plan, or gives a partition to two members.
+        The file has no plan, or assigns a partition to two members.
 
     Notes
     -----
-    A plan knows no offsets: partitions that `reached` does not hold start at their first record, and a note says how many.
+    A plan has no offsets: partitions without an offset in `reached` start at their first record, and a note has their number.
     """
     text = text_of(path.read_bytes, path, OptionError)
     try:
@@ -161,7 +161,7 @@ def export_written(
 
 
 def _no_export(path: Path, value: object) -> None:
-    """An export is no plan: exported again as one it would forget where its queries begin."""
+    """Raise an error for an export: used as a plan it would lose the offsets of its queries."""
     if isinstance(value, dict) and {"queries", "procedure"} <= value.keys():
         again = f"counterpoise export OUT_DIR --group {shown(value.get('group') or '<group>', str)} --queries N --previous {path}"
         raise OptionError(f"{path}: an export, not a plan; export again: {again}")
@@ -206,7 +206,7 @@ def read_previous(path: Path) -> Shares:
 
 
 def read_offsets(paths: Sequence[Path]) -> Offsets:
-    """Offsets as Spark writes them into a checkpoint: the last line of each file, ``{topic: {partition: offset}}``.
+    """Read offsets of Spark checkpoints: the last line of each file, ``{topic: {partition: offset}}``.
 
     Raises
     ------
@@ -226,7 +226,7 @@ def read_offsets(paths: Sequence[Path]) -> Offsets:
 
 
 def _newest(out: Path, group: str, cluster: str | None) -> list[Row]:
-    """The last row of `partition_lag` per partition; of topics that were gone at the last sample none."""
+    """The last row of `partition_lag` per partition, without topics that the last sample does not have."""
     table = group_rows(out, group, cluster)
     if pc.any(pc.is_valid(table.column("log_end"))).as_py():
         table = table.filter(pc.equal(table.column("at"), pc.max(table.column("at"))))
@@ -247,7 +247,7 @@ def _starts(rows: Sequence[Row], sizes: Mapping[str, int], reached: Mapping[str,
 
 
 def _reach(start: dict[str, dict[int, int]], reached: Mapping[str, Mapping[int, int]]) -> list[str]:
-    """Put what queries reached into `start`; in words, how many partitions nobody knows an offset of."""
+    """Add the offsets that queries reached to `start`; returns a note on partitions with an unknown offset."""
     for topic, offsets in reached.items():
         for partition, offset in offsets.items():
             if topic in start and partition in start[topic]:
@@ -266,5 +266,5 @@ def _query(name: str, share: Mapping[str, Sequence[int]], start: Any, before: Ma
 
 
 def _within(held: Mapping[str, Sequence[int]], sizes: Mapping[str, int]) -> dict[str, list[int]]:
-    """Claims on partitions that still are there."""
+    """Claims on partitions that still exist."""
     return {topic: [p for p in listed if p < sizes[topic]] for topic, listed in held.items() if topic in sizes}

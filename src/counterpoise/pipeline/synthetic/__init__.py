@@ -1,1 +1,1 @@
-"""A made-up fleet of consumer groups, seeded, written as a capture: for tests and benchmarks at any size."""
+"""Synthetic fleets of consumer groups, by seed, written as a capture: for tests and benchmarks at any size."""

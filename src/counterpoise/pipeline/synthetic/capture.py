@@ -1,4 +1,4 @@
-"""A made-up fleet written as a capture folder, slice by slice: the very files that `counterpoise capture` leaves."""
+"""A synthetic fleet, written as a capture folder by slices of time: the same files as `counterpoise capture` writes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SLICE = 400_000
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: `records` in all, of them `commits` (tombstones included); `rebalances` as planted."""
+    """Numbers of all records, of commits and their tombstones, of rebalances and of groups."""
 
     records: int
     commits: int
@@ -40,7 +40,7 @@ class Written:
 
 
 def synthesize(fleet: Fleet, out: str | Path, progress: Callable[[float], None] | None = None) -> Written:
-    """Write the capture of a fleet into `out`: records, log ends, topics, no aborted offsets, and ``planted.json``.
+    """Write the capture of a fleet to `out`: records, log ends, topics, no aborted offsets, and ``planted.json``.
 
     Parameters
     ----------
@@ -53,13 +53,13 @@ def synthesize(fleet: Fleet, out: str | Path, progress: Callable[[float], None] 
     Raises
     ------
     OptionError
-        The folder holds something already.
+        The folder is not empty.
     StorageError
         It cannot be written.
 
     Notes
     -----
-    The same fleet gives the same bytes. Memory grows with groups and rebalances, not with records.
+    Equal fleets give equal bytes. Memory is O(groups and rebalances).
     """
     topics = draw_topics(fleet)
     return write_capture(fleet, topics, draw_groups(fleet, topics), out, progress)
@@ -72,12 +72,12 @@ def write_capture(
     out: str | Path,
     progress: Callable[[float], None] | None = None,
 ) -> Written:
-    """The same for topics and groups that are given, not drawn.
+    """`synthesize` for given topics and groups.
 
     Raises
     ------
     OptionError
-        The folder holds something already.
+        The folder is not empty.
     """
     place = absolute(out)
     if list_folder(place):
@@ -100,7 +100,7 @@ def write_capture(
 
 
 def log_partition(group: str, partitions: int = LOG_PARTITIONS) -> int:
-    """Where Kafka keeps a group: the absolute value of Java's hash of its name, over the partitions of the offsets topic."""
+    """The partition of a group in the offsets topic: the absolute value of Java's hash of its name, modulo `partitions`."""
     value = 0
     for unit in np.frombuffer(group.encode("utf-16-be"), ">u2").tolist():
         value = (31 * value + unit) & 0xFFFFFFFF
@@ -166,7 +166,7 @@ def _batch(
     values: pa.Array,
     ends: Int64,
 ) -> pa.RecordBatch:
-    """One slice in the order of the log: by partition, then by time; `ends` moves on."""
+    """The records of one slice, sorted by partition and time; adds their numbers to `ends`."""
     partition = np.concatenate([where, np.array([one[1] for one in others], np.int32)])
     when = np.concatenate([time, np.array([one[0] for one in others], np.int64)])
     order = np.lexsort((when, partition))

@@ -1,4 +1,4 @@
-"""The commits of a made-up fleet as arrays, one slice of time after the other: a member commits what it owns."""
+"""The commits of a synthetic fleet as arrays, by slices of time: a member commits for the partitions that it owns."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Spans:
-    """When which partition of one group is committed: from ``begin[i]`` to ``end[i]``, at ``phase[i]`` of each interval.
+    """The times of one group's commits: from ``begin[i]`` to ``end[i]``, at ``phase[i]`` of each interval.
 
-    `phase` holds int32[P] arrays, -1 for partitions that nobody owns. `gone_ms`: the offsets are deleted then.
+    `phase` has int32[P] arrays, -1 for partitions without an owner. `gone_ms`: the time when the offsets are deleted.
     """
 
     interval_ms: int
@@ -34,7 +34,7 @@ class Spans:
 
 
 def spans(fleet: Fleet, plan: GroupPlan, partitions: int, steps: Sequence[Step]) -> Spans:
-    """The spans between a group's steps: an eager group stops from the begin of a step to its end, another one does not."""
+    """The spans between a group's steps: an eager group does not commit from the begin of a step to its end."""
     over = fleet.start_ms + round(fleet.seconds * 1000)
     if not steps:
         phase = np.full(partitions, fleet.chance(3, plan.number).integers(plan.interval_ms), np.int32)
@@ -52,16 +52,13 @@ def spans(fleet: Fleet, plan: GroupPlan, partitions: int, steps: Sequence[Step])
 
 
 def _phases(plan: GroupPlan, step: Step) -> Int32:
-    """A member commits all it owns at once, at its own time within the interval."""
+    """The phase of each partition: a member commits all its partitions at once, at a time within the interval by its id."""
     of_member = [int(person.member[-8:], 16) % plan.interval_ms for person in step.people]
     return np.array([*of_member, UNOWNED], np.int32)[step.owner]
 
 
 class Commits:
-    """All commits of the fleet; `between` gives those of a slice of time.
-
-    Memory grows with partitions and groups (a row each), not with commits.
-    """
+    """All commits of the fleet, computed by slices of time. Memory is O(partitions and groups)."""
 
     def __init__(self, fleet: Fleet, topics: list[TopicPlan], plans: list[GroupPlan]) -> None:
         self._start_ms = fleet.start_ms
@@ -85,7 +82,7 @@ class Commits:
         self._delay, self._slow = np.repeat(delay, sizes), np.repeat(slow, sizes)
 
     def between(self, groups: Sequence[Spans], begin: int, end: int) -> tuple[Int64, Int64, Int64]:
-        """(partition of a group as a place in `keys`, time in ms, 1 where the offset is deleted) of what is written then."""
+        """(index into `keys`, time in ms, 1 for a tombstone) of the commits in a slice of time."""
         places, times = [], []
         gone_at, gone_ms = [], []
         for number, of in enumerate(groups):
@@ -106,7 +103,7 @@ class Commits:
         return place, time, deleted
 
     def values(self, place: Int64, time: Int64, deleted: Int64) -> pa.Array:
-        """The values of these commits; null where the offset is deleted."""
+        """The values of commits; null for tombstones."""
         since = (time - self._start_ms) / 1000.0
         seen = since - self._delay[place] - self._slow[place] * since
         offset = np.maximum(0, self._base[place] + np.floor(self._rate[place] * seen)).astype(np.int64)
@@ -125,7 +122,7 @@ class Commits:
 
 
 def _ticks(phase: Int32, begin: int, end: int, interval: int) -> tuple[Int64, Int64]:
-    """Place and time of all commits from `begin` to before `end`."""
+    """Partition and time of all commits from `begin` to before `end`."""
     own = phase.astype(np.int64)
     first = -((own - begin) // interval)
     count = np.where(own < 0, 0, -((own - end) // interval) - first)

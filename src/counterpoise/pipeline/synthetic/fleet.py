@@ -1,4 +1,4 @@
-"""What a made-up fleet consists of: topics, groups, their size, pace and habits; drawn once from a seed."""
+"""The plan of a synthetic fleet: topics, groups, their sizes, commit intervals and protocols, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _PROTOCOLS = (
     ("server", "java", 0.11),
     ("none", "java", 0.05),
 )
-"""Protocol, client library and share of the groups; server is KIP-848, none a consumer that only commits."""
+"""Protocol, client library and share of the groups; server: KIP-848, none: a consumer that only commits."""
 _STEP_S = 17.0
-"""Ordinary rebalances of a group are at least so far apart: no five of them within a minute, which would be a storm."""
+"""Minimal time between two rebalances outside a storm: five within a minute would be a storm."""
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """The size of a made-up fleet and the length of its recording.
+    """The size of a synthetic fleet and the length of its recording.
 
     Attributes
     ----------
     records : int
-        About so many are written, nearly all of them commits.
+        Approximate number of records, nearly all of them commits.
     groups : int
     rebalances : int
-        Planted, exactly so many over all groups (second rounds of cooperative ones are not counted).
+        Exact number of rebalances over all groups, without second rounds of cooperative ones.
     seconds : float
-        How long the recording is.
+        The length of the recording.
     sample_every : float
         Seconds between samples of log ends.
     seed : int
@@ -80,17 +80,17 @@ class Fleet:
 
     @property
     def start_ms(self) -> int:
-        """When the recording begins."""
+        """The begin of the recording."""
         return int(datetime(2026, 11, 2, 9, tzinfo=UTC).timestamp()) * 1000
 
     def chance(self, *path: int) -> np.random.Generator:
-        """Numbers that depend on the seed and on what they are for, and on nothing else."""
+        """A random generator that depends on the seed and on `path` only."""
         return np.random.default_rng([self.seed, *path])
 
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """A topic: `base` int64[P] log ends when the recording begins, `rate` float64[P] records per second."""
+    """A topic: `base` int64[P] log ends at the begin of the recording, `rate` float64[P] records per second."""
 
     name: str
     topic_id: bytes
@@ -99,30 +99,30 @@ class TopicPlan:
 
     @property
     def partitions(self) -> int:
-        """How many."""
+        """The number of partitions."""
         return len(self.base)
 
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """One group as it is drawn, before anything happens to it.
+    """The plan of one group.
 
     Attributes
     ----------
     topics : tuple of int
-        Places in the list of topics, by name.
+        Indices into the list of topics.
     members : int
-        At the beginning.
+        Number of members at the begin.
     rebalances : int
-        Planted, the first generation included.
+        Number of rebalances, including the first generation.
     storm : int
-        So many of them come within one minute; 0: no storm.
+        Number of rebalances within one minute; 0: no storm.
     interval_ms : int
-        Between two commits of a member.
+        Time between two commits of a member.
     version : int
-        Of the values of its commits.
+        Version of the values of its commits.
     static, deleted : bool
-        Whether its members are static; whether it ends within the recording.
+        Whether its members are static; whether it is deleted within the recording.
     """
 
     number: int
@@ -140,7 +140,7 @@ class GroupPlan:
 
 
 def draw_topics(fleet: Fleet) -> list[TopicPlan]:
-    """The topics, a third as many as groups; a few are far busier than the rest."""
+    """Draw the topics, a third as many as groups; a few have far more records than the others."""
     chance = fleet.chance(0)
     sizes, weights = zip(*_TOPIC_SIZES, strict=True)
     result = []
@@ -153,7 +153,7 @@ def draw_topics(fleet: Fleet) -> list[TopicPlan]:
 
 
 def draw_groups(fleet: Fleet, topics: list[TopicPlan]) -> list[GroupPlan]:
-    """The groups; the pace of all is set so that about `fleet.records` commits come out."""
+    """Draw the groups, with commit intervals that give about `fleet.records` commits."""
     chance = fleet.chance(1)
     drawn = [_draw(number, topics, chance) for number in range(fleet.groups)]
     budgets = _budgets(fleet, np.array([one["protocol"] != "none" for one in drawn]), chance)
@@ -190,7 +190,7 @@ def _draw(number: int, topics: list[TopicPlan], chance: np.random.Generator) -> 
 
 
 def _budgets(fleet: Fleet, able: np.ndarray, chance: np.random.Generator) -> Int64:
-    """Rebalances per group: one at least for those that can, the rest skewed, exactly as many as expected in all."""
+    """Rebalances per group: at least one for those with members, the others skewed; the sum is `fleet.rebalances`."""
     budget = np.where(able, 1, 0).astype(np.int64)
     if fleet.rebalances < budget.sum():
         raise OptionError(f"{fleet.rebalances} rebalances are fewer than the {budget.sum()} groups that need one each")

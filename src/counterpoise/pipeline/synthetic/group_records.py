@@ -1,4 +1,4 @@
-"""The steps of a made-up group as records of the offsets topic, in the dialect of its client library."""
+"""The steps of a synthetic group as records of the offsets topic, as its client library writes them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from counterpoise.wire.user_data import encode_cooperative, encode_sticky
 __all__ = ["RawRecord", "group_records"]
 
 RawRecord = tuple[int, bytes, bytes | None]
-"""When it was appended in ms, key, value."""
+"""Time in ms, key, value."""
 
 _WRITES = {"java": (3, None), "librdkafka": (0, b""), "kafka-python": (0, b""), "aiokafka": (0, b"")}
 """Version and user data of the assignments that a leader of each library writes."""
 
 
 def group_records(plan: GroupPlan, topics: list[TopicPlan], steps: Iterable[Step]) -> Iterator[RawRecord]:
-    """All records of one group but its commits."""
+    """All records of one group except commits."""
     writer = _Writer(plan, [topics[at] for at in plan.topics])
     write = writer.server if plan.protocol == "server" else writer.classic
     for step in steps:
@@ -96,7 +96,7 @@ class _Writer:
         return Subscription(self._names, data, version=0)
 
     def server(self, step: Step) -> Iterator[RawRecord]:
-        """The epoch of a KIP-848 group: members that came or went, epoch, targets, and what each member has reached."""
+        """The epoch of a KIP-848 group: members that joined or left, the epoch, targets, and the epoch of each member."""
         group, now = self._plan.name, {person.member: person for person in step.people}
         targets = dict(zip(now, self._by_id(step), strict=True))
         for member in sorted(self._were.keys() - now.keys()):
@@ -139,7 +139,7 @@ class _Writer:
         return at, encode_key(kind, GroupKey(self._plan.name)), encode_value(kind, value, 0)  # type: ignore[arg-type]
 
     def _listed(self, owner: Int32, step: Step) -> list[tuple[TopicPartitions, ...]]:
-        """Per member the topics and partitions it owns, in their order."""
+        """Topics and partitions of each member, in order."""
         order = np.argsort(owner, kind="stable")
         bounds = np.searchsorted(owner[order], np.arange(len(step.people) + 1)).tolist()
         return [self._pairs(order[first:last]) for first, last in pairwise(bounds)]

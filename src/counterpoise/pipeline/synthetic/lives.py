@@ -1,4 +1,4 @@
-"""One made-up group's life: who joins and leaves when, and who owns what after each rebalance, by our own assignors."""
+"""The steps of a synthetic group: members that join and leave, and owners after each rebalance, by our own assignors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AFTER_STORM_S = 75.0
 
 @dataclass(frozen=True)
 class Person:
-    """A member: `instance` is set where it is static."""
+    """A member; `instance` is its instance id, None: it is not static."""
 
     member: str
     client: str
@@ -29,22 +29,21 @@ class Person:
 
 @dataclass(frozen=True)
 class Step:
-    """One generation or, in a group of the server's assignor, one epoch.
+    """One generation or, in a KIP-848 group, one epoch.
 
     Attributes
     ----------
     begin_ms, at_ms : int
-        When consumption stops, and when the record is appended.
+        The time when consumption stops, and that of the record.
     kind : str
-        rebalance, followup, replaced (a static member came back) or emptied.
-    generation, missed : int
-        `missed` generations before it failed.
+        rebalance, followup, replaced (a static member rejoined) or emptied.
+    generation : int
     people : tuple of Person
         Sorted by member id.
     claimed : int32[P]
-        Who owned each partition while it joined, by place in `people`.
+        The owner of each partition when members join, by index into `people`.
     owner : int32[P]
-        Who is handed each partition.
+        The new owner of each partition.
     """
 
     begin_ms: int
@@ -92,7 +91,7 @@ class _Life:
             yield Step(over - 60_000, over - 59_000, "emptied", self._generation, (), nobody, nobody)
 
     def _times(self) -> list[float]:
-        """Begins in seconds: a storm, if there is one, then the others at their own pace, never five in a minute."""
+        """Begins of rebalances in seconds: a storm, if the plan has one, then the others, never five within a minute."""
         n, storm = self._plan.rebalances, self._plan.storm
         first = [float(self._chance.uniform(0.0, 5.0))]
         ordinary = n - 1 - storm
@@ -106,13 +105,13 @@ class _Life:
         return first + [begin + pace * at for at in range(ordinary)]
 
     def _next_people(self, at: int) -> tuple[Person, ...]:
-        """Members of the next generation: first all; then one leaves and one (sometimes two) joins in turn."""
+        """Members of the next generation: first all; then, in turn, one leaves and one (sometimes two) joins."""
         if not at:
             return self._sorted([self._new(number) for number in range(self._plan.members)])
         here = {one.number for one in self._people}
         if len(here) > 1 and at % 2:
-            gone = int(self._chance.choice(sorted(here)))
-            return tuple(one for one in self._people if one.number != gone)
+            leaver = int(self._chance.choice(sorted(here)))
+            return tuple(one for one in self._people if one.number != leaver)
         away = [number for number in range(max(here) + 2) if number not in here]
         few = away if len(away) <= 2 and self._chance.random() < 0.8 else away[:1]
         return self._sorted([*self._people, *(self._new(number) for number in few)])
@@ -133,20 +132,20 @@ class _Life:
         self._people = people
         problem = self._problem(claimed)
         target = assignor("sticky" if self._plan.protocol == "server" else self._plan.protocol)(problem)
-        handed = withhold(problem, target) if self._plan.protocol == "cooperative-sticky" else target
+        first = withhold(problem, target) if self._plan.protocol == "cooperative-sticky" else target
         self._generation += 1
-        yield Step(begin, end, "rebalance", self._generation, people, claimed, handed)
-        self._owner = handed
-        if bool(np.any(handed != target)):
+        yield Step(begin, end, "rebalance", self._generation, people, claimed, first)
+        self._owner = first
+        if bool(np.any(first != target)):
             self._generation += 1
             self._owner = target
-            yield Step(end, end + 250, "followup", self._generation, people, handed, target)
+            yield Step(end, end + 250, "followup", self._generation, people, first, target)
 
     def _replaced(self, at: int) -> Step:
-        """A static member came back under a new id: the same generation is written again, and nobody stops."""
-        gone = int(self._chance.integers(len(self._people)))
+        """A static member rejoins under a new id: the same generation is written again, and no member stops."""
+        index = int(self._chance.integers(len(self._people)))
         old = self._people
-        people = self._sorted([*old[:gone], self._new(old[gone].number), *old[gone + 1 :]])
+        people = self._sorted([*old[:index], self._new(old[index].number), *old[index + 1 :]])
         self._owner = _translated(self._owner, tuple(replace(one, member=one.client) for one in old), people, by_client=True)
         self._people = people
         return Step(at, at, "replaced", self._generation, people, self._owner, self._owner)
