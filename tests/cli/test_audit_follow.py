@@ -77,5 +77,5 @@ def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> N
     (tmp_path / "summary.json").write_text(json.dumps({"format": 2, "hashed": None}))
     result = CliRunner().invoke(app, ["audit", str(SHOP), "--follow", "--out", str(tmp_path)])
     assert (result.exit_code, len(result.output.strip().splitlines())) == (2, 1)
-    assert "was made without it, and it cannot go on from there; give another --out" in result.output
+    assert "was made without it and cannot be continued; give another --out" in result.output
     assert [file.name for file in tmp_path.iterdir()] == ["summary.json"]

@@ -230,9 +230,7 @@ def check_continued(out: str | Path) -> bool:
     if manifest is not None and is_continued(manifest):
         return True
     if summary_of(str(out), manifest) is not None:
-        raise OptionError(
-            f"--since last: the audit in {out} was made without it, and it cannot go on from there; give another --out"
-        )
+        raise OptionError(f"--since last: the audit in {out} was made without it and cannot be continued; give another --out")
     return False
 
 

@@ -18,7 +18,7 @@ from counterpoise.pipeline.findings.advice import (
     fidelity_note,
     migration_note,
     setting_lines,
-    wanted_strategy,
+    suggested_strategy,
 )
 from counterpoise.pipeline.findings.finding import Finding, weight_of
 from counterpoise.pipeline.findings.ranking import dead_batches, finding_rows
@@ -409,7 +409,7 @@ def test_of_a_group_that_was_downgraded_rebalances_by_the_broker_are_not_counted
 @pytest.mark.parametrize("kind", ["storm", "flapping"])
 def test_what_a_migrated_group_stopped_is_not_told_by_the_protocol_it_has_now(kind: str) -> None:
     for rebalances, told in (
-        (5, "cooperative members go on with what they keep"),
+        (5, "cooperative members continue with the partitions that they keep"),
         (13, "depends on the protocol that the group had"),
     ):
         (finding,) = (one for one in findings_of(healthy(**CASES[kind], rebalances=rebalances)) if one.kind == kind)
@@ -534,7 +534,7 @@ def test_migration_is_told_per_library() -> None:
 def test_what_no_library_of_a_group_has_is_not_told_to_it() -> None:
     """librdkafka refuses `sticky`, aiokafka knows nothing cooperative; and of other libraries there is something to say too."""
     row = healthy(**EAGER, libraries=["aiokafka", "librdkafka"])
-    assert (wanted_strategy(row), advice(row)) == (None, {})
+    assert (suggested_strategy(row), advice(row)) == (None, {})
     assert "one client library first" in change_lines(row)
     note = migration_note("range", "cooperative-sticky", ["franz-go"])
     assert "kgo.Balancers(kgo.CooperativeStickyBalancer(), kgo.RangeBalancer())" in note

@@ -94,7 +94,7 @@ def test_a_capture_that_dropped_what_was_not_read_is_refused(spark: SparkSession
 
 def test_tables_that_were_made_without_since_last_are_not_replaced(spark: SparkSession, pieces: Pieces) -> None:
     before = sorted(pieces.whole.rglob("*"))
-    with pytest.raises(OptionError, match="was made without it, and it cannot go on from there; give another --out"):
+    with pytest.raises(OptionError, match="was made without it and cannot be continued; give another --out"):
         audit(spark, {"default": pieces.folder}, pieces.whole, since_last=True)
     assert sorted(pieces.whole.rglob("*")) == before
 

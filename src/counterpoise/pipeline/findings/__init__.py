@@ -1,4 +1,4 @@
-"""Findings: rules over rows of `group_report`, ranked; each rule gives a finding with numbers, or nothing."""
+"""Findings: rules over rows of `group_report`; each rule returns a finding with its numbers, or None."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ RULES: tuple[Rule, ...] = (
     life.low_fidelity,
     life.incomplete_history,
 )
-"""Every rule; its name is the finding's kind."""
+"""All rules; the name of a rule is the kind of its finding."""
 
 
 def findings_of(row: Mapping[str, Any]) -> Iterator[Finding]:
-    """What the rules find in one row of `group_report`, unranked. Of a group that was deleted there is nothing left to change."""
+    """Apply all rules to one row of `group_report`. A deleted group has no findings, because nothing can be changed."""
     if row["state"] == "deleted":
         return
     for rule in RULES:
-        found = rule(row)
-        if found is not None:
-            yield replace(found, group_id=row["group_id"], cluster=row["cluster"])
+        finding = rule(row)
+        if finding is not None:
+            yield replace(finding, group_id=row["group_id"], cluster=row["cluster"])

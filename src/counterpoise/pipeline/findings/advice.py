@@ -1,4 +1,4 @@
-"""What a group should run instead, why, how to get there, and why replays of it differ from the record."""
+"""Advice for a group: a better strategy, the reason, the migration, and why its replays differ from the record."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ __all__ = [
     "fidelity_note",
     "lag_lines",
     "migration_note",
-    "offered",
     "seconds_saved",
     "setting_lines",
-    "wanted_strategy",
+    "suggested_strategy",
+    "usable_strategies",
 ]
 
 Row = Mapping[str, Any]
@@ -44,7 +44,7 @@ STICKY = "sticky"
 _JAVA_CLASS = "org.apache.kafka.clients.consumer."
 _KNOWN = ("range", "roundrobin", STICKY, COOPERATIVE)
 _OURS = dict(zip(_KNOWN, ("RangeAssignor", "RoundRobinAssignor", "StickyAssignor", "CooperativeStickyAssignor"), strict=True))
-"""Java's names too."""
+"""Names of our assignors; Java's are the same."""
 _PYTHON_NAMES = {name: given.replace("Assignor", "PartitionAssignor") for name, given in _OURS.items()}
 _PYTHON_NAMES[COOPERATIVE] = _OURS[COOPERATIVE]
 _OURS_KAFKA_PYTHON, _OURS_AIOKAFKA = COUNTERPOISE[KAFKA_PYTHON], COUNTERPOISE[AIOKAFKA]
@@ -55,18 +55,18 @@ _MODULES = {
     _OURS_KAFKA_PYTHON: ("kafka_python",),
     _OURS_AIOKAFKA: ("aiokafka",),
 }
-"""Where the assignors are that each client library takes."""
+"""The modules with assignors for each client library."""
 _EAGER_ONLY = "aiokafka (eager only): two rolling restarts, first with\n  {}\nthen with {} alone"
 _NOT_BOTH = "it has no {}, and aiokafka nothing cooperative: bring all members to one client library first"
 _GO_NAMES = {name: given.replace("Assignor", "Balancer") for name, given in _OURS.items()}
 _WITH_SETTINGS = frozenset({JAVA, LIBRDKAFKA, *_MODULES})
 _WORTH = 2
-"""A change must save at least so many partition-seconds, or so much spread, to be suggested."""
+"""Minimal saving of a suggested change: partition-seconds, or spread."""
 _SURE = 0.8
-"""A prediction is not exact: what stops less must be predicted to stop at most this share of what is stopped now."""
+"""A suggested strategy must be predicted to stop at most this share of the present seconds, because predictions are not exact."""
 
 _SPREADS_ALL, _SPREADS_TOPICS = "uniform", "range"
-"""The assignors that brokers bring: one spreads all partitions alike, one those of each topic."""
+"""The assignors of brokers: one spreads all partitions, the other one those of each topic."""
 _BACK = (
     "back to the classic protocol, one restart at a time (where the brokers' group.consumer.migration.policy is bidirectional "
     "or downgrade), with\n  group.protocol=classic"
@@ -74,40 +74,40 @@ _BACK = (
 
 
 def advice(row: Row) -> dict[str, Any]:
-    """``suggested_strategy, suggestion, migration_note`` for one row of `group_report`; empty where nothing is to be gained.
+    """``suggested_strategy, suggestion, migration_note`` for one row of `group_report`; empty if no strategy is better.
 
-    The figures are closed loop: what the strategy would have done had it run all the time, over the same joins, leaves
-    and topics, against what was observed. Nothing is suggested that is predicted to stop partitions for longer. A group that
-    was deleted gets no advice.
+    The observed figures are compared with those of a closed loop, in which the strategy ran all the time over the same joins,
+    leaves and topics. A strategy that is predicted to stop partitions for longer is never suggested. A deleted group gets no
+    advice.
     """
     runs = {(run["strategy"], run["mode"]): run for run in row["strategies"] or ()}
-    observed = runs.get(_AS_SEEN)
+    observed = runs.get(_OBSERVED_RUN)
     known = by_broker(row) or (row["group_type"] == "classic" and row["protocol"])
-    wanted = wanted_strategy(row)
+    wanted = suggested_strategy(row)
     if observed is None or not known or row["state"] == "deleted" or wanted is None or not _is_a_change(row, wanted):
         return {}
-    found = runs.get((wanted, "closed_loop"))
-    gains = [] if found is None else _gains(row, observed, found)
-    if found is None or not gains:
+    run = runs.get((wanted, "closed_loop"))
+    gains = [] if run is None else _gains(row, observed, run)
+    if run is None or not gains:
         return {}
-    reason = f"{wanted} over the same {grouped(found['generations'])} rebalances: " + ", ".join(gains)
+    reason = f"{wanted} over the same {grouped(run['generations'])} rebalances: " + ", ".join(gains)
     return {"suggested_strategy": wanted, "suggestion": reason, "migration_note": change_lines(row, wanted)}
 
 
-_AS_SEEN = ("observed", "replay")
+_OBSERVED_RUN = ("observed", "replay")
 
 
-def wanted_strategy(row: Row) -> str | None:
-    """Of the strategies that all client libraries of a group run, the one that is predicted to stop partitions least.
+def suggested_strategy(row: Row) -> str | None:
+    """The strategy that all client libraries of a group support and that is predicted to stop partitions least.
 
-    None: they have none in common, or each of them is predicted to stop partitions for longer than they are stopped now.
+    None: the libraries have no strategy in common, or all of them are predicted to stop partitions for longer than now.
     """
     candidates = recommended(row["libraries"])
     if row["protocol_kind"] == COOPERATIVE_KIND and not keeps_standing(row["libraries"], COOPERATIVE_KIND):
-        # Eager rebalances were measured while heartbeats were in step; out of step all partitions wait for the last one.
+        # Eager rebalances were measured with heartbeats in phase; otherwise all partitions wait for the last member.
         candidates = tuple(name for name in candidates if name == COOPERATIVE)
     seconds, _ = seconds_of(row) if row.get("strategies") else ({}, False)
-    now = seconds.get(_AS_SEEN)
+    now = seconds.get(_OBSERVED_RUN)
     if now is None:
         return candidates[0] if candidates else None
     predicted = {name: _predicted(row, name, seconds, now) for name in candidates}
@@ -118,60 +118,60 @@ def wanted_strategy(row: Row) -> str | None:
 
 
 def _predicted(row: Row, name: str, seconds: Mapping[tuple[str, str], float], now: float) -> float | None:
-    """Partition-seconds under a strategy; one eager strategy that was not compared stops what another one does."""
+    """Partition-seconds under a strategy; an eager strategy that was not replayed stops as much as any other eager one."""
     eager = name != COOPERATIVE and row["protocol_kind"] == "eager"
     return seconds.get((name, "closed_loop"), now if eager else None)
 
 
-def offered(row: Row) -> list[str]:
-    """The strategies that all client libraries of a group run and that are not predicted to stop partitions for longer.
+def usable_strategies(row: Row) -> list[str]:
+    """The strategies that all client libraries of a group support and that are not predicted to stop partitions for longer.
 
-    Of a group whose assignor is the broker: all, because the broker brings one of either kind.
+    For a group whose assignor is the broker these are all, because brokers have an assignor of each kind.
     """
     names = ["range", "roundrobin", *recommended(row["libraries"])]
     if by_broker(row):
         return names
     seconds, _ = seconds_of(row)
-    now = seconds.get(_AS_SEEN)
+    now = seconds.get(_OBSERVED_RUN)
     return [name for name in names if now is None or seconds.get((name, "closed_loop"), now) <= now]
 
 
 def _is_a_change(row: Row, wanted: str) -> bool:
-    """Whether a group does not run a strategy yet, or runs that of a library which stops what stays: ours does not."""
+    """Whether a group does not run a strategy, or runs it in a library whose implementation stops kept partitions (not ours)."""
     stands = row["protocol_kind"] == COOPERATIVE_KIND and KAFKA_PYTHON in (row["libraries"] or ())
     return wanted != row["protocol"] or by_broker(row) or (stands and wanted == COOPERATIVE)
 
 
 def seconds_saved(row: Row, wanted: str | None) -> tuple[float, float, bool] | None:
-    """Partition-seconds stopped now, those predicted of a strategy, and whether commits showed the first; None: unknown."""
+    """Partition-seconds stopped now, those predicted for a strategy, and whether commits show the first; None: unknown."""
     seconds, measured = seconds_of(row)
-    now, then = seconds.get(_AS_SEEN), seconds.get((wanted or "", "closed_loop"))
+    now, then = seconds.get(_OBSERVED_RUN), seconds.get((wanted or "", "closed_loop"))
     return None if now is None or then is None else (now, then, measured)
 
 
-def _gains(row: Row, observed: Row, found: Row) -> list[str]:
-    """What is better, in words."""
+def _gains(row: Row, observed: Row, run: Row) -> list[str]:
+    """One text per figure of a run that is better than observed."""
     gains = []
-    seconds = seconds_saved(row, found["strategy"])
+    seconds = seconds_saved(row, run["strategy"])
     if seconds is not None and seconds[0] - seconds[1] >= _WORTH and seconds[1] <= _SURE * seconds[0]:
         now, then, measured = seconds
         basis = "instead of the" if measured else "instead of an estimated"
         gains.append(f"about {then:,.0f} partition-seconds stopped {basis} {now:,.0f}")
-    if observed["spread_peak"] - found["spread_peak"] >= _WORTH:
+    if observed["spread_peak"] - run["spread_peak"] >= _WORTH:
         gains.append(
-            f"members at most {grouped(found['spread_peak'])} partitions apart instead of {grouped(observed['spread_peak'])}"
+            f"members at most {grouped(run['spread_peak'])} partitions apart instead of {grouped(observed['spread_peak'])}"
         )
-    if gains and observed["moved"] > found["moved"]:
-        gains.append(f"{grouped(found['moved'])} moves instead of {grouped(observed['moved'])}")
+    if gains and observed["moved"] > run["moved"]:
+        gains.append(f"{grouped(run['moved'])} moves instead of {grouped(observed['moved'])}")
     return gains
 
 
 def change_lines(row: Row, wanted: str | None = None) -> str:
-    """How a group gets to a strategy, by default `wanted_strategy`; where it runs that already, how to get it from us."""
-    classic, libraries = wanted_strategy(row), resolved(row["libraries"])
+    """How to change a group to a strategy, by default `suggested_strategy`; if it runs that already, to our implementation."""
+    classic, libraries = suggested_strategy(row), resolved(row["libraries"])
     wanted = wanted or classic
     if by_broker(row):
-        # Clients that speak KIP-848 leave nothing of their own in its records: these two do.
+        # KIP-848 records do not show the client library; these two libraries support KIP-848.
         lines = [f"{config_lines(library, [classic])} ({library})" for library in (JAVA, LIBRDKAFKA)] if classic else ()
         return _broker_lines(row, lines, by_topic=wanted == "range") or _nothing_better(libraries)
     if wanted is None:
@@ -181,7 +181,7 @@ def change_lines(row: Row, wanted: str | None = None) -> str:
     notes = [f"{wanted} as the leader's library has it does not get there. Where counterpoise leads it does"]
     if KAFKA_PYTHON in libraries and row["protocol_kind"] == COOPERATIVE_KIND:
         notes.append("kafka-python's own stops partitions that stay, too: one rolling restart with")
-    return "\n".join([*notes, *_plugged_in(libraries, _OURS[wanted])])
+    return "\n".join([*notes, *_assignor_lines(libraries, _OURS[wanted])])
 
 
 def _nothing_better(libraries: Sequence[str]) -> str:
@@ -191,14 +191,14 @@ def _nothing_better(libraries: Sequence[str]) -> str:
 
 
 def lag_lines(row: Row) -> str:
-    """How a group is dealt out by lag, for the libraries that can; the others are told what is left to them."""
+    """How to assign a group's partitions by lag in each client library, or the alternative if a library cannot."""
     if by_broker(row):
         return _lag_by_broker()
-    return "\n".join(_plugged_in(row["libraries"] or (), "LagStickyAssignor"))
+    return "\n".join(_assignor_lines(row["libraries"] or (), "LagStickyAssignor"))
 
 
-def _plugged_in(libraries: Sequence[str], name: str) -> list[str]:
-    """An assignor of ours in each client library that takes one, and what to do in those that take none."""
+def _assignor_lines(libraries: Sequence[str], name: str) -> list[str]:
+    """The lines that configure one of our assignors in each client library, or the alternative if a library cannot."""
     notes = []
     for module in sorted({module for library in libraries for module in _MODULES.get(library, ())}):
         lines = f"  from counterpoise.clients.{module} import {name}\n  partition_assignment_strategy=[{name}]"
@@ -233,10 +233,11 @@ def migration_note(now: str, wanted: str, libraries: Sequence[str]) -> str:
 
 
 def _python_notes(now: str, wanted: str, libraries: Sequence[str], *, mixed: bool) -> list[str]:
-    """The same for kafka-python and aiokafka; whoever runs our assignors gets ours.
+    """The migration notes for kafka-python and aiokafka.
 
-    What stays stands still while kafka-python's own cooperative strategy joins, and its own eager and cooperative classes have no
-    protocol in common: ours are named where one of the two strategies is cooperative.
+    Groups with our assignors keep them. Ours are named also if one of the two strategies is cooperative: kafka-python's own
+    cooperative strategy stops kept partitions while members join, and its own eager and cooperative classes have no protocol in
+    common.
     """
     notes, present = [], set(libraries)
     ours = mixed or wanted == COOPERATIVE or not present & {KAFKA_PYTHON, PYTHON}
@@ -263,7 +264,7 @@ def _ours(module: str, wanted: str, now: str) -> str:
 def config_lines(library: str, names: Sequence[str]) -> str:
     """The line of configuration that selects strategies in a client library, the preferred one first.
 
-    Of a strategy that the library does not bring only the name is in the record: whoever wrote its class puts it in.
+    The class of a strategy that is not part of the library is unknown, so the line has a placeholder.
     """
     if library == JAVA:
         listed = [_JAVA_CLASS + _OURS[name] if name in _OURS else f"<class of {name}>" for name in names]
@@ -274,7 +275,7 @@ def config_lines(library: str, names: Sequence[str]) -> str:
 
 
 def setting_lines(libraries: Sequence[str] | None, settings: Mapping[str, str]) -> str:
-    """Settings (Java's names) as each client library in use writes them, a line each; those that a library lacks are left out."""
+    """Settings (Java's names) in the syntax of each client library, a line each; unsupported ones are omitted."""
     blocks = []
     for library in sorted(set(libraries or ()) & _WITH_SETTINGS) or [JAVA]:
         known = {name: value for name, value in settings.items() if (library, name) != (LIBRDKAFKA, "max.poll.records")}
@@ -293,15 +294,15 @@ def setting_lines(libraries: Sequence[str] | None, settings: Mapping[str, str]) 
     return "\n".join("\n".join([f"  {library}:", *(f"    {line}" for line in lines)]) for library, lines in blocks if lines)
 
 
-def fidelity_note(judged: int, matched: int, ties: int, worse: int, libraries: Sequence[str]) -> str | None:
-    """Why the declared strategy does not reproduce every generation; None where it does, or nothing was judged.
+def fidelity_note(compared: int, matched: int, ties: int, worse: int, libraries: Sequence[str]) -> str | None:
+    """Why the declared strategy does not reproduce every generation; None: it does, or no generation was compared.
 
     `ties`: as balanced, and as few moves, as ours; `worse`: the leader's plan was less balanced or moved more.
     """
-    if not judged or matched == judged:
+    if not compared or matched == compared:
         return None
-    other = judged - matched - ties - worse
-    parts = [f"{grouped(matched)} of {grouped(judged)} generations reproduced"]
+    other = compared - matched - ties - worse
+    parts = [f"{grouped(matched)} of {grouped(compared)} generations reproduced"]
     if ties:
         parts.append(f"{grouped(ties)} differ by ties only (equal loads, equally many moves)")
     if worse:
@@ -320,23 +321,23 @@ def by_broker(row: Row) -> bool:
 
 
 def assigned_by(row: Row) -> str:
-    """What shares out the partitions of a group, in words: its strategy, or the broker's assignor."""
+    """The name of the assignor of a group: its strategy, or the broker's assignor."""
     if not by_broker(row):
         return str(row["protocol"])
     return f"the broker's {row['protocol']} assignor" if row["protocol"] else "the broker's assignor"
 
 
 def _broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool = False) -> str:
-    """How a KIP-848 group is shared out otherwise; empty: there is no other way.
+    """How to change the assignor of a KIP-848 group; empty: there is no better one.
 
     Parameters
     ----------
     row : mapping
-        Of `group_report`.
+        A row of `group_report`.
     classic : sequence of str
         The lines that select a strategy under the classic protocol, one per client library; empty: none is better there.
     by_topic : bool
-        Wanted is that the partitions of each topic are spread; otherwise all of them together.
+        The partitions of each topic shall be spread; otherwise all partitions together.
     """
     wanted = _SPREADS_TOPICS if by_topic else _SPREADS_ALL
     notes = []
@@ -348,7 +349,7 @@ def _broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool = False) -
 
 
 def _lag_by_broker() -> str:
-    """What is left to a KIP-848 group that is to be dealt out by lag."""
+    """The alternatives for a KIP-848 group that needs an assignment by lag."""
     return (
         "no assignor that brokers bring looks at lag; under the classic protocol (group.protocol=classic) kafka-python and "
         "aiokafka take lag-sticky (docs/clients.md), and any client can assign() a plan (`counterpoise plan`, `export`)"

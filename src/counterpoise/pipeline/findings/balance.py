@@ -1,4 +1,4 @@
-"""Findings about how partitions are shared out."""
+"""Findings about the balance of partitions and lag."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from counterpoise.pipeline.findings.advice import (
     by_broker,
     change_lines,
     lag_lines,
-    offered,
     seconds_saved,
-    wanted_strategy,
+    suggested_strategy,
+    usable_strategies,
 )
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.findings.rebalancing import WARNED_SHARE, eager_stops, share_of_time
@@ -24,12 +24,12 @@ __all__ = ["better_strategy", "idle_members", "lag_on_one_owner", "needless_move
 
 
 def idle_members(row: Row) -> Finding | None:
-    """More members than partitions they could get: some do nothing."""
+    """Members without partitions."""
     idle, members, partitions = row["idle_now"] or 0, row["members_now"] or 0, row["partitions_now"] or 0
     if not idle or not partitions:
         return None
     runs = {run["strategy"]: run for run in row["strategies"] or () if run["mode"] == "closed_loop"}
-    other = runs.get(wanted_strategy(row) or "")
+    other = runs.get(suggested_strategy(row) or "")
     skewed = members <= partitions and other is not None and other["spread_peak"] < (row["spread_now"] or 0)
     names = ", ".join(row["idle_clients"][:5])
     way = (
@@ -53,7 +53,7 @@ def idle_members(row: Row) -> Finding | None:
 
 
 def unbalanced(row: Row) -> Finding | None:
-    """Loads further apart than they need be, now: a plan that is balanced has them at most one apart where it can."""
+    """Loads of the last generation that differ more than those of another strategy over the same history."""
     spread = row["spread_now"]
     best = min((run["spread_peak"] for run in _whole_runs(row)), default=None)
     if row["state"] != "stable" or spread is None or best is None or spread - best < 2:
@@ -76,11 +76,13 @@ def unbalanced(row: Row) -> Finding | None:
 
 
 def topic_skew(row: Row) -> Finding | None:
-    """As many partitions for everybody, but most of one topic with few members: another strategy spreads every topic."""
+    """Balanced loads with partitions of one topic on few members, which another strategy spreads."""
     skewed, spread = row["skewed_topics"], row["spread_now"]
-    fit = offered(row)
+    usable = usable_strategies(row)
     runs = [
-        run for run in _whole_runs(row) if spread is not None and run["spread_peak"] <= max(1, spread) and run["strategy"] in fit
+        run
+        for run in _whole_runs(row)
+        if spread is not None and run["spread_peak"] <= max(1, spread) and run["strategy"] in usable
     ]
     if row["state"] != "stable" or not skewed or not runs or unbalanced(row) is not None:
         return None
@@ -108,7 +110,7 @@ def topic_skew(row: Row) -> Finding | None:
 
 
 def _uneven(skewed: Sequence[Row], topics: int) -> str:
-    """Who has most and who has fewest partitions of the worst topics, and how many such topics there are besides."""
+    """The members with most and fewest partitions of the worst topics, and the number of other skewed topics."""
     listed = [
         f"of {one['topic']} {one['most_client'] or 'a member'} owns {grouped(one['most'])} and "
         f"{one['fewest_client'] or 'another'} {grouped(one['fewest'])}"
@@ -119,7 +121,7 @@ def _uneven(skewed: Sequence[Row], topics: int) -> str:
 
 
 def needless_moves(row: Row) -> Finding | None:
-    """Partitions that changed hands though an equally balanced plan would have left them."""
+    """Partitions that moved although an equally balanced plan would have kept them."""
     needless, moved = row["needless_moves"] or 0, row["observed_moved"] or 0
     if needless < 2:
         return None
@@ -140,7 +142,7 @@ def needless_moves(row: Row) -> Finding | None:
 
 
 def better_strategy(row: Row) -> Finding | None:
-    """Another strategy would have done better over the group's own history."""
+    """Another strategy has better figures over the group's own history."""
     wanted = row["suggested_strategy"]
     if not wanted or eager_stops(row) is not None:
         return None
@@ -166,7 +168,7 @@ def better_strategy(row: Row) -> Finding | None:
 
 
 def lag_on_one_owner(row: Row) -> Finding | None:
-    """Most of the group's lag sits with one of several members."""
+    """Most of the group's lag is on partitions of one member."""
     lag, share, members = row["lag_now"] or 0, row["lag_owner_share"] or 0.0, row["members_now"] or 0
     if lag < 1000 or members < 2 or share < max(0.6, 1.5 / members):
         return None
@@ -187,17 +189,17 @@ def lag_on_one_owner(row: Row) -> Finding | None:
 
 
 def _behind(row: Row) -> str:
-    """The partitions that have most of one owner's lag."""
+    """The partitions with most of one owner's lag."""
     return ", ".join(f"{one['topic']}-{one['partition']} ({grouped(one['lag'])})" for one in row["lag_partitions"] or ())
 
 
 def _whole_runs(row: Row) -> list[Mapping[str, Any]]:
-    """Closed loops over all generations: strategies by lag miss those before the first sample."""
+    """Closed loops over all generations; those by lag lack generations before the first sample."""
     loops = [run for run in row["strategies"] or () if run["mode"] == "closed_loop"]
     whole = max((run["generations"] for run in loops), default=0)
     return [run for run in loops if run["generations"] == whole]
 
 
 def _generations(row: Row) -> int:
-    """How many were looked at."""
+    """The number of observed generations."""
     return sum(run["generations"] for run in row["strategies"] or () if run["strategy"] == OBSERVED)

@@ -1,4 +1,4 @@
-"""Finding: one thing worth knowing about a group, with the numbers behind it."""
+"""Finding: one statement about a group, with its numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CRITICAL", "NOTICE", "WARNING", "Finding", "Row", "weight_of"]
 CRITICAL, WARNING, NOTICE = "critical", "warning", "notice"
 _WEIGHT = {CRITICAL: 1e6, WARNING: 1e3, NOTICE: 1.0}
 
-_AS_IT_IS, _MOST = 900.0, 998.0
+_LINEAR, _MOST = 900.0, 998.0
 
 Row = Mapping[str, Any]
 
@@ -28,15 +28,15 @@ class Finding:
     severity : str
         critical, warning or notice.
     title, evidence, cost, action : str
-        In words: what it is, the numbers, what it costs, what to do (with configuration lines).
+        Texts: the statement, the numbers, the cost, and what to do (with configuration lines).
     weight : float
-        Orders findings of one severity; more is worse.
+        Orders findings of one severity; larger is worse.
     numbers : mapping of str to float
         The figures in `evidence`; never empty.
     generation, at
-        Where to look, if it is one place.
+        The generation and time of the evidence, if it is one place.
     group_id, cluster, rank
-        Filled in by the stage.
+        Set after the rule.
     """
 
     kind: str
@@ -55,16 +55,16 @@ class Finding:
 
     @property
     def score(self) -> float:
-        """Rank order over all severities: severity first, then weight, which never reaches the next severity."""
+        """The order over all severities: by severity, then by weight."""
         return _WEIGHT[self.severity] * (1 + _bounded(self.weight))
 
 
 def weight_of(severity: str, score: float) -> float:
-    """The weight behind a score."""
+    """The inverse of `Finding.score`: the weight of a score."""
     bounded = score / _WEIGHT[severity] - 1
-    return bounded if bounded <= _AS_IT_IS else _AS_IT_IS / (1 - (bounded - _AS_IT_IS) / (_MOST - _AS_IT_IS))
+    return bounded if bounded <= _LINEAR else _LINEAR / (1 - (bounded - _LINEAR) / (_MOST - _LINEAR))
 
 
 def _bounded(weight: float) -> float:
-    """A weight below 999, in the order of weights: as it is up to 900, and nearer and nearer to 998 beyond."""
-    return weight if weight <= _AS_IT_IS else _AS_IT_IS + (_MOST - _AS_IT_IS) * (1 - _AS_IT_IS / weight)
+    """A monotonic function of weights with values below 999: the weight up to 900, then approaching 998."""
+    return weight if weight <= _LINEAR else _LINEAR + (_MOST - _LINEAR) * (1 - _LINEAR / weight)

@@ -1,4 +1,4 @@
-"""Findings about groups nobody reads with, commits nobody owns, and how far the audit itself can be trusted."""
+"""Findings about groups without members, commits without an owner, and the limits of the audit."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from shlex import quote
 from counterpoise.pipeline.findings.finding import NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.wording import grouped, times, when
 
-__all__ = ["commits_by_nobody", "dead_groups", "dead_together", "incomplete_history", "low_fidelity", "simple_consumer"]
+__all__ = ["commits_by_nobody", "dead_groups", "incomplete_history", "low_fidelity", "merge_dead_groups", "simple_consumer"]
 
 _DESCRIBED, _DELETED, _AT_ONCE = 5, 100, 20
-"""So many groups without members are described, so many are in the commands that delete them, and so many in one command."""
+"""Maximal numbers of groups without members that are described, that are in the commands that delete them, and per command."""
 
 
 def dead_groups(row: Row) -> Finding | None:
-    """No members left, but its offsets stay. `dead_together` makes one finding of all such groups of a cluster."""
+    """A group without members that has offsets. `merge_dead_groups` merges all such findings of a cluster."""
     lag, partitions = row["lag_now"] or 0, row["committed_partitions"] or 0
     if row["state"] != "empty" or not partitions:
         return None
@@ -33,26 +33,26 @@ def dead_groups(row: Row) -> Finding | None:
     )
 
 
-def dead_together(found: Sequence[Row]) -> Finding:
-    """One finding of a cluster's groups without members, from their rows of `findings`; it bears the name of the first."""
-    worst, names = found[0], [str(row["group_id"]) for row in found]
-    figures = [dict(row["numbers"]) for row in found]
+def merge_dead_groups(rows: Sequence[Row]) -> Finding:
+    """One finding on a cluster's groups without members, from their rows of `findings`; its group is the first one."""
+    worst, names = rows[0], [str(row["group_id"]) for row in rows]
+    figures = [dict(row["numbers"]) for row in rows]
     lag, partitions = (sum(int(one[name]) for one in figures) for name in ("lag", "partitions"))
     listed = ", ".join(
         f"{row['group_id']} ({times(int(one['lag']), 'records')} behind, empty since {when(row['at'])})"
-        for row, one in zip(found[:_DESCRIBED], figures, strict=False)
+        for row, one in zip(rows[:_DESCRIBED], figures, strict=False)
     )
-    more = len(found) - _DESCRIBED
+    more = len(rows) - _DESCRIBED
     return Finding(
         "dead_groups",
         worst["severity"],
-        f"{grouped(len(found))} groups have no members",
+        f"{grouped(len(rows))} groups have no members",
         f"{listed}{f' and {grouped(more)} more' if more > 0 else ''}; {times(partitions, 'partitions')} have a commit, "
         f"{times(lag, 'records')} behind by now in all",
         _cost_of_offsets(lag),
         f"start their members, or delete them:\n{_deletion(names)}",
         1 + lag / 1000,
-        {"groups": len(found), "lag": lag, "partitions": partitions},
+        {"groups": len(rows), "lag": lag, "partitions": partitions},
         at=worst["at"],
         group_id=names[0],
         cluster=worst["cluster"],
@@ -66,9 +66,9 @@ def _cost_of_offsets(lag: int) -> str:
 
 
 def _deletion(names: Sequence[str]) -> str:
-    """The commands that delete groups, some groups each; how many are left out.
+    """The commands that delete groups, and the number of groups that are not in them.
 
-    Anybody may choose a name: one with a line break could pass for a command, so that is written by hand.
+    Names are user input: one with a line break could be read as a command, so it is not printed.
     """
     typed = [quote(name) for name in names if name.isprintable()][:_DELETED] or ["<group>"]
     lines = [
@@ -86,7 +86,7 @@ def _deletion(names: Sequence[str]) -> str:
 
 
 def simple_consumer(row: Row) -> Finding | None:
-    """Commits without a group: assigned by hand."""
+    """Commits without members: partitions are assigned by hand."""
     partitions = row["committed_partitions"]
     if row["group_type"] != "simple" or not row["commits"]:
         return None
@@ -106,7 +106,7 @@ def simple_consumer(row: Row) -> Finding | None:
 
 
 def commits_by_nobody(row: Row) -> Finding | None:
-    """Commits on partitions that no member of the group owned then."""
+    """Commits for partitions that no member of the group owned at that time."""
     n = row["commits_without_owner"] or 0
     if row["group_type"] == "simple" or not n:
         return None
@@ -128,14 +128,14 @@ def commits_by_nobody(row: Row) -> Finding | None:
 
 
 def _unowned(row: Row) -> str:
-    """The partitions with most commits by nobody, and how many there are besides."""
+    """The partitions with most commits without an owner, and the number of the others."""
     listed = [f"{one['topic']}-{one['partition']} ({grouped(one['commits'])})" for one in row["unowned_commits"] or ()]
     more = (row["partitions_without_owner"] or 0) - len(listed)
     return ", ".join(listed) + (f" and {times(more, 'partitions')} more" if more > 0 else "")
 
 
 def low_fidelity(row: Row) -> Finding | None:
-    """The declared strategy does not reproduce what the leader handed out."""
+    """The declared strategy does not reproduce the recorded assignments."""
     fidelity = row["replay_fidelity"]
     if fidelity is None or fidelity >= 1.0:
         return None
@@ -153,7 +153,7 @@ def low_fidelity(row: Row) -> Finding | None:
 
 
 def incomplete_history(row: Row) -> Finding | None:
-    """The recording begins in the middle of the group's life, or shows it at some moments only."""
+    """The recording begins after the group's first generation, or is by polls."""
     if row["complete"] is not False:
         return None
     if row["polled"]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.findings import Finding, findings_of
-from counterpoise.pipeline.findings.life import dead_together
+from counterpoise.pipeline.findings.life import merge_dead_groups
 from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.schemas import FINDINGS
@@ -48,7 +48,7 @@ def dead_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if len(listed) == 1:
             yield pa.RecordBatch.from_pylist(listed, schema=_ALL)
         else:
-            yield _batch([dead_together(listed)])
+            yield _batch([merge_dead_groups(listed)])
 
 
 def _batch(findings: Iterable[Finding]) -> pa.RecordBatch:
@@ -75,8 +75,8 @@ def rank_findings(files: Sequence[str], names: NewFiles, ends: Mapping[str, int]
     -----
     Some fifty bytes per finding are in memory, and the rows of one file.
     """
-    together = _dead_together(files)
-    slim = pa.concat_tables(table.select([name for name, _ in _ORDER]) for table in _tables(files, together))
+    dead = _dead_groups(files)
+    slim = pa.concat_tables(table.select([name for name, _ in _ORDER]) for table in _tables(files, dead))
     order = pc.sort_indices(slim, sort_keys=_ORDER).to_numpy()
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(1, len(order) + 1)
@@ -85,7 +85,7 @@ def rank_findings(files: Sequence[str], names: NewFiles, ends: Mapping[str, int]
     start = 0
     with ExitStack() as stack:
         out = {name: stack.enter_context(DayRows(names.of("findings", name), _SCHEMA, end)) for name, end in ends.items()}
-        for rows in _tables(files, together):
+        for rows in _tables(files, dead):
             mine = pa.array(rank[start : start + len(rows)])
             start += len(rows)
             rows = rows.set_column(rows.schema.get_field_index("rank"), "rank", mine)
@@ -101,18 +101,18 @@ def rank_findings(files: Sequence[str], names: NewFiles, ends: Mapping[str, int]
     }
 
 
-def _dead_together(files: Sequence[str]) -> pa.Table:
+def _dead_groups(files: Sequence[str]) -> pa.Table:
     """One finding per cluster on its groups without members."""
     dead = pa.concat_tables(_rows(file, pc.field("kind") == PER_CLUSTER) for file in files)
     ordered = dead.sort_by([("cluster", "ascending"), ("score", "descending"), ("group_id", "ascending")])
     return pa.Table.from_batches(dead_batches(ordered.to_batches()), schema=_ALL)
 
 
-def _tables(files: Sequence[str], together: pa.Table) -> Iterator[pa.Table]:
+def _tables(files: Sequence[str], dead: pa.Table) -> Iterator[pa.Table]:
     """Yield the findings of each file, then those of whole clusters."""
     for file in files:
         yield _rows(file, pc.field("kind") != PER_CLUSTER)
-    yield together
+    yield dead
 
 
 def _rows(file: str, condition: pc.Expression) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Findings about how often and how slowly a group rebalances."""
+"""Findings about the number and the duration of rebalances."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _FEWER = (
 )
 _NOTED_S, _WARNED_S = 2.0, 10.0
 _NOTED_SHARE, WARNED_SHARE = 0.0001, 0.001
-"""Partition-seconds that could be saved, and their share of the time of all partitions: less is no finding, or no warning."""
+"""Partition-seconds that could be saved, and their share of the time of all partitions, from which on there is a finding (noted)
+or a warning (warned)."""
 
 
 def storm(row: Row) -> Finding | None:
@@ -53,11 +54,11 @@ def storm(row: Row) -> Finding | None:
 
 
 def eager_stops(row: Row) -> Finding | None:
-    """An eager group that stands still for longer than it need: seconds that commits show weigh, not partitions."""
+    """An eager group that stops for longer than necessary, by the seconds that commits show, not by partitions."""
     n, revoked, moved = _under_this_protocol(row), row["observed_revoked"] or 0, row["observed_moved"] or 0
     if row["protocol_kind"] != "eager" or n < 3 or revoked - moved < 10:
         return None
-    told, wanted = row["stopped_partition_seconds"], row["suggested_strategy"]
+    stopped, wanted = row["stopped_partition_seconds"], row["suggested_strategy"]
     stops, measured = seconds_of(row)
     saved = stops["observed", "replay"] - stops.get((wanted or "", "closed_loop"), 0.0) if measured else None
     share = 0.0 if saved is None else share_of_time(row, saved)
@@ -72,13 +73,14 @@ def eager_stops(row: Row) -> Finding | None:
         _silence(row),
         _FEWER + _static_lines(row) if wanted is None else row["migration_note"] or change_lines(row, wanted),
         (revoked - moved) / 10 if saved is None else saved,
-        {"rebalances": n, "revoked": revoked, "moved": moved} | ({} if told is None else {"stopped_partition_seconds": told}),
+        {"rebalances": n, "revoked": revoked, "moved": moved}
+        | ({} if stopped is None else {"stopped_partition_seconds": stopped}),
         *_longest_stop(row),
     )
 
 
 def share_of_time(row: Row, seconds: float) -> float:
-    """Partition-seconds as a share of all that the group's partitions were recorded for; 1 where that is no time."""
+    """Partition-seconds as a share of the recorded time of all the group's partitions; 1 if that is 0."""
     begins = [moment for moment in (row["first_ts"], row["first_commit"]) if moment is not None]
     ends = [moment for moment in (row["last_ts"], row["last_commit"]) if moment is not None]
     lasted = (max(ends) - min(begins)).total_seconds() if begins and ends else 0.0
@@ -87,15 +89,15 @@ def share_of_time(row: Row, seconds: float) -> float:
 
 
 def _under_this_protocol(row: Row) -> int:
-    """How many rebalances what was revoked is a sum of: of a group that was upgraded or downgraded not all of its life."""
-    seen: list[int] = [
+    """The number of rebalances under the present protocol, over which `observed_revoked` is summed."""
+    observed: list[int] = [
         one["generations"] for one in row["strategies"] or () if (one["strategy"], one["mode"]) == ("observed", "replay")
     ]
-    return min([row["rebalances"] or 0, *seen])
+    return min([row["rebalances"] or 0, *observed])
 
 
 def _longest_stop(row: Row) -> tuple[int | None, datetime | None]:
-    """Where it was, if that is known; else the end of what was looked at."""
+    """Generation and time of the longest stop; if it is unknown, None and the end of the history."""
     generation = row["longest_stop_generation"]
     return generation, row["last_ts"] if generation is None else row["longest_stop_ts"]
 
@@ -111,7 +113,7 @@ def _silence(row: Row) -> str:
 
 
 def failed_generations(row: Row) -> Finding | None:
-    """Generations that never got an assignment: the number skipped one."""
+    """Generations without an assignment: their number was skipped."""
     failed = row["failed_generations"] or 0
     if failed <= 0:
         return None
@@ -133,7 +135,7 @@ def failed_generations(row: Row) -> Finding | None:
 
 
 def slow_leader(row: Row) -> Finding | None:
-    """The leader took long to assign: all members wait for it."""
+    """A leader that takes long to assign, while all members wait."""
     worst, usual = row["sync_latency_ms_max"] or 0, row["sync_latency_ms_p50"] or 0.0
     if worst < _SLOW_MS:
         return None
@@ -154,7 +156,7 @@ def slow_leader(row: Row) -> Finding | None:
 
 
 def _without_leader(row: Row) -> str:
-    """What spares a group its leader, where all its client libraries can."""
+    """The settings that let the broker assign, if all client libraries of the group support it."""
     libraries = set(row["libraries"] or ())
     if not libraries or not libraries <= {JAVA, LIBRDKAFKA}:
         return ""
@@ -163,7 +165,7 @@ def _without_leader(row: Row) -> str:
 
 
 def static_membership(row: Row) -> Finding | None:
-    """Members that left and came back: with an instance id the group would not have rebalanced."""
+    """Members that were restarted: with an instance id the group would not have rebalanced."""
     back = row["restarts"] or 0
     if back < 2 or not _may_be_static(row):
         return None
@@ -182,7 +184,7 @@ def static_membership(row: Row) -> Finding | None:
 
 
 def _may_be_static(row: Row) -> bool:
-    """Whether its members could have instance ids (those of share groups cannot), and none has."""
+    """Whether no member has an instance id and all could have one (those of share groups cannot)."""
     able = row["group_type"] in ("classic", "consumer") and row["protocol_type"] == "consumer"
     return able and not row["static_now"]
 
@@ -192,7 +194,7 @@ def _and_static(row: Row, words: str) -> str:
 
 
 def _static_lines(row: Row) -> str:
-    """What makes members static: in a group whose assignor is the broker the session timeout is the group's, and the broker's."""
+    """The settings of static members; the session timeout of a KIP-848 group is a setting of the group on the broker."""
     instance, session = {"group.instance.id": "<host or pod name>"}, "<longer than a restart>"
     if row["group_type"] != "consumer":
         return setting_lines(row["libraries"], {**instance, "session.timeout.ms": session})
@@ -203,7 +205,7 @@ def _static_lines(row: Row) -> str:
 
 
 def polled_too_late(row: Row) -> Finding | None:
-    """Members that were kicked out for want of a poll within max.poll.interval.ms, and came back."""
+    """Members that were removed because they did not poll within max.poll.interval.ms, and rejoined."""
     n, interval = row["poll_kicks"] or 0, row["poll_interval_ms"] or 0
     if not n:
         return None
@@ -225,7 +227,7 @@ def polled_too_late(row: Row) -> Finding | None:
 
 
 def flapping(row: Row) -> Finding | None:
-    """The group loses and regains members far more often than it has members."""
+    """A group with far more leaves and joins than members."""
     leaves, peak = row["leaves"] or 0, row["members_peak"] or 0
     if leaves < 4 or not peak or leaves < 2 * peak:
         return None
@@ -252,4 +254,4 @@ def _stopping(row: Row) -> str:
         return "all members stop all their work each time"
     if row["protocol_kind"] == "server":
         return "members stop what is moved"
-    return "cooperative members go on with what they keep, two rounds each time"
+    return "cooperative members continue with the partitions that they keep, two rounds each time"
