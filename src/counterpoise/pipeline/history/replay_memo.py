@@ -37,7 +37,7 @@ class Plans:
     unmeasured : Batch
     """
 
-    def __init__(self, most_bytes: int = 16 << 20) -> None:
+    def __init__(self, most_bytes: int = 4 << 20) -> None:
         self.computed = self.size = 0
         self._most = most_bytes
         self._plans: OrderedDict[Content, tuple[Int32, int]] = OrderedDict()

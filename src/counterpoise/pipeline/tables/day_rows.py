@@ -13,7 +13,7 @@ from counterpoise.pipeline.tables.by_day import NO_TIME, ByDay
 
 __all__ = ["DayRows"]
 
-_HELD = 2 << 20
+_HELD = 1 << 20
 _ROWS, _BYTES = 256, 1 << 20
 
 
