@@ -78,5 +78,5 @@ def test_every_kind_of_value_comes_back_as_it_was() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", '{"\\u0000":"<i4","of":"a"}', '{"\\u0000":"time","of":"x"}'])
 def test_a_damaged_state_is_said_to_be_damaged(text: str) -> None:
-    with pytest.raises(CaptureError, match=r"damaged .*to audit anew, give another --out"):
+    with pytest.raises(CaptureError, match=r"damaged .*to audit from the start, give another --out"):
         from_text(text)

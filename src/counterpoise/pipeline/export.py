@@ -37,7 +37,7 @@ PROCEDURE = (
     ),
     (
         "start every changed query with its assign and startingOffsets and a new, empty checkpointLocation: in an old one Spark "
-        "goes on with the old partitions and ignores startingOffsets"
+        "continues with the old partitions and ignores startingOffsets"
     ),
     "leave every unchanged query alone: its assign is the same, and its checkpoint knows more than this export",
 )
@@ -196,11 +196,11 @@ def read_previous(path: Path) -> Shares:
     ------
     OptionError
     """
-    wanted = "an export in JSON is expected (`counterpoise export ... --format json`)"
+    expected = "an export in JSON is expected (`counterpoise export ... --format json`)"
     text = text_of(path.read_bytes, path, OptionError)
     try:
-        value = decoded(text, wanted)
-        return fitted(value.get("plan") if isinstance(value, dict) else None, Shares, "plan", wanted)
+        value = decoded(text, expected)
+        return fitted(value.get("plan") if isinstance(value, dict) else None, Shares, "plan", expected)
     except SnapshotError as error:
         raise OptionError(f"{path}: {error}") from None
 
@@ -213,14 +213,14 @@ def read_offsets(paths: Sequence[Path]) -> Offsets:
     OptionError
     """
     reached: Offsets = {}
-    wanted = 'offsets like {"topic": {"0": 42}} are expected on the last line'
+    expected = 'offsets like {"topic": {"0": 42}} are expected on the last line'
     for path in paths:
         last = text_of(path.read_bytes, path, OptionError).strip().rpartition("\n")[2]
         try:
-            found = fitted(decoded(last, wanted), Offsets, "offsets", wanted)
+            offsets = fitted(decoded(last, expected), Offsets, "offsets", expected)
         except SnapshotError as error:
             raise OptionError(f"{path}: {error}") from None
-        for topic, held in found.items():
+        for topic, held in offsets.items():
             reached.setdefault(topic, {}).update(held)
     return reached
 

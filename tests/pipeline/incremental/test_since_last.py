@@ -87,7 +87,7 @@ def test_a_capture_that_dropped_what_was_not_read_is_refused(spark: SparkSession
         table = table.set_column(table.schema.get_field_index(name), name, column)
     pq.write_table(table, other / RECORDS)
     at = pieces.updates[-1].positions["0"]
-    words = rf"dropped records before they were audited \(log partition 0: offsets {at} to 999999\); to audit anew what is left"
+    words = rf"dropped records before they were audited \(log partition 0: offsets {at} to 999999\); to audit what is left"
     with pytest.raises(CaptureError, match=words):
         audit(spark, {"default": other}, pieces.out, since_last=True)
 
@@ -105,7 +105,7 @@ def test_another_option_or_capture_is_refused_in_one_line(spark: SparkSession, p
     other = shutil.copytree(pieces.folder, tmp_path / "other")
     table = pq.read_table(other / RECORDS)
     pq.write_table(table.slice(0, 100), other / RECORDS)
-    with pytest.raises(CaptureError, match=r"last audit \(log partition \d+ ends before offset \d+\); to audit anew"):
+    with pytest.raises(CaptureError, match=r"last audit \(log partition \d+ ends before offset \d+\); to audit from the start"):
         audit(spark, {"default": other}, pieces.out, since_last=True)
     (other / "aborted_offsets.json").write_text("[[0, 1]]")
     with pytest.raises(CaptureError, match="the capture of cluster default is not the one"):
@@ -117,10 +117,10 @@ def test_a_state_of_another_version_or_a_damaged_one_says_what_to_do(pieces: Pie
     (file,) = (out / ".state" / "saved").iterdir()
     text = file.read_text()
     file.write_text(text.replace('"counterpoise": "', '"counterpoise": "9.'))
-    with pytest.raises(CaptureError, match=r"was left by counterpoise 9\..*to audit anew, give another --out"):
+    with pytest.raises(CaptureError, match=r"was left by counterpoise 9\..*to audit from the start, give another --out"):
         saved_in(out)
     file.write_text(text[:50])
-    with pytest.raises(CaptureError, match=r"damaged; to audit anew"):
+    with pytest.raises(CaptureError, match=r"damaged; to audit from the start"):
         saved_in(out)
 
 
@@ -128,7 +128,7 @@ def test_a_state_file_that_was_deleted_is_named(spark: SparkSession, pieces: Pie
     out = shutil.copytree(pieces.out, tmp_path / "out")
     (file,) = (out / ".state" / "ends").glob("*.bin")
     file.unlink()
-    with pytest.raises(CaptureError, match=rf"{file.name}: was deleted; to audit anew, give another --out"):
+    with pytest.raises(CaptureError, match=rf"{file.name}: was deleted; to audit from the start, give another --out"):
         audit(spark, {"default": pieces.folder}, out, since_last=True)
 
 

@@ -129,7 +129,7 @@ def test_records_that_a_capture_has_merged_are_there_and_those_that_it_dropped_a
     assert first_record(merged) is None
 
 
-AGAIN = "give the same; to audit anew, give another --out"
+AGAIN = "give the same; to audit from the start, give another --out"
 EAST = {"east": SHOP}
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {
     "--group": ({"scope": AuditScope(("orders*",))}, f"was not given and is now orders*; {AGAIN}"),

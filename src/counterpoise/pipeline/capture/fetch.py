@@ -162,7 +162,7 @@ def _at_end(consumer: Any, events: Sequence[Any], place: Place, end: int, settin
             if not lenient:
                 raise SourceError(
                     f"{place[0]} partition {place[1]}: offsets before {end} are gone (the log has {first} to {last}); "
-                    "failOnDataLoss=false goes on with what is there"
+                    "failOnDataLoss=false reads those that are there"
                 )
             if first >= end or last < end:
                 return True

@@ -111,21 +111,21 @@ class PolledHistory:
         yield key, encode_value(RecordType.GROUP_METADATA, replace(value, generation=generation + 1), 3)
 
     def _modern(self, group: SeenGroup, topic_ids: Mapping[str, bytes]) -> list[Change]:
-        wanted = _target(group, topic_ids)
-        had = {key: self._values[key] for kind in (5, 7) for key in self._of(group.group_id, RecordType(kind))}
+        new = _target(group, topic_ids)
+        old = {key: self._values[key] for kind in (5, 7) for key in self._of(group.group_id, RecordType(kind))}
         key = encode_key(RecordType.CONSUMER_GROUP_METADATA, GroupKey(group.group_id))
         before = self._read(key)
-        if wanted == had and before is not None:
+        if new == old and before is not None:
             return []
         epoch = 1 + (before.epoch if isinstance(before, ConsumerGroupMetadataValue) else 0)
-        told: list[Change] = [(each, None) for each in self._of(group.group_id, RecordType.GROUP_METADATA)]
-        told += [(each, None) for each in sorted(had, reverse=True) if each not in wanted]
-        told += [(each, value) for each, value in wanted.items() if each[1] == 5 and had.get(each) != value]
-        told += [(key, encode_value(RecordType.CONSUMER_GROUP_METADATA, ConsumerGroupMetadataValue(epoch=epoch), 0))]
-        told += [(each, value) for each, value in wanted.items() if each[1] == 7 and had.get(each) != value]
+        changes: list[Change] = [(each, None) for each in self._of(group.group_id, RecordType.GROUP_METADATA)]
+        changes += [(each, None) for each in sorted(old, reverse=True) if each not in new]
+        changes += [(each, value) for each, value in new.items() if each[1] == 5 and old.get(each) != value]
+        changes += [(key, encode_value(RecordType.CONSUMER_GROUP_METADATA, ConsumerGroupMetadataValue(epoch=epoch), 0))]
+        changes += [(each, value) for each, value in new.items() if each[1] == 7 and old.get(each) != value]
         kind = RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA
         target = TargetAssignmentMetadataValue(assignment_epoch=epoch)
-        return [*told, (encode_key(kind, GroupKey(group.group_id)), encode_value(kind, target, 0))]
+        return [*changes, (encode_key(kind, GroupKey(group.group_id)), encode_value(kind, target, 0))]
 
     def _commits(self, name: str, commits: Mapping[Place, Committed], now_ms: int) -> Iterator[Change]:
         seen = set()
@@ -149,33 +149,33 @@ class PolledHistory:
 
 def _generation(group: SeenGroup, generation: int) -> GroupMetadataValue:
     topics = sorted({topic for member in group.members for topic, _ in member.assigned})
-    asked = encode_subscription(Subscription(tuple(topics), b"", version=_UNKNOWN_VERSION))
+    subscription = encode_subscription(Subscription(tuple(topics), b"", version=_UNKNOWN_VERSION))
     return GroupMetadataValue(
         protocol_type="consumer",
         generation=generation,
         protocol=group.assignor or None,
         leader=None,
-        members=tuple(_classic_member(member, asked) for member in group.members),
+        members=tuple(_classic_member(member, subscription) for member in group.members),
     )
 
 
-def _classic_member(member: SeenMember, asked: bytes) -> GroupMember:
-    given = Assignment(tuple(_by_topic(member.assigned)), b"", _UNKNOWN_VERSION)
+def _classic_member(member: SeenMember, subscription: bytes) -> GroupMember:
+    assignment = Assignment(tuple(_by_topic(member.assigned)), b"", _UNKNOWN_VERSION)
     return GroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.host,
         session_timeout=-1,
-        subscription=asked,
-        assignment=encode_assignment(given),
+        subscription=subscription,
+        assignment=encode_assignment(assignment),
     )
 
 
 def _target(group: SeenGroup, topic_ids: Mapping[str, bytes]) -> dict[bytes, bytes]:
-    """Members (type 5) and their targets (type 7)."""
+    """The records of members (type 5) and their targets (type 7)."""
     topics = tuple(sorted({topic for member in group.members for topic, _ in member.assigned}))
-    found: dict[bytes, bytes] = {}
+    records: dict[bytes, bytes] = {}
     for member in group.members:
         about = ConsumerGroupMemberMetadataValue(
             instance_id=member.instance_id,
@@ -196,8 +196,8 @@ def _target(group: SeenGroup, topic_ids: Mapping[str, bytes]) -> dict[bytes, byt
             (RecordType.CONSUMER_GROUP_MEMBER_METADATA, about),
             (RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, TargetAssignmentMemberValue(topic_partitions=tuple(held))),
         ):
-            found[encode_key(kind, MemberKey(group.group_id, member.member_id))] = encode_value(kind, value, 0)
-    return found
+            records[encode_key(kind, MemberKey(group.group_id, member.member_id))] = encode_value(kind, value, 0)
+    return records
 
 
 def _by_topic(places: Iterable[Place]) -> list[TopicPartitions]:

@@ -104,7 +104,7 @@ class Recorder(Recording):
                 gaps=[],
             )
         elif folder.about.get("isolation") != self._isolation:
-            raise CaptureError(f"{self._out}: was recorded {folder.about['isolation']}; go on with the same isolation level")
+            raise CaptureError(f"{self._out}: was recorded {folder.about['isolation']}; give the same isolation level")
         if self._isolation == "read_committed":
             folder.write_json("aborted_offsets.json", [])
         self._add_sample(folder, now)

@@ -83,15 +83,15 @@ def advice(row: Row) -> dict[str, Any]:
     runs = {(run["strategy"], run["mode"]): run for run in row["strategies"] or ()}
     observed = runs.get(_OBSERVED_RUN)
     known = by_broker(row) or (row["group_type"] == "classic" and row["protocol"])
-    wanted = suggested_strategy(row)
-    if observed is None or not known or row["state"] == "deleted" or wanted is None or not _is_a_change(row, wanted):
+    target = suggested_strategy(row)
+    if observed is None or not known or row["state"] == "deleted" or target is None or not _is_a_change(row, target):
         return {}
-    run = runs.get((wanted, "closed_loop"))
+    run = runs.get((target, "closed_loop"))
     gains = [] if run is None else _gains(row, observed, run)
     if run is None or not gains:
         return {}
-    reason = f"{wanted} over the same {grouped(run['generations'])} rebalances: " + ", ".join(gains)
-    return {"suggested_strategy": wanted, "suggestion": reason, "migration_note": change_lines(row, wanted)}
+    reason = f"{target} over the same {grouped(run['generations'])} rebalances: " + ", ".join(gains)
+    return {"suggested_strategy": target, "suggestion": reason, "migration_note": change_lines(row, target)}
 
 
 _OBSERVED_RUN = ("observed", "replay")
@@ -136,16 +136,16 @@ def usable_strategies(row: Row) -> list[str]:
     return [name for name in names if now is None or seconds.get((name, "closed_loop"), now) <= now]
 
 
-def _is_a_change(row: Row, wanted: str) -> bool:
+def _is_a_change(row: Row, target: str) -> bool:
     """Whether a group does not run a strategy, or runs it in a library whose implementation stops kept partitions (not ours)."""
     stands = row["protocol_kind"] == COOPERATIVE_KIND and KAFKA_PYTHON in (row["libraries"] or ())
-    return wanted != row["protocol"] or by_broker(row) or (stands and wanted == COOPERATIVE)
+    return target != row["protocol"] or by_broker(row) or (stands and target == COOPERATIVE)
 
 
-def seconds_saved(row: Row, wanted: str | None) -> tuple[float, float, bool] | None:
+def seconds_saved(row: Row, target: str | None) -> tuple[float, float, bool] | None:
     """Partition-seconds stopped now, those predicted for a strategy, and whether commits show the first; None: unknown."""
     seconds, measured = seconds_of(row)
-    now, then = seconds.get(_OBSERVED_RUN), seconds.get((wanted or "", "closed_loop"))
+    now, then = seconds.get(_OBSERVED_RUN), seconds.get((target or "", "closed_loop"))
     return None if now is None or then is None else (now, then, measured)
 
 
@@ -166,22 +166,22 @@ def _gains(row: Row, observed: Row, run: Row) -> list[str]:
     return gains
 
 
-def change_lines(row: Row, wanted: str | None = None) -> str:
+def change_lines(row: Row, target: str | None = None) -> str:
     """How to change a group to a strategy, by default `suggested_strategy`; if it runs that already, to our implementation."""
     classic, libraries = suggested_strategy(row), resolved(row["libraries"])
-    wanted = wanted or classic
+    target = target or classic
     if by_broker(row):
         # KIP-848 records do not show the client library; these two libraries support KIP-848.
         lines = [f"{config_lines(library, [classic])} ({library})" for library in (JAVA, LIBRDKAFKA)] if classic else ()
-        return _broker_lines(row, lines, by_topic=wanted == "range") or _nothing_better(libraries)
-    if wanted is None:
+        return _broker_lines(row, lines, by_topic=target == "range") or _nothing_better(libraries)
+    if target is None:
         return _nothing_better(libraries)
-    if wanted != row["protocol"]:
-        return migration_note(row["protocol"] or "", wanted, libraries)
-    notes = [f"{wanted} as the leader's library has it does not get there. Where counterpoise leads it does"]
+    if target != row["protocol"]:
+        return migration_note(row["protocol"] or "", target, libraries)
+    notes = [f"{target} as the leader's library has it does not get there. Where counterpoise leads it does"]
     if KAFKA_PYTHON in libraries and row["protocol_kind"] == COOPERATIVE_KIND:
         notes.append("kafka-python's own stops partitions that stay, too: one rolling restart with")
-    return "\n".join([*notes, *_assignor_lines(libraries, _OURS[wanted])])
+    return "\n".join([*notes, *_assignor_lines(libraries, _OURS[target])])
 
 
 def _nothing_better(libraries: Sequence[str]) -> str:
@@ -208,31 +208,31 @@ def _assignor_lines(libraries: Sequence[str], name: str) -> list[str]:
     return notes
 
 
-def migration_note(now: str, wanted: str, libraries: Sequence[str]) -> str:
+def migration_note(now: str, target: str, libraries: Sequence[str]) -> str:
     """How to change the strategy of a running group, per client library."""
     notes = []
-    mixed = (wanted == COOPERATIVE) != (now == COOPERATIVE)
+    mixed = (target == COOPERATIVE) != (now == COOPERATIVE)
     if not libraries or JAVA in libraries:
-        both, one = config_lines(JAVA, [wanted, now]), config_lines(JAVA, [wanted])
+        both, one = config_lines(JAVA, [target, now]), config_lines(JAVA, [target])
         notes.append(f"Java: two rolling restarts, first with\n  {both}\nthen with\n  {one}")
     if LIBRDKAFKA in libraries:
         how = "eager and cooperative cannot be mixed: stop all members, then start them" if mixed else "one rolling restart"
-        lines = f"{how} with\n  {config_lines(LIBRDKAFKA, [wanted])}"
-        notes.append(f"librdkafka: {_NOT_BOTH.format(wanted) if wanted == STICKY else lines}")
-    notes += _python_notes(now, wanted, libraries, mixed=mixed)
+        lines = f"{how} with\n  {config_lines(LIBRDKAFKA, [target])}"
+        notes.append(f"librdkafka: {_NOT_BOTH.format(target) if target == STICKY else lines}")
+    notes += _python_notes(now, target, libraries, mixed=mixed)
     if STREAMS in libraries:
         notes.append("Kafka Streams brings its own assignor: leave it")
     if FRANZ_GO in libraries:
-        both, one = (", ".join(f"kgo.{_GO_NAMES.get(name, name)}()" for name in names) for names in ([wanted, now], [wanted]))
+        both, one = (", ".join(f"kgo.{_GO_NAMES.get(name, name)}()" for name in names) for names in ([target, now], [target]))
         notes.append(f"franz-go: two rolling restarts, first with\n  kgo.Balancers({both})\nthen with\n  kgo.Balancers({one})")
     others = sorted(set(libraries) - {JAVA, LIBRDKAFKA, STREAMS, FRANZ_GO, *_MODULES})
     if others:
         who = ", ".join("unknown client libraries" if one == UNKNOWN else one for one in others)
-        notes.append(f"{who}: two rolling restarts, first with {wanted} and {now}, then with {wanted} alone")
+        notes.append(f"{who}: two rolling restarts, first with {target} and {now}, then with {target} alone")
     return "\n".join(notes)
 
 
-def _python_notes(now: str, wanted: str, libraries: Sequence[str], *, mixed: bool) -> list[str]:
+def _python_notes(now: str, target: str, libraries: Sequence[str], *, mixed: bool) -> list[str]:
     """The migration notes for kafka-python and aiokafka.
 
     Groups with our assignors keep them. Ours are named also if one of the two strategies is cooperative: kafka-python's own
@@ -240,23 +240,23 @@ def _python_notes(now: str, wanted: str, libraries: Sequence[str], *, mixed: boo
     common.
     """
     notes, present = [], set(libraries)
-    ours = mixed or wanted == COOPERATIVE or not present & {KAFKA_PYTHON, PYTHON}
+    ours = mixed or target == COOPERATIVE or not present & {KAFKA_PYTHON, PYTHON}
     if present & {KAFKA_PYTHON, PYTHON, _OURS_KAFKA_PYTHON}:
-        both = _ours("kafka_python", wanted, now) if ours else f"  {config_lines(KAFKA_PYTHON, [wanted, now])}"
+        both = _ours("kafka_python", target, now) if ours else f"  {config_lines(KAFKA_PYTHON, [target, now])}"
         version = " 3" if mixed else ""
-        notes.append(f"kafka-python{version}: two rolling restarts, first with\n{both}\nthen with {wanted} alone")
+        notes.append(f"kafka-python{version}: two rolling restarts, first with\n{both}\nthen with {target} alone")
     if _OURS_AIOKAFKA in present:
-        notes.append(_EAGER_ONLY.format(_ours("aiokafka", wanted, now).strip(), wanted))
+        notes.append(_EAGER_ONLY.format(_ours("aiokafka", target, now).strip(), target))
     if AIOKAFKA in present:
-        notes.append(_EAGER_ONLY.format(config_lines(AIOKAFKA, [wanted, now]), wanted))
-    elif PYTHON in present and wanted == COOPERATIVE and now not in (COOPERATIVE, STICKY):
+        notes.append(_EAGER_ONLY.format(config_lines(AIOKAFKA, [target, now]), target))
+    elif PYTHON in present and target == COOPERATIVE and now not in (COOPERATIVE, STICKY):
         notes.append(f"or, should they be {_EAGER_ONLY.format(config_lines(AIOKAFKA, [STICKY, now]), STICKY)}")
     return notes
 
 
-def _ours(module: str, wanted: str, now: str) -> str:
+def _ours(module: str, target: str, now: str) -> str:
     """The lines that list two strategies of ours in a client library."""
-    names = [_OURS.get(name, f"<class of {name}>") for name in (wanted, now)]
+    names = [_OURS.get(name, f"<class of {name}>") for name in (target, now)]
     known = ", ".join(name for name in names if name in _OURS.values())
     return f"  from counterpoise.clients.{module} import {known}\n  partition_assignment_strategy=[{', '.join(names)}]"
 
@@ -339,10 +339,10 @@ def _broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool = False) -
     by_topic : bool
         The partitions of each topic shall be spread; otherwise all partitions together.
     """
-    wanted = _SPREADS_TOPICS if by_topic else _SPREADS_ALL
+    target = _SPREADS_TOPICS if by_topic else _SPREADS_ALL
     notes = []
-    if row["protocol"] != wanted and (row["protocol"] or by_topic):
-        notes.append(f"the broker brings an assignor for that; every member with\n  group.remote.assignor={wanted}")
+    if row["protocol"] != target and (row["protocol"] or by_topic):
+        notes.append(f"the broker brings an assignor for that; every member with\n  group.remote.assignor={target}")
     if classic:
         notes += [f"{'or ' if notes else ''}{_BACK}", *(f"  {line}" for line in classic)]
     return "\n".join(notes)

@@ -89,7 +89,7 @@ def topic_skew(row: Row) -> Finding | None:
     worst, n = skewed[0], row["n_skewed_topics"]
     topic = worst["most"] - worst["fewest"]
     best = min(runs, key=lambda run: (run["topic_spread_peak"], run["strategy"] != COOPERATIVE, run["strategy"]))
-    reachable, wanted = best["topic_spread_peak"], best["strategy"]
+    reachable, suggested = best["topic_spread_peak"], best["strategy"]
     if topic - reachable < 2:
         return None
     return Finding(
@@ -97,10 +97,10 @@ def topic_skew(row: Row) -> Finding | None:
         NOTICE,
         f"members are {grouped(topic)} partitions of {worst['topic']} apart",
         f"{assigned_by(row)}: loads are {times(spread, 'partitions')} apart in all, but {_uneven(skewed, n)}; over the same "
-        f"history {wanted} never had any topic more than {grouped(reachable)} apart",
+        f"history {suggested} never had any topic more than {grouped(reachable)} apart",
         f"when {worst['topic']} is the busy one, its busiest member has {grouped(topic)} partitions more to work on "
         "while others wait",
-        change_lines(row, wanted if by_broker(row) or wanted != row["protocol"] else None),
+        change_lines(row, suggested if by_broker(row) or suggested != row["protocol"] else None),
         2.0 * topic,
         {"topic_spread": topic, "most": worst["most"], "fewest": worst["fewest"], "topics": n}
         | {"reachable": reachable, "spread": spread},
@@ -143,12 +143,12 @@ def needless_moves(row: Row) -> Finding | None:
 
 def better_strategy(row: Row) -> Finding | None:
     """Another strategy has better figures over the group's own history."""
-    wanted = row["suggested_strategy"]
-    if not wanted or eager_stops(row) is not None:
+    suggested = row["suggested_strategy"]
+    if not suggested or eager_stops(row) is not None:
         return None
-    now, then, measured = seconds_saved(row, wanted) or (0.0, 0.0, False)
+    now, then, measured = seconds_saved(row, suggested) or (0.0, 0.0, False)
     saved = max(0.0, round(now - then))
-    whose = "counterpoise's " if wanted == row["protocol"] else ""
+    whose = "counterpoise's " if suggested == row["protocol"] else ""
     spread = f"loads were up to {grouped(row['spread_peak'] or 0)} partitions apart"
     basis = (
         "" if measured else ", as client libraries did in a benchmark: no commit before and after shows how long they stood still"
@@ -156,10 +156,10 @@ def better_strategy(row: Row) -> Finding | None:
     return Finding(
         "better_strategy",
         WARNING if measured and saved >= 10 and share_of_time(row, saved) >= WARNED_SHARE else NOTICE,
-        f"{whose}{wanted} would have served better than {assigned_by(row)}",
+        f"{whose}{suggested} would have served better than {assigned_by(row)}",
         row["suggestion"],
         f"about {grouped(saved)} partition-seconds stopped that need not have{basis}" if saved else spread,
-        row["migration_note"] or change_lines(row, wanted),
+        row["migration_note"] or change_lines(row, suggested),
         float(saved),
         {"saved_partition_seconds": saved} if saved else {"spread": row["spread_peak"] or 0},
         row["generation_now"],

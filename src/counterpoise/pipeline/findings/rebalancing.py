@@ -58,9 +58,9 @@ def eager_stops(row: Row) -> Finding | None:
     n, revoked, moved = _under_this_protocol(row), row["observed_revoked"] or 0, row["observed_moved"] or 0
     if row["protocol_kind"] != "eager" or n < 3 or revoked - moved < 10:
         return None
-    stopped, wanted = row["stopped_partition_seconds"], row["suggested_strategy"]
+    stopped, suggested = row["stopped_partition_seconds"], row["suggested_strategy"]
     stops, measured = seconds_of(row)
-    saved = stops["observed", "replay"] - stops.get((wanted or "", "closed_loop"), 0.0) if measured else None
+    saved = stops["observed", "replay"] - stops.get((suggested or "", "closed_loop"), 0.0) if measured else None
     share = 0.0 if saved is None else share_of_time(row, saved)
     if saved is not None and (saved < _NOTED_S or share < _NOTED_SHARE):
         return None
@@ -71,7 +71,7 @@ def eager_stops(row: Row) -> Finding | None:
         f"{grouped(n)} rebalances ({row['protocol']}, which is eager) revoked {grouped(revoked)} partitions; {grouped(moved)} "
         "of them went to another living member",
         _silence(row),
-        _FEWER + _static_lines(row) if wanted is None else row["migration_note"] or change_lines(row, wanted),
+        _FEWER + _static_lines(row) if suggested is None else row["migration_note"] or change_lines(row, suggested),
         (revoked - moved) / 10 if saved is None else saved,
         {"rebalances": n, "revoked": revoked, "moved": moved}
         | ({} if stopped is None else {"stopped_partition_seconds": stopped}),

@@ -41,7 +41,7 @@ def from_text(text: str) -> dict[str, Any]:
         state: dict[str, Any] = _unpacked(json.loads(text))
     except (ValueError, TypeError, KeyError) as error:
         words = f"the saved state of a group is damaged ({error})"
-        raise CaptureError(f"{words}; to audit anew, give another --out") from error
+        raise CaptureError(f"{words}; to audit from the start, give another --out") from error
     return state
 
 

@@ -16,10 +16,10 @@ from counterpoise.pipeline.storage.files import join, read_bytes, read_if_exists
 from counterpoise.pipeline.stored.manifest import Manifest
 from counterpoise.pipeline.stored.transaction import TableTransaction
 
-__all__ = ["ClusterState", "SavedState", "identity_of", "is_continued", "load_state"]
+__all__ = ["START_AGAIN", "ClusterState", "SavedState", "identity_of", "is_continued", "load_state"]
 
 _FORMAT = 9
-_ANEW = "to audit anew, give another --out"
+START_AGAIN = "to audit from the start, give another --out"
 _FOLDER = ".state/saved/"
 
 
@@ -123,11 +123,11 @@ class SavedState:
         for name, value in options.items():
             if value != self.options.get(name):
                 was = _words(self.options.get(name))
-                raise OptionError(f"--since last: {name} was {was} and is now {_words(value)}; give the same; {_ANEW}")
+                raise OptionError(f"--since last: {name} was {was} and is now {_words(value)}; give the same; {START_AGAIN}")
         for name, identity in identities.items():
             known = self.clusters[name].identity
             if any(known.get(key) != value for key, value in identity.items()) or known.keys() != identity.keys():
-                raise CaptureError(f"--since last: the capture of cluster {name} is not the one of the last audit; {_ANEW}")
+                raise CaptureError(f"--since last: the capture of cluster {name} is not the one of the last audit; {START_AGAIN}")
 
 
 def is_continued(manifest: Manifest) -> bool:
@@ -152,14 +152,14 @@ def load_state(work: TableTransaction) -> SavedState | None:
         versions = about.pop("format"), about.pop("folds"), about.pop("counterpoise")
         if versions != (_FORMAT, FOLD_VERSION, __version__):
             by = f"counterpoise {versions[2]}" if versions[2] != __version__ else "an earlier state of counterpoise"
-            raise CaptureError(f"{place}: was left by {by}, this is {__version__}; {_ANEW}")
+            raise CaptureError(f"{place}: was left by {by}, this is {__version__}; {START_AGAIN}")
         clusters = {cluster: ClusterState(**one) for cluster, one in about.pop("clusters").items()}
         saved = SavedState(clusters=clusters, **about)
         needed = {file for one in clusters.values() for file in (*one.states, one.ends, one.samples) if file}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CaptureError(f"{place}: damaged; {_ANEW}") from error
+        raise CaptureError(f"{place}: damaged; {START_AGAIN}") from error
     if missing := sorted(needed - work.manifest.files):
-        raise CaptureError(f"{work.place_of(missing[0])}: was deleted; {_ANEW}")
+        raise CaptureError(f"{work.place_of(missing[0])}: was deleted; {START_AGAIN}")
     return saved
 
 

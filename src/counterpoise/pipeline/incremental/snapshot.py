@@ -14,7 +14,7 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.series import STATE_KEY
 from counterpoise.pipeline.fold.ends_file import END, TIME, EndsFile
-from counterpoise.pipeline.incremental.saved import ClusterState
+from counterpoise.pipeline.incremental.saved import START_AGAIN, ClusterState
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.parquet_rows import time_spans
@@ -34,7 +34,6 @@ __all__ = [
 
 SETTLED = timedelta(seconds=60) // timedelta(microseconds=1)
 """When the newest record is so much later than a sample, all commits before the sample are read: they are written in seconds."""
-_ANEW = "to audit anew, give another --out"
 FileMarks = dict[str, list[int]]
 
 
@@ -171,10 +170,10 @@ def _check_nothing_lost(cluster: str, last: ClusterState, manifests: Sequence[Ma
         if first > position:
             raise CaptureError(
                 f"--since last: the capture of cluster {cluster} dropped records before they were audited (log partition "
-                f"{partition}: offsets {position} to {first - 1}); to audit anew what is left, give another --out; "
+                f"{partition}: offsets {position} to {first - 1}); to audit what is left, give another --out; "
                 "a longer --keep-days of the capture prevents it"
             )
 
 
 def _other(cluster: str, words: str) -> str:
-    return f"--since last: the capture of cluster {cluster} is not the one of the last audit ({words}); {_ANEW}"
+    return f"--since last: the capture of cluster {cluster} is not the one of the last audit ({words}); {START_AGAIN}"

@@ -22,7 +22,7 @@ _TOPIC_PARTITIONS = ASSIGNMENT.value_type.field("assigned").type
 
 @dataclass(frozen=True)
 class PlanRow:
-    """One plan: names in code order, `topic_start` int64[T+1], `owner` int32[P] (negative: nobody)."""
+    """One plan: names in code order, `topic_start` int64[T+1], `owner` int32[P] (negative: none)."""
 
     member_ids: Sequence[str]
     client_ids: Sequence[str | None]

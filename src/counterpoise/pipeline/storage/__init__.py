@@ -1,1 +1,1 @@
-"""Files on any storage that Arrow opens: a local disk, S3 and what speaks its protocol, Google, Azure, HDFS."""
+"""Files on any storage that Arrow supports: a local disk, S3 and compatible stores, Google, Azure, HDFS."""

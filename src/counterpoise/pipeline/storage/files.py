@@ -1,9 +1,9 @@
 """Files by path or URI, through Arrow's file systems: opened, listed, written whole, deleted.
 
-A path is a local one, or ``file://``, ``s3://`` (``s3a://`` is the same), ``gs://``, ``abfs://`` or ``hdfs://``. What follows the
-scheme is taken literally, ``%`` too. The environment of each process says where an object store is and who asks: for S3
-``AWS_ENDPOINT_URL``, ``AWS_REGION``, ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` or a profile; for Google and Azure their
-libraries' default credentials.
+A path is a local one, or ``file://``, ``s3://`` (``s3a://`` is the same), ``gs://``, ``abfs://`` or ``hdfs://``. The part after
+the scheme is literal, also ``%``. The environment of each process has the address of an object store and the credentials: for S3
+``AWS_ENDPOINT_URL``, ``AWS_REGION``, ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` or a profile; for Google and Azure the
+default credentials of their libraries.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ __all__ = [
 
 _OBJECT_STORES = ("s3", "gs", "gcs", "abfs", "abfss")
 _AT_ONCE = 16
-"""So many footers are asked for at a time."""
+"""Number of footers that are read at a time."""
 _CHUNK = 1 << 20
 _DETAIL = re.compile(r"Detail: \[errno \d+\] (.+)$", re.MULTILINE)
 _COPIES: dict[str, int] = {}
 _MOST_COPIES = 8
 _SCHEMES = (*_OBJECT_STORES, "s3a", "hdfs", "viewfs")
 _ONE_PUT = {"allow_delayed_open": True} if int(pa.__version__.partition(".")[0]) >= 21 else {}
-"""A small file is one request, not the three of an upload in parts, which older versions always make."""
+"""A small file is one request instead of the three of a multipart upload, which older versions always use."""
 
 
 def filesystem_of(uri: str) -> tuple[pafs.FileSystem, str]:
@@ -76,7 +76,7 @@ def filesystem_of(uri: str) -> tuple[pafs.FileSystem, str]:
     if scheme == "file":
         return pafs.LocalFileSystem(), path
     with storage_errors(uri):
-        # By process: a connection does not survive a fork. By endpoint: it may change between two tests of a process.
+        # By process: a connection does not survive a fork. By endpoint: it may change between tests in one process.
         store, root = _connected(scheme, authority, os.getpid(), _endpoint())
     return store, f"{root.rstrip('/')}/{path}" if path else root
 
@@ -111,42 +111,42 @@ def _split(uri: str) -> tuple[str, str, str]:
 
 
 def is_local(uri: str) -> bool:
-    """Whether it is a path of this machine."""
+    """Whether `uri` is a path on this machine."""
     return _split(uri)[0] == "file"
 
 
 def is_object_store(uri: str) -> bool:
-    """Whether a file appears there by one request, whole, and cannot be renamed."""
+    """Whether `uri` is on an object store: a file appears by one request, complete, and cannot be renamed."""
     return _split(uri)[0] in _OBJECT_STORES
 
 
 def absolute(uri: str | Path) -> str:
-    """The same place for every process: a local path without scheme and from the root, a URI as Arrow has it."""
+    """The path or URI independent of the working directory: an absolute local path without scheme, or a URI for Arrow."""
     scheme, authority, path = _split(str(uri))
     return path if scheme == "file" else f"{scheme}://{authority}/{path}".rstrip("/")
 
 
 def join(uri: str, *names: str) -> str:
-    """A place below another one."""
+    """A path or URI below `uri`."""
     return "/".join([uri.rstrip("/"), *(name.strip("/") for name in names)])
 
 
 def exists(uri: str) -> bool:
-    """Whether there is a file, or a folder with something in it."""
+    """Whether `uri` is a file, or a folder that is not empty."""
     store, path = filesystem_of(uri)
     with storage_errors(uri):
         return bool(store.get_file_info(path).type != pafs.FileType.NotFound)
 
 
 def is_file(uri: str) -> bool:
-    """Whether there is a file, not a folder."""
+    """Whether `uri` is a file."""
     store, path = filesystem_of(uri)
     with storage_errors(uri):
         return bool(store.get_file_info(path).type == pafs.FileType.File)
 
 
 def list_folder(uri: str) -> list[str]:
-    """The names of what lies directly in a folder, sorted; of a file, or of nothing, none."""
+    """The names of files and folders in a folder, sorted; empty for a file, or if `uri` does not exist."""
     store, path = filesystem_of(uri)
     with storage_errors(uri):
         if store.type_name == "local" and not Path(path).is_dir():
@@ -155,7 +155,7 @@ def list_folder(uri: str) -> list[str]:
 
 
 def list_files(uri: str, suffix: str = "") -> list[str]:
-    """All files below a folder whose names end so, hidden ones too, sorted; a file itself; of nothing none.
+    """All files below a folder with this suffix, also hidden ones, sorted; `uri` itself if it is a file.
 
     Notes
     -----
@@ -165,36 +165,33 @@ def list_files(uri: str, suffix: str = "") -> list[str]:
 
 
 def file_infos(uri: str) -> dict[str, pafs.FileInfo]:
-    """File -> what the store says of it (size, time of the last change), of all files that `list_files` gives."""
+    """File -> its size and time of the last change, for all files of `list_files`."""
     store, path = filesystem_of(uri)
     with storage_errors(uri):
-        if store.type_name == "local" and Path(path).is_file():
-            found = [store.get_file_info(path)]
-        else:
-            found = store.get_file_info(pafs.FileSelector(path, recursive=True, allow_not_found=True)) or [
-                store.get_file_info(path)
-            ]
+        is_one_file = store.type_name == "local" and Path(path).is_file()
+        selector = pafs.FileSelector(path, recursive=True, allow_not_found=True)
+        infos = (None if is_one_file else store.get_file_info(selector)) or [store.get_file_info(path)]
     root = absolute(uri)
-    return {f"{root}{one.path.removeprefix(path)}": one for one in found if one.type == pafs.FileType.File}
+    return {f"{root}{one.path.removeprefix(path)}": one for one in infos if one.type == pafs.FileType.File}
 
 
 def parquet_file(uri: str, **options: Any) -> pq.ParquetFile:
-    """A Parquet file, opened by its footer; checksums of pages, if it has any, are verified as they are read.
+    """Open a Parquet file; checksums of pages, if it has any, are verified when they are read.
 
     Raises
     ------
     CaptureError
-        It is not there, cannot be read, or is no whole Parquet file.
+        It does not exist, cannot be read, or is no complete Parquet file.
     """
     store, path = filesystem_of(uri)
-    # Columns that lie side by side come from a store by one request.
+    # Adjacent columns are read from a store by one request.
     given = options if store.type_name == "local" else {"filesystem": store, "pre_buffer": True, **options}
     with _whole(uri):
         return pq.ParquetFile(path, page_checksum_verification=True, **given)
 
 
 def parquet_footers(uris: Sequence[str]) -> list[pq.FileMetaData]:
-    """The footers of Parquet files, in their order; those of a store are read side by side.
+    """The footers of Parquet files, in their order; those on a store are read in parallel.
 
     Raises
     ------
@@ -231,7 +228,7 @@ def parquet_writer(uri: str, schema: pa.Schema, **options: Any) -> pq.ParquetWri
 
     Notes
     -----
-    Rows are written by the caller: put `storage_errors` around them.
+    The caller writes rows within `storage_errors`.
     """
     store, path = filesystem_of(uri)
     with storage_errors(uri):
@@ -242,21 +239,21 @@ def parquet_writer(uri: str, schema: pa.Schema, **options: Any) -> pq.ParquetWri
 
 
 def read_bytes(uri: str) -> bytes:
-    """A whole file.
+    """The content of a file.
 
     Raises
     ------
     CaptureError
-        It is not there, or cannot be read.
+        It does not exist, or cannot be read.
     """
-    found = read_if_exists(uri)
-    if found is None:
+    content = read_if_exists(uri)
+    if content is None:
         raise StorageError(uri, "no such file", "check the name")
-    return found
+    return content
 
 
 def read_if_exists(uri: str) -> bytes | None:
-    """A whole file; None if there is none."""
+    """The content of a file; None if it does not exist."""
     store, path = filesystem_of(uri)
     with storage_errors(uri), suppress(FileNotFoundError, NotADirectoryError):
         if store.type_name == "local":
@@ -267,12 +264,12 @@ def read_if_exists(uri: str) -> bytes | None:
 
 
 def write_bytes(uri: str, content: bytes) -> None:
-    """Write or replace a file as a whole: a reader sees the file before or the file after.
+    """Write or replace a file atomically: a reader sees the old or the new content.
 
     Notes
     -----
-    One PUT on an object store. Elsewhere a hidden file beside it is made durable and renamed: one writer at a time. HDFS does not
-    rename onto a file that is there: give a new name.
+    One PUT on an object store. Elsewhere a hidden file is written, synced and renamed, for one writer at a time. HDFS does not
+    rename to an existing name: give a new name.
     """
     store, path = filesystem_of(uri)
     with storage_errors(uri):
@@ -295,11 +292,12 @@ def write_bytes(uri: str, content: bytes) -> None:
 
 
 def local_copy(uri: str) -> str:
-    """A file on this machine's disk, to be mapped into memory at once: itself, or a copy.
+    """A local path of a file, to map it into memory at once: of the file itself, or of a copy.
 
     Notes
     -----
-    A process keeps its last copies: the file must not change. A copy has no name: a worker that is killed leaves nothing.
+    A process keeps its last copies, so the file must not change. A copy is an unnamed file, which disappears if the worker is
+    killed.
     """
     if is_local(uri):
         return absolute(uri)
@@ -315,14 +313,14 @@ def local_copy(uri: str) -> str:
 
 
 def upload(uri: str, file: BinaryIO) -> None:
-    """Write a local file, open at its beginning, to an object store; it appears there whole, or not at all."""
+    """Write an open local file to an object store; it appears there completely or not at all."""
     store, path = filesystem_of(uri)
     with storage_errors(uri):
         out = store.open_output_stream(path)
         try:
             shutil.copyfileobj(file, out, _CHUNK)
         except BaseException:
-            # Closing is the only way to end an upload, and it makes visible what there is.
+            # Only closing ends an upload, and it makes the incomplete file visible.
             out.close()
             store.delete_file(path)
             raise
@@ -330,7 +328,7 @@ def upload(uri: str, file: BinaryIO) -> None:
 
 
 def move(uri: str, to: str) -> None:
-    """Rename a file on a store that can, replacing what is there on a local disk."""
+    """Rename a file on a store that supports it; on a local disk an existing file is replaced."""
     store, path = filesystem_of(uri)
     goal = filesystem_of(to)[1]
     with storage_errors(to):
@@ -339,7 +337,7 @@ def move(uri: str, to: str) -> None:
 
 
 def delete(uri: str) -> None:
-    """Delete a file; none is fine."""
+    """Delete a file, if it exists."""
     store, path = filesystem_of(uri)
     with storage_errors(uri), suppress(FileNotFoundError):
         store.delete_file(path)
@@ -347,7 +345,7 @@ def delete(uri: str) -> None:
 
 @contextmanager
 def storage_errors(uri: str) -> Iterator[None]:
-    """Turn what a store says into one line with the place and what to do.
+    """Turn errors of a store into an error of one line with the path and advice.
 
     Raises
     ------
@@ -360,10 +358,10 @@ def storage_errors(uri: str) -> Iterator[None]:
     except OSError as error:
         advice = "check the path and its permissions" if is_local(uri) else "check the address, the network and the credentials"
         advice = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else advice
-        quoted = _DETAIL.search(str(error))  # Arrow's own sentence names the path once more
+        quoted = _DETAIL.search(str(error))  # Arrow's message repeats the path
         raise StorageError(uri, quoted[1] if quoted else error.strerror or first_line(error), advice) from error
 
 
 def first_line(error: BaseException) -> str:
-    """An error's first line, cut to fit into another sentence."""
+    """The first line of an error, shortened for use in another sentence."""
     return next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")[:160]

@@ -1,10 +1,10 @@
-"""One writer at a time in a folder: a file lock on a disk, a protocol of small objects elsewhere.
+"""A lock for one writer per folder: a file lock on a disk, a protocol of small objects on a store.
 
-Object stores cannot lock. A writer there puts an object with a name of its own into a folder and lists the folder afterwards: it
-is the writer if it sees no other live object. Of two that try at once the one that puts later sees the other, so both may be
-refused, and never both accepted. The holder replaces its object every 15 s by one with a new name. An object of more than a
-minute, by the clock of the store, belongs to a writer that died: the next one deletes it. A holder whose last object is gone when
-it puts the next one has been taken for dead and stops.
+Object stores cannot lock. A writer puts an object with a unique name into a folder and lists the folder: it has the lock if there
+is no other live object. If two writers try at once, the one that puts later sees the other object, so both may be refused, but
+never both accepted. The holder replaces its object every 15 s by one with a new name. An object older than a minute, by the clock
+of the store, belongs to a dead writer, and the next writer deletes it. A holder whose last object was deleted when it puts the
+next one has lost the lock and stops.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from counterpoise.pipeline.storage.files import absolute, delete, file_infos, is
 __all__ = ["DEAD_S", "WriterLock"]
 
 DEAD_S = 60.0
-"""A holder that was not heard of for so long is dead."""
+"""A holder whose object is older than this is dead."""
 _REFRESH_S = 15.0
 _LOCAL_WAIT_S, _STORE_WAIT_S = 0.05, 0.5
 
 
 class WriterLock:
-    """The right to write into a folder.
+    """The lock of a folder.
 
     Parameters
     ----------
     folder : str
-        Path or URI of a folder for the lock alone; made if it is not there.
+        Path or URI of a folder for the lock only; created if it does not exist.
     refused : str
-        The error's text if somebody else has it.
+        The error message if another writer has the lock.
 
     Attributes
     ----------
     file : file, optional
-        On a disk, while it is held: a process that inherits it keeps others out as well.
+        The locked file on a disk; a process that inherits it keeps the lock.
     """
 
     def __init__(self, folder: str, refused: str) -> None:
@@ -54,7 +54,7 @@ class WriterLock:
 
     @contextmanager
     def held(self, patience: float = 0.0) -> Iterator[None]:
-        """`acquire`, and in the end `release`."""
+        """Within the context, have the lock."""
         self.acquire(patience)
         try:
             yield
@@ -62,42 +62,42 @@ class WriterLock:
             self.release()
 
     def acquire(self, patience: float = 0.0) -> None:
-        """Become the writer.
+        """Acquire the lock.
 
         Parameters
         ----------
         patience : float
-            Seconds to wait for another one to end.
+            Seconds to wait for another writer.
 
         Raises
         ------
         CaptureError
-            Somebody else is the writer, or the folder cannot be written.
+            Another writer has the lock, or the folder cannot be written.
         """
         until = time.monotonic() + patience
         while not self._acquired():
             if time.monotonic() >= until:
                 raise CaptureError(self._refused)
-            # Not in step with another one that waits: their objects would refuse each other for ever.
+            # Out of phase with other waiting writers, because their objects would refuse each other again and again.
             time.sleep(_LOCAL_WAIT_S if is_local(self._folder) else _STORE_WAIT_S * (1 + int(self._name[:4], 16) / 2**16))
         self._done.clear()
         if self.file is None:
             threading.Thread(target=self._refresh, daemon=True).start()
 
     def check(self) -> None:
-        """Make sure that this is still the writer, before something is written that another one builds on.
+        """Check that this writer still has the lock, before a write on which other writers depend.
 
         Raises
         ------
         CaptureError
-            This writer was taken for dead; it must not write any more.
+            Another writer took the lock; this one must not write any more.
         """
         with self._guard:
             if self.file is None and (self._done.is_set() or not self._renewed()):
                 raise CaptureError(f"{self._refused}; this one was not heard of for a minute")
 
     def release(self) -> None:
-        """Let the next one in."""
+        """Release the lock."""
         self._done.set()
         with self._guard, suppress(CaptureError):
             if self.file is not None:
@@ -135,21 +135,21 @@ class WriterLock:
         return True
 
     def _alone(self) -> bool:
-        """Whether nobody else is alive; objects of dead writers are deleted. Called when one's own object was put."""
-        found = {name: info.mtime_ns for name, info in file_infos(self._folder).items() if not info.base_name.startswith(".")}
+        """Whether there is no other live object; deletes objects of dead writers. Called after the own object was put."""
+        objects = {name: info.mtime_ns for name, info in file_infos(self._folder).items() if not info.base_name.startswith(".")}
         mine = join(self._folder, self._name)
-        others = {name: at for name, at in found.items() if not name.startswith(mine)}
-        oldest = found.get(self._object, 0) - DEAD_S * 1e9
-        if self._object not in found or any(at > oldest for at in others.values()):
+        others = {name: at for name, at in objects.items() if not name.startswith(mine)}
+        oldest = objects.get(self._object, 0) - DEAD_S * 1e9
+        if self._object not in objects or any(at > oldest for at in others.values()):
             return False
         for dead in others:
             delete(dead)
         return not others or self._alone()
 
     def _renewed(self) -> bool:
-        """Put the next object; False if somebody else took over: who does so deletes the last one.
+        """Put the next object; False if another writer took over, which deletes the last one.
 
-        Objects of others do not matter. They see this one, or the last one, and are refused.
+        Objects of others are ignored: their writers see this object, or the last one, and are refused.
         """
         last = self._object
         self._number += 1
@@ -163,6 +163,6 @@ class WriterLock:
 
     def _refresh(self) -> None:
         while not self._done.wait(_REFRESH_S):
-            with suppress(CaptureError), self._guard:  # Unreachable for a moment: tried again, and `check` says so.
+            with suppress(CaptureError), self._guard:  # If the store is unreachable, try again; `check` raises.
                 if self._done.is_set() or not self._renewed():
                     return
