@@ -140,10 +140,10 @@ def export_written(
     text = text_of(path.read_bytes, path, OptionError)
     try:
         _no_export(path, decoded(text, PLAN_ADVICE))
-        found = read_plan(text)
+        plan = read_plan(text)
     except SnapshotError as error:
         raise OptionError(f"{path}: no plan ({error}); `counterpoise plan --json` writes one") from None
-    target, strategy = (found.target, found.strategy) if isinstance(found, WrittenPlan) else (found, None)
+    target, strategy = (plan.target, plan.strategy) if isinstance(plan, WrittenPlan) else (plan, None)
     shares = {name: {topic: sorted(listed) for topic, listed in held.items() if listed} for name, held in sorted(target.items())}
     owners: dict[tuple[str, int], str] = {}
     for name, held in shares.items():

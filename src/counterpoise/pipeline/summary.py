@@ -108,7 +108,7 @@ class FindingCounts:
     top: Sequence[Mapping[str, Any]]
 
 
-def summarize(counted: RecordCounts, sums: TableSums, found: FindingCounts, kinds: RecordKinds) -> dict[str, Any]:
+def summarize(counted: RecordCounts, sums: TableSums, findings: FindingCounts, kinds: RecordKinds) -> dict[str, Any]:
     """The summary without source, tables and notes."""
     by_type = {str(kind): n for kind, (n, *_) in sorted(kinds.items(), key=lambda item: (item[0] is None, item[0] or 0))}
     classic = kinds.get(2, (0, 0, None, None))
@@ -133,7 +133,7 @@ def summarize(counted: RecordCounts, sums: TableSums, found: FindingCounts, kind
         **_of_groups(sums.groups),
         "rebalances": _rebalances(sums.steps),
         "strategies": list(sums.strategies),
-        "findings": _findings(found),
+        "findings": _findings(findings),
     }
 
 
@@ -186,7 +186,7 @@ def transaction_note(commits: int, known: bool) -> list[str]:
 
 
 def _of_groups(kinds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    total = {name: sum(row[name] or 0 for row in kinds) for name in ("n", "members", "judged", "matched", "below")}
+    total = {name: sum(row[name] or 0 for row in kinds) for name in _GROUPS}
     fidelity = {"judged": total["judged"], "matched": total["matched"], "groups_below_one": total["below"]}
     return {
         "groups": {
@@ -225,13 +225,13 @@ def _rebalances(rows: Sequence[tuple[str, str | None, int, int]]) -> dict[str, A
     }
 
 
-def _findings(found: FindingCounts) -> dict[str, Any]:
+def _findings(findings: FindingCounts) -> dict[str, Any]:
     by_severity: dict[str, int] = {}
     by_kind: dict[str, int] = {}
-    for severity, kind, n in sorted(found.kinds):
+    for severity, kind, n in sorted(findings.kinds):
         by_severity[severity] = by_severity.get(severity, 0) + n
         by_kind[kind] = by_kind.get(kind, 0) + n
-    top = [{**row, "at": iso(row["at"]), "weight": weight_of(row["severity"], row["score"])} for row in found.top]
+    top = [{**row, "at": iso(row["at"]), "weight": weight_of(row["severity"], row["score"])} for row in findings.top]
     return {"total": sum(by_kind.values()), "by_severity": by_severity, "by_kind": by_kind, "top": top}
 
 
@@ -278,6 +278,6 @@ def _nulls_first(key: tuple[Any, ...]) -> list[tuple[bool, str]]:
 
 def _run(strategy: str, mode: str, run: list[Any], stopped_ms: int | None) -> dict[str, Any]:
     moved, revoked, balanced, generations, millionths, known, _, _, lag_peak = run
-    found = {"strategy": strategy, "mode": mode, "generations": generations, "moved": moved, "revoked": revoked}
-    found |= {"balanced": balanced, "lag_peak": lag_peak, "makespan_ratio": mean_of(millionths, known)}
-    return {**found, "stopped_seconds": None if stopped_ms is None else stopped_ms / 1000}
+    figures = {"strategy": strategy, "mode": mode, "generations": generations, "moved": moved, "revoked": revoked}
+    figures |= {"balanced": balanced, "lag_peak": lag_peak, "makespan_ratio": mean_of(millionths, known)}
+    return {**figures, "stopped_seconds": None if stopped_ms is None else stopped_ms / 1000}

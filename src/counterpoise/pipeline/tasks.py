@@ -57,8 +57,8 @@ def groups(
     topics: Sequence[str], splits: Sequence[InputSplit] | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """`groups_of_topics` of Spark's rows; if `splits` are given, of the splits whose numbers are in the batches."""
-    found = groups_of_topics(_records(splits, batches), topics)
-    columns = [pa.array(list(found), pa.string()), pa.array(list(found.values()), pa.bool_())]
+    used = groups_of_topics(_records(splits, batches), topics)
+    columns = [pa.array(list(used), pa.string()), pa.array(list(used.values()), pa.bool_())]
     yield pa.RecordBatch.from_arrays(columns, names=["group_id", "chosen"])
 
 

@@ -78,7 +78,7 @@ def read_properties(file: Path) -> dict[str, str]:
         The file cannot be read, or a line is no setting; the message has the number of the line, not its content.
     """
     text = text_of(file.read_bytes, file, OptionError)
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     pending, began = "", 0
     for number, line in enumerate(re.split(r"\r\n?|\n", f"{text}\n"), 1):
         if not pending:
@@ -94,11 +94,11 @@ def read_properties(file: Path) -> dict[str, str]:
             raise OptionError(f"{file}, line {began}: expected NAME=VALUE")
         try:
             name, value = (_ESCAPE.sub(_unescaped, part).encode("utf-16", "surrogatepass") for part in matched.groups())
-            found[name.decode("utf-16")] = value.decode("utf-16")
+            properties[name.decode("utf-16")] = value.decode("utf-16")
         except ValueError:
             raise OptionError(f"{file}, line {began}: expected four hexadecimal digits of a character after \\u") from None
         pending = ""
-    return found
+    return properties
 
 
 def _unescaped(escape: re.Match[str]) -> str:
@@ -125,16 +125,16 @@ def _translated(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _from_jaas(jaas: str) -> dict[str, str]:
-    found = {m[1]: re.sub(r"\\(.)", r"\1", m[2]) if m[2] is not None else m[3] or m[4] or "" for m in _JAAS.finditer(jaas)}
+    options = {m[1]: re.sub(r"\\(.)", r"\1", m[2]) if m[2] is not None else m[3] or m[4] or "" for m in _JAAS.finditer(jaas)}
     if "PlainLoginModule" in jaas or "ScramLoginModule" in jaas:
-        if {"username", "password"} <= set(found):
-            return {"sasl.username": found["username"], "sasl.password": found["password"]}
+        if {"username", "password"} <= set(options):
+            return {"sasl.username": options["username"], "sasl.password": options["password"]}
         raise OptionError("sasl.jaas.config: expected username and password")
-    if "OAuthBearerLoginModule" in jaas and {"clientId", "clientSecret"} <= set(found):
+    if "OAuthBearerLoginModule" in jaas and {"clientId", "clientSecret"} <= set(options):
         return {
             "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.client.id": found["clientId"],
-            "sasl.oauthbearer.client.secret": found["clientSecret"],
+            "sasl.oauthbearer.client.id": options["clientId"],
+            "sasl.oauthbearer.client.secret": options["clientSecret"],
         }
     raise OptionError(
         "sasl.jaas.config: this login module is Java's own; PLAIN, SCRAM and OAUTHBEARER by client id are understood"

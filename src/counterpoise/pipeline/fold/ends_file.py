@@ -69,8 +69,7 @@ class EndsFile:
         """The rows of the file, mapped into memory."""
         if not self.file:
             return np.zeros((1, _WIDTH), np.int64)
-        found: Int64 = np.asarray(np.memmap(self.file, np.int64, "r")).reshape(-1, _WIDTH)
-        return found
+        return np.asarray(np.memmap(self.file, np.int64, "r")).reshape(-1, _WIDTH)
 
     def up_to(self, moment: int) -> EndsFile:
         """The index without samples after a time."""

@@ -108,8 +108,8 @@ def _is_javas(protocol: str, user_data: bytes | None) -> bool:
 
 
 def _is_list(user_data: bytes | None) -> bool:
-    found = decode_sticky(user_data)
-    return bool(user_data) and found.readable and found.generation is not None and not (user_data or b"").startswith(b"\x00\x01")
+    data = decode_sticky(user_data)
+    return bool(user_data) and data.readable and data.generation is not None and not (user_data or b"").startswith(b"\x00\x01")
 
 
 def _is_bare(user_data: bytes | None) -> bool:

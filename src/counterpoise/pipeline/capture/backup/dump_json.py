@@ -151,4 +151,4 @@ def _value(kind: WireType, shown: Any, version: int) -> Any:
 def _layout(cls: type) -> list[tuple[str, Spec, str]]:
     """Field, its layout, and its name in Kafka's JSON."""
     named = [(each.name, each.metadata["wire"]) for each in fields(cls) if "wire" in each.metadata]
-    return [(name, spec, re.sub(r"_([a-z])", lambda found: found[1].upper(), name)) for name, spec in named]
+    return [(name, spec, re.sub(r"_([a-z])", lambda match: match[1].upper(), name)) for name, spec in named]

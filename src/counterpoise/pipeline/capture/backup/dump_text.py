@@ -130,12 +130,12 @@ def _line(text: str, number: int, file: Path) -> Line | None:
     return None if _SILENT.match(text) else Other(number, text)
 
 
-def _record(found: re.Match[str]) -> Printed | Marker:
-    marker = _MARKER.match(found[6])
+def _record(match: re.Match[str]) -> Printed | Marker:
+    marker = _MARKER.match(match[6])
     if marker is not None:
         return Marker(marker[1] == "COMMIT")
-    sizes = int(found[4]), int(found[5])
-    return Printed(_number(found[1]), _number(found[3]), found[2] == "LogAppendTime", *sizes, found[6])
+    sizes = int(match[4]), int(match[5])
+    return Printed(_number(match[1]), _number(match[3]), match[2] == "LogAppendTime", *sizes, match[6])
 
 
 def _segment(name: str) -> Segment:

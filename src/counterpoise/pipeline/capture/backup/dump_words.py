@@ -37,10 +37,10 @@ def commit_bytes(key: str, payload: str | None, time: int) -> tuple[bytes, bytes
     raw = encode_key(RecordType.OFFSET_COMMIT, OffsetKey(group, topic, int(index)))
     if payload is None:
         return raw, None
-    found = re.fullmatch(r"offset=(-?\d+)(?:,metadata=(.*))?", payload, re.DOTALL)
-    if found is None:
+    match = re.fullmatch(r"offset=(-?\d+)(?:,metadata=(.*))?", payload, re.DOTALL)
+    if match is None:
         raise WireError(0, "value", f"not what the decoder prints ({payload!r})")
-    value = OffsetCommitValue(offset=int(found[1]), metadata=found[2] or "", commit_timestamp=time)
+    value = OffsetCommitValue(offset=int(match[1]), metadata=match[2] or "", commit_timestamp=time)
     return raw, encode_value(RecordType.OFFSET_COMMIT, value, _VERSION)
 
 
@@ -64,13 +64,13 @@ def generation_bytes(key: str, payload: str | None) -> tuple[bytes, bytes | None
 def _members(text: str, consumer: bool) -> list[GroupMember]:
     if not consumer:  # the assignment is hex without leading zeros: only the members are known
         return [_member(each.rpartition("=")[0], b"") for each in text.split(",") if each]
-    found, at = [], 0
+    shares, at = [], 0
     for share in _SHARE.finditer(text):
-        found.append((text[at : share.start()], share[1]))
+        shares.append((text[at : share.start()], share[1]))
         at = share.end()
     if at != len(text):
         raise ValueError(f"assignment {text!r}")
-    return [_member(member_id, _assignment(listed)) for member_id, listed in sorted(found)]
+    return [_member(member_id, _assignment(listed)) for member_id, listed in sorted(shares)]
 
 
 def _member(member_id: str, assignment: bytes) -> GroupMember:
