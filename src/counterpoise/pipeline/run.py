@@ -227,7 +227,7 @@ class Run:
         self._sums = {"transactional": transactional, **{name: about[name] for name in named}}
         clusters = list(self._captures)
         notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
-        known = all(capture.lists_aborted for capture in self._captures.values())
+        known = all(one.source.aborted is not None for one in engine.clusters.values())
         notes += samples_note({name: len(one.ends.conflicting) for name, one in engine.clusters.items()})
         notes += [*empty_note(about), *transaction_note(transactional, known), *lag_note(sums.with_lag)]
         if self._salt is not None:

@@ -60,11 +60,6 @@ class Capture:
     notes: tuple[str, ...] = ()
     files: CaptureFiles | None = None
 
-    @property
-    def lists_aborted(self) -> bool:
-        """Whether the capture lists the records of aborted transactions."""
-        return self.aborted is not None if self.files is None else self.files.aborted is not None
-
 
 @dataclass(frozen=True)
 class SourceFiles:
