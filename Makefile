@@ -53,7 +53,7 @@ bench-full: $(READY) ## measure the whole grid and growth with size again beside
 	@cp out/grid.json out/sweep.json benchmarks/results/ && rm -f benchmarks/results/{small,million,since}.json
 	@$(BIN)/python -m benchmarks.assignors --from benchmarks/results/{grid,sweep}.json --page docs/benchmarks.md > /dev/null
 
-bench-scale: $(READY) $(KAFKA) ## the whole audit on made-up fleets of 1, 5 and 20 million records (RECORDS="100000 200000": of other sizes): time, processor time, memory (docs/scale.md)
+bench-scale: $(READY) $(KAFKA) ## the whole audit on made-up fleets of 1, 5 and 20 million records (RECORDS="100000 200000": of other sizes): time, CPU time, memory (docs/scale.md)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.audit_scale --records $(RECORDS) --json out/scale.json
 
 kafka: $(KAFKA) ## fetch the jars of the Kafka broker that tests start

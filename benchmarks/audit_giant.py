@@ -3,7 +3,7 @@
     python -m benchmarks.audit_giant [--generations N] [--commits N] [--folder DIR] [--strategies NAME,...]
 
 The group is `range` by a Java client: one member leaves or comes at a time, and every partition is committed between two
-generations. Time, processor time and peak memory by kind of process are printed as JSON.
+generations. Time, CPU time and peak memory by kind of process are printed as JSON.
 """
 
 from __future__ import annotations

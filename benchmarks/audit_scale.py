@@ -1,11 +1,11 @@
-"""The whole audit on made-up fleets of rising size: seconds, processor time, peak memory; Kafka's classes beside it.
+"""The whole audit on made-up fleets of rising size: seconds, CPU time, peak memory; Kafka's classes beside it.
 
     python -m benchmarks.audit_scale --records 1000000 5000000 20000000 [--folder DIR] [--json FILE] [--chart FILE]
 
 Fleets have a group per 10,000 records and ten rebalances per group; they are made first and kept in DIR. Every audit runs in a
 process of its own, with two cores and a driver of 3 GB, and starts with its tables empty; session start is told apart.
 All its processes together may take 6 GB: an audit that takes more ends the benchmark with an error.
-Processor time is that of the JVM and of all Python workers, so that other work on the machine hardly shows in it.
+CPU time is that of the JVM and of all Python workers, so that other work on the machine hardly shows in it.
 Kafka's classes (a warm loop that decodes, and the formatter of the console consumer) get the first million records of the
 smallest fleet, from memory. Linux only (/proc).
 """
@@ -124,7 +124,7 @@ def show(runs: list[dict[str, Any]], others: list[dict[str, Any]]) -> None:
             print(f"  {stage['stage']:12s} {stage['wall']:8.1f} {stage['java']:8.1f} {stage['worker']:8.1f}")
     for other in others:
         rate, of_record = other["records"] / other["seconds"], 1e6 * other["cpu"] / other["records"]
-        print(f"\nKafka's classes, {other['peer']}: {rate:,.0f} records/s, {of_record:.2f} us of processor time per record")
+        print(f"\nKafka's classes, {other['peer']}: {rate:,.0f} records/s, {of_record:.2f} us of CPU time per record")
 
 
 def main() -> None:

@@ -112,7 +112,7 @@ def audited(source: str, out: str) -> dict[str, float]:
     before = time.perf_counter(), watch.cpu()
     audit(spark, source, out)
     wall, cpu = time.perf_counter() - before[0], watch.cpu()
-    found = {"wall": wall, "processor": sum(cpu[kind] - before[1][kind] for kind in cpu)}
+    found = {"wall": wall, "cpu": sum(cpu[kind] - before[1][kind] for kind in cpu)}
     spark.stop()
     watch.stop()
     return found
@@ -132,7 +132,7 @@ def audits(local: str, folder: Path, pid: int, rounds: int) -> None:
             words = [sys.executable, "-m", "benchmarks.object_store", "--audit", source, place]
             told = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
             one = json.loads(told.splitlines()[-1])
-            found[name].append((one["wall"], one["processor"], cpu_of(pid) - before))
+            found[name].append((one["wall"], one["cpu"], cpu_of(pid) - before))
             shutil.rmtree(place, ignore_errors=True)
     show(found)
 

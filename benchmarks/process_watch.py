@@ -1,4 +1,4 @@
-"""Processor time and memory of a process and all below it, read from /proc; what has ended meanwhile is kept."""
+"""CPU time and memory of a process and all below it, read from /proc; what has ended meanwhile is kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MB = 1e6
 
 @dataclass
 class Usage:
-    """Of one kind of process: seconds of processor time so far, peak resident memory of one and of all at one moment (MB)."""
+    """Of one kind of process: seconds of CPU time so far, peak resident memory of one and of all at one moment (MB)."""
 
     cpu: float = 0.0
     peak_one: float = 0.0
@@ -75,7 +75,7 @@ class Watch:
         self.sample()
 
     def cpu(self) -> dict[str, float]:
-        """Seconds of processor time by kind, up to now."""
+        """Seconds of CPU time by kind, up to now."""
         self.sample()
         return {kind: usage.cpu for kind, usage in self.usage.items()}
 

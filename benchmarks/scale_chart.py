@@ -16,7 +16,7 @@ HEAD = 'role="img" aria-labelledby="t d" font-family="Helvetica, Arial, sans-ser
 
 
 def bars(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[float]]]:
-    """For each run its size in words and, by `STAGES`, microseconds of processor time per record, of the JVM and its workers."""
+    """For each run its size in words and, by `STAGES`, microseconds of CPU time per record, of the JVM and its workers."""
     found = []
     for run in runs:
         costs = dict.fromkeys(STAGES, 0.0)
@@ -49,7 +49,7 @@ def scale_chart(runs: Sequence[Mapping[str, Any]], title: str, description: str)
             parts.append(f'  <rect x="{x:.1f}" y="{top}" width="{width:.1f}" height="{BAR}" fill="{colour}"/>')
             x += width
         parts.append(_text(x + 8, top + 20, f"{sum(costs):.1f} us", "start"))
-    parts.append(_text(LEFT, height - 12, "microseconds of processor time per record, a cold JVM and Python workers", "start"))
+    parts.append(_text(LEFT, height - 12, "microseconds of CPU time per record, a cold JVM and Python workers", "start"))
     return "\n".join([*parts, "</svg>", ""])
 
 
