@@ -38,7 +38,6 @@ def one(capture: Path, out: Path, way: str) -> dict[str, Any]:
     from counterpoise.pipeline.audit import audit
     from counterpoise.pipeline.session import local_session
     from counterpoise.pipeline.source.layout import count_records
-    from counterpoise.pipeline.source.scope import AuditScope
 
     shutil.rmtree(out, ignore_errors=True)
     settings = {"spark.master": "local[2]", "spark.driver.memory": "3g"}
@@ -52,8 +51,13 @@ def one(capture: Path, out: Path, way: str) -> dict[str, Any]:
 
         names = ("consumer_offsets", "log_offsets")
         source = Capture(*(spark.read.parquet(str(capture / f"{name}.parquet")) for name in names))
+    options: dict[str, Any] = {}
+    if way == "group":
+        from counterpoise.pipeline.source.scope import AuditScope
+
+        options["scope"] = AuditScope(("*",))
     begin, before = time.perf_counter(), watch.cpu()
-    audit(spark, source, out, scope=AuditScope(("*",)) if way == "group" else AuditScope())
+    audit(spark, source, out, **options)
     wall, after = time.perf_counter() - begin, watch.cpu()
     spark.stop()
     watch.stop()

@@ -224,7 +224,6 @@ FULL = [each for each in EVERY if "own" not in each[0]] if LONG else [("cooperat
 SHORT = [
     ("sticky", "java"),
     ("cooperative-sticky", "aiokafka"),
-    ("constrained-cooperative-sticky", "kafka_python"),
 ]
 
 

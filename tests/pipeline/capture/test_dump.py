@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import struct
 import subprocess
-import tarfile
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,8 +49,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 def raw(tmp_path: Path, version: str) -> Path:
     """The segments that a sample was printed from."""
     folder = tmp_path / f"raw-{version}"
-    with tarfile.open(DATA / f"segments-{version}.tar.gz") as packed:
-        packed.extractall(folder, filter="data")
+    shutil.unpack_archive(DATA / f"segments-{version}.tar.gz", folder)
     return folder
 
 

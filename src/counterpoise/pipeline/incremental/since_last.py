@@ -136,8 +136,10 @@ class Update:
             now.groups = engine.groups.get(name, {})
             in_scope = any(now.groups[group] and not before for group, before in last.groups.items())
             now.begin = last.begin if last.positions else self._begin(name)
+            # Of the records before the window the newest of each key count; which they are is known when all are read.
+            early = any(one["early"] for one in manifests)
             # Records that a capture has dropped cannot be read again: then rows stay as they are.
-            if (named or late or in_scope or recreated(last, now)) and self._begin(name) == last.begin:
+            if (named or late or early or in_scope or recreated(last, now)) and self._begin(name) == last.begin:
                 raise StateTooOldError
             self._set_positions(name, engine)
 

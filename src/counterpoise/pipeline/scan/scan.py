@@ -93,7 +93,7 @@ def scan(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[list[Blo
 
     The manifest holds counts, files by table and day, and names of topic ids; for each cut, its earliest time and its spans of
     offsets; for each log partition, the last record (offset and time) and the last one before `ScanSpec.begin` (`was`). `old`
-    says whether records were skipped.
+    says whether records were skipped, `early` whether records from `begin` on are before the window.
     """
     gc.set_threshold(_ALLOCATIONS)
     with _Scan(spec) as task:
@@ -126,7 +126,7 @@ class _Scan:
         self._times: tuple[int, int] | None = None
         self._last: dict[int, tuple[int, int]] = {}
         self._was: dict[int, tuple[int, int]] = {}
-        self._old = False
+        self._old = self._early = False
         self._names: set[tuple[str, str]] = set()
         self._cuts: list[list[Any]] = []
         self._instants = np.array(spec.instants, np.int64)
@@ -149,6 +149,7 @@ class _Scan:
             "last": [[partition, *last] for partition, last in self._last.items()],
             "was": [[partition, *was] for partition, was in self._was.items()],
             "old": self._old,
+            "early": self._early,
             "kinds": list(self._kinds.values()),
             "names": sorted(self._names),
             "cuts": self._cuts,
@@ -204,6 +205,9 @@ class _Scan:
                         one = int(partition[row])
                         if known.get(one, (-1, 0))[0] <= offset[row]:
                             known[one] = int(offset[row]), int(time[row])
+        since = self._spec.window[0]
+        if begin and since is not None:
+            self._early |= rows_from(batch, begin, (None, since)).num_rows > 0
         rows = rows_from(batch, begin, self._spec.window)
         self._old |= rows.num_rows < batch.num_rows
         self._spans.add(rows)
