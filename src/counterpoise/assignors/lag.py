@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from counterpoise.assignors.strategy import EAGER, Option, Strategy
 from counterpoise.errors import OptionError
-from counterpoise.model.arrays import ranges
+from counterpoise.model.arrays import ranges, ranks_in_runs
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
 Index: TypeAlias = npt.NDArray[np.intp]
@@ -95,13 +95,11 @@ def _deal_in_rounds(problem: Problem, lag: Int64, by_lag: Index, topics: Index, 
     behind = np.zeros(len(problem.subscriber), np.int64)
     given = 0
     while len(topics):
-        entry, topic = (
-            ranges(problem.subscriber_start[topics], members[topics]),
-            np.repeat(np.arange(len(topics)), members[topics]),
-        )
+        entry = ranges(problem.subscriber_start[topics], members[topics])
+        topic = np.repeat(np.arange(len(topics)), members[topics])
         # Subscribers stand in code order and the sort is stable: equal lags go by id.
         ranked = entry if not given else entry[np.lexsort((behind[entry], topic))]
-        index = ranges(np.zeros(len(topics), np.int64), members[topics]) + given * members[topics][topic]
+        index = ranks_in_runs(members[topics]) + given * members[topics][topic]
         there = index < size[topics][topic]
         partition = by_lag[problem.topic_start[topics][topic][there] + index[there]]
         owner[partition] = problem.subscriber[ranked[there]]

@@ -29,6 +29,7 @@ __all__ = [
     "codes",
     "locked",
     "ranges",
+    "ranks_in_runs",
     "read_only",
     "starts",
     "sums_by_code",
@@ -116,10 +117,16 @@ def check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
         raise ProblemError(f"{name}: expected length {length}, got {len(array)}")
 
 
-def ranges(start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> Int64:
+def ranks_in_runs(run_length: Int64) -> Int64:
+    """0, 1, .. within each run: ``[2, 3] -> [0, 1, 0, 1, 2]``; O(sum of lengths)."""
+    ends = np.cumsum(run_length)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total, dtype=np.int64) - np.repeat(ends - run_length, run_length)
+
+
+def ranges(start: Int64, length: Int64) -> Int64:
     """The numbers of all ranges [start, start + length), one range after the other."""
-    before = np.cumsum(length) - length
-    return np.asarray(np.arange(int(length.sum())) + np.repeat(start - before, length), np.int64)
+    return np.asarray(np.repeat(start, length) + ranks_in_runs(length), np.int64)
 
 
 def sums_by_code(code: npt.NDArray[np.integer], values: Int64, n: int) -> Int64:

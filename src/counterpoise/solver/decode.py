@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.errors import InvariantError
-from counterpoise.model.arrays import ranges
+from counterpoise.model.arrays import ranges, ranks_in_runs
 from counterpoise.model.problem import UNOWNED, Int32, Int64
 from counterpoise.solver.classes import Classes
 from counterpoise.solver.history import Claims
@@ -17,14 +17,7 @@ from counterpoise.solver.history import Claims
 MANY = 256
 """More values than so many are packed into 32 bits, where they fit."""
 
-__all__ = ["ascending", "excess_claims", "fill", "give_up", "ranks_in_runs", "slots"]
-
-
-def ranks_in_runs(run_length: Int64) -> Int64:
-    """0, 1, .. within each run: ``[2, 3] -> [0, 1, 0, 1, 2]``; O(sum of lengths)."""
-    ends = np.cumsum(run_length)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total, dtype=np.int64) - np.repeat(ends - run_length, run_length)
+__all__ = ["ascending", "excess_claims", "fill", "give_up", "slots"]
 
 
 def slots(need: Int64, level: Int64) -> Int32:

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.errors import OptionError
-from counterpoise.model.arrays import ranges
+from counterpoise.model.arrays import ranges, ranks_in_runs
 from counterpoise.model.problem import Int64, Problem
 from counterpoise.solver.classes import Classes, first_seen, sum_by
-from counterpoise.solver.decode import ranks_in_runs
 from counterpoise.solver.flows.balance import Blocks
 from counterpoise.solver.flows.flow import Arcs, Network
 from counterpoise.solver.flows.quotas import Quotas

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline import schemas
 from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.records.arrow_types import arrow_type
-from counterpoise.solver.decode import ranks_in_runs
 
 __all__ = ["ASSIGNMENT", "PlanRow", "assignments"]
 

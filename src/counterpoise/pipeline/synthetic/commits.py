@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import UNOWNED, Int32, Int64
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan
 from counterpoise.pipeline.synthetic.lives import Step
@@ -127,8 +128,7 @@ def _ticks(phase: Int32, begin: int, end: int, interval: int) -> tuple[Int64, In
     first = -((own - begin) // interval)
     count = np.where(own < 0, 0, -((own - end) // interval) - first)
     place = np.repeat(np.arange(len(own)), count)
-    within = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
-    return place, own[place] + (first[place] + within) * interval
+    return place, own[place] + (first[place] + ranks_in_runs(count)) * interval
 
 
 def _key(group: str, topic: str, partition: int) -> bytes:
