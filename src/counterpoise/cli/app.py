@@ -48,7 +48,7 @@ _WRONG_PLACE = {
     errno.ENAMETOOLONG,
     errno.ELOOP,
 }
-"""Errors that another path would avoid. Nobody can foresee the others, a full disk for example."""
+"""Errors of the system that the user can avoid by naming another file. A full disk, for example, is not one of them."""
 _PACKAGE = Path(__file__).parent.parent
 
 

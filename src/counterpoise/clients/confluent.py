@@ -171,7 +171,7 @@ class PlannedConsumer:
     def _starts(self, partitions: list[tuple[str, int]]) -> list[TopicPartition]:
         """Where to begin: at the committed offsets, read here and waited for.
 
-        If librdkafka looked them up, a coordinator that is not up yet would leave partitions without a start for good.
+        If librdkafka fetched them itself, partitions would never start if the coordinator was not available at first.
         """
         until = time.monotonic() + self._timeout_s
         while True:

@@ -214,7 +214,8 @@ class HostAssignor:
     def _follow_up(self) -> None:
         """Join again now: the last assignment withheld partitions until their holders have revoked them.
 
-        Members that revoked something join at once and wait for the others, which would notice it only at their next heartbeat.
+        Members that revoked partitions rejoin at once and wait for the others, which without this call would learn of that
+        rebalance only at their next heartbeat.
         """
         coordinator = self._coordinator()
         if coordinator is not None:

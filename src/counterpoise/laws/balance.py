@@ -67,7 +67,7 @@ def marginal_costs(load: Int64, capacity: Int64) -> MarginalCosts:
 
 
 def heaviest(graph: ExchangeGraph, marginal: MarginalCosts) -> Int32:
-    """For each member the one whose last partition costs most among those from which a walk leads to it, itself included.
+    """For each member: of the members from which it is reachable, itself included, the one whose last partition costs most.
 
     int32[M]; ties go to the lower code. Sweeps until nothing changes; each sweep touches every arc once.
     """

@@ -34,8 +34,8 @@ class Certificate:
     sticky : bool
         Balanced, and at that balance no plan keeps more partitions where they are.
     heaviest : int32[M]
-        For each member the one whose last partition costs most among those that could pass partitions on to it: the
-        level of its block. The marginal cost of that member's last partition is a dual value of the balance problem.
+        For each member: of the members that could pass partitions on to it, the one whose last partition costs most (the
+        level of its block). The marginal cost of that partition is a dual value of the balance problem.
     member_label, topic_label : int32[M], int32[T]
         Shortest distances in the exchange graph: dual values of the stickiness problem.
     violations : tuple of Violation

@@ -158,8 +158,8 @@ def _in_records(bound: Fraction, capacity: Int64) -> Fraction:
 def _alike_bound(lag: Int64, n_members: int) -> int:
     """The bound of `lag_report` for any plan if all members subscribe to everything at capacity 1, rounded up to records.
 
-    The even share; the heaviest partition; and of the k*M + 1 heaviest, the k + 1 lightest, which one member owns at least.
-    O(P log P).
+    The largest of: the even share; the heaviest partition; for each k, the k + 1 lightest of the k*M + 1 heaviest partitions,
+    because one member owns at least k + 1 of these. O(P log P).
     """
     if not len(lag):
         return 0
@@ -277,7 +277,7 @@ def _filling(view: _View, order: Int64, members: Int64, number: Int64) -> Int64:
 
 
 def _least(view: _View, problem: Problem, counts: str | int | None) -> int:
-    """A count no member can be under; 0 if nothing simple is known."""
+    """A lower bound of each member's number of partitions; 0 if no simple one is known."""
     if counts is None or len(view.may) != 1 or len(np.unique(problem.capacity)) != 1:
         return 0
     share = int((view.kind >= 0).sum()) // int(view.may[0].sum())

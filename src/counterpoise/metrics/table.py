@@ -136,7 +136,7 @@ class Table:
         return of_plan.largest(spreads)
 
     def _of_lag(self) -> tuple[list[int | None], list[float | None], list[float | None]]:
-        """The largest lag of a member, its variation, and the largest lag per capacity over the floor, by plan."""
+        """The largest lag of a member, its variation, and the largest lag per capacity divided by its lower bound, by plan."""
         nothing: list[None] = [None] * len(self.plans)
         if all(problem.lag is None for problem in self.groups):
             return [*nothing], [*nothing], [*nothing]
@@ -153,7 +153,7 @@ class Table:
         )
 
     def _ratios(self, worst: Sequence[int], of_member: Int64) -> list[float]:
-        """The largest lag per capacity over the floor, by plan; 1 if nothing lags."""
+        """The largest lag per capacity divided by its lower bound, by plan; 1 if nothing lags."""
         scales: list[tuple[int, int] | None] = []
         bounds: list[Fraction | None] = []
         for problem, floor in zip(self.groups, self.floors, strict=True):

@@ -1,4 +1,4 @@
-"""Settles claims: from what members say they own to the member that may keep, and the one that holds, each partition.
+"""Settles claims: finds, for each partition that members say they own, the member that may keep it and the one that holds it.
 
 Rules (KIP-341, KIP-429, refined as Kafka clients since 3.5 do):
 

@@ -51,9 +51,9 @@ def _scale(row: Row, run: Row, observed: float) -> float:
 
 
 def seconds_of(row: Row) -> tuple[dict[tuple[str, str], float], bool]:
-    """Partition-seconds stopped by strategy and mode, and whether they are scaled by observed stops.
+    """Stopped partition-seconds per strategy and mode, and whether they are scaled by observed stops.
 
-    If not, all are the benchmark's, and only their ratios mean something.
+    If not, all are those of the benchmark, and only their ratios mean something.
     """
     runs = row["strategies"] or ()
     known = {_key(run): run.get("stopped_seconds") for run in runs}

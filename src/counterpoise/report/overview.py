@@ -85,7 +85,7 @@ def figures(summary: Row, findings: list[Row]) -> list[Figure]:
     """The tiles of the overview."""
     groups, steps, records, faith = summary["groups"], summary["rebalances"], summary["records"], summary["fidelity"]
     severity = [f"{count(n)} {s}" for s in SEVERITIES if (n := sum(row["severity"] == s for row in findings))]
-    judged = (
+    fidelity = (
         f"{count(faith['matched'])} of {count(faith['judged'])} generations reproduced"
         if faith["judged"]
         else "nothing to compare"
@@ -103,7 +103,7 @@ def figures(summary: Row, findings: list[Row]) -> list[Figure]:
         ),
         Figure("members", count(summary["members"]["distinct"]), "distinct member ids"),
         Figure("findings", count(summary["findings"]["total"]), ", ".join(severity) or "nothing found"),
-        Figure("replay fidelity", percent(faith["share"]) if faith["judged"] else UNKNOWN, judged),
+        Figure("replay fidelity", percent(faith["share"]) if faith["judged"] else UNKNOWN, fidelity),
         Figure(
             "records", number(records["total"]), f"{number(records['commits'])} commits, {count(records['errors'])} unreadable"
         ),

@@ -180,7 +180,7 @@ class Coordinator:
     def metadata_changed(self, topic: str, since: int) -> None:
         """The leader sees another number of partitions; it rejoins if its last plan is older than that.
 
-        A leader that is away sees it when it is back, or its successor makes a new plan.
+        A leader that is not running sees the change when it is back; if it is replaced, the new leader makes a new plan.
         """
         entry = self._members.get(-1 if self._leader is None else self._leader)
         if entry is None or self.state != STABLE or self.rounds[-1].at > since:

@@ -33,7 +33,7 @@ class Intervals:
     end: Int64
 
     def of_members(self) -> Intervals:
-        """Without the intervals in which partitions did not exist."""
+        """The same without the intervals in which a partition did not exist."""
         return self._where(self.member != ABSENT)
 
     def time_without_owner(self, horizon: int) -> int:

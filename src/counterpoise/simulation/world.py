@@ -55,7 +55,7 @@ class World:
         self._push(delay, False, happen, arguments)
 
     def timer(self, delay: int, happen: Callable[..., None], *arguments: Any) -> None:
-        """The same for a time-out: mostly it finds nothing to do, so it does not prolong the run."""
+        """Schedule a time-out: an event that does not prolong the run, because mostly it has nothing to do."""
         self._push(delay, True, happen, arguments)
 
     def _push(self, delay: int, timer: bool, happen: Callable[..., None], arguments: tuple[Any, ...]) -> None:

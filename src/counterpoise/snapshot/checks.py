@@ -31,7 +31,7 @@ MOST_PARTITIONS = 100_000_000
 """Partitions of one group: ten times the largest group measured. A typing mistake must not fill the memory."""
 _INT32 = 2**31
 _LISTED, _UNLISTED = 100, 10_000
-"""A listing is wrong if its numbers imply more than 100 partitions for each that it names, and 10,000 besides."""
+"""A listing is wrong if its numbers imply more than 10,000 partitions plus 100 for each that it names."""
 
 
 def check_parts(topics: object, members: object, lag: object = None, name: object = None) -> None:

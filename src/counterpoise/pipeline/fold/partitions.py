@@ -228,7 +228,7 @@ class Partitions:
         return np.asarray((spans.closed != NEVER) & spans.timed & (next_time <= settled[spans.key]))
 
     def _of_finished_spans(self, finished: Bool, settled: Int64) -> Bool:
-        """Whether the span of each row of commits is finished; commits before the first step are when that step is settled."""
+        """For each row of commits: its span is finished. Of a row before the first step: that step is settled."""
         key, span = self.commits.key, self._span_of(self.commits)
         before_first = self.keys.begun[key] & (self._first_time()[key] <= settled[key])
         return np.where(span < 0, before_first, np.append(finished, False)[span])

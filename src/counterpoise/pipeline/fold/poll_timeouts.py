@@ -246,7 +246,7 @@ class PollTimeouts:
 
 
 def _counted(kicks: dict[str, Any], departures: Iterable[_Departure]) -> dict[str, Any]:
-    """`kicks` plus the departures of members that rejoined and did not commit for their interval."""
+    """`kicks` plus the departures of members that rejoined after no commit for `max.poll.interval.ms`."""
     counted = [one for one in departures if one.back and one.silent]
     if not counted:
         return kicks

@@ -116,7 +116,7 @@ def settled_until(ends: EndsFile, positions: Mapping[str, int], newest: int | No
 def recreated(last: ClusterState, now: ClusterState) -> bool:
     """Whether a topic was recreated and final rows of lag have the wrong one of its two ids.
 
-    They do not if metadata and log ends show it in the same audit.
+    The ids are right if metadata and log ends show the recreation in the same audit.
     """
     topics = last.lives.keys() & now.lives.keys() & last.topics.keys() & now.topics.keys()
     return any((last.topics[one] != now.topics[one]) != (last.lives[one] != now.lives[one]) for one in topics)
