@@ -23,7 +23,7 @@ demo: $(READY) ## audit the recorded cluster in examples/shop; the report lands 
 	@scripts/demo.sh
 
 test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import contracts, unit, property, Spark and broker tests
-	@# Side by side: live groups mostly wait; what needs Spark stays on one worker (tests/conftest.py).
+	@# Side by side: live groups mostly wait; what shares an audit or a Spark session stays on one worker (tests/conftest.py).
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) -n 4 --dist loadscope
 
 test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) ## the same tests with a hundred times the generated cases, a Spark cluster, catalogs (hours; the seed of a failure is printed)

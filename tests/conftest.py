@@ -18,26 +18,28 @@ from tests.java import java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SPARK = re.compile(r"spark|\b(audited|pieces|followed)\b", re.IGNORECASE)
-"""What a test file that needs the session has in it: its name, or a fixture that is made with it."""
-_S3 = re.compile(r"\bs3: ")
-"""The same of the S3-compatible server."""
+_SERVERS = {
+    "audits": re.compile(r"\b(audited: Audited|pieces: Pieces|followed: Followed)\b"),
+    "spark": re.compile(r"\bspark: "),
+    "s3": re.compile(r"\bs3: "),
+}
+"""What a test file has in it whose tests need an audit that other files read too, a Spark session, the S3-compatible server."""
 
 pytest_plugins = ["tests.kafka_broker", "tests.s3_server"]
 
 
 class ServersOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """With several workers (`make test`) all tests that need Spark run on one of them, and so do those that need S3."""
+    """With several workers (`make test`) tests that share an audit run on one of them; so do others that need Spark, or S3."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
         text = Path(path).read_text(encoding="utf-8") if path.startswith("tests/pipeline/") else ""
-        return "spark" if _SPARK.search(text) else "s3" if _S3.search(text) else nodeid
+        return next((server for server, needed in _SERVERS.items() if needed.search(text)), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ServersOnOneWorker:
-    """Live groups, which mostly wait, run beside Spark's row."""
+    """Live groups, which mostly wait, run beside the tests that need Spark."""
     return ServersOnOneWorker(config, log)
 
 
