@@ -15,7 +15,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_python_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    code, live = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    live, code = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})
     assert "orders-2" in capsys.readouterr().out
     compile(live, "README.md", "exec")
@@ -48,6 +48,16 @@ def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_error_message_of_the_page_of_questions_is_one_of_the_program() -> None:
+    """Its pieces between dots are words of the source, in their order in one message."""
+    page = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8").split("## Error messages")[1]
+    messages = re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
+    source = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
+    joined = re.sub(r"\"\n\s*f?\"", "", source)
+    absent = [each for each in messages if not re.search(".*".join(map(re.escape, each.split("..."))), joined)]
+    assert (len(messages), absent) == (10, [])
 
 
 def test_every_command_named_in_the_readme_exists() -> None:
