@@ -2,7 +2,7 @@
 
     python -m benchmarks.live [--lines TEXT ...] [--phases TEXT ...] [--side-by-side N] [--capture DIR]
         [--json FILE]
-    python -m benchmarks.live --from benchmarks/results/live.json --page docs/clients.md    # the table again, without measuring
+    python -m benchmarks.live --from benchmarks/results/live.json --page docs/benchmarks-live.md    # the table again
 
 Each line is a group of three to six processes with their library's default settings (but a session of 10 s, so that a crash
 ends soon). It reads 12 partitions at 200 records a second. Counted is the time in which a partition got no record (gaps above

@@ -41,5 +41,5 @@ def test_a_line_cut_off_by_a_crash_is_left_out(tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_table_of_the_stored_outcomes() -> None:
-    page = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "benchmarks-live.md").read_text(encoding="utf-8")
     assert in_page(page, read(ROOT / "benchmarks" / "results" / "live.json")) == page
