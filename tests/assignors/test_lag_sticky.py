@@ -12,8 +12,10 @@ import pytest
 from benchmarks import lag_both_ends
 from benchmarks.lag_minimum import least_moves
 from hypothesis import given
+from hypothesis import strategies as st
 
 from counterpoise.assignors import assignor
+from counterpoise.assignors.lag_sticky import LAG_STICKY
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
@@ -85,6 +87,17 @@ def test_any_group_gets_valid_owners_and_the_counts_of_sticky(problem: Problem) 
     owner = lag_sticky(problem)
     assert all(o in (subscribers_of(problem, p) or [-1]) for p, o in enumerate(owner.tolist()))
     assert cost(problem, owner) == cost(problem, sticky(problem))
+
+
+@pytest.mark.parametrize("options", [{}, {"tolerance": 0}, {"counts": 1}, {"max_moves": 1}], ids=str)
+@given(problem=problems(lags=True, capacities=True), seed=st.integers(0, 99))
+def test_prepared_once_it_plans_other_claims_as_it_does_alone(options: dict[str, Any], problem: Problem, seed: int) -> None:
+    assert LAG_STICKY.prepare is not None
+    prepared, rng = LAG_STICKY.prepare(problem, **options), np.random.default_rng(seed)
+    for _ in range(3):
+        other = problem.replace(previous_owner=problem.previous_owner[rng.permutation(problem.n_partitions)])
+        assert prepared(other).tolist() == lag_sticky(other, **options).tolist()
+    assert prepared(problem).tolist() == lag_sticky(problem, **options).tolist()
 
 
 @given(problems(lags=True, capacities=True))

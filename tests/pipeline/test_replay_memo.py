@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
+import pytest
 
 from counterpoise.assignors.registry import strategies
 from counterpoise.model.problem import Problem
 from counterpoise.pipeline.history.replay_memo import PlanLookup, Plans
+from counterpoise.solver.lag import search
+from counterpoise.solver.lag.bound import lower_bound
+from counterpoise.solver.lag.state import LagGroup
 from tests.pipeline.pieces_of_folds import replays_of_group
 from tests.pipeline.rows import generation, member
 
@@ -101,6 +106,21 @@ def test_equal_plans_are_one_object_and_claims_one_problem() -> None:
     assert asking.with_claims(np.array([1, 1, 0, 0], np.int32)) is other
     assert asking.plan("sticky", problem) is asking.plan("range", problem)
     assert asking.plan("sticky", other).tolist() == [1, 1, 0, 0]
+
+
+def test_what_does_not_depend_on_claims_is_computed_once_in_both_modes(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = []
+
+    def counted(group: LagGroup, counts: list[int] | None) -> Fraction:
+        bounds.append(group)
+        return lower_bound(group, counts)
+
+    monkeypatch.setattr(search, "lower_bound", counted)
+    problem = Problem(2, [0, 4], [0, 2], [0, 1], [0, 0, 1, 1], lag=[9, 9, 1, 1])
+    lookup = PlanLookup(problem, Plans())
+    for claims in ([0, 0, 1, 1], [0, 1, 1, 0]):
+        lookup.plan("lag-sticky", lookup.with_claims(np.array(claims, np.int32)))
+    assert len(bounds) == 1
 
 
 def test_a_generation_held_apart_from_its_claims_is_another_problem() -> None:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
+from typing import Any
 
-from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
+from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Assignor, Option, Strategy
 from counterpoise.model.problem import Int32, Problem
 
-__all__ = ["LAG_STICKY", "balance_lag"]
+__all__ = ["LAG_STICKY", "balance_lag", "prepare_lag_balance"]
 
 
-def balance_lag(
+def balance_lag(problem: Problem, **options: Any) -> Int32:
+    """Target owners by counts, lag and stickiness, in this order, int32[P]; options as for `prepare_lag_balance`."""
+    return prepare_lag_balance(problem, **options)(problem)
+
+
+def prepare_lag_balance(
     problem: Problem,
     *,
     tolerance: float = 0.1,
     min_lag_gain: int = 0,
     max_moves: int | None = None,
     counts: str | int = "balanced",
-) -> Int32:
-    """Target owners by counts, lag and stickiness, in this order, int32[P].
+) -> Assignor:
+    """An assignor for problems that differ from this one only in claims: owners by counts, lag and stickiness, in this order.
 
     Parameters
     ----------
@@ -55,9 +61,9 @@ def balance_lag(
     share = _fraction(str(tolerance))
     lag = problem.lag
     if lag is None or not problem.n_members or (counts == "balanced" and not lag.any()):
-        return solve(problem, racks="ignore")
+        return partial(solve, racks="ignore")
     band = 0 if isinstance(counts, str) else counts
-    return LagSearch(problem, lag, share, min_lag_gain, band, max_moves).plan()
+    return LagSearch(problem, lag, share, min_lag_gain, band, max_moves).plan
 
 
 @lru_cache
@@ -104,6 +110,7 @@ LAG_STICKY = Strategy(
     name="lag-sticky",
     protocols=(COOPERATIVE, EAGER),
     kernel=balance_lag,
+    prepare=prepare_lag_balance,
     guarantee="counts as balanced as sticky, then the largest lag near a proven bound, then few moves",
     options=_OPTIONS,
     reads=frozenset({"previous_owner", "holder", "capacity", "lag"}),

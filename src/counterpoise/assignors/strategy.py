@@ -64,6 +64,9 @@ class Strategy:
     reads : frozenset of str
         What the plan depends on besides members, topics and subscriptions: names of arrays of `Problem`. If all of these are
         equal the plan is used again without a call of the kernel, so a name that is missing gives wrong plans. Default: all.
+    prepare : callable, optional
+        ``prepare(problem, **options)(other)`` equals ``kernel(other, **options)`` if `other` differs from `problem` only in
+        claims (`previous_owner`, `holder`). What does not depend on claims is then computed once.
     """
 
     name: str
@@ -72,3 +75,4 @@ class Strategy:
     guarantee: str
     options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
     reads: frozenset[str] = EVERYTHING
+    prepare: Callable[..., Assignor] | None = None

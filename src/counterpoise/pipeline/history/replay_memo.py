@@ -78,6 +78,7 @@ class PlanLookup:
         self._content: Content = (problem.n_members, *(array.tobytes() for array in arrays))
         self._size = sum(array.nbytes for array in arrays)
         self._parts: dict[str, bytes] = {}
+        self._prepared: dict[str, Assignor] = {}
         self._made: dict[tuple[Assignor, int], Int32] = {}
         self._owners: dict[bytes, Int32] = {}
         claims = problem.previous_owner.tobytes()
@@ -114,7 +115,11 @@ class PlanLookup:
         key = (known.kernel, *self._content, *parts)
         owner = self._plans.get(key)
         if owner is None:
-            owner = np.asarray(known.kernel(problem), np.int32)
+            assign = self._prepared.get(known.name)
+            if assign is None:
+                assign = known.kernel if known.prepare is None else known.prepare(self._problem)
+                self._prepared[known.name] = assign
+            owner = np.asarray(assign(problem), np.int32)
             self._plans.computed += 1
             self._plans.put(key, size, owner)
         return self.intern(owner)

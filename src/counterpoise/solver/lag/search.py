@@ -40,12 +40,12 @@ __all__ = ["LagSearch"]
 
 @dataclass
 class LagSearch:
-    """One group, its lag, and what the plan must meet.
+    """One group, its lag, and what its plans must meet. What does not depend on claims is computed once.
 
     Attributes
     ----------
     problem : Problem
-        With at least one member.
+        With at least one member; its claims do not matter.
     lag : int64[P]
     tolerance, gain : Fraction, int
         A member's lag per capacity may exceed the bound by this share of it, or its lag by so many records.
@@ -62,11 +62,11 @@ class LagSearch:
     band: int
     max_moves: int | None
 
-    def plan(self) -> Int32:
-        """The owners, int32[P]."""
-        return np.array(self._from(self.group.claim), np.int32)
+    def plan(self, problem: Problem) -> Int32:
+        """The owners, int32[P], of the group with the claims of `problem`."""
+        return np.array(self._from(problem, problem.previous_owner.tolist()), np.int32)
 
-    def _from(self, claims: list[int]) -> list[int]:
+    def _from(self, problem: Problem, claims: list[int]) -> list[int]:
         filled = self._start if max(claims, default=UNOWNED) == UNOWNED else self._filled(claims, self._strict)
         kept = _stays(claims, filled.owner)
         if kept and not filled.over():
@@ -76,13 +76,13 @@ class LagSearch:
         if first and _stays(claims, self.scratch.owner):
             return self.scratch.owner
         if self.max_moves is not None:
-            return self._capped(self._filled(claims, self.limit), self.max_moves)
+            return self._capped(self._filled(claims, self.limit), claims, self.max_moves)
         effort, settled = Effort(4 * self._share), None
         if not first:
-            settled = self._settled(filled, effort, final=False)
+            settled = self._settled(problem, filled, effort, final=False)
         if settled is None and (first or self.limit != self._strict):
             filled = self._filled(claims, self.limit)
-            settled = self._settled(filled.copy(), effort, final=True)
+            settled = self._settled(problem, filled.copy(), effort, final=True)
         if settled is None:
             settled = filled.owner if kept and effort.left <= 0 else self.scratch.owner
         return settled
@@ -233,8 +233,7 @@ class LagSearch:
 
     def _target(self, claims: list[int]) -> list[int]:
         """Owners in a balanced plan that keeps as many of the claims as any."""
-        known = claims is self.group.claim
-        problem = self.problem if known else self.problem.replace(previous_owner=np.array(claims, np.int32))
+        problem = self.problem.replace(previous_owner=np.array(claims, np.int32))
         target: list[int] = solve(problem, racks="ignore").tolist()
         return target
 
@@ -247,7 +246,7 @@ class LagSearch:
             state.fixed = set()
         return state
 
-    def _settled(self, state: PlanState, effort: Effort, *, final: bool) -> list[int] | None:
+    def _settled(self, problem: Problem, state: PlanState, effort: Effort, *, final: bool) -> list[int] | None:
         """Owners within the limit from which the second round ends within it and revokes nothing that the first one gave.
 
         Mostly they are what that round ends with. Claims that it would move are moved at once, as if round followed round.
@@ -258,7 +257,7 @@ class LagSearch:
             state.effort, state.limit = effort, limit
             if effort.left <= 0 or not repair(state):
                 break
-            handed = withhold(self.problem, np.array(state.owner, np.int32)).tolist()
+            handed = withhold(problem, np.array(state.owner, np.int32)).tolist()
             if handed == state.owner:
                 return state.owner
             second = self._filled(handed, self._strict)
@@ -270,18 +269,17 @@ class LagSearch:
                     second = self._filled(handed, limit)
                     effort.left -= self._share - second.effort.left + self.problem.n_partitions
             if not second.over() and _stays(handed, second.owner):
-                if withhold(self.problem, np.array(second.owner, np.int32)).tolist() == handed:
+                if withhold(problem, np.array(second.owner, np.int32)).tolist() == handed:
                     return second.owner
                 settled = settled or state.owner
             state = second
         return settled
 
-    def _capped(self, state: PlanState, most: int) -> list[int]:
+    def _capped(self, state: PlanState, claims: list[int], most: int) -> list[int]:
         """At most so many moves, or as many as counts demand; while partitions wait for an owner none for lag."""
-        claim = self.group.claim
-        if all(claim[partition] != UNOWNED for partition in self.group.heaviest_first):
-            moved = sum(before not in (UNOWNED, after) for before, after in zip(claim, state.owner, strict=True))
-            state.moves_left = max(0, most - moved)
+        if all(claims[partition] != UNOWNED for partition in self.group.heaviest_first):
+            moved = sum(before not in (UNOWNED, after) for before, after in zip(claims, state.owner, strict=True))
+            state.claims, state.moves_left = claims, max(0, most - moved)
             repair(state)
         return state.owner
 

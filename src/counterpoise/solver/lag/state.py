@@ -46,8 +46,6 @@ class LagGroup:
         Per member.
     weight : list of int
         Per member: the least common multiple of the capacities over its own.
-    claim : list of int
-        Who may keep each partition, UNOWNED for nobody.
     """
 
     lag: list[int]
@@ -59,7 +57,6 @@ class LagGroup:
     subscribers: list[list[int]]
     capacity: list[int]
     weight: list[int]
-    claim: list[int]
 
     def may_take(self, partition: int, member: int) -> int:
         """Whether the member subscribes to the partition's topic."""
@@ -88,7 +85,6 @@ def lag_group(problem: Problem, lag: Int64) -> LagGroup:
         subscribers=subscribers,
         capacity=capacity,
         weight=[multiple // one for one in capacity],
-        claim=problem.previous_owner.tolist(),
     )
 
 
@@ -125,8 +121,10 @@ class PlanState:
         How much more the search may do.
     least, most : list of int, optional
         The counts allowed per member. None: counts are balanced and must stay as balanced as they are.
-    moves_left : int, optional
-        How many more claimed partitions may leave their owners; None: any number.
+    claims : list of int, optional
+        The owners from which moves are counted, UNOWNED for none; None: moves are not counted.
+    moves_left : int
+        How many more claimed partitions may leave these owners.
     fixed : set of int
         Partitions that must stay with their owners.
     holding : list of Holding
@@ -143,7 +141,8 @@ class PlanState:
     effort: Effort
     least: list[int] | None = None
     most: list[int] | None = None
-    moves_left: int | None = None
+    claims: list[int] | None = None
+    moves_left: int = 0
     fixed: set[int] = field(default_factory=set)
     holding: list[Holding] = field(default_factory=list)
     by_slack: list[tuple[int, int]] = field(default_factory=list)
@@ -151,7 +150,7 @@ class PlanState:
     def copy(self) -> PlanState:
         """An independent state; limits and counts allowed are shared."""
         lists = (self.owner[:], self.load[:], self.count[:])
-        return PlanState(self.group, *lists, self.limit, self.effort, self.least, self.most, self.moves_left, self.fixed)
+        return PlanState(self.group, *lists, self.limit, self.effort, self.least, self.most)
 
     def slack(self, member: int) -> int:
         """How much lag the member can take until it is at its limit; negative: its excess."""
@@ -225,8 +224,8 @@ class PlanState:
 
     def pass_on(self, chain: Sequence[tuple[int, int]]) -> bool:
         """Give each (partition, member) of a chain to its member, all of them or, beyond `moves_left`, none."""
-        if self.moves_left is not None:
-            claim = self.group.claim
+        claim = self.claims
+        if claim is not None:
             moves = sum((claim[p] != taker) - (claim[p] != self.owner[p]) for p, taker in chain if claim[p] != UNOWNED)
             if moves > self.moves_left:
                 return False
