@@ -50,20 +50,23 @@ def _lowest(lines: Any, peer: str) -> str:
 
 
 def _changes(lines: Sequence[dict[str, Any]]) -> str:
-    rows = [
-        [CASES[line["case"]].title, line["scenario"], time_text((line["before_ms"], False)), time_text((line["after_ms"], False))]
-        for line in sorted(lines, key=lambda line: (list(CASES).index(line["case"]), list(SCENARIOS).index(line["scenario"])))
-    ]
-    return table(["topics x partitions x members", "scenario", "before", "now"], rows)
+    """A row per case: before / now, in each scenario."""
+    known = {
+        (line["case"], line["scenario"]): f"{time_text((line['before_ms'], False))} / {time_text((line['after_ms'], False))}"
+        for line in lines
+    }
+    named = [case for case in CASES if any(case == one for one, _ in known)]
+    rows = [[CASES[case].title, *(known.get((case, each), "") for each in SCENARIOS)] for case in named]
+    return table(["topics x partitions x members", *SCENARIOS], rows)
 
 
 _INTRODUCTION = """\
 # Benchmarks
 
-Written by `python -m benchmarks.assignors`. How long does a plan take, compared with the assignors that groups use today? In
-short: `sticky` plans groups of up to 500 members in a few milliseconds and a million partitions in 10 to 400 ms, 30 to
-thousands of times faster than Kafka's sticky assignor, and every plan is proven optimal in balance and stickiness. [All
-tables](benchmarks-tables.md): wall clock and CPU time, cold starts, moves, memory, whole leaders, growth with size."""
+How long does a plan take, compared with the assignors that groups use today? In short: `sticky` plans groups of up to 500
+members in a few milliseconds and a million partitions in 10 to 400 ms, 30 to thousands of times faster than Kafka's sticky
+assignor, and every plan is proven optimal in balance and stickiness. Written by `python -m benchmarks.assignors`; [all
+tables](benchmarks-tables.md) have wall clock and CPU time, cold starts, moves, memory, whole leaders, growth with size."""
 
 _TIMES = """\
 Milliseconds of our kernel (integers in, owners out), and how many times as long each peer takes at least, over the four
@@ -77,10 +80,9 @@ assignor; 30 times on one topic, four sets and a million partitions, and there a
 at most 300 MB."""
 
 _SINCE = """\
-The figures above and in all tables are those of code up to revision {before}. Later code plans without SciPy, without a
-method of its own for nested sets and without counts in binary; equal subscriptions have one code for small and large groups.
-Milliseconds of CPU time of our kernel, both revisions in turns on one busy machine (`python -m benchmarks.in_turns`). The
-peers were not measured again; with these factors the promises above would still hold:"""
+The figures above and in all tables are those of code up to revision {before}. Milliseconds of CPU time of our kernel, that
+revision / now, in turns on one busy machine (`python -m benchmarks.in_turns`). The peers were not measured again; with these
+factors the promises above would still hold:"""
 
 _METHOD = """\
 - Machine: {cpu}, {cores} cores, {memory_gb} GB; load average while running {load[0]} to {load[1]}. Other work shares its
