@@ -29,7 +29,7 @@ STEPS = {
 
 
 class Member(threading.Thread):
-    """One consumer, polling until it is told to end."""
+    """One consumer, polling until it must end."""
 
     def __init__(self, given, strategies):
         super().__init__(daemon=True)

@@ -94,7 +94,7 @@ class WriterLock:
         """
         with self._guard:
             if self.file is None and (self._done.is_set() or not self._renewed()):
-                raise CaptureError(f"{self._refused}; this one was not heard of for a minute")
+                raise CaptureError(f"{self._refused}; this one did not renew its lock for a minute")
 
     def release(self) -> None:
         """Release the lock."""
