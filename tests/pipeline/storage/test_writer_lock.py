@@ -64,11 +64,11 @@ def test_a_writer_that_died_is_succeeded_and_stops_if_it_lives_after_all(s3: str
     monkeypatch.setattr(writer_lock, "DEAD_S", -3600.0)  # as if an hour had passed
     heir.acquire()
     dead._done.clear()
-    with pytest.raises(CaptureError, match="was not heard of for a minute"):
+    with pytest.raises(CaptureError, match="did not renew its lock for a minute"):
         dead.check()
     heir.check()
     heir.release()
-    with pytest.raises(CaptureError, match="was not heard of for a minute"):
+    with pytest.raises(CaptureError, match="did not renew its lock for a minute"):
         dead.check()
     assert list_files(join(s3, "lock")) == []
 
