@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,30 @@ def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_reachable_from_the_readme() -> None:
+    """By links from page to page."""
+    found, waiting = set(), ["README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in found:
+            found.add(page)
+            targets = re.findall(r"\]\(([^)#\s:]+\.md)(?:#[^)]*)?\)", (ROOT / page).read_text(encoding="utf-8"))
+            waiting += [((ROOT / page).parent / target).resolve().relative_to(ROOT).as_posix() for target in targets]
+    assert set(PAGES) - found == set()
+
+
+def test_every_extra_that_a_page_installs_exists() -> None:
+    known = set(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"])
+    texts = [(ROOT / page).read_text(encoding="utf-8") for page in PAGES if page != "CHANGELOG.md"]
+    installed = {
+        extra for text in texts for line in re.findall(r"pip install '\.\[([\w,-]+)\]'", text) for extra in line.split(",")
+    }
+    in_table = README.split("## Install")[1].split("## ")[0].split("|---|---|")[1]
+    named = {extra for words in re.findall(r"`([\w,-]+)`", in_table) for extra in words.split(",")}
+    assert "live" in installed & named
+    assert (installed | named) - known == set()
 
 
 def test_every_error_message_of_the_page_of_questions_is_one_of_the_program() -> None:
