@@ -92,6 +92,23 @@ def test_every_command_named_in_the_readme_exists() -> None:
     assert {"audit", "plan", "verify", "explain", "lag"} <= named
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_every_option_that_a_page_gives_to_a_command_exists(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ")
+    for name, rest in re.findall(r"counterpoise ([a-z]+)([^|&`#\n]*)", text if page != "CHANGELOG.md" else ""):
+        if command := app.get_command(None, name):  # type: ignore[arg-type]
+            known = {option for parameter in command.params for option in parameter.opts}
+            assert set(re.findall(r"(?<![\w-])--[a-z-]+", rest)) <= known | {"--help"}, name
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_the_python_of_a_page_imports_exists(page: str) -> None:
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL):
+        if not block.startswith(">>>"):  # those of docs/guarantee.md run as doctests
+            compile(block, page, "exec")
+            exec("\n".join(line for line in block.splitlines() if line.startswith(("from ", "import "))), {})
+
+
 def test_every_strategy_is_in_the_table() -> None:
     table = README.split("## Strategies")[1].split("## ")[0]
     for name in strategies():
