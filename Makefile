@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long fuzz soak lint bench bench-full bench-scale kafka wheel lock clean distclean
+.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka wheel lock clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,10 +14,11 @@ PYTEST := $(BIN)/pytest
 SOAK := long
 FUZZ := .fuzz/.ready
 SECONDS_EACH := 60
+RANDOM_GROUPS := 200000
 RECORDS := 1000000 5000000 20000000
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) ## audit the recorded cluster in examples/shop; the report lands in out/demo
 	@scripts/demo.sh
@@ -34,6 +35,9 @@ fuzz: $(READY) $(FUZZ) ## every reader of text or bytes, driven by coverage from
 
 soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, everything done to each of them, and the examples for ten minutes each (forty minutes; SOAK=dev: a part of it)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=$(SOAK) $(PYTEST) tests/clients -m kafka -n 2
+
+soak-assignors: $(READY) ## every strategy on 200,000 random groups and on the largest that are allowed: all laws (hours; RANDOM_GROUPS=2000: fewer)
+	@$(BIN)/python scripts/soak_assignors.py --groups $(RANDOM_GROUPS)
 
 lint: $(READY) ## style, types, import contracts, and the file map in ARCHITECTURE.md
 	@$(BIN)/ruff check .

@@ -232,6 +232,14 @@ def test_a_folder_has_names_of_one_kind(shop: Path, tmp_path: Path, before: str 
     assert (result.exit_code, told in result.stderr, result.stderr.count("\n")) == (2, True, 1), result.stderr
 
 
+def test_a_salt_in_the_environment_is_that_of_the_option(shop: Path, tmp_path: Path) -> None:
+    about = {"format": 2, "hashed": fingerprint("salt")}
+    (tmp_path / "summary.json").write_text(json.dumps(about), encoding="utf-8")
+    words = ["audit", str(shop), "--anonymize", "--out", str(tmp_path)]
+    result = CliRunner(env={"COUNTERPOISE_SALT": "pepper"}).invoke(app, words)
+    assert (result.exit_code, "hashed with another salt" in result.stderr) == (2, True), result.stderr
+
+
 def test_options_that_do_not_go_together_are_told_before_spark_starts(shop: Path, tmp_path: Path) -> None:
     for words, told in (
         ([str(shop), str(shop)], "give --cluster once for each"),

@@ -56,6 +56,16 @@ def test_lag_that_was_read_before_topics_changed_counts_for_the_partitions_that_
     assert np.asarray(joined.problem.lag).tolist() == [5, 7, 0, 0, 2]
 
 
+def test_a_topic_name_longer_than_kafkas_is_refused() -> None:
+    """Names are compared in words of the longest one: a single long one would cost its length for every subscription."""
+    member = {"a": encode_subscription(Subscription(("t" * 249,)))}
+    assert decode_assignment(lead("range", {"t" * 249: 1}, member)["a"]).partitions == (("t" * 249, (0,)),)
+    for length in (250, 70_000):
+        with pytest.raises(SnapshotError, match="characters; a topic name in Kafka has at most 249") as caught:
+            lead("range", {"a": 1, "t" * length: 1}, member)
+        assert len(str(caught.value)) < 2_000
+
+
 def racks_of(problem: Problem) -> list[list[int]] | None:
     racks = problem.racks
     return None if racks is None else [np.asarray(part).tolist() for part in vars(racks).values()]

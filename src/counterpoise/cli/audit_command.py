@@ -47,7 +47,7 @@ __all__ = ["command"]
 @click.option("--strategies", "names", metavar="NAMES", help="Strategies to replay (comma separated). Default: all.")
 @click.option("--anonymize", is_flag=True, help="Hash the names of groups, topics, clients and members in everything written.")
 @click.option(
-    "--salt", metavar="TEXT", help="With --anonymize: hash with TEXT, so that runs can be compared. Default: a random one."
+    "--salt", envvar="COUNTERPOISE_SALT", metavar="TEXT", help="With --anonymize: hash with TEXT; default: a random one."
 )
 @click.option("--into", metavar="SCHEMA", help="Add the rows to tables of this schema of Spark's catalog too (catalog.schema).")
 @click.option("--table-prefix", metavar="TEXT", help="With --into: prefix of the names of those tables.")
@@ -100,14 +100,8 @@ def command(
       counterpoise audit --follow --bootstrap-server broker:9092 --metrics-port 9308 --out live
     """
     need("audit", "spark,report", "pyspark", "pyarrow", "jinja2")
-    given: dict[str, object] = {
-        "--since": since_last,
-        "--topic": topics,
-        "--from": since,
-        "--to": until,
-        "--anonymize": anonymize,
-    }
-    given |= {"--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
+    given: dict[str, object] = {"--since": since_last, "--topic": topics, "--from": since, "--anonymize": anonymize}
+    given |= {"--to": until, "--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
     given |= {"--metrics-port": metrics_port, "--trigger": trigger, "--report-every": report_every}
     check_together(following, given)
     strategies = None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
@@ -118,7 +112,7 @@ def command(
     if since_last not in (None, "last"):
         raise OptionError(f"--since {since_last}: only last is known; for a time give --from")
     if salt is not None and not anonymize:
-        raise OptionError("--salt goes with --anonymize; give both, or none")
+        raise OptionError("--salt goes with --anonymize (COUNTERPOISE_SALT too); give both, or none")
     if anonymize and salt is None and (following or since_last):
         raise OptionError("--anonymize: the next audit must hash names alike; give --salt too, the same each time")
     if table_prefix is not None and into is None:

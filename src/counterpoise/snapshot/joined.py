@@ -22,6 +22,8 @@ from counterpoise.wire.user_data import ProtocolKind
 
 __all__ = ["JoinMember", "JoinedProblem", "join_problem"]
 
+_LONGEST_TOPIC = 249
+
 
 @dataclass(frozen=True)
 class JoinMember:
@@ -97,7 +99,8 @@ def join_problem(
     Raises
     ------
     SnapshotError
-        A member id is given twice, or a subscription cannot be read (member, byte and field are named).
+        A member id is given twice, a topic name is longer than Kafka's can be, or a subscription cannot be read (member, byte
+        and field are named).
 
     Notes
     -----
@@ -109,6 +112,8 @@ def join_problem(
         raise SnapshotError(f"member {twice!r} is listed twice; ids are unique")
     ordered = tuple(by_id[member_id] for member_id in java_order(by_id))
     names = java_order(topics)
+    if len(longest := max(names, key=len, default="")) > _LONGEST_TOPIC:
+        raise SnapshotError(f"topics.{longest}: {len(longest)} characters; a topic name in Kafka has at most {_LONGEST_TOPIC}")
     index = TopicIndex(names)
     read = decode_group([member.metadata for member in ordered], index, kind)
     for at, error in read.errors:

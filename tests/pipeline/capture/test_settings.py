@@ -34,6 +34,10 @@ OIDC = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule requ
         ({"ssl.truststore.location": "ca", "ssl.truststore.type": "PEM"}, {"ssl.ca.location": "ca"}),
         ({"ssl.keystore.location": "me.p12"}, {"ssl.keystore.location": "me.p12"}),
         (
+            {"ssl.truststore.certificates": "ca", "ssl.keystore.certificate.chain": "cert", "ssl.keystore.key": "key"},
+            {"ssl.ca.pem": "ca", "ssl.certificate.pem": "cert", "ssl.key.pem": "key"},
+        ),
+        (
             {"ssl.keystore.location": "me.pem", "ssl.key.password": "x"},
             {"ssl.certificate.location": "me.pem", "ssl.key.location": "me.pem", "ssl.key.password": "x"},
         ),
@@ -67,6 +71,20 @@ def test_secrets_are_hidden_even_after_pickling() -> None:
         assert 'p"w;d' not in repr(each)
         assert "keypw" not in repr(each)
         assert each.hidden(f'Invalid value "keypw" or p"w;d in {PLAIN}\nnext') == 'Invalid value "***" or *** in *** next'
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sasl.password", "ssl.keystore.key", "ssl.key.pem", "ssl.keystore.location", "ssl.key.location", "sasl.jaas.config",
+     "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config", "ssl.keystore.password", "sasl.oauthbearer.assertion.file"],
+)  # fmt: skip
+def test_a_secret_of_several_lines_or_in_a_path_is_hidden(name: str) -> None:
+    """White space of a message is folded; what is secret is replaced before and after."""
+    secret = "x.PlainLoginModule username='jo'\n  password='hunter2  3'" if "jaas" in name else "/home/hunter2\n  key.p12"
+    settings = Settings({**AT, name: secret})
+    assert "hunter2" not in repr(settings)
+    assert settings.hidden(f"cannot read {secret}: no") == "cannot read ***: no"
+    assert settings.hidden(f"cannot read {' '.join(secret.split())}: no") == "cannot read ***: no"
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ class Cluster:
         for topic in sorted(set(topics)):
             about = self.request(partial(self.admin.list_topics, topic, timeout=TIMEOUT_S), topic).topics[topic]
             if about.error is not None:
-                raise self._error(about.error, topic)
+                raise source_error(about.error, topic, self.settings)
             places += [(topic, index) for index in sorted(about.partitions)]
         return places
 
@@ -149,7 +149,7 @@ class Cluster:
             except KafkaException as error:
                 failed = error
         if failed is not None and not offsets:
-            raise self._error(failed.args[0], what)
+            raise source_error(failed.args[0], what, self.settings)
         return dict(sorted(offsets.items()))
 
     def ends(self, places: Iterable[Place]) -> Ends:
@@ -162,10 +162,7 @@ class Cluster:
         try:
             return call()
         except KafkaException as error:
-            raise self._error(error.args[0], what) from None
-
-    def _error(self, error: Any, what: str) -> SourceError:
-        return source_error(error, what, self.settings)
+            raise source_error(error.args[0], what, self.settings) from None
 
 
 def source_error(error: Any, what: str, settings: Settings) -> SourceError:

@@ -15,7 +15,16 @@ from counterpoise.snapshot.json_text import text_of
 
 __all__ = ["Settings", "read_properties"]
 
-_SECRET = re.compile(r"password|secret|token|jaas|key\.pem|\.pem$|passphrase|sasl\.oauthbearer\.config|assertion", re.IGNORECASE)
+_SECRET = re.compile(
+    r"password|secret|token|jaas|\.pem$|passphrase|oauthbearer\.config|assertion|keystore\.key$|key(store)?\.location",
+    re.IGNORECASE,
+)
+_RENAMED = {
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+}
+"""Java's names of settings whose values librdkafka takes as they are."""
 _JAAS = re.compile(r'(username|password|clientId|clientSecret)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([^\s;]+))')
 _JAVA_ONLY = re.compile(
     r"^((key|value)\.(de)?serializer|max\.poll\.records|request\.timeout\.ms|default\.api\.timeout\.ms|acks|retries|linger\.ms"
@@ -41,10 +50,9 @@ class Settings(Mapping[str, str]):
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        self._secrets = tuple(sorted({str(v) for k, v in given.items() if _SECRET.search(k) and v}, key=len, reverse=True))
         self._values = _translated(given)
-        more = {v for k, v in self._values.items() if _SECRET.search(k) and v}
-        self._secrets = tuple(sorted({*self._secrets, *more}, key=len, reverse=True))
+        secrets = {str(v) for k, v in (*given.items(), *self._values.items()) if _SECRET.search(k) and str(v).strip()}
+        self._secrets = tuple(sorted(secrets | {" ".join(secret.split()) for secret in secrets}, key=len, reverse=True))
         if not self._values.get("bootstrap.servers"):
             raise OptionError("no bootstrap servers: give --bootstrap-server HOST:PORT, or the option kafka.bootstrap.servers")
 
@@ -58,15 +66,15 @@ class Settings(Mapping[str, str]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        shown = {k: "***" if _SECRET.search(k) else v for k, v in sorted(self._values.items())}
+        shown = {k: "***" if _SECRET.search(k) else self.hidden(v) for k, v in sorted(self._values.items())}
         return f"Settings({shown})"
 
     def hidden(self, text: object) -> str:
         """`text` with every secret replaced by ``***``, in one line."""
-        shown = " ".join(str(text).split())
+        shown = str(text)
         for secret in self._secrets:
             shown = shown.replace(secret, "***")
-        return shown
+        return " ".join(shown.split())
 
 
 def read_properties(file: Path) -> dict[str, str]:
@@ -108,18 +116,13 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _translated(given: Mapping[str, str]) -> dict[str, str]:
-    values = {name: str(value) for name, value in given.items() if not _JAVA_ONLY.match(name)}
-    jaas = values.pop("sasl.jaas.config", None)
-    if jaas is not None:
+    values = {_RENAMED.get(name, name): str(value) for name, value in given.items() if not _JAVA_ONLY.match(name)}
+    if (jaas := values.pop("sasl.jaas.config", None)) is not None:
         values.update(_from_jaas(jaas))
     if values.get("ssl.endpoint.identification.algorithm") == "":
         values["ssl.endpoint.identification.algorithm"] = "none"
-    trusted = values.pop("ssl.truststore.location", None)
-    if trusted is not None:
+    if (trusted := values.pop("ssl.truststore.location", None)) is not None:
         values["ssl.ca.location"] = _pem("ssl.truststore.location", trusted, given.get("ssl.truststore.type", ""))
-    trusted = values.pop("ssl.truststore.certificates", None)
-    if trusted is not None:
-        values["ssl.ca.pem"] = trusted
     _keystore(values, given.get("ssl.keystore.type", ""))
     return values
 
@@ -150,8 +153,7 @@ def _pem(name: str, file: str, kind: str) -> str:
 
 
 def _keystore(values: dict[str, str], kind: str) -> None:
-    file = values.get("ssl.keystore.location")
-    if file is None:
+    if (file := values.get("ssl.keystore.location")) is None:
         return
     if kind.upper() == "PEM" or file.lower().endswith(".pem"):
         del values["ssl.keystore.location"]
