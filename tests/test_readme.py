@@ -63,6 +63,13 @@ def test_every_page_is_reachable_from_the_readme() -> None:
     assert set(PAGES) - found == set()
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/") and page != "docs/benchmarks-tables.md"])
+def test_a_page_begins_with_the_question_it_answers(page: str) -> None:
+    """In its title or first sentence."""
+    title, first = (ROOT / page).read_text(encoding="utf-8").split("\n\n")[:2]
+    assert "?" in title + first.split(". ")[0]
+
+
 def test_every_extra_that_a_page_installs_exists() -> None:
     known = set(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"])
     texts = [(ROOT / page).read_text(encoding="utf-8") for page in PAGES if page != "CHANGELOG.md"]
