@@ -75,14 +75,16 @@ class LagSearch:
         first = kept or self.band > 0
         if first and _stays(claims, self.scratch.owner):
             return self.scratch.owner
-        if self.max_moves is not None:
-            return self._capped(self._filled(claims, self.limit), claims, self.max_moves)
-        effort, settled = Effort(4 * self._share), None
-        if not first:
+        effort = Effort(4 * self._share)
+        if not first and self.max_moves is None:
             settled = self._settled(problem, filled, effort, final=False)
-        if settled is None and (first or self.limit != self._strict):
+            if settled is not None or self.limit is self._strict:
+                return settled or self.scratch.owner
+        if self.limit is not self._strict:
             filled = self._filled(claims, self.limit)
-            settled = self._settled(problem, filled.copy(), effort, final=True)
+        if self.max_moves is not None:
+            return self._capped(filled, claims, self.max_moves)
+        settled = self._settled(problem, filled.copy(), effort, final=True)
         if settled is None:
             settled = filled.owner if kept and effort.left <= 0 else self.scratch.owner
         return settled
