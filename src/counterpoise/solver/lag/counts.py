@@ -4,12 +4,40 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import accumulate
+from typing import NamedTuple
 
 from counterpoise.model.problem import UNOWNED
 from counterpoise.solver.lag.placement import CountSlack
 from counterpoise.solver.lag.state import PlanState
 
-__all__ = ["balanced_slack", "band_slack", "counts_allowed", "fill_up", "release_excess"]
+__all__ = ["Quotas", "balanced_slack", "band_slack", "counts_allowed", "fill_up", "quotas", "release_excess"]
+
+
+class Quotas(NamedTuple):
+    """Balanced counts, whoever has the ceiling slots.
+
+    Attributes
+    ----------
+    floor : list of int
+        Per member: its count without a ceiling slot.
+    ceilings : dict of int to int
+        Ceiling slots by marginal cost.
+    """
+
+    floor: list[int]
+    ceilings: dict[int, int]
+
+
+def quotas(counts: list[int], weight: list[int]) -> Quotas:
+    """The quotas of balanced counts: a member has a ceiling slot if another's next partition costs as much as its last one."""
+    floor, ceilings = counts[:], dict[int, int]()
+    following = {(2 * count + 1) * unit for count, unit in zip(counts, weight, strict=True)}
+    for member, (count, unit) in enumerate(zip(counts, weight, strict=True)):
+        last = (2 * count - 1) * unit
+        if last in following:
+            ceilings[last] = ceilings.get(last, 0) + 1
+            floor[member] = count - 1
+    return Quotas(floor, ceilings)
 
 
 def release_excess(state: PlanState, target: list[int]) -> None:
@@ -49,27 +77,19 @@ def _release(state: PlanState, member: int, mine: list[int], number: int) -> Non
         state.release(partition)
 
 
-def balanced_slack(state: PlanState, balanced: list[int]) -> CountSlack | None:
-    """How many partitions each member takes so that counts end as balanced as these; ceiling slots by marginal cost.
-
-    None if a member holds more than its count in any of the balanced plans that differ from this one in who has a ceiling slot.
-    """
-    weight, ceilings, least = state.group.weight, dict[int, int](), list[int]()
-    following = {(2 * end + 1) * unit for end, unit in zip(balanced, weight, strict=True)}
-    for end, has, unit in zip(balanced, state.count, weight, strict=True):
-        last = (2 * end - 1) * unit
-        if last in following:
-            ceilings[last] = ceilings.get(last, 0) + 1
-            end -= 1
-        least.append(end - has)
-    for member, more in enumerate(least):
-        if more < 0:
-            cost = state.last_cost(member)
-            if more < -1 or not ceilings.get(cost):
-                return None
-            ceilings[cost] -= 1
-    most = [has + more + 1 for has, more in zip(state.count, least, strict=True)]
-    return CountSlack([max(more, 0) for more in least], most, ceilings, state.group.subscribers)
+def balanced_slack(state: PlanState, balanced: Quotas) -> CountSlack | None:
+    """How many partitions each member may take so that counts end balanced; None if a member holds more than its quota."""
+    ceilings = dict(balanced.ceilings)
+    least = [floor - has for floor, has in zip(balanced.floor, state.count, strict=True)]
+    if min(least) < 0:
+        for member, more in enumerate(least):
+            if more < 0:
+                cost = state.last_cost(member)
+                if more < -1 or not ceilings.get(cost):
+                    return None
+                ceilings[cost] -= 1
+                least[member] = 0
+    return CountSlack(least, [floor + 1 for floor in balanced.floor], ceilings, state.group.subscribers)
 
 
 def band_slack(state: PlanState) -> CountSlack:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections import defaultdict
 from dataclasses import dataclass
 
 from counterpoise.solver.lag.state import PlanState
@@ -73,7 +74,7 @@ def place(state: PlanState, waiting: list[int], counts: CountSlack) -> bool:
     """
     if not waiting:
         return True
-    queue, placed = _Queue(state, counts, idle=False), dict[int, list[int]]()
+    queue, placed = _Queue(state, counts, idle=False), defaultdict[int, list[int]](list)
     steps = _STEPS * (len(waiting) + len(state.load))
     for partition in waiting:
         if not queue.idle and not state.group.lag[partition]:
@@ -99,7 +100,7 @@ class _Queue:
         self.state, self.counts, self.idle, self.n = state, counts, idle, len(state.load)
         self.lists: list[list[int]] = [[] for _ in range(max(state.group.member_class) + 1)]
         for member, number in enumerate(state.group.member_class):
-            if counts.has(state, member):
+            if counts.least[member] > 0 or counts.has(state, member):
                 self.lists[number].append(self._entry(member))
         for some in self.lists:
             some.sort()
@@ -109,7 +110,9 @@ class _Queue:
         if self.idle:
             return state.count[member] * _SCALE // state.group.capacity[member] * self.n + member
         level = state.load[member] - state.limit[member]
-        return (level + (more - 1) * self.counts.reserve if more > 1 else level) * self.n + member
+        if more > 1:
+            level += (more - 1) * self.counts.reserve
+        return level * self.n + member
 
     def pop(self, partition: int) -> tuple[int, int]:
         """Take out the first subscriber: (it or -1, members looked at)."""
@@ -134,13 +137,14 @@ class _Queue:
         `placed`: per topic class the partitions placed, in order.
         """
         state, counts = self.state, self.counts
-        if counts.least[member] > 0:
-            counts.least[member] -= 1
+        more = counts.least[member] - 1
+        if more >= 0:
+            counts.least[member] = more
         elif counts.take_ceiling(state, member):
             self.lists = [[entry for entry in some if counts.has(state, entry % self.n)] for some in self.lists]
         state.place(partition, member)
-        placed.setdefault(state.group.topic_class[partition], []).append(partition)
-        if counts.least[member] > 0 or counts.has(state, member):
+        placed[state.group.topic_class[partition]].append(partition)
+        if more > 0 or counts.has(state, member):
             insort(self.lists[state.group.member_class[member]], self._entry(member))
 
 

@@ -20,7 +20,7 @@ from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.solver.engine import solve
 from counterpoise.solver.lag.bound import lower_bound
-from counterpoise.solver.lag.counts import balanced_slack, band_slack, fill_up, release_excess
+from counterpoise.solver.lag.counts import Quotas, balanced_slack, band_slack, fill_up, quotas, release_excess
 from counterpoise.solver.lag.placement import place
 from counterpoise.solver.lag.repair import repair
 from counterpoise.solver.lag.state import Effort, LagGroup, PlanState, lag_group
@@ -98,6 +98,10 @@ class LagSearch:
     def _counts(self) -> list[int]:
         """Counts of the balanced plan."""
         return self._counted(self._balanced)
+
+    @cached_property
+    def _quotas(self) -> Quotas:
+        return quotas(self._counts, self.group.weight)
 
     @cached_property
     def _balanced(self) -> list[int]:
@@ -187,33 +191,35 @@ class LagSearch:
             counts.takers = takers
             allowed = place(state, state.waiting(self.group.heaviest_first), counts) and fill_up(state)
             return state if allowed else self._state(self._target(claims), limit)
-        placed = self._place(state, self._counts, takers)
+        placed = self._place(state, self._quotas, takers)
         if placed is None:
             target = self._target(claims)
             release_excess(state, target)
-            placed = self._place(state, self._counted(target), takers) or self._state(target, limit)
+            placed = self._place(state, quotas(self._counted(target), self.group.weight), takers) or self._state(target, limit)
         return placed
 
-    def _place(self, state: PlanState, counts: list[int], takers: list[list[int]]) -> PlanState | None:
-        """Place what waits so that counts are as balanced as these, if claims and subscriptions allow that.
+    def _place(self, state: PlanState, balanced: Quotas, takers: list[list[int]]) -> PlanState | None:
+        """Place what waits so that counts end balanced, if claims and subscriptions allow that.
 
         If few wait, members have little slack, and how much they keep for the next ones matters: several reserves are tried.
         """
-        free, waiting = balanced_slack(state, counts), state.waiting(self.group.heaviest_first)
+        free, waiting = balanced_slack(state, balanced), state.waiting(self.group.heaviest_first)
         if free is None or not waiting:
             return state if free else None
         free.takers, rising = takers, sorted(self.group.lag[partition] for partition in waiting)
         few = 4 * len(waiting) < len(self.group.heaviest_first)
         reserves = [rising[0], 0, rising[len(rising) // 4], rising[len(rising) // 2]] if few else rising[:1]
-        found = list[PlanState]()
+        best, fewest = state, len(state.load) + 1
         for reserve in dict.fromkeys(reserves):
             trial = state.copy()
             if not place(trial, waiting, free.copy(reserve)):
                 return None
-            found.append(trial)
-            if not trial.over():
+            over = len(trial.over())
+            if over < fewest:
+                best, fewest = trial, over
+            if not over:
                 break
-        return min(found, key=lambda one: len(one.over()))
+        return best
 
     def _state(self, owner: list[int], limit: list[int]) -> PlanState:
         n = self.problem.n_members
