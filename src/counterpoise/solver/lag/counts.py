@@ -1,43 +1,43 @@
-"""Counts: which claims are released so that counts can be reached, and how many partitions each member takes."""
+"""Counts: how many partitions each member takes, and which claims are released so that counts can be reached."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from itertools import accumulate
-from typing import NamedTuple
 
 from counterpoise.model.problem import UNOWNED
 from counterpoise.solver.lag.placement import CountSlack
-from counterpoise.solver.lag.state import PlanState
+from counterpoise.solver.lag.state import LagGroup, PlanState
 
-__all__ = ["Quotas", "balanced_slack", "band_slack", "counts_allowed", "fill_up", "quotas", "release_excess"]
+__all__ = ["balanced_quotas", "band_slack", "raise_to_least", "release_excess", "remaining_slack"]
 
 
-class Quotas(NamedTuple):
-    """Balanced counts, whoever has the ceiling slots.
+def balanced_quotas(group: LagGroup, counts: list[int]) -> CountSlack:
+    """What members that own nothing take so that counts end as balanced as these.
 
-    Attributes
-    ----------
-    floor : list of int
-        Per member: its count without a ceiling slot.
-    ceilings : dict of int to int
-        Ceiling slots by marginal cost.
+    A member has a ceiling slot if the next partition of another costs as much as its last one; any such member may get the slot.
     """
-
-    floor: list[int]
-    ceilings: dict[int, int]
-
-
-def quotas(counts: list[int], weight: list[int]) -> Quotas:
-    """The quotas of balanced counts: a member has a ceiling slot if another's next partition costs as much as its last one."""
     floor, ceilings = counts[:], dict[int, int]()
-    following = {(2 * count + 1) * unit for count, unit in zip(counts, weight, strict=True)}
-    for member, (count, unit) in enumerate(zip(counts, weight, strict=True)):
+    following = {(2 * count + 1) * unit for count, unit in zip(counts, group.weight, strict=True)}
+    for member, (count, unit) in enumerate(zip(counts, group.weight, strict=True)):
         last = (2 * count - 1) * unit
         if last in following:
             ceilings[last] = ceilings.get(last, 0) + 1
             floor[member] = count - 1
-    return Quotas(floor, ceilings)
+    return CountSlack(floor, [count + 1 for count in floor], ceilings, group.subscribers)
+
+
+def remaining_slack(state: PlanState, quotas: CountSlack) -> CountSlack | None:
+    """What the quotas leave to members that own partitions already; None if a member owns more than its quota."""
+    least, ceilings = [quota - count for quota, count in zip(quotas.least, state.count, strict=True)], dict(quotas.ceilings)
+    for member, more in enumerate(least):
+        if more < 0:
+            cost = state.last_cost(member)
+            if more < -1 or not ceilings.get(cost):
+                return None
+            ceilings[cost] -= 1
+            least[member] = 0
+    return CountSlack(least, quotas.most, ceilings, quotas.takers)
 
 
 def release_excess(state: PlanState, target: list[int]) -> None:
@@ -48,8 +48,8 @@ def release_excess(state: PlanState, target: list[int]) -> None:
     state : PlanState
         All claims are with their owners.
     target : list of int
-        Owners in a balanced plan that keeps as many claims as any. Only its numbers per topic class and member count, as
-        partitions of one class may change places: of those that a member may keep, it releases such that take off its excess.
+        Owners in a balanced plan that keeps as many claims as any. Only its number of partitions per topic class and member
+        counts, as partitions of one class are interchangeable: which of its own a member releases depends on its excess.
     """
     group, owner = state.group, state.owner
     surplus: dict[tuple[int, int], int] = defaultdict(int)
@@ -67,7 +67,7 @@ def release_excess(state: PlanState, target: list[int]) -> None:
 
 
 def _release(state: PlanState, member: int, mine: list[int], number: int) -> None:
-    """Release so many of `mine` (lightest first): neighbours in lag, the lightest that take off the excess and their share."""
+    """Release `number` consecutive ones of `mine` (by rising lag): the lightest that cover the excess, else the heaviest."""
     lag = state.group.lag
     share = max(-state.slack(member), state.load[member] * number // state.count[member])
     total = [0, *accumulate(lag[partition] for partition in mine)]
@@ -75,21 +75,6 @@ def _release(state: PlanState, member: int, mine: list[int], number: int) -> Non
     at = next((at for at in range(last) if total[at + number] - total[at] >= share), last)
     for partition in mine[at : at + number]:
         state.release(partition)
-
-
-def balanced_slack(state: PlanState, balanced: Quotas) -> CountSlack | None:
-    """How many partitions each member may take so that counts end balanced; None if a member holds more than its quota."""
-    ceilings = dict(balanced.ceilings)
-    least = [floor - has for floor, has in zip(balanced.floor, state.count, strict=True)]
-    if min(least) < 0:
-        for member, more in enumerate(least):
-            if more < 0:
-                cost = state.last_cost(member)
-                if more < -1 or not ceilings.get(cost):
-                    return None
-                ceilings[cost] -= 1
-                least[member] = 0
-    return CountSlack(least, [floor + 1 for floor in balanced.floor], ceilings, state.group.subscribers)
 
 
 def band_slack(state: PlanState) -> CountSlack:
@@ -103,11 +88,10 @@ def band_slack(state: PlanState) -> CountSlack:
     return CountSlack(least, state.most, {}, state.group.subscribers)
 
 
-def fill_up(state: PlanState) -> bool:
-    """Lift members below `least` by transfers from those that can spare most; whether all counts are allowed then."""
-    assert state.least is not None
-    assert state.most is not None
+def raise_to_least(state: PlanState) -> bool:
+    """Transfer partitions to members below `least` from those furthest above it; whether none is below then."""
     allowed = state.least
+    assert allowed is not None
     short = [member for member, least in enumerate(allowed) if state.count[member] < least]
     if short:
         state.index()
@@ -121,11 +105,4 @@ def fill_up(state: PlanState) -> bool:
                     break
                 if state.group.may_take(partition, member):
                     state.pass_on([(partition, member)])
-    return counts_allowed(state)
-
-
-def counts_allowed(state: PlanState) -> bool:
-    """Whether each count is between `least` and `most`."""
-    assert state.least is not None
-    assert state.most is not None
-    return all(least <= count <= most for count, least, most in zip(state.count, state.least, state.most, strict=True))
+    return all(state.count[member] >= allowed[member] for member in short)

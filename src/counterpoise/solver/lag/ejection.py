@@ -1,6 +1,6 @@
 """Ejection chains and cyclic exchanges (Glover, 1996; Thompson and Psaraftis, 1993) that bring members under their limits.
 
-A chain passes partitions on: each member takes one and gives one. It is allowed if each member on it ends within its limit.
+Along a chain each member takes one partition and gives another. A chain is allowed if each member on it ends within its limit.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _CANDIDATES = 24
 """The members most over their limits that may come next."""
 _FOLLOWERS = 2
 """Partitions of a member tried as its next link; more than one only if subscriptions differ."""
-_DEPTH, _HANDS, _HEADS, _PATHS = 5, 32, 4, 16
-"""Ejection chains: longest, members tried as links, partitions of the start tried at either end, paths kept per step."""
+_DEPTH, _LINKS, _STARTS, _PATHS = 5, 32, 4, 16
+"""Ejection chains: members on a chain, members tried as the next one, lightest and heaviest partitions of the start that are
+tried first, and chains kept per step."""
 
 __all__ = ["cyclic_exchange", "ejection_chain"]
 
 Chain = list[tuple[int, int]]
 """(partition, its new owner), in order."""
-
 
 _Path: TypeAlias = "tuple[int, int, int, int, _Path | None]"
 """A cyclic exchange so far: lag given beyond the excess of its members, lag of the last partition, that partition, the members
@@ -133,24 +133,24 @@ def _links(state: PlanState, path: _Path, start: int) -> tuple[Chain, list[int]]
     return chain, [giver for giver in givers if giver != start]
 
 
-def ejection_chain(state: PlanState, start: int, *, depth: int = _DEPTH) -> Chain:
+def ejection_chain(state: PlanState, start: int) -> Chain:
     """The shortest chain that brings `start` under its limit through members with slack; empty if none is found.
 
-    `start` gives a partition; who takes it gives another one, so that it stays within its limit. The chain ends with a partition
-    light enough for `start` to take, or with a member that has slack for what it is given and whose count may rise.
+    `start` gives a partition. The member that takes it gives another one, so that it stays within its limit, and so on. The chain
+    ends with a partition light enough for `start` to take, or with a member that has enough slack and whose count may rise.
     """
     excess, held = -state.slack(start), state.holding[start]
     enough = held[bisect_left(held, (excess,)) :]
-    heads = enough if len(enough) <= 2 * _HEADS else enough[:_HEADS] + enough[-_HEADS:]
+    first = enough if len(enough) <= 2 * _STARTS else enough[:_STARTS] + enough[-_STARTS:]
     # lag of the last partition, the partitions so far, the members that take them
-    paths: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = [(lag, (partition,), ()) for lag, partition in heads]
-    for _ in range(depth):
+    paths: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = [(lag, (partition,), ()) for lag, partition in first]
+    for _ in range(_DEPTH):
         further: dict[tuple[int, int], tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
         found: list[tuple[int, Chain]] = []
         for lag, links, takers in paths:
             able = state.group.takes[state.group.topic_class[links[-1]]]
             some = (m for excess, m in state.by_slack if able[m] and excess <= 0 and m not in takers)
-            for member in islice(some, _HANDS):
+            for member in islice(some, _LINKS):
                 state.effort.left -= 2
                 slack, mine = state.slack(member), state.holding[member]
                 path = (*takers, member)

@@ -1,4 +1,4 @@
-"""Placing partitions that wait: longest processing time first (LPT; Graham, 1969), within the counts that are free."""
+"""Placing unassigned partitions: longest processing time first (LPT; Graham, 1969), within the counts that are free."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["CountSlack", "place"]
 
 @dataclass
 class CountSlack:
-    """How many more partitions members may take, of any topic class.
+    """How many more partitions members may take, of any topic class; quotas, if they own none yet.
 
     Attributes
     ----------
@@ -46,22 +46,17 @@ class CountSlack:
             return True
         return state.count[member] < self.most[member] and self.ceilings.get(state.next_cost(member), 0) > 0
 
-    def take_ceiling(self, state: PlanState, member: int) -> bool:
-        """The member is about to take one above its least; whether it was the last one at its cost."""
-        self.ceilings[state.next_cost(member)] -= 1
-        return not self.ceilings[state.next_cost(member)]
-
     def copy(self, reserve: int) -> CountSlack:
         """The same with another reserve."""
         return CountSlack(self.least[:], self.most, dict(self.ceilings), self.takers, reserve)
 
 
-def place(state: PlanState, waiting: list[int], counts: CountSlack) -> bool:
+def place(state: PlanState, partitions: list[int], counts: CountSlack) -> bool:
     """Give each partition to the subscriber with most slack whose count may rise, ties by member; whether all found one.
 
     Parameters
     ----------
-    waiting : list of int
+    partitions : list of int
         In the order in which they are placed, those without lag last; by falling lag the rule is LPT. A partition without lag
         goes to the member with the fewest partitions per capacity.
     counts : CountSlack
@@ -72,11 +67,9 @@ def place(state: PlanState, waiting: list[int], counts: CountSlack) -> bool:
     If no subscriber's count may rise, partitions that were just placed are passed on along an augmenting path.
     O(P log M + M): False also if more members must be looked at than that.
     """
-    if not waiting:
-        return True
     queue, placed = _Queue(state, counts, idle=False), defaultdict[int, list[int]](list)
-    steps = _STEPS * (len(waiting) + len(state.load))
-    for partition in waiting:
+    steps = _STEPS * (len(partitions) + len(state.load))
+    for partition in partitions:
         if not queue.idle and not state.group.lag[partition]:
             queue = _Queue(state, counts, idle=True)
         member, looked = queue.pop(partition)
@@ -100,7 +93,7 @@ class _Queue:
         self.state, self.counts, self.idle, self.n = state, counts, idle, len(state.load)
         self.lists: list[list[int]] = [[] for _ in range(max(state.group.member_class) + 1)]
         for member, number in enumerate(state.group.member_class):
-            if counts.least[member] > 0 or counts.has(state, member):
+            if counts.has(state, member):
                 self.lists[number].append(self._entry(member))
         for some in self.lists:
             some.sort()
@@ -134,30 +127,32 @@ class _Queue:
     def give(self, partition: int, member: int, placed: dict[int, list[int]]) -> None:
         """Place the partition with a member that is in no list; it goes back if it takes another one.
 
-        `placed`: per topic class the partitions placed, in order.
+        `placed`: per topic class, the partitions placed, in order.
         """
         state, counts = self.state, self.counts
         more = counts.least[member] - 1
         if more >= 0:
             counts.least[member] = more
-        elif counts.take_ceiling(state, member):
-            self.lists = [[entry for entry in some if counts.has(state, entry % self.n)] for some in self.lists]
+        else:
+            counts.ceilings[state.next_cost(member)] -= 1
+            if not counts.ceilings[state.next_cost(member)]:
+                self.lists = [[entry for entry in some if counts.has(state, entry % self.n)] for some in self.lists]
         state.place(partition, member)
         placed[state.group.topic_class[partition]].append(partition)
         if more > 0 or counts.has(state, member):
             insort(self.lists[state.group.member_class[member]], self._entry(member))
 
 
-def _free_slot(queue: _Queue, waiting: int, placed: dict[int, list[int]]) -> tuple[int, int]:
+def _free_slot(queue: _Queue, unplaced: int, placed: dict[int, list[int]]) -> tuple[int, int]:
     """Free a slot along a shortest augmenting path: (the subscriber that can take the partition or -1, partitions looked at).
 
-    A subscriber passes on one that was placed with it, the lightest first; so does the one that takes it, and so on, until
-    somebody's count may rise. Each topic class is on the path once.
+    Nodes are topic classes. There is an edge to another class if a subscriber of this one was given a partition of it; the
+    lightest one is passed on. The path ends if a member whose count may rise takes it. Breadth first, each class once.
     """
     state, group, looked = queue.state, queue.state.group, 0
-    paths: dict[int, list[int]] = {group.topic_class[waiting]: []}
-    search = list(paths)
-    for number in search:
+    paths: dict[int, list[int]] = {group.topic_class[unplaced]: []}
+    reached = list(paths)
+    for number in reached:
         able, mine = group.takes[number], set(queue.counts.takers[number])
         found = list[tuple[int, int]]()
         for other, some in placed.items():
@@ -181,5 +176,5 @@ def _free_slot(queue: _Queue, waiting: int, placed: dict[int, list[int]]) -> tup
                     queue.counts.least[holder] += 1
                     member = holder
                 return member, looked
-            search.append(group.topic_class[partition])
+            reached.append(group.topic_class[partition])
     return -1, looked

@@ -12,8 +12,8 @@ _PARTNERS = 24
 """Members with most slack that are tried for an exchange."""
 _MISSES = 24
 """So many members with slack in a row for which no cyclic exchange is found end the search for them."""
-_CRUMB = 1024
-"""A step that does not bring the member under its limit must take this part of the limit off it."""
+_LEAST_GAIN = 1024
+"""A step that leaves the member above its limit must take at least the limit over this number off it."""
 _STEPS = 8
 """Steps per member."""
 
@@ -21,10 +21,10 @@ __all__ = ["repair"]
 
 
 def repair(state: PlanState) -> bool:
-    """Bring members under their limits; whether nobody is above any more.
+    """Local search: bring members under their limits; whether none is above its limit at the end.
 
-    No step brings a member above its limit or changes what counts are allowed. Cyclic exchanges through many members come first,
-    as they relieve each of them with about one move. O(P log P), then at most `state.effort` candidates.
+    No step brings a member above its limit or changes whether counts are allowed. Cyclic exchanges through many members come
+    first, as they relieve each of them with about one move. O(P log P), then at most `state.effort` candidates.
     """
     if not state.over():
         return True
@@ -41,17 +41,13 @@ def _worst_first(state: PlanState) -> list[int]:
 
 
 def _relieve_heavy(state: PlanState) -> None:
-    """Members that no single partition within the slack of any other can relieve: by an ejection chain."""
+    """By an ejection chain: members that a transfer of one partition into another's slack cannot relieve."""
     for member in _worst_first(state):
         held, excess = state.holding[member], -state.slack(member)
         widest = max(map(state.slack, islice(state.with_slack([member]), 1)), default=0)
         fitting = bisect_right(held, (widest, len(state.owner)))
         if (not fitting or held[fitting - 1][0] < excess) and state.effort.left > 0:
-            _pass_on(state, ejection_chain(state, member))
-
-
-def _pass_on(state: PlanState, chain: Chain) -> bool:
-    return bool(chain) and state.pass_on(chain)
+            state.pass_on(ejection_chain(state, member))
 
 
 def _relieve_together(state: PlanState, *, transfer: bool, least: int) -> None:
@@ -63,7 +59,7 @@ def _relieve_together(state: PlanState, *, transfer: bool, least: int) -> None:
         if not transfer and not state.holding[start]:
             continue
         chain, relieved = cyclic_exchange(state, start, over, transfer=transfer)
-        if len(relieved) >= min(least, len(over)) and _pass_on(state, chain):
+        if len(relieved) >= min(least, len(over)) and state.pass_on(chain):
             misses = 0
             over = [member for member in over if state.slack(member) < 0]
         else:
@@ -83,8 +79,8 @@ def _relieve_each(state: PlanState) -> None:
         if gain < excess:
             found = ejection_chain(state, worst) if worst not in chained else []
             chained.add(worst)
-            chain = found or (chain if gain * _CRUMB >= state.limit[worst] else [])
-        if _pass_on(state, chain):
+            chain = found or (chain if gain * _LEAST_GAIN >= state.limit[worst] else [])
+        if state.pass_on(chain):
             stuck.clear()
         else:
             stuck.add(worst)

@@ -1,10 +1,10 @@
-"""The search for a plan with balanced lag: keep claims, place the rest, repair; and what makes two rounds enough.
+"""The search for a plan with balanced lag: construction around claims, local search, and a test of the second round.
 
-The leader of a cooperative group plans twice. In the second round those partitions are free that change hands. A leader that
-planned them by other steps than in the first round could revoke others, round after round. So the second round is planned here
-as well, and a plan is returned only if that round moves no claim. The plan from scratch always passes, because it depends on no
-claim: a second round that can keep all claims finds a plan within the limit of the bound that keeps them, or returns it. A plan
-that moves no claim passes, too: it has no second round.
+The leader of a cooperative group plans twice. In the second round the partitions that change hands are free, and all others are
+claimed. If that round took other steps than the first one, it could revoke other partitions, round after round. So the search
+plans the second round as well, and returns a plan only if that round moves no claim. Two kinds of plans always pass: a plan that
+moves no claim, as it has no second round; and the plan from scratch, which depends on no claim. The second round of the latter
+either finds a plan within the limit of the bound that keeps all claims, or returns the plan from scratch again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.solver.engine import solve
 from counterpoise.solver.lag.bound import lower_bound
-from counterpoise.solver.lag.counts import Quotas, balanced_slack, band_slack, fill_up, quotas, release_excess
-from counterpoise.solver.lag.placement import place
+from counterpoise.solver.lag.counts import balanced_quotas, band_slack, raise_to_least, release_excess, remaining_slack
+from counterpoise.solver.lag.placement import CountSlack, place
 from counterpoise.solver.lag.repair import repair
 from counterpoise.solver.lag.state import Effort, LagGroup, PlanState, lag_group
 
@@ -64,30 +64,30 @@ class LagSearch:
 
     def plan(self, problem: Problem) -> Int32:
         """The owners, int32[P], of the group with the claims of `problem`."""
-        return np.array(self._from(problem, problem.previous_owner.tolist()), np.int32)
+        return np.array(self._owners(problem, problem.previous_owner.tolist()), np.int32)
 
-    def _from(self, problem: Problem, claims: list[int]) -> list[int]:
-        filled = self._start if max(claims, default=UNOWNED) == UNOWNED else self._filled(claims, self._strict)
-        kept = _stays(claims, filled.owner)
-        if kept and not filled.over():
-            return filled.owner
-        # Claims that counts demand to move are not those of a second round, nor are they in any plan with such counts.
-        first = kept or self.band > 0
-        if first and _stays(claims, self.scratch.owner):
+    def _owners(self, problem: Problem, claims: list[int]) -> list[int]:
+        completed = self._lpt if max(claims, default=UNOWNED) == UNOWNED else self._completed(claims, self._bound_limit)
+        kept = _stays(claims, completed.owner)
+        if kept and not completed.over():
+            return completed.owner
+        # If balanced counts demand moves, claims are not those of a second round, and no balanced plan keeps them all.
+        may_be_second = kept or self.band > 0
+        if may_be_second and _stays(claims, self.scratch.owner):
             return self.scratch.owner
         effort = Effort(4 * self._share)
-        if not first and self.max_moves is None:
-            settled = self._settled(problem, filled, effort, final=False)
-            if settled is not None or self.limit is self._strict:
-                return settled or self.scratch.owner
-        if self.limit is not self._strict:
-            filled = self._filled(claims, self.limit)
+        if not may_be_second and self.max_moves is None:
+            stable = self._stable(problem, completed, effort, final=False)
+            if stable is not None or self.limit is self._bound_limit:
+                return stable or self.scratch.owner
+        if self.limit is not self._bound_limit:
+            completed = self._completed(claims, self.limit)
         if self.max_moves is not None:
-            return self._capped(filled, claims, self.max_moves)
-        settled = self._settled(problem, filled.copy(), effort, final=True)
-        if settled is None:
-            settled = filled.owner if kept and effort.left <= 0 else self.scratch.owner
-        return settled
+            return self._capped(completed, claims, self.max_moves)
+        stable = self._stable(problem, completed.copy(), effort, final=True)
+        if stable is None:
+            stable = completed.owner if kept and effort.left <= 0 else self.scratch.owner
+        return stable
 
     @cached_property
     def group(self) -> LagGroup:
@@ -100,20 +100,16 @@ class LagSearch:
         return self._counted(self._balanced)
 
     @cached_property
-    def _quotas(self) -> Quotas:
-        return quotas(self._counts, self.group.weight)
+    def _quotas(self) -> CountSlack:
+        return balanced_quotas(self.group, self._counts)
 
     @cached_property
     def _balanced(self) -> list[int]:
         """A balanced plan that depends on no claim."""
-        owners: list[int] = solve(self.problem, history="ignore", racks="ignore").tolist()
-        return owners
+        return list(solve(self.problem, history="ignore", racks="ignore").tolist())
 
     def _counted(self, owner: list[int]) -> list[int]:
-        count = [0] * (self.problem.n_members + 1)  # the last entry is that of UNOWNED
-        for member in owner:
-            count[member] += 1
-        return count[:-1]
+        return list(np.bincount(np.array(owner) + 1, minlength=self.problem.n_members + 1)[1:].tolist())
 
     @cached_property
     def _share(self) -> int:
@@ -127,14 +123,14 @@ class LagSearch:
         return lower_bound(self.group, None if self.band else self._counts)
 
     @cached_property
-    def _strict(self) -> list[int]:
-        """The largest lag each member should have: that of the bound."""
+    def _bound_limit(self) -> list[int]:
+        """The largest lag allowed per member: the bound and what is tolerated above it."""
         return self._limits(self.bound)
 
     @cached_property
     def limit(self) -> list[int]:
-        """The same, or, if the plan from scratch misses it, that of this plan."""
-        return self._limits(_largest(self.scratch)) if self.scratch.over() else self._strict
+        """The same with the largest lag of the plan from scratch in place of the bound, if that plan misses the limit."""
+        return self._limits(_largest(self.scratch)) if self.scratch.over() else self._bound_limit
 
     def _limits(self, level: Fraction) -> list[int]:
         """Per member: the level and what is tolerated above it, rounded up to whole records."""
@@ -145,33 +141,33 @@ class LagSearch:
         return [of[one] for one in self.group.capacity]
 
     @cached_property
-    def _start(self) -> PlanState:
-        """Heaviest partitions first, without a look at claims."""
-        return self._filled([UNOWNED] * len(self.group.lag), self._strict)
+    def _lpt(self) -> PlanState:
+        """The plan by LPT, which depends on no claim."""
+        return self._completed([UNOWNED] * len(self.group.lag), self._bound_limit)
 
     @cached_property
     def scratch(self) -> PlanState:
-        """The best plan found without a look at claims."""
-        found = [self._start]
-        if not self._start.over():
-            return self._start
-        for state in self._others():
+        """The plan from scratch: the best one found that depends on no claim."""
+        found = [self._lpt]
+        if not self._lpt.over():
+            return self._lpt
+        for state in self._alternatives():
             if repair(state):
                 return state
             found.append(state)
-        return self._lowered(min(found, key=_largest))
+        return self._bisected(min(found, key=_largest))
 
-    def _others(self) -> Iterator[PlanState]:
-        """Each topic class only to member classes that have some of it in the balanced plan; and by counts only."""
+    def _alternatives(self) -> Iterator[PlanState]:
+        """LPT within the member classes that own some of the topic class in the balanced plan; then the balanced plan itself."""
         group = self.group
         cells = {(number, group.member_class[owner]) for number, owner in zip(group.topic_class, self._balanced, strict=True)}
         takers = [[one for one in some if (number, one) in cells] for number, some in enumerate(group.subscribers)]
         if takers != group.subscribers:
-            yield self._placed([UNOWNED] * len(group.lag), self._strict, takers)
-        yield self._state(self._balanced, self._strict)
+            yield self._constructed([UNOWNED] * len(group.lag), self._bound_limit, takers)
+        yield self._state(self._balanced, self._bound_limit)
 
-    def _lowered(self, state: PlanState) -> PlanState:
-        """Binary search for the smallest limit that the repair meets, between the one that it missed and the largest lag."""
+    def _bisected(self, state: PlanState) -> PlanState:
+        """Bisection (as in MULTIFIT; Coffman, Garey and Johnson, 1978) for the smallest limit that the local search meets."""
         low, best = self.bound * (1 + self.tolerance), state
         for _ in range(_HALVINGS):
             if state.effort.left <= 0:
@@ -183,36 +179,38 @@ class LagSearch:
         best.limit = state.limit
         return best
 
-    def _placed(self, claims: list[int], limit: list[int], takers: list[list[int]]) -> PlanState:
-        """Claims that counts let stay, and the rest placed, heaviest first."""
+    def _constructed(self, claims: list[int], limit: list[int], takers: list[list[int]]) -> PlanState:
+        """Construction: claims stay if counts allow it, and the rest is placed by LPT."""
         state = self._state(claims, limit)
         if self.band:
             counts = band_slack(state)
             counts.takers = takers
-            allowed = place(state, state.waiting(self.group.heaviest_first), counts) and fill_up(state)
+            allowed = place(state, state.unassigned(self.group.heaviest_first), counts) and raise_to_least(state)
             return state if allowed else self._state(self._target(claims), limit)
-        placed = self._place(state, self._quotas, takers)
+        placed = self._fill_quotas(state, self._quotas, takers)
         if placed is None:
             target = self._target(claims)
             release_excess(state, target)
-            placed = self._place(state, quotas(self._counted(target), self.group.weight), takers) or self._state(target, limit)
+            quotas = balanced_quotas(self.group, self._counted(target))
+            placed = self._fill_quotas(state, quotas, takers) or self._state(target, limit)
         return placed
 
-    def _place(self, state: PlanState, balanced: Quotas, takers: list[list[int]]) -> PlanState | None:
-        """Place what waits so that counts end balanced, if claims and subscriptions allow that.
+    def _fill_quotas(self, state: PlanState, quotas: CountSlack, takers: list[list[int]]) -> PlanState | None:
+        """Place unassigned partitions so that counts end balanced; None if claims or subscriptions prevent it.
 
-        If few wait, members have little slack, and how much they keep for the next ones matters: several reserves are tried.
+        If they are few, members have little slack, and how much of it they reserve for later ones matters: several reserves are
+        tried, and the plan with the fewest members above their limits is returned.
         """
-        free, waiting = balanced_slack(state, balanced), state.waiting(self.group.heaviest_first)
-        if free is None or not waiting:
+        free, unassigned = remaining_slack(state, quotas), state.unassigned(self.group.heaviest_first)
+        if free is None or not unassigned:
             return state if free else None
-        free.takers, rising = takers, sorted(self.group.lag[partition] for partition in waiting)
-        few = 4 * len(waiting) < len(self.group.heaviest_first)
+        free.takers, rising = takers, sorted(self.group.lag[partition] for partition in unassigned)
+        few = 4 * len(unassigned) < len(self.group.heaviest_first)
         reserves = [rising[0], 0, rising[len(rising) // 4], rising[len(rising) // 2]] if few else rising[:1]
         best, fewest = state, len(state.load) + 1
         for reserve in dict.fromkeys(reserves):
             trial = state.copy()
-            if not place(trial, waiting, free.copy(reserve)):
+            if not place(trial, unassigned, free.copy(reserve)):
                 return None
             over = len(trial.over())
             if over < fewest:
@@ -242,49 +240,48 @@ class LagSearch:
     def _target(self, claims: list[int]) -> list[int]:
         """Owners in a balanced plan that keeps as many of the claims as any."""
         problem = self.problem.replace(previous_owner=np.array(claims, np.int32))
-        target: list[int] = solve(problem, racks="ignore").tolist()
-        return target
+        return list(solve(problem, racks="ignore").tolist())
 
-    def _filled(self, claims: list[int], limit: list[int]) -> PlanState:
-        """The plan that moves claims only for counts; what is not claimed is placed and repaired around them."""
-        state = self._placed(claims, limit, self.group.subscribers)
+    def _completed(self, claims: list[int], limit: list[int]) -> PlanState:
+        """A plan that moves claims only for counts: construction, then local search with all claims that stayed fixed."""
+        state = self._constructed(claims, limit, self.group.subscribers)
         if state.over() and claims != state.owner:
             state.fixed = {p for p, (claim, owner) in enumerate(zip(claims, state.owner, strict=True)) if claim == owner}
             repair(state)
             state.fixed = set()
         return state
 
-    def _settled(self, problem: Problem, state: PlanState, effort: Effort, *, final: bool) -> list[int] | None:
-        """Owners within the limit from which the second round ends within it and revokes nothing that the first one gave.
+    def _stable(self, problem: Problem, state: PlanState, effort: Effort, *, final: bool) -> list[int] | None:
+        """A plan within its limit whose second round revokes nothing and ends within the limit; None if no attempt gives one.
 
-        Mostly they are what that round ends with. Claims that it would move are moved at once, as if round followed round.
-        `final`: the plan from scratch is known, and with it the limit.
+        The plan that the second round ends with is preferred. If that round would move claims, they are moved in the next
+        attempt's first round. `final`: the limit is final, that is, the plan from scratch is known.
         """
-        settled, limit = None, state.limit
+        stable, limit = None, state.limit
         for _ in range(_ATTEMPTS):
             state.effort, state.limit = effort, limit
             if effort.left <= 0 or not repair(state):
                 break
-            handed = withhold(problem, np.array(state.owner, np.int32)).tolist()
-            if handed == state.owner:
+            first_round = withhold(problem, np.array(state.owner, np.int32)).tolist()
+            if first_round == state.owner:
                 return state.owner
-            second = self._filled(handed, self._strict)
+            second = self._completed(first_round, self._bound_limit)
             effort.left -= self._share - second.effort.left + self.problem.n_partitions
             if final and second.over():
-                if _stays(handed, self.scratch.owner):
+                if _stays(first_round, self.scratch.owner):
                     return self.scratch.owner
-                if limit != self._strict:
-                    second = self._filled(handed, limit)
+                if limit != self._bound_limit:
+                    second = self._completed(first_round, limit)
                     effort.left -= self._share - second.effort.left + self.problem.n_partitions
-            if not second.over() and _stays(handed, second.owner):
-                if withhold(problem, np.array(second.owner, np.int32)).tolist() == handed:
+            if not second.over() and _stays(first_round, second.owner):
+                if withhold(problem, np.array(second.owner, np.int32)).tolist() == first_round:
                     return second.owner
-                settled = settled or state.owner
+                stable = stable or state.owner
             state = second
-        return settled
+        return stable
 
     def _capped(self, state: PlanState, claims: list[int], most: int) -> list[int]:
-        """At most so many moves, or as many as counts demand; while partitions wait for an owner none for lag."""
+        """Local search with at most so many moves, including those that counts demand; none if a partition was unclaimed."""
         if all(claims[partition] != UNOWNED for partition in self.group.heaviest_first):
             moved = sum(before not in (UNOWNED, after) for before, after in zip(claims, state.owner, strict=True))
             state.claims, state.moves_left = claims, max(0, most - moved)

@@ -31,13 +31,13 @@ class LagGroup:
     lag : list of int
         Records behind, per partition.
     heaviest_first : list of int
-        The partitions that somebody may own, by falling lag, ties by partition.
+        The partitions that have a subscriber, by falling lag, ties by partition.
     lightest_first : Holding
         The same by rising lag, ties by partition, each with its lag.
     topic_class : list of int
         Per partition; topics with equal subscribers form a class. -1: nobody subscribes.
     takes : list of bytes
-        Per topic class: 1 for each member that subscribes.
+        Per topic class: a byte per member, 1 if it subscribes.
     member_class : list of int
         Per member; those that subscribe to the same topic classes form a class. With more than `_MOST_CLASSES` all are in one.
     subscribers : list of list of int
@@ -112,7 +112,7 @@ class PlanState:
     Attributes
     ----------
     owner : list of int
-        Per partition; UNOWNED while it waits to be placed.
+        Per partition; UNOWNED: unassigned.
     load, count : list of int
         Summed lag and number of partitions, per member.
     limit : list of int
@@ -156,8 +156,8 @@ class PlanState:
         """How much lag the member can take until it is at its limit; negative: its excess."""
         return self.limit[member] - self.load[member]
 
-    def waiting(self, order: list[int]) -> list[int]:
-        """Those of these partitions that wait to be placed."""
+    def unassigned(self, order: list[int]) -> list[int]:
+        """Those of these partitions that have no owner, in the same order."""
         return [partition for partition in order if self.owner[partition] == UNOWNED]
 
     def over(self) -> list[int]:
@@ -210,20 +210,22 @@ class PlanState:
         return (2 * self.count[member] + 1) * self.group.weight[member]
 
     def place(self, partition: int, member: int) -> None:
-        """Give a waiting partition to a member."""
+        """Assign an unassigned partition to a member."""
         self.owner[partition] = member
         self.load[member] += self.group.lag[partition]
         self.count[member] += 1
 
     def release(self, partition: int) -> None:
-        """Take a partition from its owner; it waits to be placed."""
+        """Take a partition from its owner; it is unassigned then."""
         member = self.owner[partition]
         self.owner[partition] = UNOWNED
         self.load[member] -= self.group.lag[partition]
         self.count[member] -= 1
 
     def pass_on(self, chain: Sequence[tuple[int, int]]) -> bool:
-        """Give each (partition, member) of a chain to its member, all of them or, beyond `moves_left`, none."""
+        """Give each (partition, member) of a chain to its member: all of them, or none beyond `moves_left`; whether any was."""
+        if not chain:
+            return False
         claim = self.claims
         if claim is not None:
             moves = sum((claim[p] != taker) - (claim[p] != self.owner[p]) for p, taker in chain if claim[p] != UNOWNED)
