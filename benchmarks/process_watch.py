@@ -40,6 +40,7 @@ class Watch:
 
     Notes
     -----
+    The CPU time of the sampling thread, a tenth of a core, does not count.
     Memory is looked at ten times a second, because a task's peak may last for less than half of one: resident memory, which costs
     next to nothing to ask for, less what was shared with other processes when that was looked at last, once a second. What would
     be a new peak is looked at once more: a process at its birth shares nothing yet. Workers fork a process for every task, which
@@ -52,6 +53,7 @@ class Watch:
     peak_together: float = 0.0
     _seen: dict[int, _Process] = field(default_factory=dict)
     _shared: dict[int, float] = field(default_factory=dict)
+    _own: float = 0.0
 
     def __post_init__(self) -> None:
         self._stop = threading.Event()
@@ -67,6 +69,7 @@ class Watch:
                 next_in_full = time.monotonic() + self.in_full_every
             else:
                 self._memory()
+            self._own = time.thread_time()
 
     def stop(self) -> None:
         """Sample once more and end."""
@@ -89,6 +92,7 @@ class Watch:
             for kind, usage in self.usage.items():
                 usage.cpu = sum(one.seconds for one in self._seen.values() if one.kind == kind)
             self.usage["worker"].cpu += self._unseen(set(living))
+            self.usage["driver"].cpu -= self._own
         self._memory()
 
     def _look(self, pid: int) -> None:

@@ -28,11 +28,13 @@ for _ in range(200):
 WATCHED = """
 import json, subprocess, sys
 from benchmarks.process_watch import Watch
-watch = Watch()
+watch = Watch(every=0.03)
+before = watch.cpu()["driver"]
 subprocess.run([sys.executable, "-c", sys.argv[1]], check=True)
 watch.stop()
 worker, driver = watch.usage["worker"], watch.usage["driver"]
-print(json.dumps({"worker": worker.peak_one, "together": watch.peak_together - driver.peak_one, "cpu": worker.cpu}))
+together = watch.peak_together - driver.peak_one
+print(json.dumps({"worker": worker.peak_one, "together": together, "cpu": worker.cpu, "driver": driver.cpu - before}))
 """
 
 
@@ -42,3 +44,4 @@ def test_what_a_forked_child_shares_is_not_counted_again() -> None:
     assert 200 <= found["worker"] < 230
     assert found["together"] < 230
     assert found["cpu"] >= 200 * 0.005
+    assert found["driver"] < 0.1, "sampling counts as work of the driver"
