@@ -196,7 +196,7 @@ WRONG = [
     ("an unknown topic", ["explain", "-", "t9", "0"], "t9"),
     ("a partition beyond the topic", ["explain", "-", "t1", "15"], "15"),
     ("no strategy at all", ["compare", "-", "--strategies", ","], "',' names no strategy; there are: range, "),
-    ("no strategy to simulate", ["simulate", "scale-out", "--strategies", ","], "--strategies ',': no strategy is named"),
+    ("no strategy to simulate", ["simulate", "scale-out", "--strategies", ","], "',' names no strategy; there are: range, "),
     ("two forms at once", ["export", "x", "--json", "--format", "spark"], "--json with --format spark; give one of them"),
 ]
 

@@ -13,7 +13,7 @@ import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from counterpoise.cli.audit_follow import check_together, follow
-from counterpoise.cli.inputs import FiniteRange, need
+from counterpoise.cli.inputs import FiniteRange, need, strategy_names
 from counterpoise.cli.render import console
 from counterpoise.errors import OptionError
 
@@ -104,9 +104,7 @@ def command(
     given |= {"--to": until, "--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
     given |= {"--metrics-port": metrics_port, "--trigger": trigger, "--report-every": report_every}
     check_together(following, given)
-    strategies = None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
-    if strategies == ():
-        raise OptionError("--strategies: expected a name, or several (comma separated); leave it out for all")
+    strategies = strategy_names(names)
     if not following and not sources:
         raise OptionError("no SOURCE; give the folder of a capture, or --follow with --bootstrap-server")
     if since_last not in (None, "last"):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import click
 from rich.console import Console
 
-from counterpoise.assignors.registry import strategies
-from counterpoise.cli.inputs import read_snapshots, snapshot_argument
+from counterpoise.cli.inputs import read_snapshots, snapshot_argument, strategy_names
 from counterpoise.cli.render import console, table_of
-from counterpoise.errors import OptionError
 from counterpoise.planning.compare import compare
 from counterpoise.snapshot.group import Group
 
@@ -37,19 +36,20 @@ def command(snapshot: str, names: str, as_json: bool) -> None:
     Example:
       counterpoise compare group.json --strategies range,sticky
     """
+    chosen = strategy_names(names)
     for group in read_snapshots(snapshot):
         if as_json:
-            click.echo(json.dumps({"group": group.name, "comparison": comparison_rows(group, names)}))
+            click.echo(json.dumps({"group": group.name, "comparison": comparison_rows(group, chosen)}))
         else:
-            print_comparison(console(), group, names)
+            print_comparison(console(), group, chosen)
 
 
-def comparison_rows(group: Group, names: str) -> list[dict[str, Any]]:
-    """The metrics of each strategy as plain values; "all" leaves out strategies that need lag if the group's lag is not known."""
-    return [{"strategy": name} | asdict(row) for name, row in compare(group, _chosen(names)).items()]
+def comparison_rows(group: Group, names: Sequence[str] | None) -> list[dict[str, Any]]:
+    """The metrics of each strategy as plain values. None: all, but those that need lag only if the group's lag is known."""
+    return [{"strategy": name} | asdict(row) for name, row in compare(group, names).items()]
 
 
-def print_comparison(out: Console, group: Group, names: str) -> None:
+def print_comparison(out: Console, group: Group, names: Sequence[str] | None) -> None:
     """The same as a table."""
     rows = comparison_rows(group, names)
     columns = [name for name in _SHOWN if any(row[name] is not None for row in rows)]
@@ -61,12 +61,3 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
-
-
-def _chosen(names: str) -> list[str] | None:
-    if names == "all":
-        return None
-    listed = [name.strip() for name in names.split(",") if name.strip()]
-    if not listed:
-        raise OptionError(f"{names!r} names no strategy; there are: {', '.join(strategies())}, and all")
-    return listed

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from counterpoise.assignors.registry import check_options
+from counterpoise.assignors.registry import check_options, strategies, strategy
 from counterpoise.cli.render import say
 from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SubscriptionWarning
 from counterpoise.snapshot.describe import looks_like_describe, read_describe
@@ -39,6 +39,7 @@ __all__ = [
     "read_text",
     "snapshot_argument",
     "stopped_by_signals",
+    "strategy_names",
     "strategy_options",
 ]
 
@@ -176,15 +177,30 @@ def strategy_options(function: F) -> F:
     return click.option("--strategy", "-s", default="sticky", show_default=True, help="Name of the strategy.")(function)
 
 
-def read_options(pairs: Sequence[str], strategy: str) -> dict[str, object]:
-    """NAME=VALUE words to keyword arguments of a strategy; a value that is not JSON is taken as text."""
+def strategy_names(text: str | None) -> tuple[str, ...] | None:
+    """The strategies in a list separated by commas; None for "all" or without a list.
+
+    Raises
+    ------
+    OptionError, UnknownStrategyError
+    """
+    if text is None or text.strip() == "all":
+        return None
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise OptionError(f"{text!r} names no strategy; there are: {', '.join(strategies())}, and all")
+    return tuple(strategy(name).name for name in names)
+
+
+def read_options(pairs: Sequence[str], name: str) -> dict[str, object]:
+    """NAME=VALUE words to keyword arguments of the strategy `name`; a value that is not JSON is taken as text."""
     options: dict[str, object] = {}
     for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
+        option, equals, value = pair.partition("=")
+        if not equals or not option:
             raise OptionError(f"--option {pair}: expected NAME=VALUE")
         try:
-            options[name.replace("-", "_")] = json.loads(value)
+            options[option.replace("-", "_")] = json.loads(value)
         except (ValueError, RecursionError):
-            options[name.replace("-", "_")] = value
-    return check_options(strategy, options)
+            options[option.replace("-", "_")] = value
+    return check_options(name, options)

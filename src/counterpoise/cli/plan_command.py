@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from counterpoise.assignors.registry import assignor
 from counterpoise.cli.compare_command import comparison_rows, print_comparison
-from counterpoise.cli.inputs import need, read_options, read_snapshots, snapshot_argument, strategy_options
+from counterpoise.cli.inputs import need, read_options, read_snapshots, snapshot_argument, strategy_names, strategy_options
 from counterpoise.cli.render import console, lag_line, partition_list, plan_table, proven, say
 from counterpoise.errors import OptionError
 from counterpoise.laws import verify
@@ -51,9 +50,7 @@ def command(
     bound = read_options(options, strategy)
     if lag_at is not None and lag_from is None:
         raise OptionError(f"--lag-at {lag_at}: only with --lag-from, which says whose lag")
-    for name in (compared or "all").split(","):
-        if name.strip() not in {"all", ""}:
-            assignor(name.strip())
+    chosen = strategy_names(compared)
     for read in read_snapshots(snapshot):
         group = read if lag_from is None else _with_lag(read, lag_from, lag_at)
         plan = assign(group, strategy, protocol=protocol, **bound)
@@ -67,11 +64,13 @@ def command(
                 "balanced_and_sticky": plan.certificate.sticky,
                 "violations": [violation.message for violation in violations],
             }
-            if compared:
-                value["comparison"] = comparison_rows(group, compared)
+            if compared is not None:
+                value["comparison"] = comparison_rows(group, chosen)
             click.echo(json.dumps(value))
         else:
-            _print(group, plan, compared)
+            _print(group, plan)
+            if compared is not None:
+                print_comparison(console(), group, chosen)
 
 
 def _with_lag(group: Group, out: str, at: str | None) -> Group:
@@ -102,7 +101,7 @@ def _certificate(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _print(group: Group, plan: Plan, compared: str | None) -> None:
+def _print(group: Group, plan: Plan) -> None:
     out = console()
     out.print(plan_table(plan, f"{group.name or 'group'}: {plan.strategy}, {plan.protocol}"))
     out.print(f"\nloads {_loads(plan)}, kept {plan.kept}, moved {plan.moved}", markup=False)
@@ -120,8 +119,6 @@ def _print(group: Group, plan: Plan, compared: str | None) -> None:
         out.print(f"not optimal ({violation.law}): {violation.message}", markup=False)
     if not violations:
         out.print(f"proven: {proven(plan.strategy, plan.options, group)}")
-    if compared:
-        print_comparison(out, group, compared)
 
 
 def _loads(plan: Plan) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from counterpoise.cli.inputs import strategy_names
 from counterpoise.cli.ownership_picture import draw_outcomes
 from counterpoise.cli.render import console, table_of
 from counterpoise.errors import MissingExtraError, OptionError, ScenarioError
@@ -64,10 +65,7 @@ def command(
     given, past = _given(scenario, audit, group)
     if library is not None:
         given = replace(given, members=[replace(each, library=library) for each in given.members])
-    chosen = list(DEFAULT_STRATEGIES) if names is None else [name.strip() for name in names.split(",") if name.strip()]
-    if not chosen:
-        raise OptionError(f"--strategies {names!r}: no strategy is named; leave it out for the six that need no lag")
-    outcomes = simulate(given, chosen)
+    outcomes = simulate(given, strategy_names(names) or DEFAULT_STRATEGIES)
     if picture:
         _write(picture, draw_outcomes(given.name, outcomes))
     if as_json:
