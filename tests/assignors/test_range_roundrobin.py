@@ -84,7 +84,7 @@ def test_range_gives_the_first_members_of_each_topic_one_more() -> None:
     ]
 
 
-def test_roundrobin_goes_on_where_the_topic_before_ended() -> None:
+def test_roundrobin_continues_where_the_topic_before_ended() -> None:
     assert assignor("roundrobin")(group([3, 3], [[0, 1], [0, 1]])).tolist() == [
         0,
         1,

@@ -85,7 +85,7 @@ def test_input_of_no_sense_is_exit_code_2(words: list[str], stdin: bytes) -> Non
         (["plan", "-"], "<&- >&- 2>&-", 2, b""),
     ],
 )
-def test_a_closed_stream_is_told_and_nothing_is_lost_without_a_word(words: list[str], shell: str, code: int, told: bytes) -> None:
+def test_a_closed_stream_is_reported_and_nothing_is_lost_silently(words: list[str], shell: str, code: int, told: bytes) -> None:
     done = ended(*words, stdin=json.dumps(EMOJI).encode(), shell=shell)
     assert (done.returncode, done.stderr[: len(told)]) == (code, told)
     assert len(done.stderr.splitlines()) <= 1

@@ -358,7 +358,7 @@ def test_lists_that_are_nested_too_deep_to_read_are_one_clear_line(snapshot: Pat
         assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
 
 
-def test_a_made_up_fleet_tells_its_figures_as_json_and_nothing_else(tmp_path: Path) -> None:
+def test_a_synthetic_fleet_prints_its_figures_as_json_and_nothing_else(tmp_path: Path) -> None:
     """The progress bar is for a terminal; there is none here."""
     result = run("synthesize", "--records", 2000, "--groups", 2, "--rebalances", 4, "--out", tmp_path / "fleet", "--json")
     assert json.loads(result.stdout).keys() == {"records", "groups", "rebalances", "out"}

@@ -147,7 +147,7 @@ def test_a_cooperative_assignor_that_no_consumer_calls_does_not_join() -> None:
         kafka_python.CooperativeStickyAssignor().metadata(["t"])
 
 
-def test_kafka_python_2_tells_the_generation_afterwards() -> None:
+def test_kafka_python_2_passes_the_generation_afterwards() -> None:
     assignor = kafka_python.StickyAssignor()
     assignor.on_assignment(SimpleNamespace(partitions=lambda: [("t", 1)], user_data=None))
     assignor.on_generation_assignment(12)

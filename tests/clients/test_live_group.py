@@ -94,7 +94,7 @@ def test_the_command_shows_who_holds_the_lag_and_what_would_help(live: Broker) -
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("words", [[], ["--verbose"], ["--members", "--verbose"]], ids=["offsets", "verbose", "members"])
-def test_the_text_of_kafkas_own_tool_tells_the_same_group(live: Broker, words: list[str]) -> None:
+def test_the_text_of_kafkas_own_tool_gives_the_same_group(live: Broker, words: list[str]) -> None:
     command = [java_home() + "/bin/java", "-cp", f"{LIBS}/*", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"]
     asked = ["--bootstrap-server", live.bootstrap, "--describe", "--group", GROUP, *words]
     done = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=120, check=True)

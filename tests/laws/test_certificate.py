@@ -54,7 +54,7 @@ def judge(problem: Problem, owner: Int32, best: tuple[object, int]) -> None:
 
 
 @given(st.data(), st.booleans())
-def test_every_plan_of_a_tiny_group_is_judged_as_exhaustion_judges_it(data: st.DataObject, weighted: bool) -> None:
+def test_certificates_of_every_plan_of_a_tiny_group_agree_with_exhaustion(data: st.DataObject, weighted: bool) -> None:
     """All plans of groups of up to 4 members and 6 partitions, with and without capacities."""
     problem = data.draw(problems(max_members=4, max_topics=3, max_partitions=6, capacities=weighted))
     every = all_plans(problem)
@@ -65,7 +65,7 @@ def test_every_plan_of_a_tiny_group_is_judged_as_exhaustion_judges_it(data: st.D
 
 
 @pytest.mark.parametrize("block", range(8))
-def test_random_groups_are_judged_as_a_min_cost_flow_judges_them(block: int) -> None:
+def test_certificates_of_random_groups_agree_with_a_min_cost_flow(block: int) -> None:
     """The oracle's optimum is accepted; mutated and random plans are accepted exactly when they are as good."""
     for seed in range(block, CASES, 8):
         rng = np.random.default_rng(seed)
@@ -116,7 +116,7 @@ def test_huge_capacities_that_differ_by_one_have_different_marginal_costs() -> N
     assert marginal.last[0] < marginal.last[1]
 
 
-def test_groups_beyond_the_dense_table_are_judged_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_beyond_the_dense_table_have_the_same_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sorted pairs instead of a members x classes table: the same certificate."""
     for seed in range(60):
         rng = np.random.default_rng([seed, 8])

@@ -16,7 +16,7 @@ STEP = 1 if os.environ.get("COUNTERPOISE_PROFILE") == "long" else 6
 
 
 @pytest.mark.parametrize("name", ["sticky", "broker-uniform", "range", "roundrobin"])
-def test_javas_plans_are_judged_as_a_min_cost_flow_judges_them(name: str) -> None:
+def test_certificates_of_javas_plans_agree_with_a_min_cost_flow(name: str) -> None:
     """Balanced, unbalanced, sticky and not: every kind occurs in the recorded plans, and each is told apart."""
     kinds = set()
     for case in cases(name)[::STEP]:

@@ -83,7 +83,7 @@ def test_a_plan_made_for_another_lag_is_refused() -> None:
     assert "the lag of the group is not known" in verify(UNKNOWN, plan, ["lag"])[0].message
 
 
-def test_an_unbalanced_plan_is_told_so_and_its_bound_of_balanced_plans_is_not_believed() -> None:
+def test_an_unbalanced_plan_is_reported_and_its_bound_of_balanced_plans_is_not_believed() -> None:
     plan = assign(BEHIND, "lag-sticky", protocol="eager")
     lazy = np.zeros(6, np.int32)
     other = dataclasses.replace(plan, target_owner=lazy, owner=lazy)
@@ -170,7 +170,7 @@ def test_counts_of_60_groups_lie_within_the_band_and_a_member_moved_out_of_it_is
     assert caught > 5
 
 
-def test_a_band_is_judged_by_the_nearest_count_of_any_balanced_plan() -> None:
+def test_a_band_is_checked_by_the_nearest_count_of_any_balanced_plan() -> None:
     """Five partitions on two members: 3 and 2, or 2 and 3; so 4 is one from balance for either of them, and 5 is two."""
     problem = problem_of([5], [[0, 1]], 2)
     for owner in ([0, 0, 0, 0, 1], [0, 1, 1, 1, 1]):

@@ -160,7 +160,7 @@ def test_findings_are_ranked_and_equal_the_table(audited: Audited) -> None:
     assert all(finding.numbers for finding in told)
 
 
-def test_no_group_is_told_of_a_strategy_that_is_predicted_to_stop_partitions_for_longer(audited: Audited) -> None:
+def test_no_group_is_advised_to_run_a_strategy_that_is_predicted_to_stop_partitions_for_longer(audited: Audited) -> None:
     """Java and librdkafka groups are told to cooperate where that stops less; aiokafka cannot, and the deleted get no advice."""
     rows = audited.table("group_report")
     told = {row["group_id"]: row["suggested_strategy"] for row in rows if row["suggested_strategy"]}
@@ -180,7 +180,7 @@ def test_no_group_is_told_of_a_strategy_that_is_predicted_to_stop_partitions_for
     assert ("web-analytics", "eager_stops") not in {(row["group_id"], row["kind"]) for row in audited.table("findings")}
 
 
-def test_wrong_use_is_told_before_spark_works(
+def test_wrong_use_is_reported_before_spark_works(
     spark: SparkSession, tmp_path: Path, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(CaptureError, match="no such file"):
@@ -194,7 +194,7 @@ def test_wrong_use_is_told_before_spark_works(
 
 
 @pytest.mark.parametrize("since_last", [False, True])
-def test_a_folder_that_cannot_be_made_is_told_before_spark_is_started(
+def test_a_folder_that_cannot_be_made_is_reported_before_spark_is_started(
     shop: Path, tmp_path: Path, since_last: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()

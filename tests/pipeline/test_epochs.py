@@ -89,7 +89,7 @@ def made_anew(gap: bool) -> list[Row]:
 
 
 @pytest.mark.parametrize("gap", [False, True])
-def test_partitions_of_a_topic_that_was_made_anew_are_others_and_did_not_move(gap: bool) -> None:
+def test_partitions_of_a_topic_that_was_recreated_are_others_and_did_not_move(gap: bool) -> None:
     last = steps_of(made_anew(gap))[-1]
     assert (last["n_moved"], last["n_kept"], last["recreated"]) == (0, 0, ["t"])
     assert (last["cause"], "recreated: t" in last["detail"]) == ("partition_count", True)
@@ -183,7 +183,7 @@ def test_members_with_the_same_pattern_ask_for_the_same_also_where_the_log_no_lo
     assert (figures.spread, figures.balanced) == (3, False)
 
 
-def test_a_group_that_is_polled_and_found_empty_is_told_so_once() -> None:
+def test_a_polled_group_that_is_empty_is_reported_once() -> None:
     rows = [*two_members()[:4], *(modern(kind, None, "m1", seconds=5) for kind in (5, 7))]
     rows += [modern(3, json.dumps({"epoch": 3}), seconds=5), modern(6, json.dumps({"assignment_epoch": 3}), seconds=5)]
     assert [(step["kind"], step["generation"]) for step in steps_of_group(rows)] == [("rebalance", 2), ("emptied", 3)]
@@ -212,7 +212,7 @@ def test_where_a_topic_has_no_name_nobody_knows_who_asked_for_it_and_no_strategy
     assert {n for n, *_ in replayed(*unnamed[:3], NAMED, *unnamed[3:])} == {3}
 
 
-def test_an_upgraded_group_goes_on_with_the_partitions_it_had_and_so_does_a_downgraded_one() -> None:
+def test_an_upgraded_group_continues_with_the_partitions_it_had_and_so_does_a_downgraded_one() -> None:
     """What is carried over (epoch 5, generation 7) is nobody's plan: no strategy is asked."""
     up = [
         created(),
@@ -344,7 +344,7 @@ def test_an_epoch_that_another_one_overtook_has_not_failed() -> None:
 
 
 @pytest.mark.parametrize("group", ["by-range", "by-uniform", "moved-over", "steady"])
-def test_replays_that_are_left_off_after_any_epoch_go_on_as_if_nothing_had_been(group: str) -> None:
+def test_replays_that_stop_after_any_epoch_continue_with_the_same_rows(group: str) -> None:
     rows = generations(*histories(RECORDED)[group])
     found = replayed_in_pieces(rows)
     assert found == [told(one) for one in replays_of_group(rows, ASKED)]

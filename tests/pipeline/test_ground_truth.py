@@ -244,7 +244,7 @@ def test_fidelity_below_one_is_explained(audited: Audited) -> None:
         assert row["fidelity_note"], row["group_id"]
 
 
-def test_fidelity_is_told_by_the_library_of_the_leader(audited: Audited) -> None:
+def test_fidelity_is_reported_by_library_of_the_leader(audited: Audited) -> None:
     """The share of generations that each library led and the declared strategy reproduces, counted here from `metrics`."""
     led: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for row in audited.table("metrics", "group_id", "mode", "declared", "leader_library", "matches_observed"):

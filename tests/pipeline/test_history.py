@@ -53,7 +53,7 @@ def test_who_left_and_came_back_most_is_named() -> None:
     assert (told["restart_clients"], told["leave_clients"]) == (["b"], ["b"])
 
 
-def test_the_first_generation_behind_a_failed_one_is_told_and_the_last_one() -> None:
+def test_the_first_generation_behind_a_failed_one_is_reported_and_the_last_one() -> None:
     rows = [created(), *(generation(number, member("a-1", ALL)) for number in (1, 4, 5, 7))]
     told = summed(*rows)
     assert (told["failed_generations"], told["failed_generation"], told["generation_now"]) == (3, 4, 7)
@@ -76,7 +76,7 @@ def test_idle_members_count_when_the_pair_is_done() -> None:
     assert (idle["idle_peak"], idle["idle_now"], idle["idle_clients"]) == (1, 1, ["c"])
 
 
-def test_a_newcomer_for_whom_nothing_is_withheld_is_idle_at_once_and_so_is_who_was_before() -> None:
+def test_a_newcomer_without_withheld_partitions_is_idle_at_once_and_so_is_a_member_that_was_before() -> None:
     """Three members for two partitions: no second round comes. Then a fourth, while a partition is taken from one for another."""
     coop, held = "cooperative-sticky", (member("a-1", {"t": [0]}, owned={"t": [0]}), member("b-1", {"t": [1]}, owned={"t": [1]}))
     rows = [created(), generation(1, *held, protocol=coop), generation(2, *held, member("c-1", {}), protocol=coop)]
@@ -129,5 +129,5 @@ def test_counts() -> None:
     assert (told["members_now"], told["members_peak"], told["distinct_members"], told["causes"]) == (2, 2, 2, {"join": 2})
 
 
-def test_a_connect_group_is_told_apart() -> None:
+def test_a_connect_group_is_distinguished() -> None:
     assert summed(generation(1, member("w-1", {}), protocol="sessioned", protocol_type="connect"))["group_type"] == "connect"

@@ -54,7 +54,7 @@ def until(folder: Path, seconds: float) -> Path:
     return folder
 
 
-def test_members_that_polled_too_late_are_told_and_others_are_not(audited_once: AuditResult) -> None:
+def test_members_that_polled_too_late_are_reported_and_others_are_not(audited_once: AuditResult) -> None:
     told = reported(audited_once, "poll_kicks", "poll_kick_clients", "poll_kick_generation", "poll_interval_ms")
     assert told == {
         "java-two": (1, ["a"], 4, 6000),
@@ -101,7 +101,7 @@ def test_the_summary_has_the_time_that_partitions_stood_still(audited_once: Audi
     assert told["observed", "replay"] > 0
 
 
-def test_going_on_tells_the_same(spark: SparkSession, audited_once: AuditResult, tmp_path: Path) -> None:
+def test_a_continued_fold_gives_the_same(spark: SparkSession, audited_once: AuditResult, tmp_path: Path) -> None:
     """The first audit ends while members that were kicked out are not back yet."""
     folder, out = tmp_path / "capture", tmp_path / "out"
     with configured(spark, ONE_PARTITION):

@@ -116,7 +116,7 @@ def test_rows_equal_the_last_commit_and_the_log_end_of_every_sample_and_step(aud
     assert seen["late"] > 10_000
 
 
-def test_how_late_a_commit_is_and_what_is_left_of_a_topic_that_was_made_anew(tmp_path: Path) -> None:
+def test_how_late_a_commit_is_and_what_is_left_of_a_topic_that_was_recreated(tmp_path: Path) -> None:
     """The log of partition 0 ends at 0, 100, 100, 200 every ten seconds; topic u, partition 1, shrinks to 5 under a new id."""
     told = commits((0, 12, 50), (0, 25, 100), (1, 12, 90), topics="tu", topic_id="old")
     samples = ((0, 0, 0), (0, 10, 100), (0, 20, 100), (0, 30, 200), (1, 10, 95), (1, 20, 95), (1, 30, 5))
@@ -323,7 +323,7 @@ def test_a_stop_is_the_silence_between_two_owners_less_the_usual_gap() -> None:
     assert sum(row["commits_by_nobody"] for row in rows.values()) == 1
 
 
-def test_nothing_stopped_of_a_topic_that_was_made_anew() -> None:
+def test_nothing_stopped_of_a_topic_that_was_recreated() -> None:
     """Both partitions change hands at 10 s, when the topic is another one, and again at 20 s."""
     told = commits(*((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18, 24, 26) for p in (0, 1)))
     life = [(s, "server", "rebalance", {"ab"[s // 10 % 2]: [0], "ba"[s // 10 % 2]: [1]}) for s in (1, 10, 20)]

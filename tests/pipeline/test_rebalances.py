@@ -73,7 +73,7 @@ def test_a_group_of_a_broker_before_kafka_4_is_complete_from_its_first_generatio
     assert [step["complete"] for step in steps(generation(2, member("a-1", ALL)))] == [False]
 
 
-def test_a_static_member_that_is_back_with_other_topics_is_no_rebalance_and_told() -> None:
+def test_a_static_member_that_is_back_with_other_topics_is_no_rebalance_and_is_reported() -> None:
     """The broker takes down what it asks for now and hands out nothing: that comes with the next generation."""
     was, now = member("a-1", ALL, instance="i"), member("a-2", ALL, topics=["t", "u"], instance="i")
     seen = steps(created(), generation(1, was), generation(1, now))
@@ -219,7 +219,7 @@ def test_a_kip_848_group_that_its_last_member_leaves_is_empty_at_once() -> None:
     ]
 
 
-def test_a_kip_848_member_that_left_and_is_back_before_the_next_target_is_told_as_both() -> None:
+def test_a_kip_848_member_that_left_and_is_back_before_the_next_target_is_reported_as_both() -> None:
     """librdkafka leaves when it polls again, and joins at once; a static member that is back has not left."""
 
     def seen_with(instance: str | None) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def test_ids_of_topics_are_named_by_the_groups_own_record_and_stay_ids_where_nob
         assert step["assignment"][0]["assigned"] == [{"topic": name, "partitions": [0, 1]}]
 
 
-def test_a_group_that_goes_on_under_the_other_protocol_was_migrated() -> None:
+def test_a_group_that_continues_under_the_other_protocol_was_migrated() -> None:
     up = steps(
         created(),
         generation(4, member("a-1", ALL)),
@@ -372,7 +372,7 @@ def test_a_pattern_that_matches_less_because_a_topic_was_deleted_is_its_cause_al
     ]
 
 
-def test_a_pattern_is_what_a_member_asks_for_and_what_it_matches_is_told() -> None:
+def test_a_pattern_is_what_a_member_asks_for_and_what_it_matches_is_reported() -> None:
     """The broker finds out after the member's record; a new topic that matches is no new subscription, another pattern is."""
     seen = steps(
         modern(-1, json.dumps({"id-of-t": "t", "id-of-u": "u"})),

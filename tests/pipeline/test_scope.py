@@ -99,7 +99,7 @@ def test_no_name_is_left_in_anything_that_is_written_or_printed(both: Audited, a
     assert "group-" in screen.getvalue()
 
 
-def test_topics_that_are_skewed_or_made_anew_are_hashed_as_elsewhere() -> None:
+def test_topics_that_are_skewed_or_recreated_are_hashed_as_elsewhere() -> None:
     """The shop has none in those minutes; a row without them, and names that come as codes, are hashed alike."""
     columns = ("topic", "client_id", "skewed_topics", "recreated", "detail")
     schema = pa.schema([(name, kind) for name, kind in zip(columns, KINDS, strict=True)])
@@ -125,7 +125,7 @@ def test_hashes_are_the_same_in_every_table_and_cluster(both: Audited) -> None:
     assert owners
 
 
-def test_clusters_are_told_apart_everywhere(both: Audited) -> None:
+def test_clusters_are_distinguished_everywhere(both: Audited) -> None:
     for name in ("offset_commits", "rebalances", "partition_lag", "replays", "metrics", "group_report", "findings"):
         counts = Counter(row["cluster"] for row in both.table(name, "cluster"))
         assert counts["east"] == counts["west"] > 0, name
@@ -197,7 +197,7 @@ def test_the_window_keeps_what_compaction_would_have_left(both: Audited, audited
     assert max(at) < UNTIL
 
 
-def test_where_nothing_is_committed_the_given_policy_tells_the_lag(both: Audited) -> None:
+def test_if_nothing_is_committed_the_reset_policy_gives_the_lag(both: Audited) -> None:
     columns = ("committed", "log_start", "log_end", "lag", "quality")
     without = [row for row in both.table("partition_lag", *columns) if row["committed"] is None]
     assert without
@@ -206,7 +206,7 @@ def test_where_nothing_is_committed_the_given_policy_tells_the_lag(both: Audited
     assert any(row["lag"] for row in without)
 
 
-def test_times_and_windows_that_make_no_sense_are_told() -> None:
+def test_times_and_windows_that_make_no_sense_are_reported() -> None:
     assert parse_time("2026-11-21T04:06", "--from") == SINCE
     assert parse_time("2026-11-21T05:06+01:00", "--from") == SINCE
     with pytest.raises(OptionError, match="--from yesterday: expected a time like"):
@@ -240,7 +240,7 @@ def test_a_salt_in_the_environment_is_that_of_the_option(shop: Path, tmp_path: P
     assert (result.exit_code, "hashed with another salt" in result.stderr) == (2, True), result.stderr
 
 
-def test_options_that_do_not_go_together_are_told_before_spark_starts(shop: Path, tmp_path: Path) -> None:
+def test_options_that_do_not_go_together_are_reported_before_spark_starts(shop: Path, tmp_path: Path) -> None:
     for words, told in (
         ([str(shop), str(shop)], "give --cluster once for each"),
         ([str(shop), str(shop), "--cluster", "a", "--cluster", "a"], "all different"),

@@ -163,7 +163,7 @@ def capture_with(folder: Path, shop: Path, name: str, text: str) -> Path:
         ("3", "$: Expected `object`, got `int`"),
     ],
 )
-def test_topics_of_another_shape_are_told(tmp_path: Path, shop: Path, text: str, told: str) -> None:
+def test_topics_of_another_shape_are_reported(tmp_path: Path, shop: Path, text: str, told: str) -> None:
     with pytest.raises(CaptureError, match=re.escape(f"{tmp_path / 'topics.json'}: {told}")):
         check_source(capture_with(tmp_path, shop, "topics.json", text))
 
@@ -180,7 +180,7 @@ def test_topics_of_another_shape_are_told(tmp_path: Path, shop: Path, text: str,
         ("{}", "$: Expected `array`, got `object`"),
     ],
 )
-def test_aborted_offsets_of_another_shape_are_told(tmp_path: Path, shop: Path, text: str, told: str) -> None:
+def test_aborted_offsets_of_another_shape_are_reported(tmp_path: Path, shop: Path, text: str, told: str) -> None:
     with pytest.raises(CaptureError, match=re.escape(f"{tmp_path / 'aborted_offsets.json'}: {told}")):
         check_source(capture_with(tmp_path, shop, "aborted_offsets.json", text))
 
@@ -203,13 +203,13 @@ def log_ends(folder: Path, shop: Path, name: str, column: pa.Array) -> Path:
         ("sampled_at", pa.array([7] * 5), "int64; expected timestamp"),
     ],
 )
-def test_log_ends_of_the_wrong_type_are_told(tmp_path: Path, shop: Path, name: str, column: pa.Array, wanted: str) -> None:
+def test_log_ends_of_the_wrong_type_are_reported(tmp_path: Path, shop: Path, name: str, column: pa.Array, wanted: str) -> None:
     told = f"{tmp_path / 'log_offsets.parquet'}: column {name} is {wanted}"
     with pytest.raises(CaptureError, match=re.escape(told)):
         check_source(log_ends(tmp_path, shop, name, column))
 
 
-def test_log_ends_without_a_column_are_told(tmp_path: Path, shop: Path) -> None:
+def test_log_ends_without_a_column_are_reported(tmp_path: Path, shop: Path) -> None:
     capture_with(tmp_path, shop, "topics.json", "{}")
     pq.write_table(pq.read_table(shop / "log_offsets.parquet").drop_columns(["log_end"]), tmp_path / "log_offsets.parquet")
     with pytest.raises(CaptureError, match=r"log_offsets\.parquet: column log_end missing"):
@@ -247,7 +247,7 @@ def test_times_in_seconds_or_milliseconds_that_are_no_date_are_null_and_others_s
         assert all(one is None or one.astimezone() for one in found.to_pylist())
 
 
-def test_the_schema_of_records_is_told_before_spark_starts(tmp_path: Path, shop: Path) -> None:
+def test_the_schema_of_records_is_reported_before_spark_starts(tmp_path: Path, shop: Path) -> None:
     table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5)
     pq.write_table(table.drop_columns(["offset"]), tmp_path / "consumer_offsets.parquet")
     with pytest.raises(CaptureError, match="column offset missing"):

@@ -199,7 +199,7 @@ def test_every_kind_of_event_is_either_looked_for_or_known_to_leave_no_trace(eve
     assert not claimed & set(UNTRACED)
 
 
-def test_members_that_stalled_are_told_from_those_that_were_stopped(audited: Audited, events: list[Event]) -> None:
+def test_members_that_stalled_are_distinguished_from_those_that_were_stopped(audited: Audited, events: list[Event]) -> None:
     """Exactly those that the driver let stall beyond their max.poll.interval.ms; no restart and no crash among them."""
     stalled: dict[str, set[str]] = defaultdict(set)
     for event in events:

@@ -128,7 +128,7 @@ def test_two_revocations_make_one_follow_up() -> None:
     assert (outcome.rounds, outcome.failed) == (3, 0)
 
 
-def test_a_member_with_no_strategy_in_common_is_refused_and_the_group_goes_on() -> None:
+def test_a_member_with_no_strategy_in_common_is_refused_and_the_group_continues() -> None:
     outcome = run([Event(20, "join", "late")], members=[MemberGroup("m", ["t"], count=3), late(strategies=["roundrobin"])])
     assert (outcome.refused, outcome.rounds, outcome.settled) == (1, 1, True)
 

@@ -105,7 +105,7 @@ def test_every_ready_scenario_says_what_it_is_about() -> None:
     assert all(load(name).about.endswith((".", ")")) for name in ready_scenarios())
 
 
-def test_names_go_on_counting_when_a_group_outgrows_its_width() -> None:
+def test_names_continue_counting_when_a_group_outgrows_its_width() -> None:
     assert MemberGroup("pod", [], count=3).names(101)[::50] == ["pod-00", "pod-50", "pod-100"]
     assert MemberGroup("one", []).names(2) == ["one", "one-01"]
 
@@ -142,7 +142,7 @@ def test_an_empty_ledger_is_no_trouble() -> None:
     assert (found.time_without_owner(10), found.double_owned()) == (0, 0)
 
 
-def test_a_group_that_never_comes_to_rest_is_told_and_a_duration_ends_it() -> None:
+def test_a_group_that_never_comes_to_rest_is_reported_and_a_duration_ends_it() -> None:
     # A rebalance that waits shorter than members take to hear of it: whoever did not join is expelled, comes back, and so on.
     restless = {
         **GOOD,

@@ -47,7 +47,7 @@ def test_classes_equal_plain_sets():
         check(random_problem(np.random.default_rng([seed, 21]), 8))
 
 
-def test_who_subscribes_to_everything_is_told_at_once(monkeypatch):
+def test_members_that_subscribe_to_everything_are_found_at_once(monkeypatch):
     """No set is hashed; the classes are of the same form as those that are found."""
     alike = [Problem(n, [0, 2, 5], [0, n, 2 * n], [*range(n), *range(n)]) for n in (1, 4)]
     longer = [Problem(n, [0, 2, 5, 5], [0, n, 2 * n, 3 * n], [*range(n)] * 3) for n in (1, 4)]  # an empty topic

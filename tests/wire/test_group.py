@@ -185,7 +185,7 @@ def test_a_count_of_two_billion_is_not_believed() -> None:
     assert [at for at, _ in found.errors] == [0, 1]
 
 
-def test_names_are_told_apart_by_every_byte() -> None:
+def test_names_are_distinguished_by_every_byte() -> None:
     names = sorted({f"{'p' * width}{digit}{'s' * tail}" for width in range(18) for digit in range(3) for tail in range(3)})
     index = TopicIndex(names)
     raw = [name.encode() for name in names] + [b"p" * 18, b"", b"p\0"]

@@ -112,7 +112,7 @@ def test_a_stream_reads_all_there_is_and_then_only_the_news(source: SparkSession
     assert len(held(broker)) >= len(first) + 10
 
 
-def test_a_hidden_tail_is_told(broker: Broker, source: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hidden_tail_is_reported(broker: Broker, source: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     """While a transaction is open, what follows in its partition is not read, and a warning says where and how much."""
     before = places(read(source, broker))
     producer = open_transaction(broker, "plain", "paid", 1)

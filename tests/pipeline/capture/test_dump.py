@@ -255,7 +255,7 @@ def test_text_made_with_other_options_is_refused(tmp_path: Path, old: str, new: 
     assert words in done.stderr
 
 
-def test_the_command_tells_what_it_found(tmp_path: Path) -> None:
+def test_the_command_prints_what_it_found(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["capture", "--from-dump", str(NEW), "--out", str(tmp_path / "out")])
     assert done.exit_code == 0
     assert "31 records from 4 segments; 1 aborted, 0 undecided, 0 in part, 0 unreadable" in done.stdout

@@ -151,7 +151,7 @@ def test_commits_are_written_when_they_change() -> None:
     assert history.changes([group(commits=None)], IDS, 5) == []
 
 
-def test_a_history_goes_on_where_its_records_say() -> None:
+def test_a_history_continues_where_its_records_say() -> None:
     first = PolledHistory()
     told = first.changes([group(member("a", 0)), group(member("b", 1), name="h", modern=True)], IDS, 1)
     again = PolledHistory(told)

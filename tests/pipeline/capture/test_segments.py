@@ -178,7 +178,7 @@ def test_markers_decide(tmp_path: Path) -> None:
     assert offsets(folder) == [0, 1, 2, 3, 5, 10]
 
 
-def test_a_damaged_segment_is_counted_and_told(tmp_path: Path) -> None:
+def test_a_damaged_segment_is_counted_and_reported(tmp_path: Path) -> None:
     spoilt = bytearray(batch(0, [b"a"]) + batch(1, [b"b"]))
     spoilt[70] ^= 255
     partition(tmp_path, bytes(spoilt), batch(1000, [b"c"])[:-1])

@@ -193,7 +193,7 @@ def test_one_writer_and_only_our_folders(tmp_path: Path) -> None:
     CaptureFolder(tmp_path / "c").close()
 
 
-def test_what_a_recording_misses_is_told(tmp_path: Path) -> None:
+def test_what_a_recording_misses_is_reported(tmp_path: Path) -> None:
     """Compacted history, gaps, hidden tails, one that did not catch up; nothing where nothing is missing."""
     file = tmp_path / "capture.json"
     assert capture_notes(None) == capture_notes(tmp_path) == []

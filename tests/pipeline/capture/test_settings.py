@@ -95,7 +95,7 @@ def test_a_secret_of_several_lines_or_in_a_path_is_hidden(name: str) -> None:
         (KafkaError._FAIL, "topics: no way to ***"),
     ],
 )
-def test_what_librdkafka_says_is_told_in_its_words_without_secrets(code: int, words: str) -> None:
+def test_errors_of_librdkafka_are_reported_in_its_words_without_secrets(code: int, words: str) -> None:
     settings = Settings({**AT, "ssl.key.password": "keypw"})
     assert str(source_error(KafkaError(code, "no way to keypw"), "topics", settings)) == words
 

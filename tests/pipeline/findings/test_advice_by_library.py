@@ -62,7 +62,7 @@ def test_the_sign_of_a_prediction_is_that_of_the_benchmark(now: Behaviour, then:
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(2.4, False), (60.0, True), (None, True)])
-def test_an_eager_group_of_kafka_python_is_told_to_cooperate_unless_its_rebalances_are_short(
+def test_an_eager_group_of_kafka_python_is_advised_to_cooperate_unless_its_rebalances_are_short(
     seconds: float | None, told: bool
 ) -> None:
     """The benchmark's eager groups stood still for 2 s with heartbeats in step and 60 out of step, cooperative ones 4 and 6."""
@@ -75,7 +75,7 @@ def test_an_eager_group_of_kafka_python_is_told_to_cooperate_unless_its_rebalanc
         )
 
 
-def test_whoever_cooperates_with_kafka_pythons_own_assignor_is_told_of_ours_or_of_an_eager_one() -> None:
+def test_whoever_cooperates_with_kafka_pythons_own_assignor_is_advised_to_run_ours_or_an_eager_one() -> None:
     """Commits of a member that stays show no stop, so both are estimates."""
     row = recorded(["kafka-python"], "cooperative", 30.0)
     assert {run["stopped_seconds"] for run in row["strategies"]} == {None}
@@ -89,20 +89,20 @@ def test_whoever_cooperates_with_kafka_pythons_own_assignor_is_told_of_ours_or_o
 
 
 @pytest.mark.parametrize("library", [OURS, "java", "librdkafka"])
-def test_whoever_cooperates_and_reads_on_is_not_told_to_stop_cooperating(library: str) -> None:
+def test_whoever_cooperates_and_reads_on_is_not_advised_to_stop_cooperating(library: str) -> None:
     """Of two recorded groups the cooperative one stood still for 7 s, the eager one for 14 s: heartbeats were not in step."""
     assert advice(recorded([library], "cooperative", 7.1)) == {}
 
 
 @pytest.mark.parametrize(("library", "seconds"), [("java", 30), ("librdkafka", 17)])
-def test_an_eager_group_of_a_library_that_reads_on_while_it_joins_is_told_to_cooperate(library: str, seconds: int) -> None:
+def test_an_eager_group_of_a_library_that_reads_on_while_it_joins_is_advised_to_cooperate(library: str, seconds: int) -> None:
     told = advice(recorded([library], "eager", 48.0))
     assert told["suggested_strategy"] == "cooperative-sticky"
     assert f"about {seconds} partition-seconds stopped instead of the 48" in told["suggestion"]
 
 
 @pytest.mark.parametrize("libraries", [["aiokafka"], ["counterpoise (aiokafka)"], ["java", "aiokafka"], ["unknown"]])
-def test_nobody_is_told_to_cooperate_who_cannot_or_of_whom_that_is_not_known(libraries: list[str]) -> None:
+def test_a_library_that_cannot_cooperate_or_is_unknown_is_not_advised_to(libraries: list[str]) -> None:
     row = recorded(libraries, "eager", 300.0)
     assert advice(row).get("suggested_strategy") in (None, "sticky")
     (found,) = (one for one in findings_of(row | advice(row)) if one.kind == "eager_stops")
@@ -129,7 +129,7 @@ def test_balance_is_no_reason_to_stop_partitions_for_longer() -> None:
     assert told.get("suggested_strategy") != "cooperative-sticky"
 
 
-def test_members_that_run_counterpoise_are_told_of_its_classes() -> None:
+def test_advice_for_members_that_run_counterpoise_names_its_classes() -> None:
     note = migration_note("range", "sticky", [OURS, "counterpoise (aiokafka)"])
     assert "from counterpoise.clients.kafka_python import StickyAssignor, RangeAssignor" in note
     assert "from counterpoise.clients.aiokafka import StickyAssignor, RangeAssignor" in note

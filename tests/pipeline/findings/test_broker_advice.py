@@ -30,7 +30,7 @@ def test_a_healthy_group_of_a_broker_has_no_findings() -> None:
 
 
 @pytest.mark.parametrize("kind", ["unbalanced", "needless_moves", "topic_skew"])
-def test_a_broker_is_not_told_to_run_a_clients_strategy(kind: str) -> None:
+def test_a_broker_is_not_advised_to_run_a_clients_strategy(kind: str) -> None:
     """The way back is told where the strategy of the clients is predicted to stop less; else there is none."""
     for runs, back in ((WORSE, True), (CASES[kind].get("strategies") or healthy()["strategies"], False)):
         told = found(kind, strategies=runs)

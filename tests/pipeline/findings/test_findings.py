@@ -265,7 +265,7 @@ def test_the_partitions_that_are_behind_are_named() -> None:
         (None, "notice", "in a benchmark: no commit before and after shows how long they stood still"),
     ],
 )
-def test_what_a_better_strategy_saves_is_told_in_time_and_warned_of_where_commits_show_it(
+def test_advice_states_the_time_that_a_better_strategy_saves_and_warns_if_commits_show_otherwise(
     seconds: float | None, severity: str, told: str
 ) -> None:
     runs = [
@@ -297,7 +297,7 @@ def test_times_in_words_have_their_day_and_are_utc_whatever_zone_the_row_came_in
     ],
 )
 @pytest.mark.parametrize("kind", ["idle_members", "unbalanced", "needless_moves"])
-def test_a_change_of_strategy_is_told_as_the_groups_own_library_writes_it(kind: str, libraries: list[str], told: str) -> None:
+def test_advice_writes_a_change_of_strategy_as_the_groups_own_library_does(kind: str, libraries: list[str], told: str) -> None:
     changes = CASES[kind] | {"protocol": "range", "libraries": libraries, "partitions_now": 12, "spread_now": 9}
     if "aiokafka" in libraries[0]:
         changes |= {"protocol_kind": "eager", "strategies": [run("observed", "replay"), run("sticky", "closed_loop")]}
@@ -305,7 +305,7 @@ def test_a_change_of_strategy_is_told_as_the_groups_own_library_writes_it(kind: 
     assert f"\n  {told}" in finding.action
 
 
-def test_who_runs_the_best_strategy_already_is_not_told_to_change_to_it() -> None:
+def test_a_group_that_runs_the_best_strategy_is_not_advised_to_change_to_it() -> None:
     """kafka-python takes an assignor of ours; Java and librdkafka do not."""
     for libraries, told in (
         (["kafka-python"], "\n  from counterpoise.clients.kafka_python import CooperativeStickyAssignor\n"),
@@ -318,7 +318,7 @@ def test_who_runs_the_best_strategy_already_is_not_told_to_change_to_it() -> Non
     assert "\n  partition_assignment_strategy=[LagStickyAssignor]" in by_lag.action
 
 
-def test_a_group_that_cannot_be_cooperative_is_told_how_to_have_fewer_rebalances() -> None:
+def test_a_group_that_cannot_be_cooperative_is_advised_how_to_have_fewer_rebalances() -> None:
     (finding,) = findings_of(healthy(**EAGER | {"protocol": "sticky", "libraries": ["aiokafka"]}))
     assert "\n  group_instance_id=" in finding.action
 
@@ -380,7 +380,7 @@ def test_a_class_that_is_not_the_librarys_own_is_not_made_up() -> None:
     assert config_lines("kafka-python", ["lag"]) == "partition_assignment_strategy=[<class of lag>]"
 
 
-def test_a_group_whose_assignor_is_the_broker_is_told_of_its_own_session_timeout() -> None:
+def test_a_group_whose_assignor_is_the_broker_is_advised_of_its_own_session_timeout() -> None:
     """KIP-848 members can be static too; share groups cannot."""
     modern = {"group_type": "consumer", "protocol_kind": "server", "libraries": None}
     (finding,) = findings_of(healthy(**CASES["static_membership"], **modern))
@@ -407,7 +407,7 @@ def test_of_a_group_that_was_downgraded_rebalances_by_the_broker_are_not_counted
 
 
 @pytest.mark.parametrize("kind", ["storm", "flapping"])
-def test_what_a_migrated_group_stopped_is_not_told_by_the_protocol_it_has_now(kind: str) -> None:
+def test_stops_of_a_migrated_group_do_not_follow_from_the_protocol_it_has_now(kind: str) -> None:
     for rebalances, told in (
         (5, "cooperative members continue with the partitions that they keep"),
         (13, "depends on the protocol that the group had"),
@@ -424,7 +424,7 @@ def test_commits_by_hand_name_partitions_only_where_their_number_is_known() -> N
 
 
 @pytest.mark.parametrize("kind", ["storm", "flapping"])
-def test_who_can_be_static_is_told_how_and_nobody_else(kind: str) -> None:
+def test_only_members_that_can_be_static_are_advised_how(kind: str) -> None:
     share = {"group_type": "share", "protocol_type": "share", "protocol_kind": "server"}
     for changes, told in (({}, True), (share, False), ({"static_now": 3}, False)):
         (finding,) = (one for one in findings_of(healthy(**CASES[kind] | changes)) if one.kind == kind)
@@ -466,7 +466,7 @@ def test_a_rule_keeps_quiet_just_short_of_its_case(kind: str, changes: dict[str,
     assert kind not in {finding.kind for finding in findings_of(healthy(**changes))}
 
 
-def test_a_polled_group_is_not_told_to_record_what_its_cluster_hides() -> None:
+def test_a_polled_group_is_not_advised_to_record_what_its_cluster_hides() -> None:
     (polled,), (read,) = (list(findings_of(healthy(complete=False, polled=polled))) for polled in (True, False))
     assert (polled.title, read.title) == ("seen by polls only", "older history is missing")
     assert ("--poll-every" in polled.action, "--follow" in polled.action) == (True, False)
@@ -488,7 +488,7 @@ def test_every_rule_has_a_group_that_has_not_quite_got_it() -> None:
         (["java", "kafka-python"], "  java:\n    group.instance.id="),
     ],
 )
-def test_settings_are_told_as_each_library_writes_them(libraries: list[str], told: str) -> None:
+def test_settings_are_written_as_each_library_writes_them(libraries: list[str], told: str) -> None:
     """Java and librdkafka take properties, kafka-python and aiokafka arguments of the consumer."""
     row = healthy(**CASES["static_membership"], libraries=libraries)
     (finding,) = [finding for finding in findings_of(row) if finding.kind == "static_membership"]
@@ -522,7 +522,7 @@ def test_no_advice_where_nothing_is_gained_or_known(changes: dict[str, Any]) -> 
     assert advice(healthy(**changes)) == {}
 
 
-def test_migration_is_told_per_library() -> None:
+def test_migration_is_advised_per_library() -> None:
     assert "cannot be mixed" in migration_note("range", "cooperative-sticky", ["librdkafka"])
     assert "one rolling restart" in migration_note("range", "roundrobin", ["librdkafka"])
     assert "aiokafka (eager only)" in migration_note("range", "sticky", ["aiokafka"])
@@ -531,7 +531,7 @@ def test_migration_is_told_per_library() -> None:
     assert config_lines("librdkafka", ["roundrobin"]) == "partition.assignment.strategy=roundrobin"
 
 
-def test_what_no_library_of_a_group_has_is_not_told_to_it() -> None:
+def test_a_group_is_not_advised_what_none_of_its_libraries_has() -> None:
     """librdkafka refuses `sticky`, aiokafka knows nothing cooperative; and of other libraries there is something to say too."""
     row = healthy(**EAGER, libraries=["aiokafka", "librdkafka"])
     assert (suggested_strategy(row), advice(row)) == (None, {})
@@ -565,7 +565,7 @@ def test_large_counts_are_whole_and_have_separators() -> None:
 
 
 @pytest.mark.parametrize("now", ["range", "roundrobin", "sticky"])
-def test_what_kafka_python_is_told_to_list_together_has_a_protocol_in_common(now: str) -> None:
+def test_what_kafka_python_is_advised_to_list_together_has_a_protocol_in_common(now: str) -> None:
     """It refuses others at its start; the lines are taken as they are printed."""
     note = migration_note(now, "cooperative-sticky", ["kafka-python"])
     brought, listed = (line.strip() for line in note.splitlines() if line.startswith("  "))

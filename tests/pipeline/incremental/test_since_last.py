@@ -132,7 +132,7 @@ def test_a_state_file_that_was_deleted_is_named(spark: SparkSession, pieces: Pie
         audit(spark, {"default": pieces.folder}, out, since_last=True)
 
 
-def test_a_capture_is_told_by_what_stays_the_same(pieces: Pieces, tmp_path: Path) -> None:
+def test_a_capture_is_recognized_by_what_stays_the_same(pieces: Pieces, tmp_path: Path) -> None:
     assert identity_of(pieces.folder)["aborted"] is not None
     (tmp_path / "capture.json").write_text('{"topic_id": "a", "started_at": 1, "hidden": []}')
     before = identity_of(tmp_path)

@@ -84,7 +84,7 @@ def test_the_same_rows_again_add_nothing_and_later_ones_only_what_is_new(spark: 
     assert offsets(spark, target) == sorted([*told, ("east", on, 4), (ODD, on, 3)])
 
 
-def test_what_tells_how_things_stand_is_replaced_on_its_day_only(spark: SparkSession, target: Target) -> None:
+def test_tables_of_the_end_of_a_recording_are_replaced_on_their_day_only(spark: SparkSession, target: Target) -> None:
     for day, rows in ((1, {"a": 1, "b": 1}), (2, {"a": 2, "b": 2}), (2, {"a": 3})):
         report = table(spark, "group_report", *({"cluster": "east", "group_id": g, "rebalances": n} for g, n in rows.items()))
         targets.write(report.withColumn("date", fn.lit(date(2026, 3, day))), "group_report", target)
