@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka wheel lock clean distclean
+.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka wheel release lock clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -65,6 +65,9 @@ kafka: $(KAFKA) ## fetch the jars of the Kafka broker that tests start
 wheel: $(READY) ## build the wheel and try it in a fresh environment away from the sources
 	@scripts/try_wheel.sh
 
+release: wheel ## the wheel, a software bill of materials in dist/, and an audit of all locked packages (needs the network)
+	@scripts/release.sh
+
 lock: $(READY) ## renew requirements.lock from pyproject.toml; versions change only where they must (rm it first to renew all)
 	@scripts/lock.sh
 
@@ -73,7 +76,7 @@ clean: ## remove what the other targets made, except the environment and the bro
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove those too
-	rm -rf $(VENV) .kafka .oldest .lake .fuzz
+	rm -rf $(VENV) .kafka .oldest .lake .fuzz .release
 
 $(READY): requirements.lock pyproject.toml
 	@scripts/make_env.sh $(VENV)

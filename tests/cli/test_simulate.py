@@ -33,15 +33,17 @@ def test_json_holds_every_figure_and_round() -> None:
 
 
 def test_the_picture_is_one_svg_with_a_ribbon_for_each_partition_and_escaped_names(tmp_path: Path) -> None:
-    member = {"name": '"<i>"', "topics": ["a&b"], "count": 2}
-    scenario = {"name": "<b>", "duration": 60, "topics": {"a&b": 3}, "members": [member]}
+    """Also with characters that XML cannot hold, or that turn text around."""
+    member = {"name": '"<i>"\x1b[2J\u202e', "topics": ["a&b\0"], "count": 2}
+    scenario = {"name": "<b>\x07", "duration": 60, "topics": {"a&b\0": 3}, "members": [member]}
     path, picture = tmp_path / "s.json", tmp_path / "p.svg"
     path.write_text(json.dumps(scenario))
     assert run(path, "--strategies", "range", "--picture", picture).exit_code == 0
     root = ET.fromstring(picture.read_text())
     titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
-    assert "<b>" in titles
-    assert sum('"<i>"' in (title or "") for title in titles) == 3
+    assert "<b>\\u0007" in titles
+    assert all(title.isprintable() for title in titles if title)
+    assert sum('"<i>"\\u001b[2J\\u202e' in (title or "") for title in titles) == 3
 
 
 def test_the_list_of_ready_scenarios() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import functions as fn
@@ -97,6 +99,43 @@ def test_no_name_is_left_in_anything_that_is_written_or_printed(both: Audited, a
     assert {name for name in names if any(name in text for text in told)} == set()
     assert [path.name for path in out.parent.iterdir() if "-work" in path.name] == []
     assert "group-" in screen.getvalue()
+
+
+def every_byte(file: Path) -> bytes:
+    """A file as it is, and its columns and values unpacked, from its first bytes: Parquet, Arrow, gzip or Zstandard."""
+    data = file.read_bytes()
+    if data[:4] == b"PAR1":
+        rows = [str(row).encode() for row in pq.read_table(file, partitioning=None).to_pylist()]
+        return b"\n".join([data, *rows, str(pq.read_metadata(file).to_dict()).encode(), str(pq.read_schema(file)).encode()])
+    if data[:6] == b"ARROW1":
+        return data + str(pa.ipc.open_file(data).read_all().to_pylist()).encode()
+    if codec := {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}.get(data[:2]):
+        return data + pa.CompressedInputStream(pa.BufferReader(data), codec).read()
+    return data
+
+
+def test_no_name_is_left_in_any_byte_below_the_folder(both: Audited, audited: Audited) -> None:
+    """In no file, packed or unpacked, hidden or not, and in no name of a file; the same search finds them in a plain audit."""
+    names = {name.encode() for name in names_of(audited) if len(name) > 5} - {b"default"}
+    counts = []
+    for out in (both.result.out, audited.result.out):
+        write_report(out)
+        files = [path for path in out.rglob("*") if path.is_file()]
+        assert {path.name for path in files} >= {"report.html", "summary.json"}
+        text = b"\n".join([every_byte(path) for path in files] + [str(path.relative_to(out)).encode() for path in out.rglob("*")])
+        counts.append(len({name for name in names if name in text}))
+    assert counts[0] == 0
+    assert counts[1] > 100
+
+
+def test_files_of_an_audit_have_no_wider_rights_than_the_umask(both: Audited) -> None:
+    mask = os.umask(0)
+    os.umask(mask)
+    write_report(both.result.out)
+    written = [path for path in both.result.out.rglob("*") if not path.is_symlink()]
+    assert {path.suffix for path in written} >= {".parquet", ".json", ".html"}
+    wide = [path for path in written if path.stat().st_mode & 0o777 & ~((0o777 if path.is_dir() else 0o666) & ~mask)]
+    assert wide == []
 
 
 def test_topics_that_are_skewed_or_recreated_are_hashed_as_elsewhere() -> None:

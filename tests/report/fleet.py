@@ -275,7 +275,7 @@ def small(out: Path) -> Path:
             logical_rebalance=2,
             **coop,
         ),
-        step(bad, 1, 2, {bad_member: {"t'&<b>": [0]}}, joined=[bad_member], detail="</script><i>\u202e"),
+        step(bad, 1, 2, {bad_member: {"t'&<b>": [0]}}, joined=[bad_member], detail="</script><i>\u202e\x1b[2J"),
         step(
             "shared",
             1,

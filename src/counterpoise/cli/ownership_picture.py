@@ -9,6 +9,7 @@ from counterpoise.report.colours import HUES, Look, looks
 from counterpoise.report.ribbons import Axis, ticks
 from counterpoise.report.shapes import LEFT, RIGHT, WIDTH
 from counterpoise.simulation.outcome import Outcome, Ownership
+from counterpoise.snapshot.json_text import visible
 
 __all__ = ["MOST_RIBBONS", "draw_outcomes"]
 
@@ -43,8 +44,8 @@ def draw_outcomes(title: str, outcomes: Mapping[str, Outcome]) -> str:
     foot = f"{note}Red dots: no owner. Grey strokes: rounds of the group. Hover for names and times."
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style><defs>{_patterns()}</defs>"
-        f'<text class="b" x="{LEFT}" y="18">{escape(title)}</text>{"".join(body)}'
+        f"<title>{escape(visible(title))}</title><style>{_STYLE}</style><defs>{_patterns()}</defs>"
+        f'<text class="b" x="{LEFT}" y="18">{escape(visible(title))}</text>{"".join(body)}'
         f'<text class="n" x="{LEFT}" y="{height - 6}">{foot}</text></svg>\n'
     )
 
@@ -82,7 +83,7 @@ def _panel(outcome: Outcome, drawn: Sequence[tuple[str, int]], members: Mapping[
     for (topic, partition), y in row_of.items():
         start = axis.x(round(begins.get((topic, partition), 0.0) * 1e6))
         parts.append(
-            f'<text class="p" x="{LEFT - 6}" y="{y + 8.5}"><title>{escape(topic)}</title>{partition}</text>'
+            f'<text class="p" x="{LEFT - 6}" y="{y + 8.5}"><title>{escape(visible(topic))}</title>{partition}</text>'
             f'<path class="none" d="M{start} {y + 4.5}H{axis.x(round(outcome.duration * 1e6))}"/>'
         )
     parts += [_ribbon(piece, members[piece.member], axis, row_of[piece.topic, piece.partition]) for piece in pieces]
@@ -94,7 +95,7 @@ def _ribbon(piece: Ownership, look: Look, axis: Axis, y: float) -> str:
     place = f'x="{left}" y="{y}" width="{max(round(right - left, 1), 0.2)}" height="{_ROW - 2}"'
     title = f"{piece.topic}-{piece.partition}: {piece.member}, {_clock(piece.start)} to {_clock(piece.end)}"
     over = "" if look.slot < HUES else f'<rect fill="url(#o{look.slot // HUES})" {place}/>'
-    return f'<g><title>{escape(title)}</title><rect class="m{look.slot % HUES}" {place}/>{over}</g>'
+    return f'<g><title>{escape(visible(title))}</title><rect class="m{look.slot % HUES}" {place}/>{over}</g>'
 
 
 def _patterns() -> str:

@@ -94,6 +94,7 @@ def test_a_stream_reads_all_there_is_and_then_only_the_news(source: SparkSession
 
     def run() -> None:
         stream = source.readStream.format("kafka-offsets").option("kafka.bootstrap.servers", broker.bootstrap)
+        stream = stream.option("kafka.sasl.password", "hunter2").option("kafka.ssl.key.password", "hunter2")
         frame = stream.options(startingOffsets="earliest", maxOffsetsPerTrigger=str(limit)).load()
         out = frame.writeStream.format("parquet").option("path", str(tmp_path / "out"))
         query = out.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
@@ -110,6 +111,9 @@ def test_a_stream_reads_all_there_is_and_then_only_the_news(source: SparkSession
     run()
     assert places(source.read.parquet(str(tmp_path / "out"))) == sorted(held(broker))
     assert len(held(broker)) >= len(first) + 10
+    stored = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any("state" in path.parts for path in stored)
+    assert [path for path in stored if b"hunter2" in path.read_bytes()] == []
 
 
 def test_a_hidden_tail_is_reported(broker: Broker, source: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
@@ -134,7 +138,7 @@ def test_a_hidden_tail_is_reported(broker: Broker, source: SparkSession, caplog:
 
 
 def test_no_secret_is_shown(source: SparkSession, broker: Broker, capfd: pytest.CaptureFixture[str]) -> None:
-    """Not in the plan, not in an error of the cluster, not in one about the settings."""
+    """Not in the plan, not in an error of the cluster or about the settings, not in Spark's configuration."""
     given = {"kafka.sasl.username": "jo", "kafka.sasl.password": "hunter2", "kafka.sasl.mechanism": "PLAIN"}
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="jo" password="hunter2";'
     wrong: list[dict[str, str]] = [
@@ -150,4 +154,5 @@ def test_no_secret_is_shown(source: SparkSession, broker: Broker, capfd: pytest.
     frame.explain(True)
     printed: Any = capfd.readouterr()
     assert "hunter2" not in printed.out + printed.err
+    assert "hunter2" not in str(source.sparkContext.getConf().getAll()) + str(source.sql("SET").collect())
     assert "hunter2" not in repr(read_options({**given, "kafka.bootstrap.servers": "a:1"}, streaming=False))

@@ -1,4 +1,4 @@
-"""A broker with ACLs: what is missing is named, what is named is enough, and a hidden topic leads to --poll."""
+"""A broker with ACLs and logins: what is missing is named, what is named is enough, and no secret of a login is anywhere."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,20 @@ class Guarded(Broker):
             f"listener.name.users.sasl.enabled.mechanisms=PLAIN\nlistener.name.users.plain.sasl.jaas.config={plain}\n"
         )
         self.config = folder / "client.properties"
+        self.secured = _secured(folder, file)
         login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="auditor" password="{PASSWORD}";'
         self.config.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n")
+
+    def log_in(self, out: Path, properties: str) -> subprocess.CompletedProcess[str]:
+        """`counterpoise capture` over TLS, with these properties; `args` is what the list of processes shows of it."""
+        config = out.with_suffix(".properties")
+        config.write_text(f"security.protocol=SASL_SSL\nssl.truststore.location={self.folder}/ca.pem\n{properties}")
+        given = command(self, out, "--command-config", str(config))
+        given[given.index(self.bootstrap)] = self.secured
+        with subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            seen = [Path(f"/proc/{process.pid}/{name}").read_text(errors="replace") for name in ("cmdline", "environ")]
+            shown, told = process.communicate(timeout=180)
+        return subprocess.CompletedProcess(seen, process.returncode, shown, told)
 
     def capture(self, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
         """`counterpoise capture` as `auditor`."""
@@ -81,6 +94,32 @@ class Guarded(Broker):
             time.sleep(0.2)
 
 
+def _secured(folder: Path, file: Path) -> str:
+    """Add a listener with TLS that takes SCRAM-SHA-512, and asks for a certificate that only `ssl.keystore` has; its address."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    store = ["-keystore", str(folder / "node.p12"), "-storetype", "PKCS12", "-storepass", PASSWORD, "-alias", "node"]
+    names = ["-dname", "CN=node", "-ext", "SAN=ip:127.0.0.1", "-keyalg", "EC", "-validity", "2"]
+    for words in (
+        ["-genkeypair", *store, *names],
+        ["-exportcert", "-rfc", *store, "-file", str(folder / "ca.pem")],
+    ):
+        subprocess.run([str(Path(java_home()) / "bin" / "keytool"), *words], check=True, capture_output=True)
+    text = re.sub(r"^((?:advertised\.)?listeners=\S+)", rf"\1,SECURED://{address}", file.read_text(), flags=re.MULTILINE)
+    text = text.replace("USERS:SASL_PLAINTEXT", "USERS:SASL_PLAINTEXT,SECURED:SASL_SSL")
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    prefix = "listener.name.secured"
+    file.write_text(
+        f"{text}\n{prefix}.sasl.enabled.mechanisms=SCRAM-SHA-512\n{prefix}.scram-sha-512.sasl.jaas.config={scram}\n"
+        f"{prefix}.ssl.keystore.location={folder / 'node.p12'}\n{prefix}.ssl.keystore.type=PKCS12\n"
+        f"{prefix}.ssl.keystore.password={PASSWORD}\n{prefix}.ssl.key.password={PASSWORD}\n"
+        f"{prefix}.ssl.truststore.location={folder / 'ca.pem'}\n{prefix}.ssl.truststore.type=PEM\n"
+        f"{prefix}.ssl.client.auth=required\n"
+    )
+    return address
+
+
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     """The broker, with a commit on it."""
@@ -89,6 +128,10 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         node.start()
         node.create_topic("kept")
         commit(node, "keeper", "kept", [1, 2])
+        scram = admin.ScramCredentialInfo(admin.ScramMechanism.SCRAM_SHA_512, 4096)
+        upsert = admin.UserScramCredentialUpsertion("auditor", scram, PASSWORD.encode())
+        mine = node.admin()
+        mine.alter_user_scram_credentials([upsert])["auditor"].result(30)
         yield node
     finally:
         node.stop()
@@ -116,3 +159,32 @@ def test_what_is_missing_is_named_and_what_is_named_is_enough(guarded: Guarded, 
     assert len(recorded(tmp_path / "polls")) == 1
     kept = json.loads((tmp_path / "polls" / "topics.json").read_text())["kept"]
     assert (kept["partitions"], kept["internal"], kept["racks"]) == (1, False, [["room-1"]])
+
+
+def test_a_login_by_scram_and_certificate_over_tls_works_and_leaves_no_secret(guarded: Guarded, tmp_path: Path) -> None:
+    """A wrong password, no certificate, a key that is not there and one that is none: one line each, without a secret.
+
+    The secrets are looked for in what is printed, in every byte written, and in the words and environment of the processes.
+    """
+    guarded.allow(f"kafka-acls --add --operation Read --operation Describe --topic {OFFSETS_TOPIC})")
+    key = f"{guarded.folder}/node.p12"
+    login = f'required username="auditor" password="{PASSWORD}";'
+    scram = f"sasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule {login}\n"
+    store = f"ssl.keystore.location={key}\nssl.keystore.type=PKCS12\nssl.keystore.password={PASSWORD}\n"
+    done = guarded.log_in(tmp_path / "fine", scram + store)
+    assert (done.returncode, len(recorded(tmp_path / "fine")) > 0) == (0, True), done.stderr
+    wrong = [
+        (scram.replace(PASSWORD, f"{PASSWORD}-") + store, "does not answer"),
+        (scram, "does not answer"),
+        (scram + store.replace("node.p12", "none.p12"), "the connection settings do not work"),
+        (scram + store + f"ssl.key.pem={PASSWORD}\n", "the connection settings do not work"),
+    ]
+    with ThreadPoolExecutor() as pool:  # two of them wait for half a minute
+        refused = list(pool.map(guarded.log_in, [tmp_path / f"wrong-{at}" for at in range(4)], [given for given, _ in wrong]))
+    for each, (_, told) in zip(refused, wrong, strict=True):
+        assert (each.returncode, each.stderr.count("\n"), told in each.stderr) == (2, 1, True), each.stderr
+    shown = "".join(each.stdout + each.stderr + "".join(each.args) for each in (done, *refused))
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".properties")
+    for secret in (PASSWORD, key, key.replace("node", "none"), login):
+        assert secret not in shown
+        assert secret.encode() not in written

@@ -1,0 +1,58 @@
+"""The checks of a release: a bill of materials without a package, a vulnerable one, and an audit that did not take place."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+_SPEC = importlib.util.spec_from_file_location("check_release", ROOT / "scripts" / "check_release.py")
+assert _SPEC is not None
+assert _SPEC.loader is not None
+check_release: Any = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(check_release)
+
+LOCK = {("msgspec", "1.2"), ("typing-extensions", "4.1")}
+MSGSPEC = '{"name": "msgspec", "version": "1.2", "vulns": []}'
+TYPING = '{"name": "typing_extensions", "version": "4.1", "vulns": []}'
+FLAWED = TYPING.replace("[]", '[{"id": "PYSEC-1"}]')
+SKIPPED = '{"name": "typing-extensions", "skip_reason": "not found"}'
+
+
+def test_every_locked_package_is_read() -> None:
+    lock = check_release.locked((ROOT / "requirements.lock").read_text(encoding="utf-8"))
+    assert {"numpy", "msgspec", "pyspark"} <= {name for name, _ in lock}
+    assert check_release.locked("a_b==1.0 ; python_version < '4' \\\n    --hash=sha256:0\nC==2\\\n") == {
+        ("a-b", "1.0"),
+        ("c", "2"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "code", "told"),
+    [
+        (["msgspec 1.2", "Typing_Extensions 4.1"], 0, "lists all 2 packages"),
+        (["msgspec 1.2"], 1, "lacks 1 of 2 packages: typing-extensions 4.1"),
+        (["msgspec 1.3", "typing-extensions 4.1"], 1, "lacks 1 of 2 packages: msgspec 1.2"),
+    ],
+)
+def test_a_bill_of_materials_lists_every_locked_package(names: list[str], code: int, told: str) -> None:
+    bill = {"components": [dict(zip(("name", "version"), name.split(), strict=True)) for name in names]}
+    assert check_release.billed(bill, LOCK) == (code, f"the bill of materials {told}")
+
+
+@pytest.mark.parametrize(
+    ("report", "code", "told"),
+    [
+        (f'{{"dependencies": [{MSGSPEC}, {TYPING}]}}', 0, "no known vulnerability in 2 packages"),
+        (f'{{"dependencies": [{MSGSPEC}, {FLAWED}]}}', 1, "1 known vulnerabilities: typing_extensions 4.1: PYSEC-1"),
+        (f'{{"dependencies": [{MSGSPEC}, {SKIPPED}]}}', 3, "1 of 2 packages were not audited"),
+        ("", 3, "2 of 2 packages were not audited"),
+    ],
+)
+def test_an_audit_is_about_every_locked_package(report: str, code: int, told: str) -> None:
+    found, line = check_release.audited(report, LOCK)
+    assert (found, line[: len(told)]) == (code, told)
