@@ -55,7 +55,7 @@ def test_moves_are_said_of_as_many_generations_as_were_looked_at() -> None:
 
 
 def test_nothing_a_broker_brings_deals_by_lag() -> None:
-    assert "no assignor that brokers bring looks at lag" in found("lag_on_one_owner")
+    assert "no assignor of the broker uses lag" in found("lag_on_one_owner")
 
 
 def test_advice_is_given_where_a_strategy_would_have_done_better_over_the_same_epochs() -> None:

@@ -260,9 +260,9 @@ def test_the_partitions_that_are_behind_are_named() -> None:
 @pytest.mark.parametrize(
     ("seconds", "severity", "told"),
     [
-        (60.0, "warning", "about 52 partition-seconds stopped that need not have"),
-        (6.0, "notice", "about 5 partition-seconds stopped that need not have"),
-        (None, "notice", "in a benchmark: no commit before and after shows how long they stood still"),
+        (60.0, "warning", "about 52 partition-seconds stopped needlessly"),
+        (6.0, "notice", "about 5 partition-seconds stopped needlessly"),
+        (None, "notice", "from a benchmark: commits do not show how long partitions stood still"),
     ],
 )
 def test_advice_states_the_time_that_a_better_strategy_saves_and_warns_if_commits_show_otherwise(
@@ -394,7 +394,7 @@ def test_a_group_whose_assignor_is_the_broker_is_advised_of_its_own_session_time
 def test_a_stop_that_nobody_saw_the_end_of_is_no_stop_of_0_seconds() -> None:
     unknown = {"stopped_partition_seconds": None, "longest_stop_seconds": None, "longest_stop_generation": None}
     (finding,) = (one for one in findings_of(healthy(**EAGER, **unknown)) if one.kind == "eager_stops")
-    assert finding.cost.startswith("how long they stood still is unknown")
+    assert finding.cost.startswith("how long partitions stood still is unknown")
     assert finding.severity == "notice"
     assert finding.numbers == {"rebalances": 5, "revoked": 60, "moved": 4}
 

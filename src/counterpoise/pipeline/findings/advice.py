@@ -68,7 +68,7 @@ _SURE = 0.8
 _SPREADS_ALL, _SPREADS_TOPICS = "uniform", "range"
 """The assignors of brokers: one spreads all partitions, the other one those of each topic."""
 _BACK = (
-    "back to the classic protocol, one restart at a time (where the brokers' group.consumer.migration.policy is bidirectional "
+    "back to the classic protocol, one restart at a time (if the brokers' group.consumer.migration.policy is bidirectional "
     "or downgrade), with\n  group.protocol=classic"
 )
 
@@ -178,7 +178,7 @@ def change_lines(row: Row, target: str | None = None) -> str:
         return _nothing_better(libraries)
     if target != row["protocol"]:
         return migration_note(row["protocol"] or "", target, libraries)
-    notes = [f"{target} as the leader's library has it does not get there. Where counterpoise leads it does"]
+    notes = [f"{target} of the leader's library does not achieve this; counterpoise's does, if it leads"]
     if KAFKA_PYTHON in libraries and row["protocol_kind"] == COOPERATIVE_KIND:
         notes.append("kafka-python's own stops partitions that stay, too: one rolling restart with")
     return "\n".join([*notes, *_assignor_lines(libraries, _OURS[target])])
@@ -250,7 +250,7 @@ def _python_notes(now: str, target: str, libraries: Sequence[str], *, mixed: boo
     if AIOKAFKA in present:
         notes.append(_EAGER_ONLY.format(config_lines(AIOKAFKA, [target, now]), target))
     elif PYTHON in present and target == COOPERATIVE and now not in (COOPERATIVE, STICKY):
-        notes.append(f"or, should they be {_EAGER_ONLY.format(config_lines(AIOKAFKA, [STICKY, now]), STICKY)}")
+        notes.append(f"or, if they are {_EAGER_ONLY.format(config_lines(AIOKAFKA, [STICKY, now]), STICKY)}")
     return notes
 
 
@@ -342,7 +342,7 @@ def _broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool = False) -
     target = _SPREADS_TOPICS if by_topic else _SPREADS_ALL
     notes = []
     if row["protocol"] != target and (row["protocol"] or by_topic):
-        notes.append(f"the broker brings an assignor for that; every member with\n  group.remote.assignor={target}")
+        notes.append(f"the broker has an assignor for that; every member with\n  group.remote.assignor={target}")
     if classic:
         notes += [f"{'or ' if notes else ''}{_BACK}", *(f"  {line}" for line in classic)]
     return "\n".join(notes)
@@ -351,6 +351,6 @@ def _broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool = False) -
 def _lag_by_broker() -> str:
     """The alternatives for a KIP-848 group that needs an assignment by lag."""
     return (
-        "no assignor that brokers bring looks at lag; under the classic protocol (group.protocol=classic) kafka-python and "
+        "no assignor of the broker uses lag; under the classic protocol (group.protocol=classic) kafka-python and "
         "aiokafka take lag-sticky (docs/clients.md), and any client can assign() a plan (`counterpoise plan`, `export`)"
     )

@@ -33,9 +33,9 @@ def idle_members(row: Row) -> Finding | None:
     skewed = members <= partitions and other is not None and other["spread_peak"] < (row["spread_now"] or 0)
     names = ", ".join(row["idle_clients"][:5])
     way = (
-        f"there is a partition for everybody; change the strategy\n{change_lines(row)}"
+        f"there are enough partitions for all members; change the strategy\n{change_lines(row)}"
         if skewed
-        else f"stop {times(idle, 'members')}, or give the topics more partitions (records with a key then go to another one):\n"
+        else f"stop {times(idle, 'members')}, or give the topics more partitions (records with a key then go to other ones):\n"
         f"  kafka-topics --bootstrap-server <broker> --alter --topic <topic> --partitions <at least {members}>"
     )
     return Finding(
@@ -43,7 +43,7 @@ def idle_members(row: Row) -> Finding | None:
         WARNING,
         f"{times(idle, 'members')} of {grouped(members)} own no partition",
         f"{grouped(members)} members share {times(partitions, 'partitions')} of {', '.join(row['topics'])}; idle: {names}",
-        f"{times(idle, 'members')} run for nothing and take part in every rebalance",
+        f"{times(idle, 'members')} process nothing and take part in every rebalance",
         way,
         10.0 * idle,
         {"idle": idle, "members": members, "partitions": partitions},
@@ -132,7 +132,7 @@ def needless_moves(row: Row) -> Finding | None:
         f"{assigned_by(row)}: over {times(_generations(row), 'generations')} {grouped(moved)} partitions moved between "
         f"living members; plans just as balanced needed {grouped(moved - needless)}; most in "
         f"generation {row['needless_generation']}",
-        f"{grouped(needless)} times a partition's state, cache or connection was given up for nothing",
+        f"{grouped(needless)} times a member lost the state, cache or connection of a partition needlessly",
         row["migration_note"] or change_lines(row),
         float(needless),
         {"needless": needless, "moved": moved},
@@ -150,15 +150,13 @@ def better_strategy(row: Row) -> Finding | None:
     saved = max(0.0, round(now - then))
     whose = "counterpoise's " if suggested == row["protocol"] else ""
     spread = f"loads were up to {grouped(row['spread_peak'] or 0)} partitions apart"
-    basis = (
-        "" if measured else ", as client libraries did in a benchmark: no commit before and after shows how long they stood still"
-    )
+    basis = "" if measured else ", estimated from a benchmark: commits do not show how long partitions stood still"
     return Finding(
         "better_strategy",
         WARNING if measured and saved >= 10 and share_of_time(row, saved) >= WARNED_SHARE else NOTICE,
         f"{whose}{suggested} would have served better than {assigned_by(row)}",
         row["suggestion"],
-        f"about {grouped(saved)} partition-seconds stopped that need not have{basis}" if saved else spread,
+        f"about {grouped(saved)} partition-seconds stopped needlessly{basis}" if saved else spread,
         row["migration_note"] or change_lines(row, suggested),
         float(saved),
         {"saved_partition_seconds": saved} if saved else {"spread": row["spread_peak"] or 0},
@@ -180,7 +178,7 @@ def lag_on_one_owner(row: Row) -> Finding | None:
         f"most on {_behind(row)}",
         f"{grouped(round(lag * share))} records wait for one member while the others are nearly done",
         "look at that member first (its host, a stuck partition, a hot key); if its partitions are the busy ones, use a strategy "
-        f"that deals by lag (lag-sticky)\n{lag_lines(row)}",
+        f"that assigns by lag (lag-sticky)\n{lag_lines(row)}",
         10 * share,
         {"lag": lag, "share": share, "members": members},
         row["generation_now"],

@@ -105,7 +105,7 @@ def _longest_stop(row: Row) -> tuple[int | None, datetime | None]:
 def _silence(row: Row) -> str:
     stopped = row["stopped_partition_seconds"]
     if stopped is None:
-        return "how long they stood still is unknown: a commit before or after each stop is missing"
+        return "how long partitions stood still is unknown: a commit before or after each stop is missing"
     longest = (
         f", the longest {row['longest_stop_seconds']:,.1f} s in generation {row['longest_stop_generation']}" if stopped else ""
     )
@@ -124,7 +124,7 @@ def failed_generations(row: Row) -> Finding | None:
         f"{times(failed, 'rebalances')} never finished",
         f"{grouped(failed)} of {grouped(failed + (row['generations'] or 0))} generations ({share:.0%}) have no assignment: the "
         f"leader did not answer, or another join came first; the first one before generation {row['failed_generation']}",
-        f"{times(failed, 'rounds')} in which the group stopped and nothing was gained",
+        f"{times(failed, 'rounds')} in which the group stopped and got no assignment",
         "see whether the leader's assignment is slow, and raise the session timeout above the longest pause of a member:\n"
         + setting_lines(row["libraries"], {"session.timeout.ms": "<longer than the longest pause>"}),
         10.0 * failed,
@@ -175,7 +175,7 @@ def static_membership(row: Row) -> Finding | None:
         f"{times(back, 'restarts')} rebalanced the group",
         f"{times(back, 'times')} a client left and was back within a minute, {times(row['leaves'] or 0, 'leaves')} in all; no "
         f"member is static; most: {', '.join(row['restart_clients'] or ())}",
-        f"up to {grouped(2 * back)} rebalances that static members would have been spared",
+        f"up to {grouped(2 * back)} rebalances that static members would have avoided",
         f"give every member a fixed id and more time than a restart takes:\n{_static_lines(row)}",
         float(2 * back),
         {"restarts": back, "leaves": row["leaves"] or 0},
@@ -216,8 +216,8 @@ def polled_too_late(row: Row) -> Finding | None:
         f"{times(n, 'times')} a member was kicked out for polling too late",
         f"{times(n, 'times')} a member left after {seconds(interval)} or more without a commit, as long as its "
         f"max.poll.interval.ms, and came back: {clients}; first in generation {row['poll_kick_generation']}",
-        f"{grouped(2 * n)} rebalances, and what it held stood still for at least {seconds(interval)} each time",
-        "let a round of processing end sooner, or give it more time:\n"
+        f"{grouped(2 * n)} rebalances, and its partitions stood still for at least {seconds(interval)} each time",
+        "process fewer records per poll, or allow more time between polls:\n"
         + setting_lines(row["libraries"], {"max.poll.records": "<fewer>", "max.poll.interval.ms": f"<more than {interval}>"}),
         float(2 * n),
         {"kicks": n, "interval_ms": interval},
@@ -240,7 +240,7 @@ def flapping(row: Row) -> Finding | None:
         f"{when(row['first_ts'])} and {when(row['last_ts'])}; most leaves: {', '.join(row['leave_clients'] or ())}",
         f"{times(row['rebalances'] or 0, 'rebalances')}; {_stopping(row)}",
         "members that come and go are kicked out (processing beyond max.poll.interval.ms, pauses beyond session.timeout.ms) or "
-        f"restarted: see their logs for the reason{_and_static(row, '. Restarts of static members are no rebalances')}",
+        f"restarted: see their logs for the reason{_and_static(row, '. Restarts of static members cause no rebalances')}",
         leaves / peak,
         {"joins": row["joins"] or 0, "leaves": leaves, "members_peak": peak},
         at=row["last_ts"],
