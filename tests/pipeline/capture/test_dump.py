@@ -300,7 +300,10 @@ def test_every_record_of_the_shop_survives_the_tool(shop: Path, tmp_path: Path) 
 
 @pytest.mark.kafka
 def test_a_running_brokers_files_by_the_tool_and_by_our_reader(broker: Broker, tmp_path: Path) -> None:
-    """Commits, a committed, an aborted and an open transaction: both ways give the same records."""
+    """Commits, a committed, an aborted and an open transaction: both ways give the same records.
+
+    Groups of other tests on the same broker are left out: the text lacks the versions of their assignments.
+    """
     broker.create_topic("dumped")
     commit(broker, "dumper", "dumped", list(range(5)))
     transact(broker, "dumper", "dumped", 1, abort=False)
@@ -311,6 +314,9 @@ def test_a_running_brokers_files_by_the_tool_and_by_our_reader(broker: Broker, t
         found, text, segments = both(tmp_path, tmp_path / "dump.txt", broker.folder / "data")
     finally:
         undecided.abort_transaction(60)
-    assert text == segments
+    mine, same = ([row for row in way if b"dumper" in row["key"]] for way in (text, segments))
+    assert len(mine) >= 6
+    assert mine == same
+    assert len(text) == len(segments)
     assert (found.undecided, found.altered, found.unreadable) == (1, 0, 0)
     assert found.aborted >= 1
