@@ -168,6 +168,9 @@ class KafkaPython3Member(_KafkaPythonMember):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         made = [each() if isinstance(each, type) else each for each in self.assignors]
+        # What the host sets when it connects; nothing here uses it, but without it the release counts as an unknown one.
+        for name in ("_join_task", "_lock", "_manager", "_net", "state"):
+            setattr(self.coordinator, name, None)
         self.coordinator._assignors = {each.name: each for each in made}
         self.coordinator._rebalance_protocol = self.coordinator._validate_rebalance_protocol()
 
