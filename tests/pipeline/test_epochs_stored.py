@@ -35,10 +35,10 @@ def test_the_report_judges_groups_of_a_broker(audited_once: AuditResult) -> None
     told = {row["group_id"]: row for row in rows_of(audited_once.out, "group_report")}
     row = told["by-range"]
     assert (row["protocol_kind"], row["protocol"], row["observed_moved"], row["spread_peak"]) == ("server", "range", 17, 3)
-    assert (row["needless_moves"], row["judged_generations"], row["replay_fidelity"]) == (3, None, None)
+    assert (row["needless_moves"], row["compared_generations"], row["replay_fidelity"]) == (3, None, None)
     # It is classic again: what it did under KIP-848 is no longer to be changed.
     (run,) = (one for one in told["moved-over"]["strategies"] if one["strategy"] == "observed")
-    assert (run["generations"], run["stopped_seconds"], told["moved-over"]["judged_generations"]) == (5, None, None)
+    assert (run["generations"], run["stopped_seconds"], told["moved-over"]["compared_generations"]) == (5, None, None)
     kinds = {(one["group_id"], one["kind"]) for one in rows_of(audited_once.out, "findings", "group_id", "kind")}
     assert ("by-range", "needless_moves") in kinds
 

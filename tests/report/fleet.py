@@ -115,7 +115,7 @@ def report_row(group: str, **more: Any) -> dict[str, Any]:
         "spread_peak": 1,
         "lag_now": 41,
         "lag_quality": "exact",
-        "judged_generations": 3,
+        "compared_generations": 3,
         "replay_fidelity": 1.0,
         "fidelity_by_library": [("java", 1.0)],
         "observed_moved": 7,
@@ -243,7 +243,7 @@ def summary(tables: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
             "generations": len(steps),
         },
         "members": {"distinct": 17},
-        "fidelity": {"judged": 12, "matched": 11, "share": 11 / 12, "groups_below_one": 1},
+        "fidelity": {"compared": 12, "matched": 11, "share": 11 / 12, "groups_below_one": 1},
         "strategies": [
             {"strategy": "sticky", "mode": "replay", "generations": 12, "moved": 31, "revoked": 77, "balanced": 12}
             | {"stopped_seconds": 63.0}
@@ -317,7 +317,7 @@ def small(out: Path) -> Path:
             suggested_strategy=None,
             suggestion=None,
             migration_note=None,
-            judged_generations=0,
+            compared_generations=0,
             replay_fidelity=None,
         ),
     ]

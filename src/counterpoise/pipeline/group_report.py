@@ -23,7 +23,7 @@ def with_advice(groups: pa.RecordBatch) -> pa.RecordBatch:
     rows = []
     for row in groups.to_pylist():
         matched, ties, worse, lives = (row.pop(name) or 0 for name in _COUNTS)
-        note = fidelity_note(row["judged_generations"] or 0, matched, ties, worse, row["leader_libraries"] or [])
+        note = fidelity_note(row["compared_generations"] or 0, matched, ties, worse, row["leader_libraries"] or [])
         row["strategies"] = with_standstill(row, lives)
         rows.append({**row, "fidelity_note": note, **advice(row)})
     return pa.RecordBatch.from_pylist(rows, schema=_REPORT)

@@ -153,7 +153,7 @@ GROUP_REPORT = _table(
     stopped_partition_seconds double, longest_stop_seconds double, longest_stop_generation int,
     spread_now int, spread_peak int, topic_spread_now int,
     lag_now bigint, lag_quality string, lag_owner string, lag_owner_share double,
-    judged_generations int, replay_fidelity double, fidelity_by_library map<string, double>, fidelity_note string,
+    compared_generations int, replay_fidelity double, fidelity_by_library map<string, double>, fidelity_note string,
     observed_moved int, observed_revoked int, needless_moves int, needless_generation int,
     strategies array<struct<
         strategy string, mode string, moved bigint, revoked bigint, spread_peak int, topic_spread_peak int,

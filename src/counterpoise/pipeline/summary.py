@@ -33,7 +33,7 @@ __all__ = [
 MOST_FINDINGS = 200
 """Maximal number of findings in the summary; the table has all."""
 
-_GROUPS = ("n", "members", "judged", "matched", "below")
+_GROUPS = ("n", "members", "compared", "matched", "below")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class TableSums:
     ----------
     steps : sequence of (kind, cause, number, missed generations)
     groups : sequence of mapping
-        By type, protocol and state: ``n, members, judged, matched, below``.
+        By type, protocol and state: ``n, members, compared, matched, below``.
     strategies : sequence of mapping
         By strategy and mode; `stopped_seconds` is the sum over groups for which it is known, null if it is known for none.
     with_lag : sequence of int
@@ -187,7 +187,7 @@ def transaction_note(commits: int, known: bool) -> list[str]:
 
 def _of_groups(kinds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     total = {name: sum(row[name] or 0 for row in kinds) for name in _GROUPS}
-    fidelity = {"judged": total["judged"], "matched": total["matched"], "groups_below_one": total["below"]}
+    fidelity = {"compared": total["compared"], "matched": total["matched"], "groups_below_one": total["below"]}
     return {
         "groups": {
             "total": total["n"],
@@ -197,7 +197,7 @@ def _of_groups(kinds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             },
         },
         "members": {"distinct": total["members"]},
-        "fidelity": {**fidelity, "share": total["matched"] / total["judged"] if total["judged"] else None},
+        "fidelity": {**fidelity, "share": total["matched"] / total["compared"] if total["compared"] else None},
     }
 
 

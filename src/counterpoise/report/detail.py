@@ -45,7 +45,7 @@ def detail(
         "spread_peak": group["spread_peak"],
         "topic_spread_peak": None,
         "balanced": None,
-        "generations": group["judged_generations"],
+        "generations": group["compared_generations"],
         "lag_peak": None,
         "makespan_ratio": None,
         "stopped_seconds": group["stopped_partition_seconds"],
@@ -172,11 +172,11 @@ def _incomplete(group: Row, history: GroupHistory | None) -> str:
 
 
 def _fidelity(group: Row) -> str:
-    share, judged = group["replay_fidelity"], group["judged_generations"]
-    if share is None or not judged:
+    share, compared = group["replay_fidelity"], group["compared_generations"]
+    if share is None or not compared:
         if group["protocol_kind"] == "server":
             return "Not measured: the broker's assignor shares out this group's partitions, which is none of the strategies."
         return "Not measured: no generation of this group could be replayed."
     by = ", ".join(f"{visible(library)} {percent(value)}" for library, value in sorted(group["fidelity_by_library"].items()))
     leaders = f" By the leader's library: {by}." if by else ""
-    return f"{percent(share)} of {plural(judged, 'generation')} reproduced by replaying the group's own strategy.{leaders}"
+    return f"{percent(share)} of {plural(compared, 'generation')} reproduced by replaying the group's own strategy.{leaders}"

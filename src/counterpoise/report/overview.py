@@ -86,8 +86,8 @@ def figures(summary: Row, findings: list[Row]) -> list[Figure]:
     groups, steps, records, faith = summary["groups"], summary["rebalances"], summary["records"], summary["fidelity"]
     severity = [f"{count(n)} {s}" for s in SEVERITIES if (n := sum(row["severity"] == s for row in findings))]
     fidelity = (
-        f"{count(faith['matched'])} of {count(faith['judged'])} generations reproduced"
-        if faith["judged"]
+        f"{count(faith['matched'])} of {count(faith['compared'])} generations reproduced"
+        if faith["compared"]
         else "nothing to compare"
     )
     return [
@@ -103,7 +103,7 @@ def figures(summary: Row, findings: list[Row]) -> list[Figure]:
         ),
         Figure("members", count(summary["members"]["distinct"]), "distinct member ids"),
         Figure("findings", count(summary["findings"]["total"]), ", ".join(severity) or "nothing found"),
-        Figure("replay fidelity", percent(faith["share"]) if faith["judged"] else UNKNOWN, fidelity),
+        Figure("replay fidelity", percent(faith["share"]) if faith["compared"] else UNKNOWN, fidelity),
         Figure(
             "records", number(records["total"]), f"{number(records['commits'])} commits, {count(records['errors'])} unreadable"
         ),

@@ -93,11 +93,11 @@ def _fleet(summary: dict[str, Any]) -> RenderableType:
             f"records, {count(records['commits'])} of them commits; {count(records['errors'])} could not be read",
         ),
     ]
-    if faith["judged"]:
+    if faith["compared"]:
         lines.append(
             (
                 percent(faith["share"]),
-                f"replay fidelity: {count(faith['matched'])} of {count(faith['judged'])} generations reproduced",
+                f"replay fidelity: {count(faith['matched'])} of {count(faith['compared'])} generations reproduced",
             )
         )
     lines.append((count(summary["findings"]["total"]), f"findings: {listed(summary['findings']['by_severity']) or 'none'}"))

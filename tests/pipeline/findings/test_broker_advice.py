@@ -11,7 +11,7 @@ from counterpoise.pipeline.findings.advice import advice
 from tests.pipeline.findings.test_findings import CASES, healthy, run
 
 BY_BROKER = {"group_type": "consumer", "protocol": None, "protocol_kind": "server", "libraries": None, "leader_libraries": None}
-BY_BROKER |= {"judged_generations": None, "replay_fidelity": None}
+BY_BROKER |= {"compared_generations": None, "replay_fidelity": None}
 WORSE = [
     run("observed", "replay", moved=12, revoked=12, spread=5),
     run("cooperative-sticky", "closed_loop", moved=4, revoked=4),

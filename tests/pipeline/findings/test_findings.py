@@ -81,7 +81,7 @@ def healthy(**changes: Any) -> dict[str, Any]:
         "spread_now": 1,
         "spread_peak": 3,
         "topic_spread_now": 1,
-        "judged_generations": 7,
+        "compared_generations": 7,
         "replay_fidelity": 1.0,
         "observed_moved": 4,
         "observed_revoked": 4,
@@ -140,7 +140,7 @@ CASES: dict[str, dict[str, Any]] = {
         "unowned_commits": [{"topic": "orders", "partition": 3, "commits": 2}, {"topic": "orders", "partition": 0, "commits": 1}],
         "unowned_generation": 4,
     },
-    "low_fidelity": {"replay_fidelity": 0.5, "judged_generations": 8, "fidelity_note": fidelity_note(8, 4, 3, 1, ["java"])},
+    "low_fidelity": {"replay_fidelity": 0.5, "compared_generations": 8, "fidelity_note": fidelity_note(8, 4, 3, 1, ["java"])},
     "incomplete_history": {"complete": False},
 }
 

@@ -106,7 +106,7 @@ def test_a_better_strategy_is_suggested_and_found_and_groups_are_counted_by_kind
         {"strategy": name, "mode": mode, "moved": revoked, "revoked": revoked, **run}
         for name, mode, revoked in (("observed", "replay", 30), ("cooperative-sticky", "closed_loop", 2))
     ]
-    figures = {"strategies": runs, "judged_generations": 4, "matched": 3, "ties": 1, "worse": 0, "replay_fidelity": 0.75}
+    figures = {"strategies": runs, "compared_generations": 4, "matched": 3, "ties": 1, "worse": 0, "replay_fidelity": 0.75}
     known = {"protocol": "range", "state": "stable", "leader_libraries": [], "distinct_members": 4}
     report = report_rows([part(group_type="classic", **known, **figures)], "c", 0)
     (row,) = report.to_pylist()

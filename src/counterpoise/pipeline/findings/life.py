@@ -147,7 +147,7 @@ def low_fidelity(row: Row) -> Finding | None:
         "what-if figures show this group's strategy at its best, not exactly what its leader would do",
         "nothing to do; the implementation of the leader's library differs",
         2 * (1 - fidelity),
-        {"fidelity": fidelity, "judged": row["judged_generations"] or 0},
+        {"fidelity": fidelity, "compared": row["compared_generations"] or 0},
         at=row["last_ts"],
     )
 

@@ -71,7 +71,7 @@ class ReportTotals:
         for run in report.column("strategies").flatten().to_pylist():
             if run["stopped_seconds"] is not None:
                 self._stopped[run["strategy"], run["mode"]] += int(run["stopped_seconds"] * 1000 + 0.5)
-        names = ["group_type", "protocol", "state", "distinct_members", "judged_generations", "replay_fidelity"]
+        names = ["group_type", "protocol", "state", "distinct_members", "compared_generations", "replay_fidelity"]
         for *kind, members, compared, share in zip(*(report.column(name).to_pylist() for name in names), strict=True):
             matched = 0 if share is None or compared is None else int(share * compared + 0.5)
             below = share is not None and share < 1

@@ -114,7 +114,7 @@ class StrategyFigures:
         compared = sum(self._compared.values())
         if compared:
             figures |= {
-                "judged_generations": compared,
+                "compared_generations": compared,
                 "matched": sum(self._matched.values()),
                 "ties": self._ties,
                 "worse": self._worse,
