@@ -1,7 +1,8 @@
-"""The queries of docs/sql.md, run on the tables of the shop capture and held against figures counted without SQL."""
+"""The queries of docs/sql.md, run by Spark and DuckDB on tables of the shop and compared with figures counted without SQL."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -9,7 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
+from counterpoise.cli.app import app
+from counterpoise.cli.sql_command import connect
 from counterpoise.pipeline.schemas import TABLES
 from tests.pipeline.conftest import Audited
 from tests.pipeline.stored import targets
@@ -89,17 +93,30 @@ def first(rows: Rows, audited: Audited) -> bool:
 CHECKS: tuple[Check, ...] = (causes, behind, over_time, per_minute, restarts, idle, costs, slow, readers, first)
 
 
+Ask = Callable[[str], Rows]
+
+
 @pytest.fixture(scope="module")
-def views(spark: SparkSession, audited: Audited) -> SparkSession:
-    """The session with the page's own views."""
+def asked(spark: SparkSession, audited: Audited) -> dict[str, Ask]:
+    """A query engine by name, with the page's own views."""
     for name in TABLES:
         targets.read(spark, name, Folder(audited.result.out / "tables")).createOrReplaceTempView(name)
-    return spark
+    duck = connect(str(audited.result.out))
+
+    def by_duck(query: str) -> Rows:
+        result = duck.execute(query)
+        names = [column[0] for column in result.description]
+        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+    return {"Spark": lambda query: [row.asDict(recursive=True) for row in spark.sql(query).collect()], "DuckDB": by_duck}
 
 
+@pytest.mark.parametrize("engine", ["Spark", "DuckDB"])
 @pytest.mark.parametrize(("number", "check"), list(enumerate(CHECKS, 1)), ids=lambda value: getattr(value, "__name__", value))
-def test_the_answer_is_the_one_counted_without_sql(views: SparkSession, audited: Audited, number: int, check: Check) -> None:
-    rows = [row.asDict(recursive=True) for row in views.sql(QUERIES[number]).collect()]
+def test_the_answer_is_the_one_counted_without_sql(
+    asked: dict[str, Ask], audited: Audited, number: int, check: Check, engine: str
+) -> None:
+    rows = asked[engine](QUERIES[number])
     assert rows
     assert check(rows, audited), rows[:5]
 
@@ -107,3 +124,34 @@ def test_the_answer_is_the_one_counted_without_sql(views: SparkSession, audited:
 def test_every_query_of_the_page_is_run() -> None:
     assert sorted(QUERIES) == list(range(1, len(CHECKS) + 1))
     assert PAGE.read_text(encoding="utf-8").count("```sql") == len(CHECKS)
+
+
+def queried(audited: Audited, *words: str) -> Any:
+    return CliRunner().invoke(app, ["sql", str(audited.result.out), *words])
+
+
+def test_the_command_prints_a_table_or_a_json_object_per_row(audited: Audited) -> None:
+    steps = len(audited.table("rebalances"))
+    query = "SELECT group_id, log_ts, joined FROM rebalances ORDER BY log_ts"
+    lines = [json.loads(line) for line in queried(audited, query, "--json").stdout.splitlines()]
+    assert len(lines) == steps > 100
+    assert list(lines[0]) == ["group_id", "log_ts", "joined"]
+    assert lines[0]["log_ts"].startswith("2026-11-21T04:")
+    *shown, last = queried(audited, "SELECT log_offset FROM rebalances").stdout.splitlines()
+    assert len(shown) == 101
+    assert last == f"{steps - 100} more rows; add LIMIT, or --json for all"
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [("SELEC 1", "QUERY: Parser Error: "), ("SELECT * FROM rebalance", "QUERY: Catalog Error: "), (" ", "QUERY is empty; ")],
+)
+def test_a_wrong_query_is_one_line(audited: Audited, query: str, told: str) -> None:
+    result = queried(audited, query)
+    assert (result.exit_code, told in result.stderr, result.stderr.count("\n")) == (2, True, 1), result.stderr
+
+
+def test_a_folder_without_tables_is_one_line(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["sql", str(tmp_path), "SELECT 1"])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert f"{tmp_path}: no tables; name the output folder of an audit" in result.stderr

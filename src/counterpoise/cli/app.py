@@ -30,6 +30,7 @@ _COMMANDS = {
     "lag": "Show the lag of a live group: who holds it, and whether another assignment would reduce it.",
     "lead": "Act as a group leader: JSON lines of member metadata in, assignments out.",
     "plan": "Plan one group and show what moves.",
+    "sql": "Query an audit's tables with DuckDB, without Spark.",
     "strategies": "List the strategies and their options.",
     "simulate": "Show what a change would cost a group: rounds, moves, time without an owner.",
     "synthesize": "Write a synthetic fleet as a capture, to test the audit at any size.",

@@ -1,0 +1,84 @@
+"""`counterpoise sql`: a query on an audit's tables with DuckDB, without Spark."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from counterpoise.cli.inputs import need
+from counterpoise.cli.render import console, say, table_of
+from counterpoise.errors import CaptureError, OptionError
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["command", "connect"]
+
+_SHOWN = 100
+"""Rows of a table on a terminal."""
+
+
+@click.command("sql")
+@click.argument("out", metavar="DIR")
+@click.argument("query", metavar="QUERY")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per row instead of a table.")
+def command(out: str, query: str, as_json: bool) -> None:
+    """Query the tables of an audit's output folder DIR with DuckDB (docs/sql.md: ten questions; docs/tables.md: columns).
+
+    A table of more than 100 rows is cut, with a line that says so; --json prints every row.
+
+    \b
+    Example:
+      counterpoise sql report "SELECT group_id, sum(n_moved) AS moved FROM rebalances GROUP BY 1 ORDER BY 2 DESC"
+    """
+    need("sql", "sql", "duckdb", "pyarrow", "pytz")
+    import duckdb
+
+    if not query.strip():
+        raise OptionError("QUERY is empty; docs/sql.md has ten to begin with")
+    try:
+        result = connect(out).execute(query)
+        names = [column[0] for column in result.description]
+        rows = iter(result.fetchone, None)
+        if as_json:
+            for row in rows:
+                click.echo(json.dumps(dict(zip(names, row, strict=True)), default=_text))
+            return
+        console().print(table_of("", names, islice(rows, _SHOWN)))
+        if more := sum(1 for _ in rows):
+            say(f"{more} more rows; add LIMIT, or --json for all")
+    except duckdb.Error as error:
+        raise OptionError(f"QUERY: {' '.join(str(error).split())}") from None
+
+
+def _text(value: object) -> str:
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def connect(out: str) -> duckdb.DuckDBPyConnection:
+    """A connection in which each table of an audit's output folder is a view, and ``explode`` is Spark's name of ``unnest``.
+
+    Raises
+    ------
+    CaptureError
+        The folder has no tables.
+    """
+    import duckdb
+
+    from counterpoise.pipeline.schemas import TABLES
+    from counterpoise.pipeline.storage.files import absolute, exists, join
+    from counterpoise.pipeline.stored.manifest import load_manifest
+    from counterpoise.pipeline.stored.tables import dataset
+
+    place = absolute(out)
+    if not exists(join(place, "tables")):
+        raise CaptureError(f"{out}: no tables; name the output folder of an audit")
+    manifest, connection = load_manifest(place), duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'; CREATE MACRO explode(list) AS unnest(list)")
+    for name in TABLES:
+        connection.register(name, dataset(join(place, "tables", name), manifest))
+    return connection
