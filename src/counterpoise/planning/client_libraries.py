@@ -57,12 +57,8 @@ class Behaviour:
     ----------
     library : str
         As the audit's column `library` names it.
-    versions : str
-        Of the library.
     kind : str
         EAGER, COOPERATIVE or SERVER (KIP-848).
-    strategy : str
-        The benchmark's line.
     stands_first, stands_second : bool
         Whether partitions that a member keeps stand still while the first round is under way, and while the second one is. An
         eager rebalance and KIP-848 have one round.
@@ -75,9 +71,7 @@ class Behaviour:
     """
 
     library: str
-    versions: str
     kind: str
-    strategy: str
     stands_first: bool
     stands_second: bool
     all_s: float
@@ -102,42 +96,42 @@ class Behaviour:
         return self.per_held if self.kind == EAGER else (self.all_s - self.kept_s) / MOVED
 
 
-def _eager(library: str, versions: str, strategy: str, all_s: float, kept_s: float, longest_s: float) -> Behaviour:
-    return Behaviour(library, versions, EAGER, strategy, True, False, all_s, kept_s, longest_s)
+def _eager(library: str, all_s: float, kept_s: float, longest_s: float) -> Behaviour:
+    return Behaviour(library, EAGER, True, False, all_s, kept_s, longest_s)
 
 
-def _cooperative(library: str, versions: str, all_s: float, longest_s: float, *, at_once: bool = False) -> Behaviour:
-    return Behaviour(library, versions, COOPERATIVE, "cooperative-sticky", False, False, all_s, 0.0, longest_s, at_once)
+def _cooperative(library: str, all_s: float, longest_s: float, *, at_once: bool = False) -> Behaviour:
+    return Behaviour(library, COOPERATIVE, False, False, all_s, 0.0, longest_s, at_once)
 
 
-def _server(library: str, versions: str, all_s: float, longest_s: float) -> Behaviour:
-    return Behaviour(library, versions, SERVER, "KIP-848", False, False, all_s, 0.0, longest_s)
+def _server(library: str, all_s: float, longest_s: float) -> Behaviour:
+    return Behaviour(library, SERVER, False, False, all_s, 0.0, longest_s)
 
 
 def _assumed(library: str) -> Behaviour:
     """An eager row without a benchmark: one second per partition."""
-    return Behaviour(library, "all", EAGER, "range", True, False, 46.0, 39.0, 1.0, measured=False)
+    return Behaviour(library, EAGER, True, False, 46.0, 39.0, 1.0, measured=False)
 
 
 _OURS = COUNTERPOISE[KAFKA_PYTHON]
 BEHAVIOURS = (
     # The phase "heartbeats out of step". An eager rebalance stops the same under every assignor: means of a library's lines.
     # Each join of Java starts a JVM on the benchmark's two cores: gaps of what it keeps (7.6 and 6.1) are left out.
-    _eager(JAVA, "all", "range", 66.4, 45.2, 2.9),
-    _cooperative(JAVA, "2.4 and newer", 30.5, 3.6),
-    _server(JAVA, "4.0 and newer", 11.6, 1.5),
-    _eager(LIBRDKAFKA, "all", "range", 57.2, 27.5, 2.6),
-    _cooperative(LIBRDKAFKA, "1.6 and newer", 17.3, 3.1),
-    _server(LIBRDKAFKA, "2.12 and newer", 3.8, 1.0),
+    _eager(JAVA, 66.4, 45.2, 2.9),
+    _cooperative(JAVA, 30.5, 3.6),
+    _server(JAVA, 11.6, 1.5),
+    _eager(LIBRDKAFKA, 57.2, 27.5, 2.6),
+    _cooperative(LIBRDKAFKA, 17.3, 3.1),
+    _server(LIBRDKAFKA, 3.8, 1.0),
     _assumed(FRANZ_GO),
-    Behaviour(FRANZ_GO, "all", COOPERATIVE, "cooperative-sticky", False, False, 14.0, 0.0, 2.0, measured=False),
-    _eager(KAFKA_PYTHON, "2.0 and newer", "range", 62.2, 41.0, 4.6),
+    Behaviour(FRANZ_GO, COOPERATIVE, False, False, 14.0, 0.0, 2.0, measured=False),
+    _eager(KAFKA_PYTHON, 62.2, 41.0, 4.6),
     # KafkaConsumer._poll_once returns nothing while a join is under way, whatever the protocol.
-    Behaviour(KAFKA_PYTHON, "3.0 and newer", COOPERATIVE, "cooperative-sticky", True, True, 139.0, 102.4, 5.5),
-    _eager(_OURS, "2.0 and newer", "sticky", 62.2, 41.0, 4.6),
-    _cooperative(_OURS, "3.0 and newer", 5.9, 2.6, at_once=True),
-    _eager(AIOKAFKA, "0.12 and newer", "range", 60.9, 38.8, 2.7),
-    _eager(COUNTERPOISE[AIOKAFKA], "0.12 and newer", "sticky", 60.9, 38.8, 2.7),
+    Behaviour(KAFKA_PYTHON, COOPERATIVE, True, True, 139.0, 102.4, 5.5),
+    _eager(_OURS, 62.2, 41.0, 4.6),
+    _cooperative(_OURS, 5.9, 2.6, at_once=True),
+    _eager(AIOKAFKA, 60.9, 38.8, 2.7),
+    _eager(COUNTERPOISE[AIOKAFKA], 60.9, 38.8, 2.7),
     _assumed(UNKNOWN),
 )
 _BY_KEY = {(row.library, row.kind): row for row in BEHAVIOURS}
