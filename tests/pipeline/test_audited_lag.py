@@ -16,7 +16,6 @@ from counterpoise.cli.app import app
 from counterpoise.clients import kafka_python
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.audited_lag import audited_lag, audited_source
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import PARTITION_LAG
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group, Member
@@ -44,7 +43,7 @@ def audited(tmp_path: Path) -> Path:
     rows += [row(10, "t", 0, 20), row(10, "t", 1, 30), row(10, "u", 2, 4), row(10, "t", 0, 1, group_id="other")]
     folder = tmp_path / "tables" / "partition_lag"
     folder.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(PARTITION_LAG)), folder / "part-0.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=PARTITION_LAG), folder / "part-0.parquet")
     return tmp_path
 
 
@@ -80,7 +79,7 @@ def test_without_log_ends_everything_is_unknown(tmp_path: Path) -> None:
     rows = [row(3, "t", 0, None, log_end=None), row(7, "t", 1, None, log_end=None)]
     folder = tmp_path / "tables" / "partition_lag"
     folder.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(PARTITION_LAG)), folder / "part-0.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=PARTITION_LAG), folder / "part-0.parquet")
     found = audited_lag(tmp_path, "g")
     assert {topic: lag.tolist() for topic, lag in found.known.items()} == {"t": [-1, -1]}
     assert found.unknown({"t": 2}) == 2

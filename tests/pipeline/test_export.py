@@ -15,7 +15,6 @@ from click.testing import CliRunner, Result
 from counterpoise.cli.app import app
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.export import EARLIEST, export_plan
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import PARTITION_LAG
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -35,7 +34,7 @@ def audited(tmp_path: Path) -> Path:
     rows += [row(9, 50, at=AT.replace(year=2025), topic="gone"), row(0, 77, group_id="other")]
     folder = tmp_path / "tables" / "partition_lag"
     folder.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(PARTITION_LAG)), folder / "part-0.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=PARTITION_LAG), folder / "part-0.parquet")
     return tmp_path
 
 

@@ -21,7 +21,6 @@ from rich.console import Console
 from counterpoise.cli.app import app
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.scan.group_filter import groups_of_topics
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.schemas import METRICS
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 SINCE, UNTIL = datetime(2026, 11, 21, 4, 6, tzinfo=UTC), datetime(2026, 11, 21, 4, 10, tzinfo=UTC)
 TWO = ["range", "sticky"]
-KINDS = (pa.string(), pa.string(), arrow_schema(METRICS).field("skewed_topics").type, pa.list_(pa.string()), pa.string())
+KINDS = (pa.string(), pa.string(), METRICS.field("skewed_topics").type, pa.list_(pa.string()), pa.string())
 LATE = "bi-loader"
 """It has generations after the first samples and before its first row of lag."""
 

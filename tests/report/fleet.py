@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from counterpoise.pipeline.schemas import TABLES
 
@@ -204,8 +203,7 @@ def write(out: Path, **tables: list[dict[str, Any]]) -> Path:
     for name, schema in TABLES.items():
         folder = out / "tables" / name
         folder.mkdir(parents=True, exist_ok=True)
-        arrow = to_arrow_schema(schema, timezone="UTC")
-        pq.write_table(pa.Table.from_pylist(tables.get(name, []), schema=arrow), folder / "part-0.parquet")
+        pq.write_table(pa.Table.from_pylist(tables.get(name, []), schema=schema), folder / "part-0.parquet")
     (out / "summary.json").write_text(json.dumps(summary(tables)), encoding="utf-8")
     return out
 

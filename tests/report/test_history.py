@@ -5,7 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.records.arrow_types import arrow_type
 from counterpoise.pipeline.schemas import ASSIGNMENT
 from counterpoise.report.history import history_of
 
@@ -21,7 +20,7 @@ from counterpoise.report.history import history_of
 )
 def test_every_partition_stands_under_its_topic(held: list[tuple[str, list[int]]], partitions: list[tuple[str, int]]) -> None:
     pairs = [{"topic": topic, "partitions": numbers} for topic, numbers in held]
-    assignment = pa.array([[{"member_id": "a-1", "client_id": "a", "assigned": pairs}]], arrow_type(ASSIGNMENT))
+    assignment = pa.array([[{"member_id": "a-1", "client_id": "a", "assigned": pairs}]], ASSIGNMENT)
     history = history_of([{}], 0, assignment)
     assert history.partitions == partitions
     assert sorted(history.partitions[code] for code in history.held.partition.tolist()) == partitions

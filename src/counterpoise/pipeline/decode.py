@@ -11,9 +11,8 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.commits import commit_batch, undecided
 from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
 from counterpoise.pipeline.records.generations import generation_batches
@@ -25,7 +24,7 @@ from counterpoise.wire.offsets_topic import decode_record
 __all__ = ["decode_errors", "group_generations", "modern_group_records", "offset_commits"]
 
 _AFTER_COMMITS, _AFTER_METADATA = b"\x00\x02", b"\x00\x03"
-_COMMITS = arrow_schema(StructType(OFFSET_COMMITS.fields[1:]))
+_COMMITS = OFFSET_COMMITS.remove(0)
 _Kernel: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -82,6 +81,6 @@ def _error_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         yield pa.RecordBatch.from_pylist(rows, schema=ERROR_COLUMNS)
 
 
-def _stage(raw: DataFrame, kernel: _Kernel, schema: StructType, cluster: str) -> DataFrame:
-    decoded = raw.mapInArrow(kernel, StructType(schema.fields[1:]))
+def _stage(raw: DataFrame, kernel: _Kernel, schema: pa.Schema, cluster: str) -> DataFrame:
+    decoded = raw.mapInArrow(kernel, from_arrow_schema(schema.remove(0)))
     return decoded.select(fn.lit(cluster).alias("cluster"), *schema.names[1:])

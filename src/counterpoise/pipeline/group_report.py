@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql.types import StructField, StructType
 
 from counterpoise.pipeline.findings.advice import advice, fidelity_note
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import GROUP_REPORT
 from counterpoise.pipeline.standstill import with_standstill
 
 __all__ = ["GROUP_FIGURES", "with_advice"]
 
 _COUNTS = ("matched", "ties", "worse", "lives")
-GROUP_FIGURES = StructType([*GROUP_REPORT.fields, *(StructField(name, GROUP_REPORT["generations"].dataType) for name in _COUNTS)])
+GROUP_FIGURES = pa.schema([*GROUP_REPORT, *(pa.field(name, pa.int32()) for name in _COUNTS)])
 """`GROUP_REPORT`, and how replays that do not match differ from the record, and the number of protocols of the group."""
-_REPORT = arrow_schema(GROUP_REPORT)
 
 
 def with_advice(groups: pa.RecordBatch) -> pa.RecordBatch:
@@ -26,4 +23,4 @@ def with_advice(groups: pa.RecordBatch) -> pa.RecordBatch:
         note = fidelity_note(row["compared_generations"] or 0, matched, ties, worse, row["leader_libraries"] or [])
         row["strategies"] = with_standstill(row, lives)
         rows.append({**row, "fidelity_note": note, **advice(row)})
-    return pa.RecordBatch.from_pylist(rows, schema=_REPORT)
+    return pa.RecordBatch.from_pylist(rows, schema=GROUP_REPORT)

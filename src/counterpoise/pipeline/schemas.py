@@ -1,24 +1,11 @@
-"""Schemas of all tables of the audit, in Spark's DDL; names and order of columns are stable, because users query them."""
+"""Arrow schemas of all tables, written in the DDL of Spark; names and order of columns are stable, because users query them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+import pyarrow as pa
 
 __all__ = [
     "ASSIGNMENT",
@@ -37,41 +24,40 @@ __all__ = [
 ]
 
 _SCALARS = {
-    "string": StringType(),
-    "int": IntegerType(),
-    "bigint": LongType(),
-    "double": DoubleType(),
-    "boolean": BooleanType(),
-    "timestamp": TimestampType(),
-    "binary": BinaryType(),
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "binary": pa.binary(),
 }
 
 
-def _table(*columns: str) -> StructType:
-    """Columns in DDL; `StructType.fromDDL` does the same, but needs a running JVM."""
-    return _columns(iter(re.findall(r"\w+|[<>,]", ",".join(columns))), "")
+def _table(*columns: str) -> pa.Schema:
+    return pa.schema(_columns(iter(re.findall(r"\w+|[<>,]", ",".join(columns))), ""))
 
 
-def _columns(words: Iterator[str], end: str) -> StructType:
+def _columns(words: Iterator[str], end: str) -> list[pa.Field]:
     fields = []
     for name in words:
         kind, after = _type(words)
-        fields.append(StructField(name, kind))
+        fields.append(pa.field(name, kind))
         if after == end:
             break
-    return StructType(fields)
+    return fields
 
 
-def _type(words: Iterator[str]) -> tuple[DataType, str]:
+def _type(words: Iterator[str]) -> tuple[pa.DataType, str]:
     """One type, and the word that follows it."""
     name = next(words)
     if name in _SCALARS:
         return _SCALARS[name], next(words, "")
     assert next(words) == "<", name
     if name == "struct":
-        return _columns(words, ">"), next(words, "")
+        return pa.struct(_columns(words, ">")), next(words, "")
     of = _type(words)[0]
-    return (ArrayType(of) if name == "array" else MapType(of, _type(words)[0])), next(words, "")
+    return (pa.list_(of) if name == "array" else pa.map_(of, _type(words)[0])), next(words, "")
 
 
 _PARTITIONS = "array<struct<topic string, partitions array<int>>>"
@@ -134,9 +120,9 @@ METRICS = _table(
     _SKEWED,
 )
 
-MEASURED_REPLAYS = StructType([*METRICS.fields, REPLAYS["assignment"]])
+MEASURED_REPLAYS = METRICS.append(REPLAYS.field("assignment"))
 """The columns of `METRICS` and `REPLAYS` in one row."""
-ASSIGNMENT = REPLAYS["assignment"].dataType
+ASSIGNMENT = REPLAYS.field("assignment").type
 
 GROUP_REPORT = _table(
     """cluster string, group_id string, group_type string, protocol_type string, protocol string, protocol_kind string,
@@ -174,7 +160,7 @@ FINDINGS = _table(
     cost string, action string, score double, numbers map<string, double>, generation int, at timestamp"""
 )
 
-TABLES: dict[str, StructType] = {
+TABLES: dict[str, pa.Schema] = {
     "offset_commits": OFFSET_COMMITS,
     "group_generations": GROUP_GENERATIONS,
     "modern_group_records": MODERN_GROUP_RECORDS,

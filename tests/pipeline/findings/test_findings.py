@@ -22,7 +22,6 @@ from counterpoise.pipeline.findings.advice import (
 )
 from counterpoise.pipeline.findings.finding import Finding, weight_of
 from counterpoise.pipeline.findings.ranking import dead_batches, finding_rows
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import GROUP_REPORT
 from counterpoise.pipeline.wording import grouped, seconds, times
 
@@ -333,7 +332,7 @@ def test_the_command_that_deletes_a_group_is_safe_to_copy() -> None:
 def dead(names: dict[str, int], cluster: str = "default") -> list[pa.RecordBatch]:
     """Findings of groups without members that are so many records behind, in the order in which they are handed on."""
     rows = [healthy(state="empty", group_id=name, lag_now=lag, cluster=cluster) for name, lag in names.items()]
-    report = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(GROUP_REPORT))
+    report = pa.RecordBatch.from_pylist(rows, schema=GROUP_REPORT)
     return [finding_rows(report)]
 
 

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterpoise.pipeline.findings.ranking import finding_rows, rank_findings
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT
 from counterpoise.pipeline.stored.transaction import NewFiles
 from tests.pipeline.findings.test_findings import CASES, healthy
@@ -28,12 +27,12 @@ RANKED = [
 
 def test_findings_are_ranked_over_all_clusters_and_groups_without_members_are_one_per_cluster(tmp_path: Path) -> None:
     columns = ["cluster", "kind", "group_id", "title"]
-    report = pa.Table.from_pylist(ROWS, schema=arrow_schema(GROUP_REPORT))
+    report = pa.Table.from_pylist(ROWS, schema=GROUP_REPORT)
     files = []
     for at, part in enumerate((report[:3], report[3:])):
         (batch,) = map(finding_rows, part.combine_chunks().to_batches())
         files.append(str(tmp_path / f"found-{at}.parquet"))
-        pq.write_table(pa.Table.from_batches([batch], schema=arrow_schema(FINDINGS)), files[-1])
+        pq.write_table(pa.Table.from_batches([batch], schema=FINDINGS), files[-1])
     ranked = rank_findings(files, NewFiles(str(tmp_path), 1), {"default": 0, "west": 0})
     assert [tuple(row[name] for name in columns) for row in ranked["top"]] == RANKED
     assert [row["rank"] for row in ranked["top"]] == [1, 2, 3]

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterpoise.pipeline.follow.gauges import Gauges, GroupGauges, MemberLag
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.stored.manifest import Manifest
 from counterpoise.pipeline.stored.tables import day_folder, folder_of
@@ -20,7 +19,7 @@ CLUSTER = "2026=odd"
 
 def put(out: Path, name: str, day: int, rows: list[dict[str, Any]], number: int = 1, cluster: str = CLUSTER) -> None:
     """Rows of a table, other columns null."""
-    schema = pa.schema([field for field in arrow_schema(TABLES[name]) if field.name != "cluster"])
+    schema = pa.schema([field for field in TABLES[name] if field.name != "cluster"])
     whole = [{field.name: row.get(field.name) for field in schema} for row in rows]
     place = folder_of(out, name) / day_folder(cluster, f"2026-11-{day}")
     place.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.schemas import TABLES
@@ -33,7 +34,7 @@ ODD = "2026 a/b=c"
 
 def table(spark: SparkSession, name: str, *rows: Mapping[str, Any]) -> DataFrame:
     """Rows of a table; what is not given is null."""
-    schema = TABLES[name]
+    schema = from_arrow_schema(TABLES[name])
     return spark.createDataFrame([tuple(row.get(column) for column in schema.names) for row in rows], schema)
 
 

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.findings import Finding, findings_of
 from counterpoise.pipeline.findings.life import merge_dead_groups
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.schemas import FINDINGS
 from counterpoise.pipeline.storage.files import parquet_file
@@ -27,8 +25,7 @@ __all__ = ["PER_CLUSTER", "dead_batches", "finding_rows", "rank_findings"]
 
 PER_CLUSTER = "dead_groups"
 """The kind of finding of which a cluster has at most one."""
-_SCHEMA = arrow_schema(StructType(FINDINGS.fields[1:]))
-_ALL = arrow_schema(FINDINGS)
+_SCHEMA = FINDINGS.remove(0)
 _ORDER = [("score", "descending"), ("group_id", "ascending"), ("kind", "ascending"), ("cluster", "ascending")]
 
 
@@ -46,7 +43,7 @@ def dead_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _, of_cluster in groupby(rows, key=lambda row: row["cluster"]):
         listed = list(of_cluster)
         if len(listed) == 1:
-            yield pa.RecordBatch.from_pylist(listed, schema=_ALL)
+            yield pa.RecordBatch.from_pylist(listed, schema=FINDINGS)
         else:
             yield _batch([merge_dead_groups(listed)])
 
@@ -55,8 +52,8 @@ def _batch(findings: Iterable[Finding]) -> pa.RecordBatch:
     rows: list[dict[str, Any]] = []
     for one in findings:
         numbers = [(name, float(value)) for name, value in one.numbers.items()]
-        rows.append({**{name: getattr(one, name) for name in _ALL.names}, "numbers": numbers})
-    return pa.RecordBatch.from_pylist(rows, schema=_ALL)
+        rows.append({**{name: getattr(one, name) for name in FINDINGS.names}, "numbers": numbers})
+    return pa.RecordBatch.from_pylist(rows, schema=FINDINGS)
 
 
 def rank_findings(files: Sequence[str], names: NewFiles, ends: Mapping[str, int]) -> dict[str, Any]:
@@ -105,7 +102,7 @@ def _dead_groups(files: Sequence[str]) -> pa.Table:
     """One finding per cluster on its groups without members."""
     dead = pa.concat_tables(_rows(file, pc.field("kind") == PER_CLUSTER) for file in files)
     ordered = dead.sort_by([("cluster", "ascending"), ("score", "descending"), ("group_id", "ascending")])
-    return pa.Table.from_batches(dead_batches(ordered.to_batches()), schema=_ALL)
+    return pa.Table.from_batches(dead_batches(ordered.to_batches()), schema=FINDINGS)
 
 
 def _tables(files: Sequence[str], dead: pa.Table) -> Iterator[pa.Table]:
@@ -117,7 +114,7 @@ def _tables(files: Sequence[str], dead: pa.Table) -> Iterator[pa.Table]:
 
 def _rows(file: str, condition: pc.Expression) -> pa.Table:
     with parquet_file(file) as opened:
-        return opened.read().filter(condition).cast(_ALL)
+        return opened.read().filter(condition).cast(FINDINGS)
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,21 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, last_at, run_starts, slices
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import Partitions
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import PARTITION_LAG
 from counterpoise.pipeline.source.scope import Reset
 
 __all__ = ["LAG_COLUMNS", "QUALITIES", "LagQuery", "LagRows", "lag_rows"]
 
-LAG_COLUMNS = arrow_schema(StructType(PARTITION_LAG.fields[1:]))
+LAG_COLUMNS = PARTITION_LAG.remove(0)
 _ROWS = 100_000
 QUALITIES = ("exact", "interpolated", "unknown", "reset_policy")
 

@@ -10,13 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from counterpoise.pipeline.group_report import GROUP_FIGURES, with_advice
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.source.anonymous import anonymous
 
 __all__ = ["ReportTotals", "report_rows"]
 
-_FIGURES = arrow_schema(GROUP_FIGURES)
 _HOUR = 3600
 _DAY = 86400
 
@@ -41,7 +39,7 @@ def report_rows(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, sal
             row |= _without_type(group)
         row["rebalances_per_day"] = _per_day(group.get("rebalances"), (group.get("first_ts"), group.get("first_commit")), end)
         rows.append(row)
-    return with_advice(anonymous(pa.RecordBatch.from_pylist(rows, schema=_FIGURES), salt))
+    return with_advice(anonymous(pa.RecordBatch.from_pylist(rows, schema=GROUP_FIGURES), salt))
 
 
 def _without_type(part: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructType
 
 from counterpoise.pipeline.arrays import slices
 from counterpoise.pipeline.findings.ranking import finding_rows
@@ -20,7 +19,6 @@ from counterpoise.pipeline.fold.reporting import ReportTotals, report_rows
 from counterpoise.pipeline.fold.strategy_figures import METRICS_COLUMNS
 from counterpoise.pipeline.history.replay_fold import Replay
 from counterpoise.pipeline.history.replay_rows import PendingReplays
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
 from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
 from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
@@ -36,9 +34,7 @@ __all__ = ["REVISED", "TableRows"]
 
 REVISED = ("rebalances", "partition_lag", "replays", "metrics")
 """Tables with provisional rows."""
-_STEPS, _REPLAYS, _METRICS, _REPORT = (
-    arrow_schema(StructType(table.fields[1:])) for table in (REBALANCES, REPLAYS, METRICS, GROUP_REPORT)
-)
+_STEPS, _REPLAYS, _METRICS, _REPORT = (table.remove(0) for table in (REBALANCES, REPLAYS, METRICS, GROUP_REPORT))
 _AT_ONCE = 2 << 20
 """Bytes of records that are decoded at a time."""
 _GROUPS = 500
@@ -71,7 +67,7 @@ class TableRows:
         self._modern = DayRows(files.of("modern_group_records", cluster), MODERN_COLUMNS, salt=salt)
         self._errors = DayRows(files.of("decode_errors", cluster), ERROR_COLUMNS, salt=salt)
         self._report = DayRows(files.of("group_report", cluster), _REPORT, end)
-        self._findings = OneFile(partial(files.state_file, "findings"), arrow_schema(FINDINGS))
+        self._findings = OneFile(partial(files.state_file, "findings"), FINDINGS)
         self._final, self._provisional = (_Revised(cluster, files, salt) for _ in range(2))
         self._totals, self._pending, self._metrics = ReportTotals(), PendingReplays(), list[pa.RecordBatch]()
         self._groups: list[Row] = []

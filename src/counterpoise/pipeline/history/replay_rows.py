@@ -11,15 +11,13 @@ from counterpoise.metrics import Metrics
 from counterpoise.pipeline.history.replay_fold import Replay
 from counterpoise.pipeline.history.topic_skew import skew_of
 from counterpoise.pipeline.records.arrow_assignments import PlanRow, assignments
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS
 
-__all__ = ["COLUMNS", "PendingReplays", "replay_batch"]
+__all__ = ["MEASURED_REPLAYS", "PendingReplays", "replay_batch"]
 
 _BATCH = 1024
 _OF_ROW = ("group_id", "generation", "log_partition", "log_offset", "log_ts", "leader_library")
 _FIGURES = tuple(field.name for field in fields(Metrics))
-COLUMNS = arrow_schema(MEASURED_REPLAYS)
 
 
 class PendingReplays:
@@ -57,8 +55,8 @@ def replay_batch(pending: Sequence[tuple[str, Replay]]) -> pa.RecordBatch:
             start = inputs.problem.topic_start
             plans.append(PlanRow(names.member_ids, inputs.client_ids, names.topic_names, start, replay.owner))
         place.append(number[key])
-    plain = [pa.array(columns[field.name], field.type) for field in COLUMNS if field.name != "assignment"]
-    return pa.RecordBatch.from_arrays([*plain, assignments(plans).take(pa.array(place, pa.int32()))], schema=COLUMNS)
+    plain = [pa.array(columns[field.name], field.type) for field in MEASURED_REPLAYS if field.name != "assignment"]
+    return pa.RecordBatch.from_arrays([*plain, assignments(plans).take(pa.array(place, pa.int32()))], schema=MEASURED_REPLAYS)
 
 
 def _columns(pending: Sequence[tuple[str, Replay]]) -> dict[str, list[object]]:

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from counterpoise.pipeline.history.classic_fold import ClassicFold
 from counterpoise.pipeline.history.modern_fold import GROUP_RECORDS, NAMES, ModernFold
 from counterpoise.pipeline.history.owners import Handover, handover_of
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.generations import portions
 from counterpoise.pipeline.schemas import REBALANCES
 
@@ -24,7 +24,6 @@ __all__ = ["StepsFold", "rebalances", "steps_of_group"]
 
 _PLACE = ("log_partition", "log_offset", "log_ts")
 _CLASSIC = ("protocol_type", "protocol", "generation", "leader", "state_ts", "members", "leader_library")
-_STEPS = arrow_schema(REBALANCES)
 
 
 def rebalances(generations: DataFrame, modern: DataFrame, names: DataFrame | None = None) -> DataFrame:
@@ -46,7 +45,7 @@ def rebalances(generations: DataFrame, modern: DataFrame, names: DataFrame | Non
         .repartition("cluster", "group_id")
         .sortWithinPartitions("cluster", "group_id", "log_partition", "log_offset")
     )
-    return ordered.mapInArrow(_fold_batches, REBALANCES)
+    return ordered.mapInArrow(_fold_batches, from_arrow_schema(REBALANCES))
 
 
 def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -180,10 +179,10 @@ def _fold_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
             steps.append({"cluster": group[0], "group_id": group[1], **step})
             weight += _step_weight(step)
             if weight >= 2000:
-                yield pa.RecordBatch.from_pylist(steps, schema=_STEPS)
+                yield pa.RecordBatch.from_pylist(steps, schema=REBALANCES)
                 steps, weight = [], 0
     if steps:
-        yield pa.RecordBatch.from_pylist(steps, schema=_STEPS)
+        yield pa.RecordBatch.from_pylist(steps, schema=REBALANCES)
 
 
 def _step_weight(step: Mapping[str, Any]) -> int:

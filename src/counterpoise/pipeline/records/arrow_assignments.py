@@ -10,13 +10,11 @@ import pyarrow as pa
 
 from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import Int32, Int64
-from counterpoise.pipeline import schemas
 from counterpoise.pipeline.arrays import run_starts
-from counterpoise.pipeline.records.arrow_types import arrow_type
+from counterpoise.pipeline.schemas import ASSIGNMENT
 
-__all__ = ["ASSIGNMENT", "PlanRow", "assignments"]
+__all__ = ["PlanRow", "assignments"]
 
-ASSIGNMENT = arrow_type(schemas.ASSIGNMENT)
 _TOPIC_PARTITIONS = ASSIGNMENT.value_type.field("assigned").type
 
 

@@ -9,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructType
 
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.place import without_place
 from counterpoise.pipeline.schemas import OFFSET_COMMITS
 from counterpoise.wire.columns import BinaryColumn, pack_slices
@@ -24,7 +22,7 @@ _UTC_US = pa.timestamp("us", tz="UTC")
 _LATEST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999: later times are damage, and a datetime cannot hold them."""
 
-COMMIT_COLUMNS = arrow_schema(StructType(OFFSET_COMMITS.fields[1:]))
+COMMIT_COLUMNS = OFFSET_COMMITS.remove(0)
 """`OFFSET_COMMITS` without the cluster."""
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 CODED_COLUMNS = pa.schema([(field.name, _TEXT if pa.types.is_string(field.type) else field.type) for field in COMMIT_COLUMNS])

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pyspark.sql.types import StructType
-
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.generations import member_faults
 from counterpoise.pipeline.records.place import nowhere, place_of
 from counterpoise.pipeline.schemas import DECODE_ERRORS
@@ -15,7 +12,7 @@ from counterpoise.wire.offsets_topic import Record, RecordType, Tombstone, Undec
 
 __all__ = ["ERROR_COLUMNS", "error_rows"]
 
-ERROR_COLUMNS = arrow_schema(StructType(DECODE_ERRORS.fields[1:]))
+ERROR_COLUMNS = DECODE_ERRORS.remove(0)
 
 
 def error_rows(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable | None = None) -> Iterator[dict[str, Any]]:

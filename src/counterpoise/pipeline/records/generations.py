@@ -8,10 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from counterpoise.errors import InvariantError, WireError
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.libraries import leader_library, library_of
 from counterpoise.pipeline.records.place import nowhere, place_of
 from counterpoise.pipeline.schemas import GROUP_GENERATIONS
@@ -30,7 +28,7 @@ __all__ = [
     "topic_partitions",
 ]
 
-GENERATION_COLUMNS = arrow_schema(StructType(GROUP_GENERATIONS.fields[1:]))
+GENERATION_COLUMNS = GROUP_GENERATIONS.remove(0)
 """`GROUP_GENERATIONS` without the cluster."""
 _LATEST_MS = 253_402_300_799_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

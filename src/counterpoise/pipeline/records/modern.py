@@ -9,16 +9,14 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.records.place import nowhere, place_of
 from counterpoise.pipeline.schemas import MODERN_GROUP_RECORDS
 from counterpoise.wire.offsets_topic import MemberKey, Record, RegexKey, Tombstone, Undecodable, decode_record, uuid_text
 
 __all__ = ["MODERN_COLUMNS", "modern_batches", "modern_row", "modern_rows", "payload"]
 
-MODERN_COLUMNS = arrow_schema(StructType(MODERN_GROUP_RECORDS.fields[1:]))
+MODERN_COLUMNS = MODERN_GROUP_RECORDS.remove(0)
 """`MODERN_GROUP_RECORDS` without the cluster."""
 _CLASSIC = (0, 1, 2)
 _OF_MEMBER = ("client_id", "rebalance_timeout_ms")

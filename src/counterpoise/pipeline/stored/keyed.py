@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from functools import reduce
 from operator import and_
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
-from pyspark.sql.types import DateType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.schemas import TABLES
@@ -33,8 +35,8 @@ RECORDS = ("offset_commits", "group_generations", "modern_group_records")
 
 
 def stored(name: str) -> StructType:
-    """The schema of a stored table: that of `schemas.TABLES`, and `date` at the end."""
-    return StructType([*TABLES[name].fields, StructField("date", DateType(), True)])
+    """The schema of a stored table for Spark: that of `schemas.TABLES`, and `date` at the end."""
+    return from_arrow_schema(TABLES[name].append(pa.field("date", pa.date32())))
 
 
 def rows_not_in(old: DataFrame, new: DataFrame, name: str) -> DataFrame:

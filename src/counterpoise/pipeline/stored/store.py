@@ -20,10 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.records.arrow_types import arrow_schema
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.storage.files import filesystem_of, parquet_file, parquet_writer
 from counterpoise.pipeline.stored import catalog
@@ -129,7 +127,7 @@ def frame(spark: SparkSession, name: str, files: Sequence[str]) -> DataFrame:
 
 
 def _read(name: str, files: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    schema = _arrow(name)
+    schema = TABLES[name].append(pa.field("date", pa.date32()))
     for number in (number for batch in batches for number in batch.column(0).to_pylist()):
         cluster, day = (unquote(part.partition("=")[2]) for part in files[number].split("/")[-3:-1])
         known = {"cluster": cluster, "date": None if day == NO_DAY else date.fromisoformat(day)}
@@ -175,13 +173,9 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     return column if column.type == field.type else column.cast(field.type)
 
 
-def _arrow(name: str) -> pa.Schema:
-    return arrow_schema(TABLES[name]).append(pa.field("date", pa.date32()))
-
-
 def _columns(name: str) -> pa.Schema:
     """The schema of the files: without the columns that are in the path."""
-    return arrow_schema(StructType([field for field in TABLES[name].fields if field.name not in PARTITIONS]))
+    return pa.schema([field for field in TABLES[name] if field.name not in PARTITIONS])
 
 
 def empty_file(name: str, cluster: str, day: str, files: NewFiles) -> str:
