@@ -62,16 +62,7 @@ class Ends:
 
 
 class Cluster:
-    """A cluster, connected on the first request.
-
-    Parameters
-    ----------
-    settings : Settings
-
-    Notes
-    -----
-    Every request blocks for at most half a minute.
-    """
+    """A cluster, connected on the first request. Every request blocks for at most half a minute."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -85,13 +76,7 @@ class Cluster:
             raise SourceError(f"the connection settings do not work: {self.settings.hidden(error)}") from None
 
     def partitions(self, topics: Iterable[str]) -> list[Place]:
-        """All partitions of these topics, sorted.
-
-        Raises
-        ------
-        SourceError
-            A topic does not exist, or may not be described.
-        """
+        """All partitions of these topics, sorted. Raises `SourceError` if a topic does not exist, or may not be described."""
         places: list[Place] = []
         for topic in sorted(set(topics)):
             about = self.request(partial(self.admin.list_topics, topic, timeout=TIMEOUT_S), topic).topics[topic]
@@ -127,10 +112,7 @@ class Cluster:
     def offsets(self, places: Iterable[Place], which: Which) -> dict[Place, int]:
         """First offset, end of the log (high watermark), or last stable offset of each partition, in one request per broker.
 
-        Raises
-        ------
-        SourceError
-            No offset is known. Partitions that do not exist any more are not in the result.
+        Partitions that do not exist any more are not in the result. Raises `SourceError` if no offset is known.
         """
         spec = OffsetSpec.earliest() if which == "start" else OffsetSpec.latest()
         level = IsolationLevel.READ_COMMITTED if which == "stable" else IsolationLevel.READ_UNCOMMITTED

@@ -24,19 +24,9 @@ __all__ = ["DiskSeries"]
 class DiskSeries(Series):
     """One table that grows on a disk.
 
-    Parameters
-    ----------
-    link : Path
-        The path for readers, e.g. ``DIR/consumer_offsets.parquet``: a symbolic link, created by the first append.
-    store : Path
-        Folder for the generations, on the same file system.
-    schema : pyarrow.Schema
-    time_column : str
-
-    Raises
-    ------
-    CaptureError
-        `link` exists and is no link of a capture.
+    `link` is the path for readers, e.g. ``DIR/consumer_offsets.parquet``: a symbolic link, created by the first append. `store`
+    is the folder for the generations, on the same file system. Raises `CaptureError` if `link` exists and is no link of a
+    capture.
     """
 
     def __init__(self, link: Path, store: Path, schema: pa.Schema, time_column: str) -> None:

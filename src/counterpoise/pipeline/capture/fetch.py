@@ -33,13 +33,7 @@ _QUIET = logging.Logger("counterpoise.librdkafka", logging.CRITICAL)  # noqa: LO
 
 
 def open_consumer(settings: Settings) -> Consumer:
-    """A consumer for `assign`: it joins no group and commits nothing.
-
-    Raises
-    ------
-    SourceError
-        librdkafka refuses the settings.
-    """
+    """A consumer for `assign`: it joins no group and commits nothing. Raises `SourceError` if librdkafka refuses the settings."""
     own = {
         "group.id": f"counterpoise-capture-{uuid.uuid4()}",
         "isolation.level": COMMITTED,
@@ -61,8 +55,6 @@ def open_consumer(settings: Settings) -> Consumer:
 def to_batch(messages: Sequence[Message], place: Place | None = None) -> pa.RecordBatch:
     """Messages without errors as one batch with the schema `ARROW`; all are of `place`, if it is given.
 
-    Notes
-    -----
     Column by column: one C call per value and no Python code per record.
     """
     times = np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * len(messages)).reshape(-1, 2)
@@ -110,19 +102,10 @@ def split_events(consumed: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 def read_range(settings: Settings, place: Place, start: int, end: int, *, lenient: bool = False) -> Iterator[pa.RecordBatch]:
     """All visible records of one partition with ``start <= offset < end``.
 
-    Parameters
-    ----------
-    settings : Settings
-    place : (topic, partition)
-    start, end : int
-        `end` must be at most the last stable offset (read committed) or the end of the log.
-    lenient : bool
-        If `start` is no longer in the log, read from the first offset of the log.
+    `end` must be at most the last stable offset (read committed) or the end of the log. If `start` is no longer in the log, a
+    `lenient` reader begins at the first offset of the log.
 
-    Raises
-    ------
-    SourceError
-        Offsets are no longer in the log, no record arrived for two minutes, or the cluster refuses.
+    Raises `SourceError` if offsets are no longer in the log, no record arrived for two minutes, or the cluster refuses.
     """
     if start >= end:
         return

@@ -39,15 +39,8 @@ def reason_of(error: OSError | StorageError) -> str:
 class CaptureFolder:
     """``consumer_offsets.parquet``, ``log_offsets.parquet``, ``topics.json``, ``aborted_offsets.json`` and ``capture.json``.
 
-    Parameters
-    ----------
-    out : path or URI
-        Created if it does not exist; an earlier capture in it is continued.
-
-    Raises
-    ------
-    CaptureError
-        Another capture is writing there, or the folder has other content.
+    `out`, a path or URI, is created if it does not exist; an earlier capture in it is continued. Raises `CaptureError` if another
+    capture is writing there, or the folder has other content.
     """
 
     def __init__(self, out: str | Path) -> None:
@@ -72,13 +65,7 @@ class CaptureFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Within the context, this is the only writer.
-
-        Raises
-        ------
-        CaptureError
-            A write failed, for example because the disk is full.
-        """
+        """Within the context, this is the only writer. Raises `CaptureError` if a write fails, for example on a full disk."""
         try:
             yield
         except CANNOT_WRITE as error:
@@ -139,8 +126,6 @@ class CaptureFolder:
 def capture_notes(folder: str | Path | None) -> list[str]:
     """Sentences on what a recording lacks: history that was compacted before it began, gaps, records after open transactions.
 
-    Notes
-    -----
     A folder without ``capture.json`` has no notes; a damaged file is a note.
     """
     text = None if folder is None else read_if_exists(join(str(folder), "capture.json"))

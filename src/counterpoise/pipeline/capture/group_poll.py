@@ -81,10 +81,7 @@ class GroupPoll:
 def poll_groups(cluster: Cluster) -> GroupPoll:
     """Request the list of groups, their members and their commits.
 
-    Raises
-    ------
-    SourceError
-        The list is not available. A group that cannot be described is a fault of the result.
+    Raises `SourceError` if the list is not available. A group that cannot be described is a fault of the result.
     """
     poll = GroupPoll()
     listed = cluster.request(

@@ -42,14 +42,8 @@ def _uncovered(pieces: Iterable[Piece]) -> list[Piece]:
 class ObjectSeries(Series):
     """One table that grows on an object store.
 
-    Parameters
-    ----------
-    folder : str
-        The URI for readers, e.g. ``s3://bucket/history/consumer_offsets.parquet``.
-    schema : pyarrow.Schema
-    time_column : str
-    check : callable
-        Called before each PUT; raises if another writer took over.
+    `folder` is the URI for readers, e.g. ``s3://bucket/history/consumer_offsets.parquet``. `check` is called before each PUT, and
+    raises an error if another writer took over.
     """
 
     def __init__(self, folder: str, schema: pa.Schema, time_column: str, check: Callable[[], None]) -> None:

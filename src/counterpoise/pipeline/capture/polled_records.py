@@ -44,10 +44,7 @@ _UNKNOWN_VERSION = 2
 class PolledHistory:
     """The newest record of each key, and the records to write after the next poll.
 
-    Parameters
-    ----------
-    records : iterable of (key, value)
-        All records that are written, in order.
+    `records` are all records that are written, in order.
     """
 
     def __init__(self, records: Iterable[tuple[bytes, bytes | None]] = ()) -> None:
@@ -57,15 +54,9 @@ class PolledHistory:
             self._note(key, value)
 
     def changes(self, groups: Iterable[SeenGroup], topic_ids: Mapping[str, bytes], now_ms: int) -> list[Change]:
-        """The records of one poll, group by group.
+        """The records of a poll at `now_ms`, group by group.
 
-        Parameters
-        ----------
-        groups : iterable of SeenGroup
-        topic_ids : mapping
-            Topic -> id; a KIP-848 target has topics by id, so topics without an id are not in it.
-        now_ms : int
-            Time of the poll.
+        A KIP-848 target has topics by id, so topics that are not in `topic_ids` are not in it.
         """
         changes: list[Change] = []
         for group in groups:

@@ -27,8 +27,6 @@ _FAULTS = 20
 class Poller(Recording):
     """A recording by polls; `every` is the time between two polls in seconds.
 
-    Notes
-    -----
     At the start the last written records are read from the folder, so a run after a stop or a kill writes the changes since then.
     The time of a change is that of the first poll that sees it: up to `every` seconds late.
     """
@@ -50,12 +48,8 @@ class Poller(Recording):
     def run(self, *, follow: bool) -> Status:
         """Poll once, or with `follow` until `stop`.
 
-        Raises
-        ------
-        SourceError
-            The cluster does not answer, or shows no group (at the start; later a following recording waits).
-        CaptureError
-            The folder cannot be written, or has other content.
+        Raises `SourceError` if the cluster does not answer, or shows no group (at the start; later a following recording waits),
+        and `CaptureError` if the folder cannot be written, or has other content.
         """
         folder = CaptureFolder(self._out)
         with folder.held():

@@ -28,12 +28,8 @@ def from_json(positions: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
 
 
 def parse_positions(option: str, text: str) -> int | dict[Place, int]:
-    """The value of ``startingOffsets`` or ``endingOffsets``: ``earliest``, ``latest`` or JSON per partition.
-
-    Raises
-    ------
-    OptionError
-        It is neither.
+    """The value of ``startingOffsets`` or ``endingOffsets``: ``earliest``, ``latest`` or JSON. Raises `OptionError` if it is
+    neither.
     """
     word = text.strip().lower()
     if word in ("earliest", "latest"):
@@ -54,26 +50,13 @@ def parse_positions(option: str, text: str) -> int | dict[Place, int]:
 def resolve(
     cluster: Cluster, places: Iterable[Place], positions: int | Mapping[Place, int], latest: Which, option: str
 ) -> dict[Place, int]:
-    """Resolve positions to an offset for every partition.
+    """The offset of every partition in `places`.
 
-    Parameters
-    ----------
-    cluster : Cluster
-    places : iterable of (topic, partition)
-        All partitions that are read.
-    positions : int or mapping
-        EARLIEST, LATEST, or one of these or an offset per partition.
-    latest : "end" or "stable"
-        The meaning of LATEST: the end of the log, or the last stable offset.
-    option : str
-        The name of the option, for the message.
+    `positions` is EARLIEST, LATEST, or one of these or an offset per partition. `latest` is the meaning of LATEST: the end of the
+    log, or the last stable offset.
 
-    Raises
-    ------
-    OptionError
-        The partitions of `positions` are not those of the topics.
-    SourceError
-        The cluster does not answer.
+    Raises `OptionError` if the partitions of `positions` are not those of the topics, and `SourceError` if the cluster does not
+    answer.
     """
     known = list(places)
     if isinstance(positions, int):
@@ -89,8 +72,6 @@ def resolve(
 def share_out(start: Mapping[Place, int], end: Mapping[Place, int], limit: int) -> dict[Place, int]:
     """End offsets with at most `limit` offsets after `start`, shared in proportion to the backlog of each partition.
 
-    Notes
-    -----
     If there is a backlog, the result has at least one offset more, so a reader always progresses; the remainder of the division
     goes to the first partitions in order.
     """

@@ -31,8 +31,6 @@ FLUSH_BYTES = 64 * 2**20
 class Recorder(Recording):
     """A recording of the offsets topic, exactly once.
 
-    Notes
-    -----
     Nothing is committed to the cluster: the position is in the footer of the newest file, so records and position are written
     together. After a kill the next run reads the records again that were not written.
     """
@@ -48,12 +46,8 @@ class Recorder(Recording):
     def run(self, *, follow: bool) -> Status:
         """Record up to now, or with `follow` until `stop`.
 
-        Raises
-        ------
-        SourceError
-            The cluster does not answer (at the start; later a following recording waits for it).
-        CaptureError
-            The folder cannot be written, or has the history of another cluster.
+        Raises `SourceError` if the cluster does not answer (at the start; later a following recording waits for it), and
+        `CaptureError` if the folder cannot be written, or has the history of another cluster.
         """
         # The folder first: a second writer must not send requests to the cluster.
         folder = CaptureFolder(self._out)

@@ -59,15 +59,9 @@ class Status:
 
 
 class Recording(ABC):
-    """One recording into one folder.
+    """One recording into the folder `out`, a path or URI.
 
-    Parameters
-    ----------
-    settings : Settings
-    out : path or URI
-    schedule : Schedule
-    report : callable, optional
-        ``report(status)`` about twice a second, or after each poll.
+    ``report(status)`` is called about twice a second, or after each poll.
     """
 
     def __init__(

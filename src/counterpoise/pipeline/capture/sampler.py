@@ -45,12 +45,7 @@ class Sample:
 
 
 def sample(cluster: Cluster) -> Sample:
-    """Take a sample.
-
-    Raises
-    ------
-    SourceError
-    """
+    """Take a sample. Raises `SourceError` if the cluster does not answer."""
     topics = cluster.topics()
     listed = [(name, index) for name, about in topics.items() if not about["internal"] for index in range(about["partitions"])]
     ends = cluster.ends(listed)
@@ -79,14 +74,7 @@ def sample_batch(taken: Sample) -> pa.RecordBatch:
 
 
 class Sampler:
-    """Takes a sample every `every` seconds until `stop`.
-
-    Parameters
-    ----------
-    cluster : Cluster
-    every : float
-        Seconds between two samples.
-    """
+    """Takes a sample every `every` seconds until `stop`."""
 
     def __init__(self, cluster: Cluster, every: float) -> None:
         self._cluster, self._every = cluster, every

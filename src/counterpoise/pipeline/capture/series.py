@@ -63,13 +63,7 @@ class Piece:
 
 
 class Series(ABC):
-    """A growing table.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-    time_column : str
-        The column for retention.
+    """A growing table; retention goes by `time_column`.
 
     Attributes
     ----------
@@ -110,10 +104,8 @@ class Series(ABC):
     def append(self, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
         """Write one file; data and `state` become visible together.
 
-        Raises
-        ------
-        OSError, StorageError
-            Nothing was appended, for example because the disk is full; the caller may try again.
+        After an OSError or a `StorageError`, for example because the disk is full, nothing was appended; the caller may try
+        again.
         """
         number = self.pieces[-1].last + 1 if self.pieces else 1
         piece = Piece(number, number, 0)

@@ -38,15 +38,8 @@ _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 class Settings(Mapping[str, str]):
     """librdkafka settings of one cluster; printing them, or an error about them, shows no secret.
 
-    Parameters
-    ----------
-    given : mapping
-        Java's or librdkafka's names; ``bootstrap.servers`` is required.
-
-    Raises
-    ------
-    OptionError
-        No bootstrap servers, or a setting that librdkafka does not support.
+    `given` has Java's or librdkafka's names. Raises `OptionError` if it lacks ``bootstrap.servers``, or has a setting that
+    librdkafka does not support.
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -80,10 +73,7 @@ class Settings(Mapping[str, str]):
 def read_properties(file: Path) -> dict[str, str]:
     """The settings in a Java properties file, as for ``--command-config`` of Kafka's tools.
 
-    Raises
-    ------
-    OptionError
-        The file cannot be read, or a line is no setting; the message has the number of the line, not its content.
+    Raises `OptionError` if the file cannot be read, or a line is no setting; the message has the line's number, not its content.
     """
     text = text_of(file.read_bytes, file, OptionError)
     properties: dict[str, str] = {}

@@ -66,10 +66,7 @@ class Range(InputPartition):
 def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:
     """Check and read the options; as in Spark, names are not case-sensitive.
 
-    Raises
-    ------
-    OptionError
-        An option is unknown or missing, or has an invalid value; values of ``kafka.*`` are never shown.
+    Raises `OptionError` if an option is unknown, missing or invalid; values of ``kafka.*`` are never shown.
     """
     kafka = {name.lower().removeprefix("kafka."): value for name, value in given.items() if name.lower().startswith("kafka.")}
     words = {name.lower(): value for name, value in given.items() if not name.lower().startswith("kafka.") and name != "path"}

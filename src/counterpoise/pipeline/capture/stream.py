@@ -22,12 +22,6 @@ __all__ = ["Stream"]
 class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader of one streaming query; it runs in a process of the driver, `read` in tasks.
 
-    Parameters
-    ----------
-    options : Options
-
-    Notes
-    -----
     The stream's offset is ``{topic: {partition: next offset}}``, as in Spark's own source. It is a position and not the offset of
     a record, because markers and aborted records are not delivered.
     """

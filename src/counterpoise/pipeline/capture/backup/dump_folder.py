@@ -68,10 +68,8 @@ class DumpCounts:
 def from_dump(file: Path, out: str | Path) -> DumpCounts:
     """Write a capture folder from the tool's output; the folder must be new or empty.
 
-    Raises
-    ------
-    CaptureError
-        The file is no output of the tool, or was printed without the decoder, or `out` has a capture already.
+    Raises `CaptureError` if the file is no output of the tool, or was printed without the decoder, or `out` has a capture
+    already.
     """
     if not is_dump(file):
         raise CaptureError(f"{file}: not the output of kafka-dump-log --offsets-decoder; give its text as it was printed")
@@ -95,10 +93,7 @@ def from_dump(file: Path, out: str | Path) -> DumpCounts:
 def folder_of(source: Path) -> Path:
     """The capture folder of a text, written once per process and deleted at its end; any other `source` is returned unchanged.
 
-    Raises
-    ------
-    CaptureError
-        `source` is a text of the tool, but no record can be read from it.
+    Raises `CaptureError` if `source` is a text of the tool, but no record can be read from it.
     """
     if not source.is_file() or not is_dump(source):
         return source
@@ -130,14 +125,8 @@ def _notes(counts: DumpCounts) -> list[str]:
 def rows_of(file: Path, counts: DumpCounts) -> Iterator[Row]:
     """Yield the visible records in the order of the text; updates `counts`.
 
-    Raises
-    ------
-    CaptureError
-        The text was printed with options that omit offsets.
-
-    Notes
-    -----
-    Two passes: only the marker after a batch says whether it is visible.
+    Two passes: only the marker after a batch says whether it is visible. Raises `CaptureError` if the text was printed with
+    options that omit offsets.
     """
     hidden = _invisible(file)
     seen: set[tuple[int, int]] = set()

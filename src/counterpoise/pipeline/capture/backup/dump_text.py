@@ -92,16 +92,10 @@ def is_dump(file: Path) -> bool:
 
 
 def lines_of(file: Path) -> Iterator[Line]:
-    """Parse the lines of a file, in order.
+    """Parse the lines of a file, in order; one line is in memory at a time.
 
-    Raises
-    ------
-    CaptureError
-        The text was printed with options that omit offsets; the message names the right options.
-
-    Notes
-    -----
-    One line is in memory at a time. Bytes that are not UTF-8 become U+FFFD, which shows in the sizes that the tool prints.
+    Bytes that are not UTF-8 become U+FFFD, which shows in the sizes that the tool prints. Raises `CaptureError` if the text was
+    printed with options that omit offsets; the message names the right options.
     """
     with file.open("rb") as opened:
         encoding = "utf-16" if opened.read(2) in _UTF16 else "utf-8"

@@ -72,8 +72,6 @@ class LogBatch:
 def batches(data: bytes) -> Iterator[LogBatch | str]:
     """Yield the batches of one segment in order, and a message for each damaged range.
 
-    Notes
-    -----
     A batch that is cut by the end of the file is reported as "cut short"; zeros up to the end (a preallocated segment) are
     ignored.
     """
@@ -99,13 +97,7 @@ def batches(data: bytes) -> Iterator[LogBatch | str]:
 
 
 def records(batch: LogBatch) -> list[Record]:
-    """The records of a batch.
-
-    Raises
-    ------
-    WireError
-        The payload cannot be unpacked, or is not what its header says.
-    """
+    """The records of a batch. Raises `WireError` if the payload cannot be unpacked, or is not what its header says."""
     data = _unpacked(batch.attributes & 0x07, batch.payload)
     listed: list[Record] = []
     at = 0

@@ -57,14 +57,8 @@ class SegmentCounts:
 def from_segments(source: Path, out: str | Path) -> SegmentCounts:
     """Write a capture folder from segment files; the folder must be new or empty.
 
-    Raises
-    ------
-    CaptureError
-        There are no segments of the offsets topic, a partition has two folders, or `out` has a capture already.
-
-    Notes
-    -----
-    The records are in one file, written completely or not at all. One segment is in memory at a time.
+    The records are in one file, written completely or not at all. One segment is in memory at a time. Raises `CaptureError` if
+    there are no segments of the offsets topic, a partition has two folders, or `out` has a capture already.
     """
     folders = partition_folders(source)
     folder = CaptureFolder(out)
@@ -83,12 +77,7 @@ def from_segments(source: Path, out: str | Path) -> SegmentCounts:
 
 
 def partition_folders(source: Path) -> dict[int, Path]:
-    """Partition -> its folder, at `source` or anywhere below it.
-
-    Raises
-    ------
-    CaptureError
-    """
+    """Partition -> its folder, at `source` or below it. Raises `CaptureError` if there is none, or a partition has two."""
     if not source.is_dir():
         raise CaptureError(f"{source}: no such folder; give a broker's data folder (log.dirs) or a copy of it")
     folders: dict[int, Path] = {}
