@@ -221,10 +221,7 @@ def _update(
 def check_continued(out: str | Path) -> bool:
     """Whether `out` has an earlier audit with ``--since last``, which the next one updates.
 
-    Raises
-    ------
-    OptionError
-        It has tables of audits without ``--since last``, which an update would have to replace.
+    Raises `OptionError` if it has tables of audits without ``--since last``, which an update would have to replace.
     """
     manifest = load_manifest(str(out))
     if manifest is not None and is_continued(manifest):
@@ -237,13 +234,8 @@ def check_continued(out: str | Path) -> bool:
 def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
     """Check that the rows of this audit can be added to those in the folder.
 
-    Raises
-    ------
-    CaptureError
-        It holds an audit of an earlier version.
-    OptionError
-        Names in the folder are plain and this audit hashes them, or the reverse, or with another salt. The audits in the folder
-        are with ``--since last`` and this one is without it, or the reverse.
+    Raises `CaptureError` if it holds an audit of an earlier version, and `OptionError` if only one of the two hashes names, or
+    with another salt, or if only one of them is with ``--since last``.
     """
     manifest = load_manifest(str(out))
     if since_last:
@@ -270,13 +262,7 @@ def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
 
 
 def _check_writable(out: str | Path) -> None:
-    """Create the folder and write a file to it, before Spark is started.
-
-    Raises
-    ------
-    OptionError
-        The folder cannot be created or written.
-    """
+    """Create the folder and write a file to it, before Spark is started. Raises `OptionError` if that fails."""
     probe = join(str(out), ".transaction", f"probe-{uuid4().hex}")
     try:
         write_bytes(probe, b"")

@@ -115,12 +115,8 @@ def audited_source(
 def group_rows(out: str | Path, group: str, cluster: str | None = None) -> pa.Table:
     """The rows of `partition_lag` of one group.
 
-    Raises
-    ------
-    CaptureError
-        The folder is no audit's output.
-    OptionError
-        The group does not exist, or is in several clusters.
+    Raises `CaptureError` if the folder is no audit's output, and `OptionError` if the group does not exist, or is in several
+    clusters.
     """
     path = join(absolute(out), "tables", "partition_lag")
     condition = pc.field("group_id") == group

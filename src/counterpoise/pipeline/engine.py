@@ -93,6 +93,9 @@ class ClusterInput:
 class Engine:
     """The stages of an audit, in the order `scan`, `fold`, `rank`.
 
+    `work` is a folder for files that tasks share, a path or a URI; the caller deletes it. Tasks write files with names from
+    `files`. Names in tables are hashed with `salt`. `write_states`: states for the next update are written.
+
     Attributes
     ----------
     scanned, folded : list of dict
@@ -100,21 +103,6 @@ class Engine:
     clusters : dict of ClusterInput
     groups : dict
         Cluster name -> `ClusterInput.groups` after `scan`.
-
-    Parameters
-    ----------
-    spark : SparkSession
-    clusters : mapping
-        Cluster name -> its input.
-    work : str
-        A folder for files that tasks share, a path or a URI; the caller deletes it.
-    files : NewFiles
-        Names of the files that tasks write.
-    scope : AuditScope
-    salt : str, optional
-        Names in tables are hashed with it.
-    write_states : bool
-        Whether states for the next update are written.
     """
 
     def __init__(
@@ -144,13 +132,7 @@ class Engine:
     # scan
 
     def scan(self) -> None:
-        """Decode all records; persists the blocks for `fold`.
-
-        Raises
-        ------
-        CaptureError
-            A capture has a record twice.
-        """
+        """Decode all records; persists the blocks for `fold`. Raises `CaptureError` if a capture has a record twice."""
         specs = self._scan_specs()
         unsorted = self._scan(specs, set())
         if unsorted:
@@ -298,13 +280,8 @@ class Engine:
     def fold(self, strategies: Sequence[str], ends: Mapping[str, int], settled: Mapping[str, int] | None = None) -> None:
         """Fold the blocks of `scan`, and unpersist them.
 
-        Parameters
-        ----------
-        strategies : sequence of str
-        ends : mapping
-            Cluster name -> time of its last record, in microseconds.
-        settled : mapping, optional
-            Cluster name -> the time of the last settled sample after `scan`; default: `ClusterInput.settled`.
+        `ends`: cluster name -> time of its last record, in microseconds. `settled`: cluster name -> the time of the last settled
+        sample after `scan`; default: `ClusterInput.settled`.
         """
         blocks = self._blocks
         assert blocks is not None, "scan first"

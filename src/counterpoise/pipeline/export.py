@@ -117,25 +117,9 @@ def export_written(
 ) -> dict[str, Any]:
     """Export a plan from a file (``counterpoise plan --json``, or ``{member: {topic: [partitions]}}``), a query per member.
 
-    Parameters
-    ----------
-    path : Path
-    previous, reached : mapping, optional
-        As in `export_plan`.
-
-    Returns
-    -------
-    dict
-        As `export_plan`; `group`, `cluster` and `at` are null, because a plan does not have them.
-
-    Raises
-    ------
-    OptionError
-        The file has no plan, or assigns a partition to two members.
-
-    Notes
-    -----
-    A plan has no offsets: partitions without an offset in `reached` start at their first record, and a note has their number.
+    Parameters and result are those of `export_plan`. A plan has no group, cluster and time, so these are null; and no offsets:
+    partitions without one in `reached` start at their first record, and a note has their number. Raises `OptionError` if the file
+    has no plan, or assigns a partition to two members.
     """
     text = text_of(path.read_bytes, path, OptionError)
     try:
@@ -190,12 +174,7 @@ def _export(about: Row, shares: Shares, start: dict[str, dict[int, int]], before
 
 
 def read_previous(path: Path) -> Shares:
-    """The plan in an earlier export (its JSON form).
-
-    Raises
-    ------
-    OptionError
-    """
+    """The plan in an earlier export (its JSON form). Raises `OptionError` if the file has none."""
     expected = "an export in JSON is expected (`counterpoise export ... --format json`)"
     text = text_of(path.read_bytes, path, OptionError)
     try:
@@ -206,12 +185,7 @@ def read_previous(path: Path) -> Shares:
 
 
 def read_offsets(paths: Sequence[Path]) -> Offsets:
-    """Read offsets of Spark checkpoints: the last line of each file, ``{topic: {partition: offset}}``.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Offsets of Spark checkpoints, in the last line of each file: ``{topic: {partition: offset}}``. Raises `OptionError`."""
     reached: Offsets = {}
     expected = 'offsets like {"topic": {"0": 42}} are expected on the last line'
     for path in paths:

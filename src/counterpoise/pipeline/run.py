@@ -50,22 +50,11 @@ _STAGES = ("records", "scan", "fold", "findings", "summary", "store")
 
 
 class Run:
-    """Computes the tables of one or more clusters, and stores all of them in one transaction.
+    """Computes the tables of one or more clusters, and stores all of them in one open transaction.
 
-    Parameters
-    ----------
-    captures : mapping
-        Cluster name -> capture.
-    transaction : TableTransaction
-        Open.
-    scope : AuditScope
-    salt : str, optional
-        Names in tables are hashed with it. Then temporary files with names are beside `out`, not in it.
-    into : Catalog, optional
-        Tables of a catalog that get the same rows as `out`.
-    progress : callable, optional
-    update : Update, optional
-        For an update of the previous audit, which writes a state for the next one. Without it rows are added to the stored ones.
+    Names in tables are hashed with `salt`; then temporary files with names are beside `out`, not in it. `into` are tables of a
+    catalog that get the same rows as `out`. With `update` the previous audit is continued, and a state for the next one is
+    written; without it rows are added to the stored ones.
     """
 
     def __init__(
@@ -88,12 +77,7 @@ class Run:
         self._sums: dict[str, Any] = {}
 
     def run(self, source: str, strategies: Sequence[str]) -> dict[str, Any]:
-        """Run all stages; returns the summary as written to ``summary.json``.
-
-        Raises
-        ------
-        StateTooOldError
-        """
+        """Run all stages; returns the summary as written to ``summary.json``. Raises `StateTooOldError`."""
         with self._work_folders() as (scratch, work):
             self._report_progress("records")
             sources = source_files(self._captures, scratch)

@@ -113,13 +113,7 @@ class Follow:
     def run(self) -> None:
         """Run updates until `stop`, which cancels a running update; the next start repeats it.
 
-        Raises
-        ------
-        CaptureError
-        OptionError
-            As for `audit`; or another audit writes to the same folder.
-        SourceError
-            An update failed in Spark.
+        Raises errors as `audit`, also if another audit writes to the same folder; and `SourceError` if an update failed in Spark.
         """
         with self._transaction.open():
             worker = InheritableThread(target=self._work, name="counterpoise-updates")

@@ -60,10 +60,6 @@ class GroupGauges:
 class Gauges:
     """The figures of all groups after the last `refresh`; other threads may read them at any time.
 
-    Parameters
-    ----------
-    clusters : iterable of str
-
     Attributes
     ----------
     groups : tuple of GroupGauges

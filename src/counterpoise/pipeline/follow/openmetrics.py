@@ -93,17 +93,9 @@ class Figures(Collector):
 
 
 def serve(gauges: Gauges, port: int, address: str = "0.0.0.0") -> Callable[[], None]:  # noqa: S104
-    """Serve ``http://address:port/metrics`` in daemon threads.
+    """Serve ``http://address:port/metrics`` in daemon threads; returns a function that stops the server.
 
-    Returns
-    -------
-    callable
-        Stops the server.
-
-    Raises
-    ------
-    OptionError
-        The port is taken.
+    Raises `OptionError` if the port is taken.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Figures(gauges))

@@ -113,12 +113,7 @@ class SavedState:
     def check(self, options: Mapping[str, Any], identities: Mapping[str, Mapping[str, Any]]) -> None:
         """Check that an audit with these options and captures may start from this state.
 
-        Raises
-        ------
-        OptionError
-            An option differs.
-        CaptureError
-            A capture is another one.
+        Raises `OptionError` if an option differs, and `CaptureError` if a capture is another one.
         """
         for name, value in options.items():
             if value != self.options.get(name):
@@ -138,10 +133,7 @@ def is_continued(manifest: Manifest) -> bool:
 def load_state(work: TableTransaction) -> SavedState | None:
     """The saved state of the last audit into an output folder; None if there is none.
 
-    Raises
-    ------
-    CaptureError
-        The state is damaged, or of another version.
+    Raises `CaptureError` if the state is damaged, or of another version.
     """
     name = next((name for name in work.manifest.files if name.startswith(_FOLDER)), None)
     if name is None:

@@ -40,25 +40,15 @@ class StateTooOldError(Exception):
 class Update:
     """An audit with ``--since last``.
 
+    `captures` are captures of files; `sources`: cluster name -> its path; `options` as for `SavedState.check`. `transaction` is
+    open.
+
     Attributes
     ----------
     clusters : dict of ClusterState
         Cluster name -> its state for the next audit; complete after `add_scanned`.
     saved : SavedState, optional
         The state of the last audit; None: all records are read.
-
-    Parameters
-    ----------
-    captures : mapping
-        Cluster name -> capture of files.
-    sources : mapping
-        Cluster name -> its path.
-    scope : AuditScope
-    options : mapping
-        As for `SavedState.check`.
-    transaction : TableTransaction
-        Open.
-    saved : SavedState, optional
     """
 
     def __init__(
@@ -115,11 +105,7 @@ class Update:
     def add_scanned(self, engine: Engine) -> None:
         """Check the scanned records against the last audit, and set the positions of `clusters`.
 
-        Raises
-        ------
-        CaptureError
-            The captures are not those of the last audit.
-        StateTooOldError
+        Raises `CaptureError` if the captures are not those of the last audit, and `StateTooOldError`.
         """
         names = engine.topic_names()
         for name, last in self._last.items():
@@ -161,21 +147,9 @@ class Update:
         now.buckets, now.names = engine.clusters[name].buckets, dict(sorted(engine.topic_names().items()))
 
     def save_state(self, engine: Engine, provisional_files: list[str], sums: Sums) -> tuple[list[str], list[str]]:
-        """Write the state for the next audit.
+        """Write the state for the next audit, after `Engine.fold`; returns state files that the transaction shall add and remove.
 
-        Parameters
-        ----------
-        engine : Engine
-            After `fold`.
-        provisional_files : list of str
-            New files of tables with provisional rows.
-        sums : dict
-            See `SavedState.sums`.
-
-        Returns
-        -------
-        added, removed : list of str
-            State files, for `TableTransaction.publish`.
+        `provisional_files` are new files of tables with provisional rows; `sums` as in `SavedState`.
         """
         work, added, stay = self._transaction, list[str](), set[str]()
         for name, now in self.clusters.items():

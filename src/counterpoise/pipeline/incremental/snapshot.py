@@ -64,12 +64,8 @@ def topic_ids_of(files: CaptureFiles) -> dict[str, Any]:
 def read_until(files: CaptureFiles, positions: Mapping[str, int]) -> dict[str, int]:
     """Log partition -> the position of the recording, which may be behind markers and aborted records.
 
-    Parameters
-    ----------
-    files : CaptureFiles
-        Files that `counterpoise capture` wrote have positions in their footers.
-    positions : mapping
-        Log partition -> the offset after the last record that was read.
+    `positions`: log partition -> the offset after the last record that was read. Files that `counterpoise capture` wrote have
+    positions in their footers.
     """
     recorded = dict(positions)
     for about in parquet_footers(files.records):
@@ -84,17 +80,9 @@ def settled_until(ends: EndsFile, positions: Mapping[str, int], newest: int | No
 
     If the offsets topic itself is sampled, a sample is settled when all records up to its ends have been read. Otherwise it is
     settled when it is 60 seconds older than the newest record. In both cases 60 seconds must have passed, because clocks differ.
-    Without samples the watermark is 60 seconds before the newest record. It is never before `before`.
+    Without samples the watermark is 60 seconds before the newest record. It is never before `before`, that of the last audit.
 
-    Parameters
-    ----------
-    ends : EndsFile
-    positions : mapping
-        Log partition -> the offset after the last record that was read.
-    newest : int, optional
-        The time of the newest record.
-    before : int, optional
-        The watermark of the last audit.
+    `positions`: log partition -> the offset after the last record that was read; `newest`: the time of the newest record.
     """
     if not len(ends.instants):
         times = [one for one in (before, None if newest is None else newest - SETTLED) if one is not None]
@@ -125,23 +113,10 @@ def recreated(last: ClusterState, now: ClusterState) -> bool:
 def check_same_capture(
     cluster: str, last: ClusterState, some_unchanged: bool, manifests: Sequence[Mapping[str, Any]], first_time: int | None
 ) -> None:
-    """Check that the scanned records follow those of the last audit without a gap.
+    """Check that the scanned records follow those of the last audit without a gap. Raises `CaptureError` if not.
 
-    Parameters
-    ----------
-    cluster : str
-    last : ClusterState
-        The state of the last audit.
-    some_unchanged : bool
-        Some of its files did not change.
-    manifests : sequence of mapping
-        The manifests of the scan tasks.
-    first_time : int, optional
-        The earliest time of the new records, in microseconds.
-
-    Raises
-    ------
-    CaptureError
+    `last` is the state of the last audit; `some_unchanged`: some of its files did not change; `manifests` are those of the scan
+    tasks; `first_time` is the earliest time of the new records, in microseconds.
     """
     for partition, offset, time in (place for one in manifests for place in one["was"]):
         if last.stamps.get(str(partition)) != time:

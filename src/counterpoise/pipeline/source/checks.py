@@ -20,26 +20,10 @@ T = TypeVar("T")
 
 
 def check_table(where: str, files: Sequence[str], expected: Mapping[str, pa.DataType], source: str) -> None:
-    """Check that Parquet files have footers, and the expected columns with types that can be cast.
+    """Check that Parquet files have footers, and the expected columns (name -> type) with types that can be cast.
 
-    Parameters
-    ----------
-    where : str
-        The file, or the folder of the files.
-    files : sequence of str
-    expected : mapping
-        Column -> its type.
-    source : str
-        The format that defines the columns, for the error message.
-
-    Raises
-    ------
-    CaptureError
-        Names the file, the column and its type.
-
-    Notes
-    -----
-    Reads only footers. The value of a column may be in the path (``partition=3/``).
+    `where` is the file, or the folder of the files; `source` names the format that defines the columns. Reads only footers. The
+    value of a column may be in the path (``partition=3/``). Raises a `CaptureError` with the file, the column and its type.
     """
     if not files:
         raise CaptureError(f"{where}: no Parquet files in this folder; record it again or give another folder")
@@ -109,22 +93,12 @@ _PAIRS = "expected pairs [partition, offset]; record it again"
 
 
 def topic_ids(where: str) -> dict[str, str]:
-    """Read ``topics.json``: topic -> its id, for topics that have one.
-
-    Raises
-    ------
-    CaptureError
-    """
+    """Read ``topics.json``: topic -> its id, for topics that have one. Raises `CaptureError` if it is no such file."""
     return {name: about.topic_id for name, about in _read(where, dict[str, _Topic], _TOPICS).items() if about.topic_id}
 
 
 def aborted_records(where: str) -> frozenset[tuple[int, int]]:
-    """Read ``aborted_offsets.json``: log partition and offset of records of aborted transactions.
-
-    Raises
-    ------
-    CaptureError
-    """
+    """Read ``aborted_offsets.json``: log partition and offset of records of aborted transactions. Raises as `topic_ids`."""
     return frozenset(_read(where, list[tuple[_Partition, _Offset]], _PAIRS))
 
 

@@ -36,22 +36,12 @@ KAFKA = "Spark's Kafka source"
 
 
 def check_source(source: str | Path) -> None:
-    """Raise the errors of `read_capture` before a session is started.
-
-    Raises
-    ------
-    CaptureError
-    """
+    """Raise the errors of `read_capture` before a session is started."""
     checked_files(source)
 
 
 def checked_files(source: str | Path) -> tuple[CaptureFiles, str | None]:
-    """The files of a capture, checked; and its folder, or None if the source holds nothing but records.
-
-    Raises
-    ------
-    CaptureError
-    """
+    """The files of a capture, checked; and its folder, or None if the source holds nothing but records. Raises `CaptureError`."""
     path = _path(source)
     records = records_path(path)
     folder = None if records == path else path

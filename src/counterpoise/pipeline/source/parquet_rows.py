@@ -39,28 +39,10 @@ def read_rows(
     coded: Sequence[str] = (),
     metadata: Any = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches with these columns.
+    """Yield batches of at most `at_once` rows of a Parquet file, a local path or a URI, with these columns and `types`.
 
-    Parameters
-    ----------
-    file : str
-        A local path or a URI.
-    columns : sequence of str
-    types : mapping
-        Column -> its type.
-    at_once : int
-        Maximal number of rows of a batch.
-    row_groups : sequence of int, optional
-        Default: all.
-    coded : sequence of str
-        Columns that come as dictionaries.
-    metadata : optional
-        The footer, if the caller has it.
-
-    Raises
-    ------
-    CaptureError
-        The file is damaged.
+    `row_groups`: default all. Columns in `coded` come as dictionaries. `metadata` is the footer, if the caller has it. Raises
+    `CaptureError` if the file is damaged.
     """
     schema = pa.schema([(name, types[name]) for name in columns])
     with (

@@ -57,12 +57,7 @@ class AuditScope:
 
 
 def parse_time(text: str, option: str) -> datetime:
-    """An ISO 8601 time of an option; without a zone it is UTC.
-
-    Raises
-    ------
-    OptionError
-    """
+    """An ISO 8601 time of an option; without a zone it is UTC. Raises `OptionError` for anything else."""
     try:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -67,10 +67,7 @@ def _notes(files: CaptureFiles, folder: str | None) -> Iterator[str]:
 def check_columns(records: DataFrame, where: str) -> DataFrame:
     """`records` with the columns that decoding needs, and no others: ``key, value, partition, offset, timestamp``.
 
-    Raises
-    ------
-    CaptureError
-        A column is missing, or has a type that cannot be cast to that of Spark's Kafka source.
+    Raises `CaptureError` if a column is missing, or has a type that cannot be cast to that of Spark's Kafka source.
     """
     schema = records.schema
     check_names(where, schema.names, RECORD_COLUMNS, KAFKA)

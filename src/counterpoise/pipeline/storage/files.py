@@ -67,10 +67,7 @@ _ONE_PUT = {"allow_delayed_open": True} if int(pa.__version__.partition(".")[0])
 def filesystem_of(uri: str) -> tuple[pafs.FileSystem, str]:
     """Arrow's file system for a path or URI, and the path in it; one connection per process and store.
 
-    Raises
-    ------
-    CaptureError
-        The scheme is unknown, or the store cannot be reached.
+    Raises `CaptureError` if the scheme is unknown, or the store cannot be reached.
     """
     scheme, authority, path = _split(uri)
     if scheme == "file":
@@ -157,8 +154,6 @@ def list_folder(uri: str) -> list[str]:
 def list_files(uri: str, suffix: str = "") -> list[str]:
     """All files below a folder with this suffix, also hidden ones, sorted; `uri` itself if it is a file.
 
-    Notes
-    -----
     One request per 1,000 objects.
     """
     return [name for name in sorted(file_infos(uri)) if name.endswith(suffix)]
@@ -178,10 +173,7 @@ def file_infos(uri: str) -> dict[str, pafs.FileInfo]:
 def parquet_file(uri: str, **options: Any) -> pq.ParquetFile:
     """Open a Parquet file; checksums of pages, if it has any, are verified when they are read.
 
-    Raises
-    ------
-    CaptureError
-        It does not exist, cannot be read, or is no complete Parquet file.
+    Raises `CaptureError` if it does not exist, cannot be read, or is no complete Parquet file.
     """
     store, path = filesystem_of(uri)
     # Adjacent columns are read from a store by one request.
@@ -191,13 +183,7 @@ def parquet_file(uri: str, **options: Any) -> pq.ParquetFile:
 
 
 def parquet_footers(uris: Sequence[str]) -> list[pq.FileMetaData]:
-    """The footers of Parquet files, in their order; those on a store are read in parallel.
-
-    Raises
-    ------
-    CaptureError
-        As for `parquet_file`.
-    """
+    """The footers of Parquet files, in their order; those on a store are read in parallel. Raises errors as `parquet_file`."""
     if all(map(is_local, uris)):
         return [_footer(uri) for uri in uris]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -226,8 +212,6 @@ def _whole(uri: str) -> Iterator[None]:
 def parquet_writer(uri: str, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
     """A writer of a Parquet file; on an object store the file appears when the writer is closed.
 
-    Notes
-    -----
     The caller writes rows within `storage_errors`.
     """
     store, path = filesystem_of(uri)
@@ -239,13 +223,7 @@ def parquet_writer(uri: str, schema: pa.Schema, **options: Any) -> pq.ParquetWri
 
 
 def read_bytes(uri: str) -> bytes:
-    """The content of a file.
-
-    Raises
-    ------
-    CaptureError
-        It does not exist, or cannot be read.
-    """
+    """The content of a file. Raises `CaptureError` if it does not exist, or cannot be read."""
     content = read_if_exists(uri)
     if content is None:
         raise StorageError(uri, "no such file", "check the name")
@@ -266,8 +244,6 @@ def read_if_exists(uri: str) -> bytes | None:
 def write_bytes(uri: str, content: bytes) -> None:
     """Write or replace a file atomically: a reader sees the old or the new content.
 
-    Notes
-    -----
     One PUT on an object store. Elsewhere a hidden file is written, synced and renamed, for one writer at a time. HDFS does not
     rename to an existing name: give a new name.
     """
@@ -294,8 +270,6 @@ def write_bytes(uri: str, content: bytes) -> None:
 def local_copy(uri: str) -> str:
     """A local path of a file, to map it into memory at once: of the file itself, or of a copy.
 
-    Notes
-    -----
     A process keeps its last copies, so the file must not change. A copy is an unnamed file, which disappears if the worker is
     killed.
     """
@@ -345,12 +319,7 @@ def delete(uri: str) -> None:
 
 @contextmanager
 def storage_errors(uri: str) -> Iterator[None]:
-    """Turn errors of a store into an error of one line with the path and advice.
-
-    Raises
-    ------
-    StorageError
-    """
+    """Turn errors of a store into a `StorageError` of one line with the path and advice."""
     try:
         yield
     except FileNotFoundError as error:

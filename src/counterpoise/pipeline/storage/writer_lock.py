@@ -30,14 +30,7 @@ _LOCAL_WAIT_S, _STORE_WAIT_S = 0.05, 0.5
 
 
 class WriterLock:
-    """The lock of a folder.
-
-    Parameters
-    ----------
-    folder : str
-        Path or URI of a folder for the lock only; created if it does not exist.
-    refused : str
-        The error message if another writer has the lock.
+    """The lock of a folder, a path or URI that is for the lock only; created if it does not exist.
 
     Attributes
     ----------
@@ -62,17 +55,9 @@ class WriterLock:
             self.release()
 
     def acquire(self, patience: float = 0.0) -> None:
-        """Acquire the lock.
+        """Acquire the lock; waits `patience` seconds for another writer.
 
-        Parameters
-        ----------
-        patience : float
-            Seconds to wait for another writer.
-
-        Raises
-        ------
-        CaptureError
-            Another writer has the lock, or the folder cannot be written.
+        Raises `CaptureError`, with the message `refused`, if another writer has the lock; or if the folder cannot be written.
         """
         until = time.monotonic() + patience
         while not self._acquired():
@@ -87,10 +72,7 @@ class WriterLock:
     def check(self) -> None:
         """Check that this writer still has the lock, before a write on which other writers depend.
 
-        Raises
-        ------
-        CaptureError
-            Another writer took the lock; this one must not write any more.
+        Raises `CaptureError` if another writer took the lock; this one must not write any more.
         """
         with self._guard:
             if self.file is None and (self._done.is_set() or not self._renewed()):

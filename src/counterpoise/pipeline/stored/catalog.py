@@ -47,12 +47,7 @@ class Catalog:
 
 
 def check_target(spark: SparkSession, target: Catalog) -> None:
-    """Check that the schema exists.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise an `OptionError` if the schema does not exist."""
     with _catalog_errors(f"--into {target.schema}", OptionError):
         if not spark.catalog.databaseExists(target.schema):
             raise OptionError(f"--into {target.schema}: no such schema in the session's catalogs; create it first")
@@ -61,10 +56,7 @@ def check_target(spark: SparkSession, target: Catalog) -> None:
 def check_lasting(spark: SparkSession, target: Catalog) -> None:
     """Check that tables of the catalog persist when a session that the audit started has ended.
 
-    Raises
-    ------
-    OptionError
-        It is Spark's own catalog, which is in memory if no metastore is configured: files would persist without tables.
+    Raises `OptionError` for Spark's own catalog without a metastore, which is in memory: files would persist without tables.
     """
     first, dot, _ = target.schema.partition(".")
     own = (first if dot else spark.catalog.currentCatalog()) == "spark_catalog"
@@ -80,12 +72,7 @@ def check_lasting(spark: SparkSession, target: Catalog) -> None:
 
 
 def check(table: DataFrame, name: str, target: Catalog) -> None:
-    """Check that rows can be added: the table, if it exists, has our columns, and no other record at the same place in the log.
-
-    Raises
-    ------
-    CaptureError
-    """
+    """Raise a `CaptureError` if the table exists with other columns, or with another record at the same place in the log."""
     spark, full = table.sparkSession, target.table(name)
     with _catalog_errors(_plain(full)):
         if not spark.catalog.tableExists(full):
@@ -104,15 +91,9 @@ def check(table: DataFrame, name: str, target: Catalog) -> None:
 def add(table: DataFrame, name: str, target: Catalog, ended: Collection[tuple[str, date]] = ()) -> None:
     """Add the rows that the table in the catalog does not have; create the table if it does not exist.
 
-    In a table that describes the end of a recording, rows of the clusters and days in `ended` are replaced, even by none.
+    In a table that describes the end of a recording, rows of the clusters and days in `ended` are replaced, even by none. Raises
+    `CaptureError` if Spark cannot write it.
 
-    Raises
-    ------
-    CaptureError
-        Spark cannot write it.
-
-    Notes
-    -----
     The table is created empty and filled by `insertInto`, which all formats support. If a job that creates and fills a table is
     killed, it leaves files that no catalog knows, and a name that cannot be used again.
     """
@@ -145,14 +126,8 @@ def can_merge(spark: SparkSession, name: str, target: Catalog) -> bool:
 def merge(table: DataFrame, name: str, target: Catalog, replaced: DataFrame) -> None:
     """Replace rows by those of `table` with the same key, add the others, and delete those of `replaced` that `table` lacks.
 
-    Raises
-    ------
-    CaptureError
-        Spark cannot write it.
-
-    Notes
-    -----
-    One merge: a reader sees the table before it or after it. It reads the days of these rows.
+    One merge: a reader sees the table before it or after it. It reads the days of these rows. Raises `CaptureError` if Spark
+    cannot write it.
     """
     spark, full = table.sparkSession, target.table(name)
     with _catalog_errors(_plain(full)), configured(spark, _WRITING):

@@ -54,12 +54,7 @@ def same_row(name: str, new: str, old: str) -> Column:
 
 
 def check_same(new: DataFrame, old: DataFrame, name: str, where: str) -> None:
-    """Check that the records of both tables at the same place in the log are the same records.
-
-    Raises
-    ------
-    CaptureError
-    """
+    """Raise a `CaptureError` if the tables have different records at the same place in the log."""
     known = old.select(*PARTITIONS, *_PLACE, fn.col("group_id").alias("old_group"), fn.col("log_ts").alias("old_ts"))
     other = (fn.col("group_id") != fn.col("old_group")) | (fn.col("log_ts") != fn.col("old_ts"))
     row = new.join(known, [*PARTITIONS, *_PLACE]).where(other).first()

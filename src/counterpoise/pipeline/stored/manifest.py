@@ -62,13 +62,7 @@ class Manifest:
 
 
 def load_manifest(out: str) -> Manifest | None:
-    """The valid manifest; None if there is none.
-
-    Raises
-    ------
-    CaptureError
-        It cannot be read.
-    """
+    """The valid manifest; None if there is none. Raises `CaptureError` if it cannot be read."""
     root = absolute(out)
     for _ in range(_TRIES):  # The listed one may be deleted when two newer ones exist.
         numbers = manifest_numbers(root)

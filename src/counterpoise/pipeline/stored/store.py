@@ -43,12 +43,7 @@ _SAMPLE = 1_000
 
 
 def check(spark: SparkSession, name: str, new: Partitions, work: TableTransaction) -> None:
-    """Check that stored and new records at the same places in the log are the same records.
-
-    Raises
-    ------
-    CaptureError
-    """
+    """Raise a `CaptureError` if stored and new records at the same place in the log are different records."""
     old = by_partition(work.manifest.below("tables", name))
     both = new.keys() & old.keys()
     if name in RECORDS and both:
@@ -59,10 +54,7 @@ def check_names(name: str, new: Partitions, work: TableTransaction) -> None:
     """Check that a new cluster does not have the records of another one: a capture under two names would be counted twice.
 
     A sample of the records of its files is searched in the same day of other clusters, by log partition, offset, time and group.
-
-    Raises
-    ------
-    CaptureError
+    Raises `CaptureError` if one is found.
     """
     old = by_partition(work.manifest.below("tables", name))
     known = {partition.partition("/")[0] for partition in old}
@@ -97,11 +89,8 @@ def merge(
 ) -> tuple[list[str], list[str]]:
     """The files that a transaction adds and removes, so that the table has the new rows and none twice.
 
-    In a table that describes the end of a recording, rows of the partitions in `ended` are replaced, even by none.
-
-    Notes
-    -----
-    Files of new or replaced partitions are added unchanged: their rows are not read or written again.
+    In a table that describes the end of a recording, rows of the partitions in `ended` are replaced, even by none. Files of new
+    or replaced partitions are added unchanged: their rows are not read or written again.
     """
     old = by_partition(work.manifest.below("tables", name))
     if name not in KEYS:
@@ -191,23 +180,9 @@ def add_to_catalog(
 ) -> list[str]:
     """Add rows to the tables of a catalog, after all tables are checked.
 
-    Parameters
-    ----------
-    spark : SparkSession
-    target : Catalog
-    final, provisional : mapping
-        Files of final and of provisional rows.
-    replaced : mapping, optional
-        In an update: the stored files that it replaces.
-
-    Returns
-    -------
-    left_out : list of str
-        Tables without provisional rows, because their format cannot replace rows; an update adds only new final rows to them.
-
-    Raises
-    ------
-    CaptureError
+    `final` and `provisional` are files of final and of provisional rows; `replaced`, in an update, are the stored files that it
+    replaces. Returns the tables that get no provisional rows, because their format cannot replace rows; an update adds only new
+    final rows to them. Raises `CaptureError` as `catalog.check` and `catalog.add`.
     """
     tables, left_out = {name: frame(spark, name, files) for name, files in final.items()}, list[str]()
     for name, table in tables.items():

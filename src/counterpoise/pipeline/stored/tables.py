@@ -48,20 +48,10 @@ def by_partition(files: Iterable[str]) -> dict[str, list[str]]:
 
 
 def table_files(table: str | Path, manifest: Manifest | None = None) -> list[str]:
-    """The files of a table, as paths or URIs, sorted.
+    """The files of a table, as paths or URIs, sorted. Raises `CaptureError` if it does not exist.
 
-    Parameters
-    ----------
-    table : path or URI
-        Its folder, ``OUT/tables/NAME``.
-    manifest : Manifest, optional
-        The manifest of the output folder, if the caller has it. If the folder has no manifest, all files that are not hidden are
-        returned.
-
-    Raises
-    ------
-    CaptureError
-        The table does not exist.
+    `table` is its folder, ``OUT/tables/NAME``; `manifest` is that of the output folder, if the caller has it. If the folder has
+    no manifest, all files that are not hidden are returned.
     """
     from counterpoise.pipeline.storage.files import absolute, exists, list_files
     from counterpoise.pipeline.stored.manifest import load_manifest
@@ -79,8 +69,6 @@ def table_files(table: str | Path, manifest: Manifest | None = None) -> list[str
 def dataset(table: str | Path, manifest: Manifest | None = None) -> ds.Dataset:
     """A table as an Arrow dataset, with the columns that are in paths; parameters and errors as for `table_files`.
 
-    Notes
-    -----
     The types of these two columns are fixed and not inferred: the name of a cluster may be 2026.
     """
     import pyarrow as pa

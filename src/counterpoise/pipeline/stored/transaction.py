@@ -81,14 +81,10 @@ class NewFiles:
 
 
 class TableTransaction:
-    """The writer of an output folder.
+    """The writer of an output folder, a local path or a URI.
 
-    Parameters
-    ----------
-    out : str
-        A local path or a URI.
-    private : bool
-        State files are in a folder beside `out`, because they have names that are hashed in `out`.
+    With `private`, state files are in a folder beside `out`, because they have names that are hashed in `out`. Raises
+    `OptionError` if `out` then is a whole bucket, which has no folder beside it.
 
     Attributes
     ----------
@@ -97,11 +93,6 @@ class TableTransaction:
     state : str
         The folder of state files.
     lock : WriterLock
-
-    Raises
-    ------
-    OptionError
-        `private`, and `out` is a whole bucket, which has no folder beside it.
     """
 
     def __init__(self, out: str, *, private: bool = False) -> None:
@@ -140,15 +131,7 @@ class TableTransaction:
     def open(self, patience: float = 0.0) -> Iterator[None]:
         """Within the context, be the only writer. A transaction of a killed writer is completed if published, else deleted.
 
-        Parameters
-        ----------
-        patience : float
-            Seconds to wait for another writer.
-
-        Raises
-        ------
-        CaptureError
-            Another audit is writing there, or the folder cannot be written.
+        Waits `patience` seconds for another writer. Raises `CaptureError` if it still writes, or the folder cannot be written.
         """
         with self.lock.held(patience):
             manifest = load_manifest(self.out)
@@ -174,23 +157,12 @@ class TableTransaction:
     def publish(self, added: Iterable[str], removed: Iterable[str], small_files: Mapping[str, bytes]) -> Manifest:
         """Add and remove files in one step; returns the new manifest.
 
-        Parameters
-        ----------
-        added : iterable of str
-            Files that are written and closed, with names of `new_files`.
-        removed : iterable of str
-            Files of the manifest, as paths or URIs.
-        small_files : mapping
-            Name below the folder -> its new text (UTF-8), such as ``summary.json``; other small files stay unchanged.
+        `added` are files that are written and closed, with names of `new_files`; `removed` are files of the manifest, as paths or
+        URIs. `small_files`: name below the folder -> its new text (UTF-8), such as ``summary.json``; other small files stay
+        unchanged.
 
-        Raises
-        ------
-        CaptureError
-            Another writer took over; nothing has changed.
-
-        Notes
-        -----
-        One request per file that is deleted or renamed, and per small file; one for the manifest, which holds all names.
+        One request per file that is deleted or renamed, and per small file; one for the manifest, which holds all names. Raises
+        `CaptureError` if another writer took over; then nothing has changed.
         """
         old = self.manifest
         dropped = {self.name_of(uri) for uri in removed}

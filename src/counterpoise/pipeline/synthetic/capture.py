@@ -72,13 +72,7 @@ def write_capture(
     out: str | Path,
     progress: Callable[[float], None] | None = None,
 ) -> Written:
-    """`synthesize` for given topics and groups.
-
-    Raises
-    ------
-    OptionError
-        The folder is not empty.
-    """
+    """`synthesize` for given topics and groups."""
     place = absolute(out)
     if list_folder(place):
         raise OptionError(f"{out}: holds something already; give a new folder")

@@ -20,15 +20,8 @@ _ROWS, _BYTES = 256, 1 << 20
 class DayRows:
     """A buffered writer of one table; rows are grouped by the day of `time`.
 
-    Parameters
-    ----------
-    name : callable
-        As for `ByDay`.
-    schema : pyarrow.Schema
-    time : str or int
-        The column with the time of a row, null for none; or the time of all rows, in microseconds.
-    salt : str, optional
-        As for `ByDay`.
+    `time` is the column with the time of a row, null for none; or the time of all rows, in microseconds. The others are those of
+    `ByDay`.
     """
 
     def __init__(

@@ -13,18 +13,12 @@ __all__ = ["OneFile"]
 
 
 class OneFile:
-    """A writer of one file.
+    """A writer of one file; `name` returns the name of a new file.
 
     Attributes
     ----------
     file : str, optional
         Its path or URI; None: there are no rows yet.
-
-    Parameters
-    ----------
-    name : callable
-        Returns the name of a new file.
-    schema : pyarrow.Schema
     """
 
     def __init__(self, name: Callable[[], str], schema: pa.Schema) -> None:
