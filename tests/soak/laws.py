@@ -15,13 +15,13 @@ from counterpoise import Group, Plan, assign, strategies, verify
 from counterpoise.assignors import assignor
 from counterpoise.assignors.registry import strategy as record
 from counterpoise.errors import CounterpoiseError, OptionError, SubscriptionWarning
+from counterpoise.laws.rounds import idempotent, two_rounds
 from counterpoise.laws.violation import Violation
 from counterpoise.model.problem import Problem
 from counterpoise.planning.lead import lead
 from counterpoise.snapshot.joined import JoinMember, join_problem
 from counterpoise.wire.consumer_protocol import Subscription, decode_assignment, encode_subscription
 from counterpoise.wire.topic_lists import TopicIndex
-from tests.laws.rounds import idempotent, two_rounds
 from tests.planning.join import join
 from tests.soak.groups import shuffled
 

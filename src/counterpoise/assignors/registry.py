@@ -1,13 +1,15 @@
 """The explicit list of strategies, and how one is looked up by name and bound to its options.
 
-A strategy's module defines a `Strategy` record and imports nothing from here. A new built-in strategy is one
-import and one line in `_BUILT_IN`; a strategy from outside calls `register`.
+A strategy's module defines a `Strategy` record and imports nothing from here. A new built-in strategy is one import and one line
+in `_BUILT_IN`. A strategy of another package is an entry point of the group ``counterpoise.strategies`` with the strategy's name;
+or the package calls `register`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
+from importlib.metadata import entry_points
 
 import numpy as np
 
@@ -36,6 +38,7 @@ _BUILT_IN: tuple[Strategy, ...] = (
 )
 
 _BY_NAME: dict[str, Strategy] = {}
+_ENTRY_POINTS = "counterpoise.strategies"
 
 
 def register(added: Strategy) -> None:
@@ -51,20 +54,45 @@ def register(added: Strategy) -> None:
     _BY_NAME[added.name] = added
 
 
+@cache
+def _register_entry_points() -> None:
+    """Register the strategies of other packages that are installed, by name."""
+    for point in sorted(entry_points(group=_ENTRY_POINTS), key=lambda point: point.name):
+        place = f"strategy {point.name!r} of the entry point {point.value} ({_ENTRY_POINTS})"
+        try:
+            added = point.load()
+        except (ImportError, AttributeError) as error:
+            raise OptionError(f"{place} cannot be loaded ({error}); mend or remove its package") from error
+        if not isinstance(added, Strategy) or added.name != point.name:
+            raise OptionError(f"{place}: expected a Strategy of this name, got {added!r:.80}")
+        if _BY_NAME.get(added.name) is not added:
+            register(added)
+
+
 def strategies() -> tuple[str, ...]:
-    """The names of all registered strategies, in the order of registration (built-in ones first)."""
+    """The names of all strategies: built-in ones, registered ones, those of installed packages.
+
+    Raises
+    ------
+    OptionError
+        A strategy of an installed package cannot be loaded.
+    """
+    _register_entry_points()
     return tuple(_BY_NAME)
 
 
 def strategy(name: str) -> Strategy:
-    """The record registered under `name`.
+    """The record of the strategy `name`; packages that bring strategies are loaded only if it is not built in.
 
     Raises
     ------
     UnknownStrategyError
-        It is not registered; the message lists the names.
+        There is none of this name; the message lists the names.
     """
     found = _BY_NAME.get(str(name))
+    if found is None:
+        _register_entry_points()
+        found = _BY_NAME.get(str(name))
     if found is None:
         raise UnknownStrategyError(f"strategy {name!r} is unknown; there are: {', '.join(_BY_NAME) or 'none'}")
     return found

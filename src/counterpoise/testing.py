@@ -1,0 +1,116 @@
+"""`check_strategy`: all laws that a strategy of your own must keep, on random groups, as one line of its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from counterpoise.assignors.strategy import COOPERATIVE, EVERYTHING, Assignor, Strategy
+from counterpoise.laws.audit import audit
+from counterpoise.laws.rounds import idempotent, pure, two_rounds
+from counterpoise.laws.violation import Violation
+from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Int64, Problem, Racks
+
+__all__ = ["check_strategy", "random_problem"]
+
+
+def check_strategy(strategy: Strategy, *, laws: Iterable[str] = (), groups: int = 200) -> None:
+    """Check a strategy, with its default options, on random groups.
+
+    Every strategy must keep: owners are int32[P] and subscribe to the topic; every partition with a subscriber has an owner;
+    equal problems get equal plans; a plan depends on nothing that `Strategy.reads` leaves out; `Strategy.prepare` gives the plans
+    of the kernel; and if it is cooperative, a rebalance ends with its second round.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        It need not be registered.
+    laws : iterable of str
+        What else it promises: names of `counterpoise.laws.LAWS`, such as "balanced" and "sticky", and "idempotent".
+    groups : int
+        How many groups, `random_problem` of 0, 1, ...
+
+    Raises
+    ------
+    AssertionError
+        With the number of the first group that breaks a law, and what is wrong with its plan.
+    OptionError
+        A name is no law.
+
+    Notes
+    -----
+    Errors of the kernel pass through, with the number of the group as a note.
+    """
+    further = set(laws)
+    for number in range(groups):
+        problem = random_problem(number)
+        try:
+            found = _violations(strategy, problem, random_problem(number, claims=number + groups), further)
+        except Exception as error:
+            error.add_note(_place(strategy, number))
+            raise
+        if found:
+            raise AssertionError("\n".join([_place(strategy, number), *(f"{one.law}: {one.message}" for one in found)]))
+
+
+def _place(strategy: Strategy, number: int) -> str:
+    return f"strategy {strategy.name!r} on counterpoise.testing.random_problem({number}):"
+
+
+def _violations(strategy: Strategy, problem: Problem, other: Problem, laws: set[str]) -> list[Violation]:
+    assign: Assignor = strategy.kernel
+    found = pure(assign, problem)
+    if found:
+        return found
+    owner = assign(problem)
+    found = audit(problem, owner, {"valid", "complete", *laws} - {"idempotent"})
+    if "idempotent" in laws:
+        found += idempotent(assign, problem)
+    if COOPERATIVE in strategy.protocols:
+        found += two_rounds(assign, problem)
+    for name in sorted(EVERYTHING - strategy.reads):
+        if not np.array_equal(assign(problem.replace(**{name: getattr(other, name)})), owner):
+            found.append(Violation("reads", f"the plan depends on {name}, which Strategy.reads does not list"))
+    if strategy.prepare is not None:
+        claimed = problem.replace(previous_owner=other.previous_owner, holder=other.holder)
+        if not np.array_equal(strategy.prepare(problem)(claimed), assign(claimed)):
+            found.append(Violation("prepare", "Strategy.prepare gives another plan than the kernel if claims differ"))
+    return found
+
+
+def random_problem(number: int, *, claims: int | None = None) -> Problem:
+    """Random group `number`, the same in every process: up to 7 members, 5 topics and 40 partitions.
+
+    Among them are groups without members, members without topics, topics without partitions, contested and stale claims,
+    capacities, racks and lag. `claims`: another number gives the same members, topics and subscriptions, and other values of
+    everything else.
+    """
+    rng = np.random.default_rng([number, 1])
+    members, counts = int(rng.integers(0, 8)), rng.integers(0, 9, int(rng.integers(0, 6)))
+    share = rng.choice([1.0, 0.6])
+    listed = [np.flatnonzero(rng.random(members) < share) for _ in counts]
+    start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    ends = np.cumsum([0, *(len(one) for one in listed)])
+    subscriber = np.concatenate([np.empty(0, np.int32), *listed]).astype(np.int32)
+    rng = np.random.default_rng([number if claims is None else claims, 2])
+    size = int(start[-1])
+    holder = rng.integers(CONTESTED, members, size)
+    topic = np.repeat(np.arange(len(counts)), counts)
+    keeps = [at == CONTESTED or at in listed[one] for at, one in zip(holder, topic, strict=True)]
+    values: dict[str, Any] = {
+        "holder": holder,
+        "previous_owner": np.where(keeps, holder, UNOWNED) if size else holder,
+        "capacity": rng.integers(1, 4, members) if rng.random() < 0.5 else np.ones(members, np.int64),
+        "lag": rng.integers(0, 10 ** int(rng.integers(1, 9)), size),
+        "racks": Racks(
+            rng.integers(-1, 3, members).astype(np.int32), np.arange(size + 1), rng.integers(0, 3, size).astype(np.int32)
+        ),
+        "static_rank": rng.permutation(members),
+    }
+    return Problem(members, start, ends, subscriber, **values)
+
+
+def _int32(values: Int64) -> Int32:
+    return values.astype(np.int32)
