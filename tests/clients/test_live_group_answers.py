@@ -23,6 +23,12 @@ TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT))
 NOT_ALLOWED = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
 
 
+@pytest.fixture(autouse=True)
+def _no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command connects to nothing: the answers are those of `Brokers`."""
+    monkeypatch.setattr("counterpoise.pipeline.capture.cluster.Cluster.admin", None)
+
+
 def answered(value: Any) -> Future[Any]:
     future: Future[Any] = Future()
     if isinstance(value, Exception):

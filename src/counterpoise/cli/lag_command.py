@@ -71,7 +71,7 @@ def command(
     need("lag", "live", "confluent_kafka", "pyarrow")
     from counterpoise.pipeline.capture.cluster import Cluster
 
-    admin = Cluster(settings).admin
+    admin = Cluster(settings, timeout).admin
     live = read_live_group(settings, group_id, reset=reset, timeout=timeout, capacity=weight, admin=admin)
     advice = hint(live)
     if as_json:

@@ -108,6 +108,8 @@ def read_live_group(
     weights = _weights(capacity or {}, client_ids, group_id)
     owner = {at: member_id for member_id, _, held in members for at in held}
     committed = reader.committed(group_id)
+    if not (owner or committed or reader.uncommitted):
+        reader.faults.append("committed offsets: none is visible; if the group has any, Describe on its topics is missing")
     topics = reader.topics({topic for topic, _ in (*owner, *committed, *reader.uncommitted)})
     wanted = [(name, index) for name in java_order(topics) for index in range(topics[name].partitions)]
     begin, end = reader.offsets(wanted, latest=False), reader.offsets(wanted, latest=True)
@@ -157,8 +159,11 @@ class _Reader:
         except self._refusals as error:
             if error.args and getattr(error.args[0], "code", lambda: None)() == self._none_such:  # a broker from 4.0
                 raise SourceError(none_such) from None
-            advice = "cannot be described (check the address, and the ACL DESCRIBE on the group)"
-            raise SourceError(f"{self._where}: group {group_id}: {advice}: {_words(error)}") from None
+            advice = (
+                "check the address, and that this principal has Describe on the group and on its topics (kafka-acls --add "
+                f"--allow-principal User:NAME --operation Describe --group {group_id} --topic '*')"
+            )
+            raise SourceError(f"{self._where}: group {group_id}: cannot be described ({_words(error)}); {advice}") from None
         if found.state.name == "DEAD":  # what older brokers answer
             raise SourceError(none_such)
         return found

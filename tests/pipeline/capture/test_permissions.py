@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,14 @@ import pytest
 from confluent_kafka import admin as _admin
 
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
+from tests.cli.commands import command as run_command
+from tests.cli.commands import family, started, wait
 from tests.java import java_home
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.test_capture import command, recorded
 from tests.pipeline.capture.traffic import commit
+from tests.pipeline.conftest import rows_of
+from tests.pipeline.test_scope import every_byte
 
 pytestmark = pytest.mark.kafka
 PASSWORD = "not-to-be-shown"
@@ -31,6 +36,7 @@ SUPER = "User:ANONYMOUS"
 
 
 ANYTHING = (admin.AclOperation.ANY, admin.AclPermissionType.ANY)
+EVERY = admin.AclBindingFilter(admin.ResourceType.ANY, None, admin.ResourcePatternType.ANY, None, None, *ANYTHING)
 
 
 class Guarded(Broker):
@@ -72,6 +78,15 @@ class Guarded(Broker):
         given[given.index(self.bootstrap)] = self.users
         return subprocess.run(given, capture_output=True, text=True, check=False, timeout=180)
 
+    def forbid(self) -> None:
+        """Take all rights from `auditor`."""
+        mine = self.admin()
+        mine.delete_acls([EVERY])[EVERY].result(30)
+        deadline = time.monotonic() + 60
+        while mine.describe_acls(EVERY).result(30):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
     def allow(self, message: str) -> None:
         """Do what a message says: the operations and resources behind ``kafka-acls --add``."""
         words = message.partition("kafka-acls --add ")[2].partition(")")[0].split()
@@ -87,9 +102,8 @@ class Guarded(Broker):
         mine = self.admin()
         for future in mine.create_acls(acls).values():
             future.result(30)
-        every = admin.AclBindingFilter(admin.ResourceType.ANY, None, admin.ResourcePatternType.ANY, None, None, *ANYTHING)
         deadline = time.monotonic() + 60
-        while not {str(acl) for acl in acls} <= {str(acl) for acl in mine.describe_acls(every).result(30)}:
+        while not {str(acl) for acl in acls} <= {str(acl) for acl in mine.describe_acls(EVERY).result(30)}:
             assert time.monotonic() < deadline
             time.sleep(0.2)
 
@@ -174,13 +188,14 @@ def test_a_login_by_scram_and_certificate_over_tls_works_and_leaves_no_secret(gu
     done = guarded.log_in(tmp_path / "fine", scram + store)
     assert (done.returncode, len(recorded(tmp_path / "fine")) > 0) == (0, True), done.stderr
     wrong = [
-        (scram.replace(PASSWORD, f"{PASSWORD}-") + store, "does not answer"),
-        (scram, "does not answer"),
+        (scram.replace(PASSWORD, f"{PASSWORD}-") + store, "refuses the login"),
+        (scram, "SSL alert number 42"),
+        (scram.replace("SCRAM-SHA-512", "PLAIN").replace("Scram", "Plain") + store, "refuses the login"),
         (scram + store.replace("node.p12", "none.p12"), "the connection settings do not work"),
         (scram + store + f"ssl.key.pem={PASSWORD}\n", "the connection settings do not work"),
     ]
-    with ThreadPoolExecutor() as pool:  # two of them wait for half a minute
-        refused = list(pool.map(guarded.log_in, [tmp_path / f"wrong-{at}" for at in range(4)], [given for given, _ in wrong]))
+    with ThreadPoolExecutor(2) as pool:
+        refused = list(pool.map(guarded.log_in, [tmp_path / f"{at}" for at in range(len(wrong))], [given for given, _ in wrong]))
     for each, (_, told) in zip(refused, wrong, strict=True):
         assert (each.returncode, each.stderr.count("\n"), told in each.stderr) == (2, 1, True), each.stderr
     shown = "".join(each.stdout + each.stderr + "".join(each.args) for each in (done, *refused))
@@ -188,3 +203,76 @@ def test_a_login_by_scram_and_certificate_over_tls_works_and_leaves_no_secret(gu
     for secret in (PASSWORD, key, key.replace("node", "none"), login):
         assert secret not in shown
         assert secret.encode() not in written
+
+
+def test_lag_needs_what_its_error_names_and_shows_no_secret(guarded: Guarded, tmp_path: Path) -> None:
+    """First nothing may be described; then the group, but not its topics, which is said; then both. A wrong login is refused."""
+
+    def lag(config: Path) -> subprocess.CompletedProcess[str]:
+        words = ["--bootstrap-server", guarded.users, "--group", "keeper", "--command-config", str(config), "--json"]
+        return run_command("lag", *words)
+
+    guarded.forbid()
+    refused = lag(guarded.config)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    named = "kafka-acls --add --allow-principal User:NAME --operation Describe --group keeper --topic '*')"
+    assert named in refused.stderr
+    guarded.allow("kafka-acls --add --operation Describe --group keeper)")
+    blind = lag(guarded.config)
+    assert (blind.returncode, "none is visible" in json.loads(blind.stdout)["not_read"][0]) == (1, True)
+    guarded.allow("kafka-acls --add --operation Describe --topic kept)")
+    seen = lag(guarded.config)
+    assert (seen.returncode, seen.stderr) == (0, "")
+    assert [each["topic"] for each in json.loads(seen.stdout)["partitions"]] == ["kept"]
+    wrong = tmp_path / "wrong.properties"
+    wrong.write_text(guarded.config.read_text().replace(PASSWORD, f"{PASSWORD}-"))
+    failed = lag(wrong)
+    assert (failed.returncode, failed.stderr.count("\n"), "refuses the login" in failed.stderr) == (2, 1, True)
+    for each in (refused, blind, seen, failed):
+        assert PASSWORD not in each.stdout + each.stderr
+
+
+def test_following_needs_what_its_error_names_and_leaves_no_secret(guarded: Guarded, tmp_path: Path) -> None:
+    """A password, a JAAS line and the path of a private key, over TLS.
+
+    They are looked for in the log, in every file written (packed and unpacked), in Spark's event log, which has its whole
+    configuration, and in the words and environment of all processes.
+    """
+    key, out, log = f"{guarded.folder}/node.p12", tmp_path / "out", tmp_path / "log"
+    login = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="auditor" password="{PASSWORD}";'
+    config, spark, events = (tmp_path / name for name in ("client.properties", "spark", "events"))
+    config.write_text(
+        f"security.protocol=SASL_SSL\nssl.truststore.location={guarded.folder}/ca.pem\nsasl.mechanism=SCRAM-SHA-512\n"
+        f"sasl.jaas.config={login}\nssl.keystore.location={key}\nssl.keystore.type=PKCS12\nssl.keystore.password={PASSWORD}\n"
+    )
+    spark.mkdir()
+    events.mkdir()
+    recorded_by_spark = {"enabled": "true", "dir": events.as_uri(), "compress": "false"}
+    (spark / "spark-defaults.conf").write_text("".join(f"spark.eventLog.{at} {is_}\n" for at, is_ in recorded_by_spark.items()))
+    words = ["audit", "--follow", "--bootstrap-server", guarded.secured, "--command-config", str(config), "--out", str(out)]
+    guarded.forbid()
+    refused = run_command(*words)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    guarded.allow(refused.stderr)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(spark))
+        patch.setenv("JAVA_HOME", java_home())
+        with started(log, *words, "--strategies", "sticky") as process:
+            wait(lambda: "following: " in log.read_text(), process)
+            shown = [*map(process_words, family(process.pid))]
+            process.terminate()
+            assert process.wait(60) == 0, log.read_text()
+    assert sum(b"SparkSubmit" in each for each in shown) == 1
+    assert rows_of(out, "offset_commits")
+    files = [path for root in (out, events, log) for path in (root.rglob("*") if root.is_dir() else [root]) if path.is_file()]
+    assert any(b"spark.driver.memory" in path.read_bytes() for path in files if events in path.parents)
+    assert {path.suffix for path in files} >= {".parquet", ".json", ".html"}
+    written = b"\n".join([refused.stderr.encode(), *shown, *map(every_byte, files)])
+    assert [secret for secret in (PASSWORD, key, login) if secret.encode() in written] == []
+
+
+def process_words(pid: int) -> bytes:
+    """The words and the environment of a process; nothing if it has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
+    return b""

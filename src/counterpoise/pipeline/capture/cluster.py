@@ -26,7 +26,9 @@ Which = Literal["start", "end", "stable"]
 OffsetSpec: Any = _OffsetSpec
 T = TypeVar("T")
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
-_AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)  # noqa: SLF001
+_ALL_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
+_AWAY = (KafkaError._TRANSPORT, KafkaError._SSL, _ALL_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)  # noqa: SLF001
+_POLL_S = 0.05
 _POLL = "; a cluster that hides it can be recorded with --poll, which sees less"
 _QUIET = logging.Logger("counterpoise.librdkafka", logging.CRITICAL)  # noqa: LOG001
 """Suppresses librdkafka's lines on stderr: they are raised as errors too, and may contain secrets."""
@@ -62,18 +64,27 @@ class Ends:
 
 
 class Cluster:
-    """A cluster, connected on the first request. Every request blocks for at most half a minute."""
+    """A cluster, connected on the first request, within `timeout` seconds. Every request blocks for at most half a minute."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, timeout: float = TIMEOUT_S) -> None:
+        self.settings, self._timeout = settings, timeout
 
     @cached_property
     def admin(self) -> Any:
-        """librdkafka's admin client, created on first access."""
+        """librdkafka's admin client, connected on first access; a refused login or TLS handshake is an error at once."""
+        seen: list[Any] = []
         try:
-            return AdminClient({**self.settings, "log.connection.close": "false"}, logger=_QUIET)
+            own: dict[str, Any] = {"log.connection.close": "false", "error_cb": seen.append}
+            admin: Any = AdminClient({**self.settings, **own}, logger=_QUIET)
         except (KafkaException, TypeError, ValueError) as error:
             raise SourceError(f"the connection settings do not work: {self.settings.hidden(error)}") from None
+        answer = admin.describe_cluster(request_timeout=self._timeout)
+        while not (answer.done() or _refused_by_all(seen)):  # librdkafka itself repeats a refused login until the time-out.
+            admin.poll(_POLL_S)
+        if answer.done() and answer.exception() is None:
+            return admin
+        reasons = [error for error in seen if error.code() != _ALL_DOWN] or [answer.exception().args[0]]
+        raise source_error(reasons[-1], "the cluster", self.settings)
 
     def partitions(self, topics: Iterable[str]) -> list[Place]:
         """All partitions of these topics, sorted. Raises `SourceError` if a topic does not exist, or may not be described."""
@@ -145,6 +156,16 @@ class Cluster:
             return call()
         except KafkaException as error:
             raise source_error(error.args[0], what, self.settings) from None
+
+
+def _refused_by_all(errors: Iterable[Any]) -> bool:
+    """Whether a login or a TLS handshake was refused, and after it no broker was left."""
+    refused = False
+    for error in errors:
+        if refused and error.code() == _ALL_DOWN:
+            return True
+        refused |= error.code() == KafkaError._AUTHENTICATION or "SSL" in error.str()  # noqa: SLF001
+    return False
 
 
 def source_error(error: Any, what: str, settings: Settings) -> SourceError:
