@@ -24,6 +24,8 @@ from counterpoise.pipeline.stored.catalog import Catalog
         (["a", "--follow", "--json"], "--json does not go with --follow"),
         (["a", "--bootstrap-server", "h:1"], "--bootstrap-server goes with --follow"),
         (["a", "--metrics-port", "9308"], "--metrics-port goes with --follow"),
+        (["a", "--metrics-host", "0.0.0.0"], "--metrics-host goes with --follow"),
+        (["a", "--metrics-host", "0.0.0.0", "--follow"], "--metrics-host goes with --metrics-port"),
         (["a", "--trigger", "2"], "--trigger goes with --follow"),
         (["a", "--report-every", "60"], "--report-every goes with --follow"),
         (["--follow"], "--follow: give capture folders that are being written, or --bootstrap-server; not both, not none"),
@@ -69,7 +71,7 @@ def test_what_is_given_reaches_the_follower(tmp_path: Path, monkeypatch: pytest.
     assert CliRunner().invoke(app, options).exit_code == 0
     scope = AuditScope(("g*",), ("t",), datetime(2026, 1, 1, tzinfo=UTC), reset="latest")
     audit = {"strategies": ("sticky", "lag"), "scope": scope, "salt": "secret", "into": Catalog("s")}
-    recorded = {"cluster": "default", "bootstrap": None, "config": None, "port": None, "pace": (5.0, 300.0)}
+    recorded = {"cluster": "default", "bootstrap": None, "config": None, "port": None, "host": "127.0.0.1", "pace": (5.0, 300.0)}
     assert given == [(({"x": "a", "y": "b"}, str(tmp_path)), recorded | audit)]
 
 

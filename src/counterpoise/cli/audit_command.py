@@ -60,6 +60,9 @@ __all__ = ["command"]
 @click.option(
     "--metrics-port", type=click.IntRange(1, 65535), help="With --follow: serve OpenMetrics for Prometheus at this port."
 )
+@click.option(
+    "--metrics-host", metavar="HOST", help="With --metrics-port: address to listen at (0.0.0.0: all). Default: 127.0.0.1."
+)
 @click.option("--trigger", type=FiniteRange(0.1), help="With --follow: seconds between two reads of the capture. Default: 1.")
 @click.option("--report-every", type=FiniteRange(1), help="With --follow: seconds between two reports. Default: 300.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
@@ -82,6 +85,7 @@ def command(
     bootstrap: str | None,
     config: Path | None,
     metrics_port: int | None,
+    metrics_host: str | None,
     trigger: float | None,
     report_every: float | None,
     as_json: bool,
@@ -102,7 +106,8 @@ def command(
     need("audit", "spark,report", "pyspark", "pyarrow", "jinja2")
     given: dict[str, object] = {"--since": since_last, "--topic": topics, "--from": since, "--anonymize": anonymize}
     given |= {"--to": until, "--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
-    given |= {"--metrics-port": metrics_port, "--trigger": trigger, "--report-every": report_every}
+    given |= {"--metrics-port": metrics_port, "--metrics-host": metrics_host, "--trigger": trigger}
+    given |= {"--report-every": report_every}
     check_together(following, given)
     strategies = strategy_names(names)
     if not following and not sources:
@@ -125,8 +130,8 @@ def command(
     options: dict[str, Any] = {"strategies": strategies, "scope": scope, "salt": secret, "into": catalog}
     if following:
         recorded = "default" if sources else _only_one(clusters)
-        pace = (trigger or 1.0, report_every or 300.0)
-        follow(captures, out, cluster=recorded, bootstrap=bootstrap, config=config, port=metrics_port, pace=pace, **options)
+        options |= {"pace": (trigger or 1.0, report_every or 300.0), "port": metrics_port, "host": metrics_host or "127.0.0.1"}
+        follow(captures, out, cluster=recorded, bootstrap=bootstrap, config=config, **options)
         sys.exit(0)
     from counterpoise.pipeline.audit import check_continued, run_audit
     from counterpoise.report.render import write_report

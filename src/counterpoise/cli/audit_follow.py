@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_together", "follow"]
 
-_FOLLOWING = ("--bootstrap-server", "--command-config", "--metrics-port", "--trigger", "--report-every")
+_FOLLOWING = ("--bootstrap-server", "--command-config", "--metrics-port", "--metrics-host", "--trigger", "--report-every")
 FLUSH_S, SAMPLE_S = 0.5, 15.0
 """Seconds between two files, and between two samples of log ends, of the capture that runs alongside."""
 
@@ -38,6 +38,8 @@ def check_together(following: bool, given: Mapping[str, object]) -> None:
     only = [name for name in _FOLLOWING if given.get(name) is not None]
     if only and not following:
         raise OptionError(f"{only[0]} goes with --follow; give both, or none")
+    if given.get("--metrics-host") and given["--metrics-port"] is None:
+        raise OptionError("--metrics-host goes with --metrics-port; give both, or none")
     if not following:
         return
     if given["--since"]:
@@ -58,28 +60,13 @@ def follow(
     bootstrap: str | None,
     config: Path | None,
     port: int | None,
+    host: str,
     pace: tuple[float, float],
     **options: Any,
 ) -> None:
-    """Follow until SIGTERM or Ctrl-C.
+    """Follow `captures`, or else record and follow the cluster at `bootstrap` as `cluster`, until SIGTERM or Ctrl-C.
 
-    Parameters
-    ----------
-    captures : mapping
-        Cluster name -> capture folder; empty if a cluster is recorded.
-    out : str
-    cluster, bootstrap, config
-        The cluster to record: its name, and how to connect to it.
-    port : int, optional
-        Where the metrics are served.
-    pace : (float, float)
-        Seconds between two reads of the captures, and between two reports.
-    **options
-        `strategies`, `scope`, `salt` and `into`, as for `run_audit`.
-
-    Raises
-    ------
-    CounterpoiseError
+    `pace` has the seconds between two reads of the captures, and between two reports; metrics are served at `port` of `host`.
     """
     recording = () if captures else ("confluent_kafka",)
     need("--follow", "follow", *recording, *(() if port is None else ("prometheus_client",)))
@@ -110,7 +97,7 @@ def follow(
                 check_lasting(spark, options["into"])
             page = partial(write_report, out)
             running = Follow(spark, sources, out, pace=Pace(*pace), page=page, report=show, watch=watch, **options)
-            with stopped_by_signals(running.stop), _served(running.gauges, port):
+            with stopped_by_signals(running.stop), _served(running.gauges, port, host):
                 running.run()
         finally:
             if made:
@@ -119,13 +106,13 @@ def follow(
 
 
 @contextmanager
-def _served(gauges: Any, port: int | None) -> Iterator[None]:
+def _served(gauges: Any, port: int | None, host: str) -> Iterator[None]:
     if port is None:
         yield
         return
     from counterpoise.pipeline.follow.openmetrics import serve
 
-    end = serve(gauges, port)
+    end = serve(gauges, port, host)
     try:
         yield
     finally:

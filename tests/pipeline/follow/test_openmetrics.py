@@ -137,9 +137,10 @@ def test_more_groups_than_the_limit_are_counted_not_shown(
     assert (found["counterpoise_left_out", ("groups",)], found["counterpoise_left_out", ("members",)]) == (2, 1)
 
 
-def test_a_port_that_is_taken_is_said_to_be(gauges: Gauges) -> None:
+@pytest.mark.parametrize(("host", "words"), [("127.0.0.1", "in use"), ("192.0.2.1", "Cannot assign"), ("no such", "not known")])
+def test_a_port_that_is_taken_or_a_host_of_others_is_named(gauges: Gauges, host: str, words: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(OptionError, match=r"--metrics-port \d+: .*in use; give another port"):
-            openmetrics.serve(gauges, taken.getsockname()[1], "127.0.0.1")
+        with pytest.raises(OptionError, match=rf"--metrics-host {host}, --metrics-port \d+: .*{words}.*; give another"):
+            openmetrics.serve(gauges, taken.getsockname()[1], host)

@@ -50,34 +50,19 @@ class Status:
 
 
 class Follow:
-    """A loop of updates of one output folder while its captures grow.
+    """A loop of updates of one output folder while its captures grow; options are those of `audit`.
+
+    An update is one `audit` with `since_last`; it writes nothing if the captures have not changed. If the process ends at any
+    time, no row is lost or doubled: one manifest makes tables and the state for the next update visible.
 
     Parameters
     ----------
-    spark : SparkSession
     sources : mapping
         Cluster name -> capture folder, which another process or thread writes.
-    out : path
-    pace : Pace
-    strategies, scope, salt, into
-        As for `audit`.
     page : callable, optional
         Writes the report from the tables; called after updates with new records, at most every `Pace.report` seconds.
-    report : callable, optional
-        ``report(status)``, called some times a second.
-    watch : callable, optional
-        Called some times a second; an exception ends the loop.
-
-    Attributes
-    ----------
-    gauges : Gauges
-        Figures of the groups after the last update.
-    status : Status
-
-    Notes
-    -----
-    An update is one `audit` with `since_last`; it writes nothing if the captures have not changed. If the process ends at any
-    time, no row is lost or doubled: one manifest makes tables and the state for the next update visible.
+    report, watch : callable, optional
+        ``report(status)`` and ``watch()``, called some times a second; an exception ends the loop.
     """
 
     def __init__(

@@ -92,17 +92,17 @@ class Figures(Collector):
         yield newest
 
 
-def serve(gauges: Gauges, port: int, address: str = "0.0.0.0") -> Callable[[], None]:  # noqa: S104
-    """Serve ``http://address:port/metrics`` in daemon threads; returns a function that stops the server.
+def serve(gauges: Gauges, port: int, host: str) -> Callable[[], None]:
+    """Serve ``http://host:port/metrics`` in daemon threads; returns a function that stops the server.
 
-    Raises `OptionError` if the port is taken.
+    Raises `OptionError` if the port is taken, or `host` is no address of this machine.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Figures(gauges))
     try:
-        server = ThreadingHTTPServer((address, port), _handler(registry))
+        server = ThreadingHTTPServer((host, port), _handler(registry))
     except OSError as error:
-        raise OptionError(f"--metrics-port {port}: {error.strerror}; give another port") from None
+        raise OptionError(f"--metrics-host {host}, --metrics-port {port}: {error.strerror}; give another host or port") from None
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, name="counterpoise-metrics", daemon=True)
     thread.start()
