@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,20 @@ import pyarrow.fs as pafs
 import pytest
 
 from counterpoise.pipeline.storage.files import join, write_bytes
+from tests.faulty_store import FaultyStore, faulty_store
 
-__all__ = ["s3", "s3_environment", "upload"]
+__all__ = ["s3", "s3_environment", "store", "upload"]
 
+_PROGRAM = """
+import logging, sys
+from moto.server import ThreadedMotoServer
+
+logging.disable()
+ThreadedMotoServer("127.0.0.1", int(sys.argv[1]), verbose=False).start()
+print("listening", flush=True)
+sys.stdin.read()
+"""
+"""The server says when it listens, however long that takes, and ends with the tests: its standard input is closed then."""
 _KEYS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
@@ -36,27 +46,15 @@ def s3_environment() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def _server(s3_environment: str) -> Iterator[str]:
     port = s3_environment.rpartition(":")[2]
-    program = "import logging; logging.disable(); from moto.server import main; main()"
     with subprocess.Popen(
-        [sys.executable, "-c", program, "-H", "127.0.0.1", "-p", port], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", _PROGRAM, port], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as server:
         try:
-            _wait_for(int(port))
+            assert server.stdout is not None
+            assert server.stdout.readline() == b"listening\n", "the S3-compatible server has ended"
             yield s3_environment
         finally:
             server.terminate()
-
-
-def _wait_for(port: int) -> None:
-    until = time.monotonic() + 60
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            assert time.monotonic() < until, "the S3-compatible server does not start"
-            time.sleep(0.05)
-        else:
-            return
 
 
 @pytest.fixture
@@ -67,6 +65,14 @@ def s3(_server: str) -> str:
     patient = {"request_timeout": 60.0, "connect_timeout": 60.0}
     pafs.S3FileSystem(endpoint_override=_server, allow_bucket_creation=True, **patient).create_dir(name)
     return f"s3://{name}"
+
+
+@pytest.fixture
+def store(_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyStore]:
+    """A proxy before the server, through which all requests of the test go; it has no faults yet."""
+    with faulty_store(_server) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        yield proxy
 
 
 def upload(folder: Path, uri: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from counterpoise.errors import CaptureError, OptionError, UnknownStrategyError
+from counterpoise.errors import CaptureError, StorageError, UnknownStrategyError
 from counterpoise.pipeline import audit as audit_module
 from counterpoise.pipeline.audit import audit, run_audit
 from counterpoise.pipeline.findings import Finding
@@ -199,5 +199,5 @@ def test_a_folder_that_cannot_be_made_is_reported_before_spark_is_started(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr(audit_module, "local_session", lambda **_: pytest.fail("a session was asked for"))
-    with pytest.raises(OptionError, match=r"file/out: nothing can be written there \(Not a directory\); give another --out$"):
+    with pytest.raises(StorageError, match=r"file/out: nothing can be written there \(Not a directory\); give another --out$"):
         run_audit({"east": shop}, tmp_path / "file" / "out", since_last=since_last)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 import traceback
@@ -50,6 +51,8 @@ _WRONG_PLACE = {
     errno.ELOOP,
 }
 """Errors of the system that the user can avoid by naming another file. A full disk, for example, is not one of them."""
+_REFUSED = re.compile("AWS Error (ACCESS_DENIED|NO_SUCH|INVALID|SIGNATURE|UNKNOWN .HTTP status 4)")
+"""What an object store does not do for this user, in Arrow's words: its errors have no number."""
 _PACKAGE = Path(__file__).parent.parent
 
 
@@ -88,7 +91,7 @@ class _LazyGroup(click.Group):
             self._unexpected(ctx, error)
         except CounterpoiseError as error:
             say(f"counterpoise: {error}", err=True)
-            sys.exit(2)
+            sys.exit(_code_of(error))
         except (KeyboardInterrupt, click.Abort):
             say("counterpoise: interrupted", err=True)
             sys.exit(128 + signal.SIGINT)
@@ -97,11 +100,10 @@ class _LazyGroup(click.Group):
             sys.exit(128 + signal.SIGPIPE)
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            wrong = error.errno in _WRONG_PLACE
-            advice = "name another place" if wrong else "what was being written is incomplete"
+            advice = "name another place" if _code_of(error) == 2 else "what was being written is incomplete"
             say(f"counterpoise: {where}{error.strerror or error}; {advice}", err=True)
             _drop_the_rest()
-            sys.exit(2 if wrong else 3)
+            sys.exit(_code_of(error))
         except Exception as error:  # noqa: BLE001  # whatever it is: exit code 1 means findings
             self._unexpected(ctx, error)
 
@@ -116,6 +118,13 @@ class _LazyGroup(click.Group):
         please = f"please report it with version {__version__}{advice}"
         say(f"counterpoise: unexpected error{where}: {what}; {please}", err=True)
         sys.exit(3)
+
+
+def _code_of(error: BaseException | None) -> int:
+    """3 if the error was caused by the system, and another name or another login would not avoid it; else 2."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__
+    return 2 if error is None or error.errno in _WRONG_PLACE or _REFUSED.search(str(error)) else 3
 
 
 def _drop_the_rest() -> None:

@@ -262,13 +262,14 @@ def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
 
 
 def _check_writable(out: str | Path) -> None:
-    """Create the folder and write a file to it, before Spark is started. Raises `OptionError` if that fails."""
+    """Create the folder and write a file to it, before Spark is started. Raises `StorageError` if that fails."""
     probe = join(str(out), ".transaction", f"probe-{uuid4().hex}")
     try:
         write_bytes(probe, b"")
         delete(probe)
     except StorageError as error:
-        raise OptionError(f"{out}: nothing can be written there ({error.reason}); give another --out") from None
+        reason = f"nothing can be written there ({error.reason})"
+        raise StorageError(str(out), reason, "give another --out") from error.__cause__
 
 
 def _capture(source: str | Path | DataFrame | Capture) -> Capture:

@@ -173,7 +173,7 @@ def test_a_full_disk_is_waited_for(broker: Broker, topic: str, tmp_path: Path) -
         with following(broker, out) as process:
             fill(process.pid, True)
             _, err = process.communicate(timeout=WITHIN_S)
-        assert (process.returncode, err.count("\n")) == (2, 1), err
+        assert (process.returncode, err.count("\n")) == (3, 1), err
         assert re.match(r"counterpoise: .*/out: (No space left on device|File too large); make room", err)
         assert_exact(broker, out)
 

@@ -149,6 +149,27 @@ def test_killed_at_any_step_it_is_as_before_or_as_after_and_the_next_one_continu
     assert step >= 4, "never cut"
 
 
+def test_an_interrupt_that_comes_while_the_manifest_is_put_deletes_nothing_that_it_names(
+    out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python raises it when the request has returned, so the change is made."""
+
+    def interrupted(place: str, content: bytes) -> None:
+        write_bytes(place, content)
+        if "manifest-0000000002" in place:
+            raise KeyboardInterrupt
+
+    with (work := TableTransaction(out)).open():
+        first(work)
+    monkeypatch.setattr(transactions, "write_bytes", interrupted)
+    with pytest.raises(KeyboardInterrupt), (work := TableTransaction(out)).open():
+        second(work)
+    assert shown(out) == ([1, 3, 4, 5], 2)
+    with TableTransaction(out).open():
+        assert read_bytes(join(out, "summary.json")) == b'{"n": 2}'
+    assert len(list_files(join(out, "tables"))) == 4
+
+
 def test_two_writers_never_write_at_once(out: str) -> None:
     one, other = TableTransaction(out), TableTransaction(out)
     with one.open():

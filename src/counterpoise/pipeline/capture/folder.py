@@ -65,12 +65,12 @@ class CaptureFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Within the context, this is the only writer. Raises `CaptureError` if a write fails, for example on a full disk."""
+        """Within the context, this is the only writer. Raises `StorageError` if a write fails, for example on a full disk."""
         try:
             yield
         except CANNOT_WRITE as error:
-            words = "make room and start again, nothing of what was written is lost"
-            raise CaptureError(f"{self.out}: {reason_of(error)}; {words}") from None
+            advice = f"{'make room and ' * is_local(self.out)}start again, nothing of what was written is lost"
+            raise StorageError(self.out, reason_of(error), advice) from (error.__cause__ or error)
         finally:
             self.close()
 

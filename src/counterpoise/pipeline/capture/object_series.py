@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from counterpoise.errors import StorageError
 from counterpoise.pipeline.capture.series import GRACE_S, Piece, Series
 from counterpoise.pipeline.storage.files import absolute, delete, file_infos, join, upload
 
@@ -64,7 +65,11 @@ class ObjectSeries(Series):
             self._write(scratch, batches, state)
             scratch.seek(0)
             self._check()
-            upload(self._place(piece), scratch)
+            try:
+                upload(self._place(piece), scratch)
+            except StorageError:  # The file may be there, and only the answer lost: it must not be replaced by a longer one.
+                if self._place(piece) not in file_infos(self._folder):
+                    raise
 
     def _replace(self, many: Sequence[Piece], merged: Piece, batches: Iterable[pa.RecordBatch] | None) -> None:
         self._add(merged, batches or (), self._state_of(many[-1]))

@@ -201,11 +201,8 @@ class Recorder(Recording):
 
     def _finish(self, folder: CaptureFolder) -> None:
         self._write(folder, patient=False)
-        try:
-            self._compact(folder)
-            self._count_missing(folder)
-        except CANNOT_WRITE as error:
-            raise CaptureError(f"{self._out}: {reason_of(error)}; all records are written, only tidying failed") from None
+        self._compact(folder)
+        self._count_missing(folder)
         self._report_status()
 
     def _count_missing(self, folder: CaptureFolder) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.cluster import Cluster
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
 from counterpoise.pipeline.capture.sampler import Sample, sample_batch
@@ -105,9 +104,7 @@ class Recording(ABC):
                 folder.free()
                 self._report_status()
                 if not patient or self._stop.wait(1.0):
-                    raise CaptureError(
-                        f"{self._out}: {reason_of(error)}; nothing of what was written is lost, the rest is read again next time"
-                    ) from None
+                    raise
             else:
                 self.status.records += sum(map(len, self._pending))
                 self._pending = []

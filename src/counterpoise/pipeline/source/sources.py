@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import IntegerType, LongType, TimestampType
 
-from counterpoise.errors import CaptureError
+from counterpoise.errors import CaptureError, StorageError
 from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.fold.new_samples import unusable_samples
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
@@ -91,6 +92,10 @@ def read_errors(where: str) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         text = str(error)
+        if found := _STORAGE.search(text):
+            place, reason, advice, arrow = found.groups()
+            advice = advice or "check the address, the network and the credentials"
+            raise StorageError(place or where, reason or arrow, advice) from OSError(reason or arrow)
         condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
         if isinstance(error, AnalysisException) and condition in ("UNABLE_TO_INFER_SCHEMA", "PATH_NOT_FOUND"):
             raise CaptureError(f"{where}: no Parquet files there; give a capture folder with {RECORDS_FILE}") from error
@@ -103,6 +108,8 @@ def read_errors(where: str) -> Iterator[None]:
         raise
 
 
+_STORAGE = re.compile(r"^(?:counterpoise\.errors\.StorageError: (.+?): (.+); (.+)|OSError: (.*AWS Error .+))$", re.MULTILINE)
+"""An error of a disk or an object store in a task, in the text of Spark's error."""
 _DAMAGE = (
     "FAILED_READ_FILE",
     "is not a Parquet file",

@@ -55,8 +55,12 @@ __all__ = [
 _OBJECT_STORES = ("s3", "gs", "gcs", "abfs", "abfss")
 _AT_ONCE = 16
 """Number of footers that are read at a time."""
+_RETRIES = 7
+"""How often a request to S3 that is lost, or answered by 503, is repeated; pauses double from 25 ms."""
+_ANSWER_S = 20.0
+"""Seconds without a byte from S3 after which a request is lost."""
 _CHUNK = 1 << 20
-_DETAIL = re.compile(r"Detail: \[errno \d+\] (.+)$", re.MULTILINE)
+_DETAIL = re.compile(r"(?:Detail: \[errno \d+\] |: (?=AWS Error ))(.{1,160})")
 _COPIES: dict[str, int] = {}
 _MOST_COPIES = 8
 _SCHEMES = (*_OBJECT_STORES, "s3a", "hdfs", "viewfs")
@@ -86,7 +90,9 @@ def _connected(scheme: str, authority: str, _process: int, endpoint: str | None)
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if region is None and endpoint is None:
         region = pafs.resolve_s3_region(authority)
-    return pafs.S3FileSystem(region=region, endpoint_override=endpoint, **_ONE_PUT), authority
+    patience: dict[str, Any] = {"connect_timeout": _ANSWER_S, "request_timeout": _ANSWER_S}
+    patience["retry_strategy"] = pafs.AwsDefaultS3RetryStrategy(_RETRIES)
+    return pafs.S3FileSystem(region=region, endpoint_override=endpoint, **_ONE_PUT, **patience), authority
 
 
 def _endpoint() -> str | None:
@@ -328,7 +334,7 @@ def storage_errors(uri: str) -> Iterator[None]:
         advice = "check the path and its permissions" if is_local(uri) else "check the address, the network and the credentials"
         advice = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else advice
         quoted = _DETAIL.search(str(error))  # Arrow's message repeats the path
-        raise StorageError(uri, quoted[1] if quoted else error.strerror or first_line(error), advice) from error
+        raise StorageError(uri, quoted[1].rstrip(".") if quoted else error.strerror or first_line(error), advice) from error
 
 
 def first_line(error: BaseException) -> str:

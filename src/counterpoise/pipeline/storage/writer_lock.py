@@ -86,18 +86,24 @@ class WriterLock:
                 self.file.close()
                 self.file = None
             else:
-                delete(self._object)
+                self._delete_own()
 
     @property
     def _object(self) -> str:
         return join(self._folder, f"{self._name}-{self._number:06d}")
 
+    def _delete_own(self) -> None:
+        """Delete all objects of this writer, also one whose PUT seemed to fail because the answer was lost."""
+        for name in file_infos(self._folder):
+            if name.startswith(join(self._folder, self._name)):
+                delete(name)
+
     def _acquired(self) -> bool:
         if is_local(self._folder):
             return self._locked()
-        write_bytes(self._object, b"")
         alone = False
         try:
+            write_bytes(self._object, b"")
             alone = self._alone()
         finally:
             if not alone:
@@ -133,14 +139,14 @@ class WriterLock:
 
         Objects of others are ignored: their writers see this object, or the last one, and are refused.
         """
-        last = self._object
-        self._number += 1
-        write_bytes(self._object, b"")
-        held = {last, self._object} <= file_infos(self._folder).keys()
-        delete(last)
+        last, following = self._object, join(self._folder, f"{self._name}-{self._number + 1:06d}")
+        write_bytes(following, b"")
+        held = {last, following} <= file_infos(self._folder).keys()
+        self._number += 1  # Not before: after a failed request the next call renews the same object.
         if not held:
-            delete(self._object)
             self._done.set()
+            delete(following)
+        delete(last)
         return held
 
     def _refresh(self) -> None:

@@ -106,6 +106,7 @@ class TableTransaction:
         place = join(self.out, FOLDER)
         self.lock = WriterLock(place if is_local(self.out) else join(place, "lock"), refused)
         self.manifest = Manifest(self.out)
+        self._unanswered = False
         self._writer = uuid4().hex[:8]
 
     @property
@@ -139,7 +140,7 @@ class TableTransaction:
                 # Put first, to distinguish files of a failed first run from those of an earlier version.
                 manifest = Manifest(self.out, 0, self._files_of_earlier_version())
                 write_bytes(manifest.place, manifest.to_bytes())
-            self.manifest = manifest
+            self.manifest, self._unanswered = manifest, False
             self._write_small_files()
             existing = self._delete_unnamed(_OURS)
             # A user deletes the folder of a day to audit it again.
@@ -151,6 +152,10 @@ class TableTransaction:
 
     def discard(self) -> None:
         """Delete the new files that were not published."""
+        if self._unanswered:
+            if is_object_store(self.out):
+                return  # The manifest may be there, or still arrive; the next writer deletes what no manifest names.
+            self.manifest = load_manifest(self.out) or self.manifest
         # Only the files of this writer: another one may be the writer now.
         self._delete_unnamed(re.compile(rf"-{self._writer}[0-9a-f]{{24}}\.[a-z]+$"))
 
@@ -178,8 +183,9 @@ class TableTransaction:
         for uri, final in names:
             if uri != final:
                 move(uri, final)
+        self._unanswered = True  # Until the request has returned: it may fail, or be interrupted, after it took effect.
         write_bytes(new.place, new.to_bytes())
-        self.manifest = new
+        self.manifest, self._unanswered = new, False
         self._write_small_files(texts)
         for name in sorted(dropped):
             self._delete(self.place_of(name))

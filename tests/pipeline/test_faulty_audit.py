@@ -1,0 +1,65 @@
+"""An audit from and to an object store that fails: the tables of an undisturbed one, or one line and exit code 3, then those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from counterpoise.cli.app import app
+from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.storage import files
+from tests.faulty_store import Fault, FaultyStore, Kind
+from tests.pipeline.incremental.pieces import comparable_rows
+from tests.s3_server import upload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KINDS: tuple[Kind, ...] = ("busy", "request lost", "answer lost")
+CAPTURE = Path(__file__).parents[1] / "data" / "recorded" / "kip848"
+
+
+@pytest.fixture
+def source(spark: SparkSession, store: FaultyStore, s3: str) -> Iterator[str]:
+    """A capture on the store; requests of Spark's tasks go through the proxy too."""
+    environment = spark.sparkContext.environment
+    environment["AWS_ENDPOINT_URL"] = store.endpoint
+    yield upload(CAPTURE, f"{s3}/capture")
+    del environment["AWS_ENDPOINT_URL"]
+
+
+def test_an_audit_that_the_store_fails_is_one_line_and_run_again_it_gives_the_same_tables(
+    source: str, store: FaultyStore, s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails in a task, and when the manifest was put and its answer lost; then a seventh of all requests fails at first."""
+    whole, out = str(tmp_path / "whole"), f"{s3}/out"
+    assert audit(str(CAPTURE), whole).exit_code < 2
+    monkeypatch.setattr(files, "_RETRIES", 0)
+    files._connected.cache_clear()
+    ends: list[tuple[Fault, list[str]]] = [
+        (Fault("busy", "PUT .*/part-", 99), []),
+        (Fault("answer lost", "PUT .*/manifest-0*1.json", 1), ["rebalances"]),
+    ]
+    for fault, there in ends:
+        store.faults = [fault]
+        failed = audit(source, out)
+        store.faults = []
+        assert (failed.exit_code, failed.stderr.count("\n")) == (3, 1), failed.stderr
+        assert failed.stderr.startswith(f"counterpoise: {out}/"), failed.stderr
+        assert [name for name in there if comparable_rows(out, name) != comparable_rows(whole, name)] == []
+        assert any(map(comparable_rows, [out] * len(TABLES), TABLES)) == bool(there)
+    monkeypatch.undo()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", store.endpoint)
+    files._connected.cache_clear()
+    store.faults, store.hit = [Fault(kind, "", 999, skip=at, every=21) for at, kind in enumerate(KINDS)], []
+    assert audit(source, out).exit_code < 2
+    assert len(store.hit) > 9
+    assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole, name)] == []
+
+
+def audit(source: str, out: str) -> Result:
+    return CliRunner().invoke(app, ["audit", source, "--out", out, "--strategies", "sticky"])
