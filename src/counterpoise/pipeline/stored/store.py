@@ -15,7 +15,6 @@ from itertools import islice
 from typing import TypeAlias
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -29,7 +28,7 @@ from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, rows_not_in, stored
 from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, by_partition
 from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
-from counterpoise.pipeline.tables.one_file import OneFile
+from counterpoise.pipeline.tables.by_day import NO_TIME, ByDay
 
 __all__ = ["Partitions", "TableFiles", "add_to_catalog", "check", "check_names", "empty_file", "frame", "merge", "written"]
 
@@ -139,23 +138,19 @@ def written(table: DataFrame, name: str, files: NewFiles) -> dict[str, list[str]
 
 
 def _write(name: str, files: NewFiles, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    writers: dict[tuple[str, date | None], OneFile] = {}
+    writers: dict[str, ByDay] = {}
     schema = _columns(name)
     with ExitStack() as stack:
         for batch in batches:
-            codes = [batch.column(column).dictionary_encode() for column in PARTITIONS]
-            clusters, days = (one.dictionary.to_pylist() for one in codes)
-            cluster, day = (one.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) for one in codes)
-            pair = cluster * (len(days) + 1) + day + 1
-            for code in np.unique(pair).tolist():
-                key = clusters[code // (len(days) + 1)], [None, *days][code % (len(days) + 1)]
-                if key not in writers:
-                    named = partial(files.table_file, name, key[0], NO_DAY if key[1] is None else key[1].isoformat())
-                    writers[key] = stack.enter_context(OneFile(named, schema))
-                mine = batch.take(pa.array(np.flatnonzero(pair == code)))
+            for cluster in batch.column("cluster").unique().to_pylist():
+                if cluster not in writers:
+                    writers[cluster] = stack.enter_context(ByDay(files.of(name, cluster), schema))
+                mine = batch.filter(pc.equal(batch.column("cluster"), cluster))
                 columns = [_cast(mine.column(field.name), field) for field in schema]
-                writers[key].write(pa.RecordBatch.from_arrays(columns, schema=schema))
-    yield pa.RecordBatch.from_arrays([pa.array([one.file for one in writers.values()], pa.string())], names=["file"])
+                midnight = mine.column("date").cast(pa.timestamp("us")).cast(pa.int64()).fill_null(NO_TIME)
+                writers[cluster].write(pa.RecordBatch.from_arrays(columns, schema=schema), midnight.to_numpy())
+    added = [file for one in writers.values() for file in one.files.values()]
+    yield pa.RecordBatch.from_arrays([pa.array(added, pa.string())], names=["file"])
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
