@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from counterpoise.clients.member_side import pairs
 from counterpoise.errors import OptionError, SnapshotError
 from counterpoise.pipeline.audited_lag import group_rows
 from counterpoise.planning.assign import assign
@@ -43,7 +44,9 @@ PROCEDURE = (
 )
 
 Row = dict[str, Any]
-Shares = dict[str, dict[str, list[int]]]
+Shares = Mapping[str, Mapping[str, Sequence[int]]]
+"""Query -> topic -> partitions."""
+Partition = tuple[str, int]
 
 
 def export_plan(
@@ -53,7 +56,7 @@ def export_plan(
     queries: int,
     *,
     cluster: str | None = None,
-    previous: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
+    previous: Shares | None = None,
     reached: Mapping[str, Mapping[int, int]] | None = None,
 ) -> dict[str, Any]:
     """Assign the partitions of an audited group to queries.
@@ -98,7 +101,7 @@ def export_plan(
     lag = {topic: [0] * n for topic, n in sizes.items()}
     for row in rows:
         lag[row["topic"]][row["partition"]] = row["lag"] or 0
-    before = {} if previous is None else {name: {t: list(p) for t, p in held.items()} for name, held in previous.items()}
+    before = previous or {}
     names = [f"query-{number}" for number in range(queries)]
     claims = {name: _within(before.get(name, {}), sizes) for name in names}
     members = [Member(name, tuple(sizes), claims[name], 1 if claims[name] else -1) for name in names]
@@ -110,10 +113,7 @@ def export_plan(
 
 
 def export_written(
-    path: Path,
-    *,
-    previous: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
-    reached: Mapping[str, Mapping[int, int]] | None = None,
+    path: Path, *, previous: Shares | None = None, reached: Mapping[str, Mapping[int, int]] | None = None
 ) -> dict[str, Any]:
     """Export a plan from a file (``counterpoise plan --json``, or ``{member: {topic: [partitions]}}``), a query per member.
 
@@ -129,17 +129,15 @@ def export_written(
         raise OptionError(f"{path}: no plan ({error}); `counterpoise plan --json` writes one") from None
     target, strategy = (plan.target, plan.strategy) if isinstance(plan, WrittenPlan) else (plan, None)
     shares = {name: {topic: sorted(listed) for topic, listed in held.items() if listed} for name, held in sorted(target.items())}
-    owners: dict[tuple[str, int], str] = {}
+    owners: dict[Partition, str] = {}
     for name, held in shares.items():
-        for topic, partition in ((topic, p) for topic, listed in held.items() for p in listed):
+        for topic, partition in pairs(held.items()):
             other = owners.setdefault((topic, partition), name)
             if other != name:
                 raise OptionError(f"{path}: {topic}-{partition} is given to {other} and to {name}; each partition goes to one")
-    start: dict[str, dict[int, int]] = {}
-    for topic, partition in owners:
-        start.setdefault(topic, {})[partition] = EARLIEST
+    start = dict.fromkeys(owners, EARLIEST)
     notes = _reach(start, reached or {})
-    before = {} if previous is None else {name: {t: list(p) for t, p in held.items()} for name, held in previous.items()}
+    before = previous or {}
     about = {"group": None, "cluster": None, "strategy": strategy, "at": None}
     return _export(about, shares, start, before, notes)
 
@@ -151,7 +149,7 @@ def _no_export(path: Path, value: object) -> None:
         raise OptionError(f"{path}: an export, not a plan; export again: {again}")
 
 
-def _export(about: Row, shares: Shares, start: dict[str, dict[int, int]], before: Shares, notes: list[str]) -> dict[str, Any]:
+def _export(about: Row, shares: Shares, start: Mapping[Partition, int], before: Shares, notes: list[str]) -> dict[str, Any]:
     listed = [_query(name, share, start, before.get(name)) for name, share in shares.items()]
     stopped = sorted(set(before) - set(shares))
     if stopped:
@@ -159,8 +157,8 @@ def _export(about: Row, shares: Shares, start: dict[str, dict[int, int]], before
     idle = [name for name, share in shares.items() if not share]
     if idle:
         notes.append(f"no partition is left for {', '.join(idle)}: do not start them (more queries than partitions)")
-    had = {(t, p): name for name, held in before.items() for t, of in held.items() for p in of}
-    stays = [had[t, p] == name for name, held in shares.items() for t, of in held.items() for p in of if (t, p) in had]
+    had = {one: name for name, held in before.items() for one in pairs(held.items())}
+    stays = [had[one] == name for name, held in shares.items() for one in pairs(held.items()) if one in had]
     return {
         **about,
         "plan": shares,
@@ -179,7 +177,7 @@ def read_previous(path: Path) -> Shares:
     text = text_of(path.read_bytes, path, OptionError)
     try:
         value = decoded(text, expected)
-        return fitted(value.get("plan") if isinstance(value, dict) else None, Shares, "plan", expected)
+        return fitted(value.get("plan") if isinstance(value, dict) else None, dict[str, dict[str, list[int]]], "plan", expected)
     except SnapshotError as error:
         raise OptionError(f"{path}: {error}") from None
 
@@ -208,33 +206,32 @@ def _newest(out: Path, group: str, cluster: str | None) -> list[Row]:
     return rows
 
 
-def _starts(rows: Sequence[Row], sizes: Mapping[str, int], reached: Mapping[str, Mapping[int, int]]) -> tuple[Any, list[str]]:
-    start = {topic: dict.fromkeys(range(n), EARLIEST) for topic, n in sizes.items()}
-    outside = 0
-    for row in rows:
-        if row["committed"] is not None and not row["clamped"]:
-            start[row["topic"]][row["partition"]] = row["committed"]
-        outside += bool(row["clamped"])
+def _starts(
+    rows: Sequence[Row], sizes: Mapping[str, int], reached: Mapping[str, Mapping[int, int]]
+) -> tuple[dict[Partition, int], list[str]]:
+    start = dict.fromkeys(pairs((topic, range(n)) for topic, n in sizes.items()), EARLIEST)
+    start |= {
+        (row["topic"], row["partition"]): row["committed"] for row in rows if row["committed"] is not None and not row["clamped"]
+    }
     notes = _reach(start, reached)
+    outside = sum(bool(row["clamped"]) for row in rows)
     notes += [f"{outside} commits lie outside the log and are not used"] if outside else []
     return start, notes
 
 
-def _reach(start: dict[str, dict[int, int]], reached: Mapping[str, Mapping[int, int]]) -> list[str]:
+def _reach(start: dict[Partition, int], reached: Mapping[str, Mapping[int, int]]) -> list[str]:
     """Add the offsets that queries reached to `start`; returns a note on partitions with an unknown offset."""
-    for topic, offsets in reached.items():
-        for partition, offset in offsets.items():
-            if topic in start and partition in start[topic]:
-                start[topic][partition] = offset
-    unknown = sum(offset == EARLIEST for offsets in start.values() for offset in offsets.values())
+    offsets = {(topic, partition): offset for topic, held in reached.items() for partition, offset in held.items()}
+    start.update({one: offset for one, offset in offsets.items() if one in start})
+    unknown = sum(offset == EARLIEST for offset in start.values())
     return [f"{unknown} partitions start at their first record (-2): nothing usable is committed"] if unknown else []
 
 
-def _query(name: str, share: Mapping[str, Sequence[int]], start: Any, before: Mapping[str, Sequence[int]] | None) -> Row:
-    offsets = {topic: {str(p): start[topic][p] for p in listed} for topic, listed in share.items()}
-    same = before is not None and {(t, p) for t, held in before.items() for p in held} == {
-        (t, p) for t, held in share.items() for p in held
-    }
+def _query(
+    name: str, share: Mapping[str, Sequence[int]], start: Mapping[Partition, int], before: Mapping[str, Sequence[int]] | None
+) -> Row:
+    offsets = {topic: {str(p): start[topic, p] for p in listed} for topic, listed in share.items()}
+    same = before is not None and set(pairs(before.items())) == set(pairs(share.items()))
     assigned = {topic: list(listed) for topic, listed in share.items()}
     return {"query": name, "assign": json.dumps(assigned), "startingOffsets": json.dumps(offsets), "restart": not same}
 
