@@ -37,8 +37,6 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.java import java_home
 from tests.kafka_broker import Broker
 
-from counterpoise.pipeline.stored.tables import folder_of
-
 __all__ = ["main"]
 
 GROUP, TOPIC = "restless", "followed"
@@ -133,7 +131,7 @@ class Watch:
 
     def _rows(self, name: str, columns: list[str]) -> Iterator[dict[str, Any]]:
         # Hidden ones are still being written: no reader looks at them.
-        for file in set(folder_of(self._out, name).rglob("[!.]*.parquet")) - self._known:
+        for file in set((self._out / "tables" / name).rglob("[!.]*.parquet")) - self._known:
             with contextlib.suppress(FileNotFoundError):
                 yield from pq.ParquetFile(file).read(columns=columns).to_pylist()
                 self._known.add(file)
@@ -184,7 +182,7 @@ def measure(folder: Path, rebalances: int, trigger: float, report_every: float) 
     found: dict[str, object] = {"trigger_s": trigger, "report_every_s": report_every, "start_s": round(start, 1)}
     for name, one in (("rebalances", seen.steps), ("metrics", seen.scraped), ("partition_lag", seen.lag)):
         found |= _figures(name, one.since(warm))
-    files = {name: len(list(folder_of(folder / "out", name).rglob("*.parquet"))) for name in ("offset_commits", "rebalances")}
+    files = {name: len(list((folder / "out" / "tables" / name).rglob("*.parquet"))) for name in ("offset_commits", "rebalances")}
     updates = json.loads((folder / "out" / "summary.json").read_text())["since_last"]
     return found | {
         "updates": updates,

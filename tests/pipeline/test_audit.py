@@ -21,7 +21,7 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import stored
-from counterpoise.pipeline.stored.tables import PARTITIONS, folder_of
+from counterpoise.pipeline.stored.tables import PARTITIONS
 from counterpoise.pipeline.summary import empty_note, transaction_note
 from tests.pipeline.conftest import Audited, rows_of
 from tests.pipeline.stored import targets
@@ -139,7 +139,9 @@ def test_without_companions_lag_is_unknown_and_said_to_be(small: tuple[Path, dic
 
 def test_tables_have_the_columns_of_their_schemas(audited: Audited) -> None:
     for name, schema in TABLES.items():
-        (names, *others) = {tuple(pq.read_schema(file).names) for file in folder_of(audited.result.out, name).rglob("*.parquet")}
+        (names, *others) = {
+            tuple(pq.read_schema(file).names) for file in (audited.result.out / "tables" / name).rglob("*.parquet")
+        }
         assert (list(names), others) == ([column for column in schema.names if column not in PARTITIONS], []), name
         assert audited.result.summary["tables"][name]["columns"] == [*schema.names, "date"]
 

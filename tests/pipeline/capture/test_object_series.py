@@ -14,7 +14,7 @@ import pytest
 
 from counterpoise.errors import CaptureError, StorageError
 from counterpoise.pipeline.capture import object_series, poller, recording, series
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Ends
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.folder import CaptureFolder, capture_notes
 from counterpoise.pipeline.capture.group_poll import GroupPoll, SeenGroup, SeenMember
 from counterpoise.pipeline.capture.object_series import ObjectSeries, visible
@@ -155,9 +155,6 @@ class FakeCluster:
 
     def offsets(self, places: list[tuple[str, int]], which: str) -> dict[tuple[str, int], int]:
         return {place: {"start": 5, "stable": 90, "end": 100}[which] + place[1] for place in places}
-
-    def ends(self, places: list[tuple[str, int]]) -> Ends:
-        return Ends(self.offsets(places, "start"), self.offsets(places, "end"))
 
 
 def test_the_ends_of_the_offsets_topic_are_sampled_beside_the_others() -> None:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from counterpoise.pipeline.follow.gauges import Gauges, GroupGauges, MemberLag
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.stored.manifest import Manifest
-from counterpoise.pipeline.stored.tables import day_folder, folder_of
+from counterpoise.pipeline.stored.tables import day_folder
 
 CLUSTER = "2026=odd"
 
@@ -21,7 +21,7 @@ def put(out: Path, name: str, day: int, rows: list[dict[str, Any]], number: int 
     """Rows of a table, other columns null."""
     schema = pa.schema([field for field in TABLES[name] if field.name != "cluster"])
     whole = [{field.name: row.get(field.name) for field in schema} for row in rows]
-    place = folder_of(out, name) / day_folder(cluster, f"2026-11-{day}")
+    place = out / "tables" / name / day_folder(cluster, f"2026-11-{day}")
     place.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(whole, schema), place / f"part-{number}.parquet")
 

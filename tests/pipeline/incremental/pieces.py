@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from counterpoise.pipeline.incremental.saved import SavedState, load_state
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.stored.manifest import load_manifest
-from counterpoise.pipeline.stored.tables import folder_of
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from tests.pipeline.conftest import SHOP, rows_of
 
@@ -73,7 +72,7 @@ def comparable_rows(out: Path | str, name: str) -> list[str]:
 
 def rows_by_number(out: Path, name: str, number: int) -> list[dict[str, Any]]:
     """The rows that one audit added to a table of records."""
-    files = sorted(folder_of(out, name).rglob(f"part-{number:010d}-*.parquet"))
+    files = sorted((out / "tables" / name).rglob(f"part-{number:010d}-*.parquet"))
     return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
 

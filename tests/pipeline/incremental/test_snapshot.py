@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Ends, Place
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Place
 from counterpoise.pipeline.capture.sampler import Sample, sample_batch
 from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
 from counterpoise.pipeline.fold.new_samples import NewSamples
@@ -24,7 +24,7 @@ WITHOUT = {second: {("t", 0): second} for second in WITH_ENDS}
 def sampled(samples: Mapping[int, Mapping[Place, int]], folder: Path) -> EndsFile:
     """What the sampler writes at some seconds, as an update reads it."""
     file = folder / "log_offsets.parquet"
-    taken = [Sample(at, {}, Ends(dict.fromkeys(ends, 0), dict(ends)), [], dict(ends)) for at, ends in samples.items()]
+    taken = [Sample(at, {}, dict.fromkeys(ends, 0), dict(ends), []) for at, ends in samples.items()]
     pq.write_table(pa.Table.from_batches(map(sample_batch, taken)), file)
     return with_samples(EndsFile.empty(), NewSamples([str(file)]), lambda: str(folder / "ends.bin"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,7 +17,7 @@ from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.settings import Settings
 
-__all__ = ["OFFSETS_TOPIC", "Cluster", "Ends", "Place", "Tail", "hidden_tails", "id_text", "source_error"]
+__all__ = ["AWAY", "OFFSETS_TOPIC", "Cluster", "Place", "Tail", "connect", "hidden_tails", "id_text", "source_error"]
 
 TIMEOUT_S = 30.0
 Place = tuple[str, int]
@@ -27,7 +27,8 @@ OffsetSpec: Any = _OffsetSpec
 T = TypeVar("T")
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 _ALL_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
-_AWAY = (KafkaError._TRANSPORT, KafkaError._SSL, _ALL_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)  # noqa: SLF001
+AWAY = (KafkaError._TRANSPORT, _ALL_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)  # noqa: SLF001
+"""Errors without an answer of a broker."""
 _POLL_S = 0.05
 _POLL = "; a cluster that hides it can be recorded with --poll, which sees less"
 _QUIET = logging.Logger("counterpoise.librdkafka", logging.CRITICAL)  # noqa: LOG001
@@ -55,14 +56,6 @@ class Tail:
         )
 
 
-@dataclass(frozen=True)
-class Ends:
-    """First offsets and ends of logs at one time."""
-
-    start: dict[Place, int]
-    end: dict[Place, int]
-
-
 class Cluster:
     """A cluster, connected on the first request, within `timeout` seconds. Every request blocks for at most half a minute."""
 
@@ -73,11 +66,7 @@ class Cluster:
     def admin(self) -> Any:
         """librdkafka's admin client, connected on first access; a refused login or TLS handshake is an error at once."""
         seen: list[Any] = []
-        try:
-            own: dict[str, Any] = {"log.connection.close": "false", "error_cb": seen.append}
-            admin: Any = AdminClient({**self.settings, **own}, logger=_QUIET)
-        except (KafkaException, TypeError, ValueError) as error:
-            raise SourceError(f"the connection settings do not work: {self.settings.hidden(error)}") from None
+        admin: Any = connect(AdminClient, self.settings, {"log.connection.close": "false", "error_cb": seen.append})
         answer = admin.describe_cluster(request_timeout=self._timeout)
         while not (answer.done() or _refused_by_all(seen)):  # librdkafka itself repeats a refused login until the time-out.
             admin.poll(_POLL_S)
@@ -145,11 +134,6 @@ class Cluster:
             raise source_error(failed.args[0], what, self.settings)
         return dict(sorted(offsets.items()))
 
-    def ends(self, places: Iterable[Place]) -> Ends:
-        """First offsets and ends of the logs."""
-        listed = list(places)
-        return Ends(self.offsets(listed, "start"), self.offsets(listed, "end"))
-
     def request(self, call: Callable[[], T], what: str) -> T:
         """The result of a call of the admin client; its errors become a `SourceError` about `what`."""
         try:
@@ -168,6 +152,14 @@ def _refused_by_all(errors: Iterable[Any]) -> bool:
     return False
 
 
+def connect(client: Callable[..., T], settings: Settings, own: Mapping[str, Any]) -> T:
+    """A client of librdkafka; `own` overrides the settings. Raises `SourceError` if librdkafka refuses them."""
+    try:
+        return client({**settings, **own}, logger=_QUIET)
+    except (KafkaException, TypeError, ValueError) as error:
+        raise SourceError(f"the connection settings do not work: {settings.hidden(error)}") from None
+
+
 def source_error(error: Any, what: str, settings: Settings) -> SourceError:
     """A Kafka error as one line with advice."""
     where = settings["bootstrap.servers"]
@@ -182,7 +174,7 @@ def source_error(error: Any, what: str, settings: Settings) -> SourceError:
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
         hint = f" (no group has committed yet, or the cluster hides it{_POLL})" if what == OFFSETS_TOPIC else ""
         return SourceError(f"{what}: there is no such topic at {where}{hint}")
-    if code in _AWAY:
+    if code in (*AWAY, KafkaError._SSL):  # noqa: SLF001
         return SourceError(f"{where} does not answer ({words}); check the address, the listener and its security")
     if code == KafkaError._AUTHENTICATION:  # noqa: SLF001
         return SourceError(f"{where} refuses the login ({words}); check user, password and mechanism")

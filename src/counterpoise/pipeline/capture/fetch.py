@@ -6,7 +6,6 @@ has arrived, or librdkafka reports the end of the partition.
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -15,11 +14,11 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from numpy.typing import NDArray
 
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import Place, source_error
+from counterpoise.pipeline.capture.cluster import AWAY, Place, connect, source_error
 from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.settings import Settings
 
@@ -29,7 +28,6 @@ COMMITTED = "read_committed"
 BATCH = 10_000
 PATIENCE_S = 120.0
 """A bounded read fails after this time without a record; a new leader takes over within seconds."""
-_QUIET = logging.Logger("counterpoise.librdkafka", logging.CRITICAL)  # noqa: LOG001
 
 
 def open_consumer(settings: Settings) -> Consumer:
@@ -46,10 +44,7 @@ def open_consumer(settings: Settings) -> Consumer:
         "enable.partition.eof": "true",
         "auto.offset.reset": "error",
     }
-    try:
-        return Consumer(own, logger=_QUIET)
-    except (KafkaException, TypeError, ValueError) as error:
-        raise SourceError(f"the connection settings do not work: {settings.hidden(error)}") from None
+    return connect(Consumer, settings, own)
 
 
 def to_batch(messages: Sequence[Message], place: Place | None = None) -> pa.RecordBatch:
@@ -158,10 +153,7 @@ def _at_end(consumer: Any, events: Sequence[Any], place: Place, end: int, settin
 _IGNORED = (KafkaError.GROUP_AUTHORIZATION_FAILED,)
 """librdkafka looks up the coordinator of its group.id even if it joins no group: no right to that group is needed."""
 PASSING = (
-    KafkaError._TRANSPORT,  # noqa: SLF001
-    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-    KafkaError._TIMED_OUT,  # noqa: SLF001
-    KafkaError._RESOLVE,  # noqa: SLF001
+    *AWAY,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.REQUEST_TIMED_OUT,

@@ -93,7 +93,8 @@ def poll_groups(cluster: Cluster) -> GroupPoll:
     for first in range(0, len(names), BATCH):
         part = names[first : first + BATCH]
         described = cluster.request(partial(cluster.admin.describe_consumer_groups, part, request_timeout=TIMEOUT_S), "groups")
-        commits = {name: _commits(cluster, name) for name in part}
+        read = partial(cluster.admin.list_consumer_group_offsets, request_timeout=TIMEOUT_S)
+        commits = {name: cluster.request(partial(read, [ConsumerGroupTopicPartitions(name)]), name)[name] for name in part}
         for name in part:
             about = _result(cluster, described[name], name, poll, "describe it")
             if about is None or about.state is ConsumerGroupState.DEAD:
@@ -101,14 +102,6 @@ def poll_groups(cluster: Cluster) -> GroupPoll:
             offsets = _result(cluster, commits[name], name, poll, "read its commits")
             poll.groups.append(_group(about, None if offsets is None else offsets.topic_partitions))
     return poll
-
-
-def _commits(cluster: Cluster, name: str) -> Future[Any]:
-    groups = [ConsumerGroupTopicPartitions(name)]
-    futures: dict[str, Future[Any]] = cluster.request(
-        lambda: cluster.admin.list_consumer_group_offsets(groups, request_timeout=TIMEOUT_S), name
-    )
-    return futures[name]
 
 
 def _result(cluster: Cluster, future: Future[Any], name: str, poll: GroupPoll, action: str) -> Any:

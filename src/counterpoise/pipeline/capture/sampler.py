@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Ends, Place, Tail, hidden_tails
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Place, Tail, hidden_tails
 from counterpoise.pipeline.capture.columns import SAMPLES
 
 __all__ = ["Sample", "Sampler", "sample", "sample_batch"]
@@ -29,44 +29,48 @@ class Sample:
         Seconds since 1970.
     topics : dict
         As in ``topics.json``.
-    ends : Ends
-        Logs of all topics that are not internal, and of the offsets topic.
+    start, end : dict
+        First offset and end of each partition of all topics that are not internal, and of the offsets topic.
     tails : list of Tail
         Partitions of the offsets topic with an open transaction.
-    log_end : dict
-        End of each partition of the offsets topic.
     """
 
     at: float
     topics: dict[str, dict[str, Any]]
-    ends: Ends
+    start: dict[Place, int]
+    end: dict[Place, int]
     tails: list[Tail]
-    log_end: dict[Place, int]
+
+    @property
+    def log_end(self) -> dict[Place, int]:
+        """End of each partition of the offsets topic."""
+        return {place: end for place, end in self.end.items() if place[0] == OFFSETS_TOPIC}
 
 
 def sample(cluster: Cluster) -> Sample:
     """Take a sample. Raises `SourceError` if the cluster does not answer."""
     topics = cluster.topics()
     listed = [(name, index) for name, about in topics.items() if not about["internal"] for index in range(about["partitions"])]
-    ends = cluster.ends(listed)
+    start, end = cluster.offsets(listed, "start"), cluster.offsets(listed, "end")
     # Before the ends of the offsets topic: a record at or after such an end was written after this time.
     at = time.time()
     places = [(OFFSETS_TOPIC, index) for index in range(topics.get(OFFSETS_TOPIC, {"partitions": 0})["partitions"])]
     stable = cluster.offsets(places, "stable")
-    start, log_end = cluster.offsets(places, "start"), cluster.offsets(places, "end")
-    return Sample(at, topics, Ends(ends.start | start, ends.end | log_end), hidden_tails(stable, log_end), log_end)
+    start |= cluster.offsets(places, "start")
+    end |= cluster.offsets(places, "end")
+    return Sample(at, topics, start, end, hidden_tails(stable, end))
 
 
 def sample_batch(taken: Sample) -> pa.RecordBatch:
     """The rows of ``log_offsets.parquet`` for one sample."""
-    places = [place for place in taken.ends.end if place in taken.ends.start]
+    places = [place for place in taken.end if place in taken.start]
     moment = datetime.fromtimestamp(taken.at, UTC)
     return pa.RecordBatch.from_arrays(
         [
             pa.array([topic for topic, _ in places], pa.string()),
             pa.array([index for _, index in places], pa.int32()),
-            pa.array([taken.ends.start[place] for place in places], pa.int64()),
-            pa.array(np.array([taken.ends.end[place] for place in places], np.int64)),
+            pa.array([taken.start[place] for place in places], pa.int64()),
+            pa.array(np.array([taken.end[place] for place in places], np.int64)),
             pa.array([moment] * len(places), SAMPLES.field("sampled_at").type),
         ],
         schema=SAMPLES,

@@ -73,7 +73,7 @@ class ClusterState:
     begin: int | None = None
     end: int | None = None
     settled: int | None = None
-    topics: dict[str, str | None] = field(default_factory=dict)
+    topics: dict[str, str] = field(default_factory=dict)
     lives: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)

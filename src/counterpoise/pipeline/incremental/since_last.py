@@ -20,10 +20,10 @@ from counterpoise.pipeline.incremental.snapshot import (
     read_until,
     recreated,
     settled_until,
-    topic_ids_of,
 )
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.source.capture import Capture, SourceFiles
+from counterpoise.pipeline.source.checks import topic_ids
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import is_local, upload
 from counterpoise.pipeline.stored.transaction import TableTransaction
@@ -182,6 +182,5 @@ def _new_state(capture: Capture, source: str) -> ClusterState:
     """The identity, files, topics and notes of a capture, before its records are read."""
     files = capture.files
     assert files is not None
-    return ClusterState(
-        identity=identity_of(source), notes=list(capture.notes), files=files_of(files), topics=topic_ids_of(files)
-    )
+    topics = {} if files.topics is None else topic_ids(files.topics)
+    return ClusterState(identity=identity_of(source), notes=list(capture.notes), files=files_of(files), topics=topics)

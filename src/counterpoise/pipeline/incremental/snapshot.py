@@ -18,7 +18,7 @@ from counterpoise.pipeline.incremental.saved import START_AGAIN, ClusterState
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.parquet_rows import time_spans
-from counterpoise.pipeline.storage.files import file_infos, parquet_footers, read_bytes
+from counterpoise.pipeline.storage.files import file_infos, parquet_footers
 
 __all__ = [
     "SETTLED",
@@ -29,7 +29,6 @@ __all__ = [
     "read_until",
     "recreated",
     "settled_until",
-    "topic_ids_of",
 ]
 
 SETTLED = timedelta(seconds=60) // timedelta(microseconds=1)
@@ -53,12 +52,6 @@ def first_record(files: CaptureFiles) -> int | None:
     spans = [span for file in files.records for span in time_spans(file, "timestamp")]
     known = [span[0] for span in spans if span is not None]
     return min(known, default=None) if len(known) == len(spans) else None
-
-
-def topic_ids_of(files: CaptureFiles) -> dict[str, Any]:
-    """Topic -> its id, by the metadata at the end of the capture."""
-    about = {} if files.topics is None else json.loads(read_bytes(files.topics))
-    return {topic: one.get("topic_id") for topic, one in sorted(about.items())}
 
 
 def read_until(files: CaptureFiles, positions: Mapping[str, int]) -> dict[str, int]:

@@ -136,16 +136,18 @@ def join(uri: str, *names: str) -> str:
 
 def exists(uri: str) -> bool:
     """Whether `uri` is a file, or a folder that is not empty."""
-    store, path = filesystem_of(uri)
-    with storage_errors(uri):
-        return bool(store.get_file_info(path).type != pafs.FileType.NotFound)
+    return bool(_kind(uri) != pafs.FileType.NotFound)
 
 
 def is_file(uri: str) -> bool:
     """Whether `uri` is a file."""
+    return bool(_kind(uri) == pafs.FileType.File)
+
+
+def _kind(uri: str) -> pafs.FileType:
     store, path = filesystem_of(uri)
     with storage_errors(uri):
-        return bool(store.get_file_info(path).type == pafs.FileType.File)
+        return store.get_file_info(path).type
 
 
 def list_folder(uri: str) -> list[str]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from counterpoise.pipeline.stored.manifest import Manifest
 
-__all__ = ["NO_DAY", "PARTITIONS", "by_partition", "cluster_folder", "dataset", "day_folder", "folder_of", "table_files"]
+__all__ = ["NO_DAY", "PARTITIONS", "by_partition", "cluster_folder", "dataset", "day_folder", "table_files"]
 
 PARTITIONS = ("cluster", "date")
 """Columns that are folders (``cluster=shop/date=2026-11-21/``), in this order."""
@@ -22,11 +22,6 @@ NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 
 _ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"}
 """Characters that Spark escapes in the name of a folder."""
-
-
-def folder_of(out: str | Path, name: str) -> Path:
-    """The folder of one table in an audit's output folder."""
-    return Path(out) / "tables" / name
 
 
 def cluster_folder(cluster: str) -> str:

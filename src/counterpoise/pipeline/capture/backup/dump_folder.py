@@ -13,7 +13,7 @@ from pathlib import Path
 
 from counterpoise.errors import CaptureError, WireError
 from counterpoise.pipeline.capture.backup.dump_json import NOT_PRINTED, key_bytes, value_bytes
-from counterpoise.pipeline.capture.backup.dump_text import Batch, Marker, Other, Printed, Segment, is_dump, lines_of
+from counterpoise.pipeline.capture.backup.dump_text import Batch, Line, Marker, Other, Printed, Segment, is_dump, lines_of
 from counterpoise.pipeline.capture.backup.dump_words import COMMIT, GENERATION, commit_bytes, generation_bytes
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, Row, in_batches
 from counterpoise.pipeline.capture.folder import CaptureFolder
@@ -130,17 +130,14 @@ def rows_of(file: Path, counts: DumpCounts) -> Iterator[Row]:
     """
     hidden = _invisible(file)
     seen: set[tuple[int, int]] = set()
-    place = _Place()
-    batch: Batch | None = None
     fate = ""
-    for line in lines_of(file):
+    for line, partition, batch in _located(file):
         if isinstance(line, Segment):
-            place.enter(line, counts)
-            batch = None
-        elif not place.ours:
-            continue
+            counts.segments += line.ours
+            counts.foreign += not line.ours
+            counts.unnamed += line.ours and line.partition is None
         elif isinstance(line, Batch):
-            batch, at = line, (place.at(line), line.base_offset)
+            at = partition, line.base_offset
             fate = "repeated" if at in seen else hidden.get(at, "")
             seen.add(at)
             counts.repeated += fate == "repeated"
@@ -153,57 +150,39 @@ def rows_of(file: Path, counts: DumpCounts) -> Iterator[Row]:
                 counts.aborted += fate == "aborted"
                 counts.undecided += fate == "undecided"
                 continue
-            row = _row(line, place.partition, counts)
+            row = _row(line, partition, counts)
             if row is not None:
                 counts.records += 1
                 yield row
 
 
-class _Place:
-    """The partition of the present line."""
-
-    def __init__(self) -> None:
-        self.partition = 0
-        self.ours = True
-        self._named = True
-        self._last = -1
-
-    def enter(self, segment: Segment, counts: DumpCounts | None = None) -> None:
-        """Begin a file."""
-        self.ours = segment.ours
-        self._named = segment.partition is not None
-        if segment.partition is not None:
-            self.partition = segment.partition
-        if counts is not None:
-            counts.segments += segment.ours
-            counts.foreign += not segment.ours
-            counts.unnamed += segment.ours and not self._named
-
-    def at(self, batch: Batch) -> int:
-        """The partition of a batch: segments without a name belong to one partition while their offsets rise."""
-        if not self._named and batch.base_offset <= self._last:
-            self.partition += 1
-        self._last = batch.base_offset
-        return self.partition
+def _located(file: Path) -> Iterator[tuple[Line, int, Batch | None]]:
+    """Yield begins of files, and the lines of those of the offsets topic, each with its partition and batch."""
+    partition, ours, named, batch = 0, True, True, None
+    last = -1
+    for line in lines_of(file):
+        if isinstance(line, Segment):
+            ours, named, batch = line.ours, line.partition is not None, None
+            partition = partition if line.partition is None else line.partition
+        elif not ours:
+            continue
+        elif isinstance(line, Batch):
+            # Segments without a name belong to one partition while their offsets rise.
+            partition += not named and line.base_offset <= last
+            batch, last = line, line.base_offset
+        yield line, partition, batch
 
 
 def _invisible(file: Path) -> dict[tuple[int, int], str]:
     """Batches that a reader with ``read_committed`` never sees: "aborted", or "undecided" if the text has no end."""
     waiting: dict[tuple[int, int], list[tuple[int, int]]] = {}
     hidden: dict[tuple[int, int], str] = {}
-    place = _Place()
-    batch: Batch | None = None
-    for line in lines_of(file):
-        if isinstance(line, Segment):
-            place.enter(line)
-        elif not place.ours:
-            continue
-        elif isinstance(line, Batch):
-            batch, at = line, (place.at(line), line.base_offset)
+    for line, partition, batch in _located(file):
+        if isinstance(line, Batch):
             if line.valid and line.transactional and not line.control:
-                waiting.setdefault((at[0], line.producer_id), []).append(at)
+                waiting.setdefault((partition, line.producer_id), []).append((partition, line.base_offset))
         elif isinstance(line, Marker) and batch is not None:
-            ended = waiting.pop((place.partition, batch.producer_id), [])
+            ended = waiting.pop((partition, batch.producer_id), [])
             hidden.update(dict.fromkeys(() if line.commits else ended, "aborted"))
     hidden.update({at: "undecided" for open_ones in waiting.values() for at in open_ones})
     return hidden
