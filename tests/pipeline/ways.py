@@ -113,11 +113,14 @@ class _Growing:
                 piece[table["offset"].to_numpy() >= FAR_OFF] = PIECES - 1
             rows = table.filter(pa.array(piece == self._done))
             if rows.num_rows:
-                (self.folder / name).mkdir(exist_ok=True)
-                # Under its final name when it is whole: somebody may be reading.
-                file = self.folder / name / f"part-{self._done}.parquet"
+                # File and folder have their final names when they are whole: somebody may be reading.
+                folder = self.folder / name
+                fresh = folder if folder.exists() else folder.with_name(f".{name}")
+                fresh.mkdir(exist_ok=True)
+                file = fresh / f"part-{self._done}.parquet"
                 pq.write_table(rows, file.with_name(f".{file.name}"))
                 file.with_name(f".{file.name}").rename(file)
+                fresh.rename(folder)
                 self.files += 1
         self._done += 1
 

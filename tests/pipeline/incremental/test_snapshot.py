@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Place
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Partition
 from counterpoise.pipeline.capture.sampler import Sample, sample_batch
 from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
 from counterpoise.pipeline.fold.new_samples import NewSamples
@@ -21,7 +21,7 @@ WITH_ENDS = {second: dict(zip(TWO, (second, second // 2), strict=True)) for seco
 WITHOUT = {second: {("t", 0): second} for second in WITH_ENDS}
 
 
-def sampled(samples: Mapping[int, Mapping[Place, int]], folder: Path) -> EndsFile:
+def sampled(samples: Mapping[int, Mapping[Partition, int]], folder: Path) -> EndsFile:
     """What the sampler writes at some seconds, as an update reads it."""
     file = folder / "log_offsets.parquet"
     taken = [Sample(at, {}, dict.fromkeys(ends, 0), dict(ends), []) for at, ends in samples.items()]
@@ -46,7 +46,7 @@ def sampled(samples: Mapping[int, Mapping[Place, int]], folder: Path) -> EndsFil
 )
 def test_all_is_known(
     tmp_path: Path,
-    samples: Mapping[int, Mapping[Place, int]],
+    samples: Mapping[int, Mapping[Partition, int]],
     read: Mapping[str, int],
     newest: int | None,
     before: int | None,

@@ -17,10 +17,10 @@ from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.settings import Settings
 
-__all__ = ["AWAY", "OFFSETS_TOPIC", "Cluster", "Place", "Tail", "connect", "hidden_tails", "id_text", "source_error"]
+__all__ = ["AWAY", "OFFSETS_TOPIC", "Cluster", "Partition", "Tail", "connect", "hidden_tails", "id_text", "source_error"]
 
 TIMEOUT_S = 30.0
-Place = tuple[str, int]
+Partition = tuple[str, int]
 """Topic and partition."""
 Which = Literal["start", "end", "stable"]
 OffsetSpec: Any = _OffsetSpec
@@ -44,14 +44,14 @@ def id_text(base64: str) -> str:
 class Tail:
     """The records of one partition after its last stable offset, which a reader with ``read_committed`` cannot read yet."""
 
-    place: Place
+    partition: Partition
     stable: int
     end: int
 
     def __str__(self) -> str:
-        topic, partition = self.place
+        topic, index = self.partition
         return (
-            f"{topic} partition {partition}: an open transaction hides what follows offset {self.stable} "
+            f"{topic} partition {index}: an open transaction hides what follows offset {self.stable} "
             f"({self.end - self.stable} offsets up to {self.end})"
         )
 
@@ -75,15 +75,15 @@ class Cluster:
         reasons = [error for error in seen if error.code() != _ALL_DOWN] or [answer.exception().args[0]]
         raise source_error(reasons[-1], "the cluster", self.settings)
 
-    def partitions(self, topics: Iterable[str]) -> list[Place]:
+    def partitions(self, topics: Iterable[str]) -> list[Partition]:
         """All partitions of these topics, sorted. Raises `SourceError` if a topic does not exist, or may not be described."""
-        places: list[Place] = []
+        partitions: list[Partition] = []
         for topic in sorted(set(topics)):
             about = self.request(partial(self.admin.list_topics, topic, timeout=TIMEOUT_S), topic).topics[topic]
             if about.error is not None:
                 raise source_error(about.error, topic, self.settings)
-            places += [(topic, index) for index in sorted(about.partitions)]
-        return places
+            partitions += [(topic, index) for index in sorted(about.partitions)]
+        return partitions
 
     @property
     def cluster_id(self) -> str:
@@ -109,25 +109,25 @@ class Cluster:
             about[name] |= {"racks": racks} if any(racks) else {}
         return about
 
-    def offsets(self, places: Iterable[Place], which: Which) -> dict[Place, int]:
+    def offsets(self, partitions: Iterable[Partition], which: Which) -> dict[Partition, int]:
         """First offset, end of the log (high watermark), or last stable offset of each partition, in one request per broker.
 
         Partitions that do not exist any more are not in the result. Raises `SourceError` if no offset is known.
         """
         spec = OffsetSpec.earliest() if which == "start" else OffsetSpec.latest()
         level = IsolationLevel.READ_COMMITTED if which == "stable" else IsolationLevel.READ_UNCOMMITTED
-        specs = {TopicPartition(*place): spec for place in places}
+        specs = {TopicPartition(*partition): spec for partition in partitions}
         if not specs:
             return {}
         what = next(iter(specs)).topic
         futures: dict[Any, Future[Any]] = self.request(
             lambda: self.admin.list_offsets(specs, isolation_level=level, request_timeout=TIMEOUT_S), what
         )
-        offsets: dict[Place, int] = {}
+        offsets: dict[Partition, int] = {}
         failed: KafkaException | None = None
-        for place, future in futures.items():
+        for partition, future in futures.items():
             try:
-                offsets[place.topic, place.partition] = int(future.result(TIMEOUT_S + 5).offset)
+                offsets[partition.topic, partition.partition] = int(future.result(TIMEOUT_S + 5).offset)
             except KafkaException as error:
                 failed = error
         if failed is not None and not offsets:
@@ -181,6 +181,6 @@ def source_error(error: Any, what: str, settings: Settings) -> SourceError:
     return SourceError(f"{what}: {words}")
 
 
-def hidden_tails(stable: dict[Place, int], end: dict[Place, int]) -> list[Tail]:
+def hidden_tails(stable: dict[Partition, int], end: dict[Partition, int]) -> list[Tail]:
     """The partitions whose last stable offset is before their end, because of an open transaction."""
-    return [Tail(place, stable[place], end[place]) for place in sorted(stable) if end.get(place, 0) > stable[place]]
+    return [Tail(one, stable[one], end[one]) for one in sorted(stable) if end.get(one, 0) > stable[one]]

@@ -65,12 +65,12 @@ class _Batch(DataSourceReader):
     def partitions(self) -> list[Range]:
         """One range per partition of the topic that is not empty."""
         options = self._options
-        places = options.cluster.partitions(options.topics)
-        start = resolve(options.cluster, places, options.start, options.latest, "startingOffsets")
-        end = resolve(options.cluster, places, options.end, options.latest, "endingOffsets")
+        partitions = options.cluster.partitions(options.topics)
+        start = resolve(options.cluster, partitions, options.start, options.latest, "startingOffsets")
+        end = resolve(options.cluster, partitions, options.end, options.latest, "endingOffsets")
         if options.end == LATEST:
             warn_of_tails(options, end)
-        return [Range(place, start[place], end[place]) for place in sorted(start) if start[place] < end.get(place, 0)]
+        return [Range(one, start[one], end[one]) for one in sorted(start) if start[one] < end.get(one, 0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range."""

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from numpy.typing import NDArray
 
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import AWAY, Place, connect, source_error
+from counterpoise.pipeline.capture.cluster import AWAY, Partition, connect, source_error
 from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.settings import Settings
 
@@ -47,24 +47,25 @@ def open_consumer(settings: Settings) -> Consumer:
     return connect(Consumer, settings, own)
 
 
-def to_batch(messages: Sequence[Message], place: Place | None = None) -> pa.RecordBatch:
-    """Messages without errors as one batch with the schema `ARROW`; all are of `place`, if it is given.
+def to_batch(messages: Sequence[Message], partition: Partition | None = None) -> pa.RecordBatch:
+    """Messages without errors as one batch with the schema `ARROW`; all are of `partition`, if it is given.
 
     Column by column: one C call per value and no Python code per record.
     """
     times = np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * len(messages)).reshape(-1, 2)
     count = len(messages)
-    topics = pa.array(list(map(Message.topic, messages)), pa.string()) if place is None else pa.repeat(place[0], count)
-    partitions = (
-        np.fromiter(map(Message.partition, messages), np.int32, count) if place is None else np.full(count, place[1], np.int32)
-    )
+    if partition is None:
+        topics = pa.array(list(map(Message.topic, messages)), pa.string())
+        partitions = np.fromiter(map(Message.partition, messages), np.int32, count)
+    else:
+        topics, partitions = pa.repeat(partition[0], count), np.full(count, partition[1], np.int32)
     return pa.RecordBatch.from_arrays(
         [
             pa.array(list(map(Message.key, messages)), pa.binary()),
             pa.array(list(map(Message.value, messages)), pa.binary()),
             topics,
             pa.array(partitions),
-            pa.array(_offsets(messages, ordered=place is not None)),
+            pa.array(_offsets(messages, ordered=partition is not None)),
             pa.array(times[:, 1] * 1000).cast(ARROW.field("timestamp").type),
             pa.array((times[:, 0] - 1).astype(np.int32)),
         ],
@@ -94,7 +95,9 @@ def split_events(consumed: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     return records, events
 
 
-def read_range(settings: Settings, place: Place, start: int, end: int, *, lenient: bool = False) -> Iterator[pa.RecordBatch]:
+def read_range(
+    settings: Settings, partition: Partition, start: int, end: int, *, lenient: bool = False
+) -> Iterator[pa.RecordBatch]:
     """All visible records of one partition with ``start <= offset < end``.
 
     `end` must be at most the last stable offset (read committed) or the end of the log. If `start` is no longer in the log, a
@@ -106,7 +109,7 @@ def read_range(settings: Settings, place: Place, start: int, end: int, *, lenien
         return
     consumer: Any = open_consumer(settings)
     try:
-        consumer.assign([TopicPartition(*place, start)])
+        consumer.assign([TopicPartition(*partition, start)])
         given_up = time.monotonic() + PATIENCE_S
         while True:
             records, events = split_events(consumer.consume(BATCH, 0.1))
@@ -116,37 +119,38 @@ def read_range(settings: Settings, place: Place, start: int, end: int, *, lenien
                 if beyond:
                     records = [each for each in records if each.offset() < end]
                 if records:
-                    yield to_batch(records, place)
+                    yield to_batch(records, partition)
                 if beyond or records[-1].offset() == end - 1:
                     return
-            if _at_end(consumer, events, place, end, settings, lenient):
+            if _at_end(consumer, events, partition, end, settings, lenient):
                 return
             if time.monotonic() > given_up:
                 raise SourceError(
-                    f"{place[0]} partition {place[1]}: nothing came for {PATIENCE_S:.0f} s, before offset {end}; is a leader up?"
+                    f"{partition[0]} partition {partition[1]}: nothing came for {PATIENCE_S:.0f} s, before offset {end}; "
+                    "is a leader up?"
                 )
     finally:
         consumer.close()
 
 
-def _at_end(consumer: Any, events: Sequence[Any], place: Place, end: int, settings: Settings, lenient: bool) -> bool:
+def _at_end(consumer: Any, events: Sequence[Any], partition: Partition, end: int, settings: Settings, lenient: bool) -> bool:
     for event in events:
         error: Any = event.error()
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
             if event.offset() >= end:
                 return True
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
-            first, last = consumer.get_watermark_offsets(TopicPartition(*place), timeout=30)
+            first, last = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=30)
             if not lenient:
                 raise SourceError(
-                    f"{place[0]} partition {place[1]}: offsets before {end} are gone (the log has {first} to {last}); "
+                    f"{partition[0]} partition {partition[1]}: offsets before {end} are gone (the log has {first} to {last}); "
                     "failOnDataLoss=false reads those that are there"
                 )
             if first >= end or last < end:
                 return True
-            consumer.assign([TopicPartition(*place, first)])
+            consumer.assign([TopicPartition(*partition, first)])
         elif not error.retriable() and error.code() not in PASSING:
-            raise source_error(error, place[0], settings)
+            raise source_error(error, partition[0], settings)
     return False
 
 

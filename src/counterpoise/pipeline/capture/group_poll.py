@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaException
 
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import TIMEOUT_S, Cluster, Place
+from counterpoise.pipeline.capture.cluster import TIMEOUT_S, Cluster, Partition
 
 __all__ = ["Committed", "GroupPoll", "SeenGroup", "SeenMember", "nothing_visible", "poll_groups"]
 
@@ -31,7 +31,7 @@ class SeenMember:
     client_id: str
     host: str
     instance_id: str | None
-    assigned: tuple[Place, ...]
+    assigned: tuple[Partition, ...]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class SeenGroup:
     settled: bool
     assignor: str
     members: tuple[SeenMember, ...]
-    commits: dict[Place, Committed] | None = None
+    commits: dict[Partition, Committed] | None = None
 
 
 @dataclass
@@ -134,8 +134,8 @@ def _group(about: Any, offsets: Iterable[Any] | None) -> SeenGroup:
 
 def _member(member: Any, modern: bool) -> SeenMember:
     held = member.target_assignment if modern and member.target_assignment is not None else member.assignment
-    places = () if held is None else held.topic_partitions
-    assigned = tuple(sorted((each.topic, each.partition) for each in places))
+    partitions = () if held is None else held.topic_partitions
+    assigned = tuple(sorted((each.topic, each.partition) for each in partitions))
     return SeenMember(member.member_id, member.client_id, member.host, member.group_instance_id, assigned)
 
 

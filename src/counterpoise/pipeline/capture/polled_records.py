@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from counterpoise.pipeline.capture.cluster import Place
+from counterpoise.pipeline.capture.cluster import Partition
 from counterpoise.pipeline.capture.group_poll import Committed, SeenGroup, SeenMember
 from counterpoise.wire.consumer_protocol import (
     Assignment,
@@ -118,7 +118,7 @@ class PolledHistory:
         target = TargetAssignmentMetadataValue(assignment_epoch=epoch)
         return [*changes, (encode_key(kind, GroupKey(group.group_id)), encode_value(kind, target, 0))]
 
-    def _commits(self, name: str, commits: Mapping[Place, Committed], now_ms: int) -> Iterator[Change]:
+    def _commits(self, name: str, commits: Mapping[Partition, Committed], now_ms: int) -> Iterator[Change]:
         seen = set()
         for (topic, partition), (offset, epoch, metadata) in sorted(commits.items()):
             key = encode_key(RecordType.OFFSET_COMMIT, OffsetKey(name, topic, partition))
@@ -191,5 +191,5 @@ def _target(group: SeenGroup, topic_ids: Mapping[str, bytes]) -> dict[bytes, byt
     return records
 
 
-def _by_topic(places: Iterable[Place]) -> list[TopicPartitions]:
-    return grouped((topic, (partition,)) for topic, partition in places)
+def _by_topic(partitions: Iterable[Partition]) -> list[TopicPartitions]:
+    return grouped((topic, (partition,)) for topic, partition in partitions)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from counterpoise.errors import OptionError
-from counterpoise.pipeline.capture.cluster import Cluster, Place, Which
+from counterpoise.pipeline.capture.cluster import Cluster, Partition, Which
 
 __all__ = ["EARLIEST", "LATEST", "from_json", "parse_positions", "resolve", "share_out", "to_json"]
 
@@ -14,7 +14,7 @@ EARLIEST, LATEST = -2, -1
 """The first offset and the end, in the JSON of Spark's Kafka source."""
 
 
-def to_json(positions: Mapping[Place, int]) -> dict[str, dict[str, int]]:
+def to_json(positions: Mapping[Partition, int]) -> dict[str, dict[str, int]]:
     """``{topic: {"0": 23}}``, sorted."""
     topics: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(positions.items()):
@@ -22,12 +22,12 @@ def to_json(positions: Mapping[Place, int]) -> dict[str, dict[str, int]]:
     return topics
 
 
-def from_json(positions: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
+def from_json(positions: Mapping[str, Mapping[str, int]]) -> dict[Partition, int]:
     """The inverse of `to_json`."""
     return {(topic, int(index)): int(offset) for topic, about in positions.items() for index, offset in about.items()}
 
 
-def parse_positions(option: str, text: str) -> int | dict[Place, int]:
+def parse_positions(option: str, text: str) -> int | dict[Partition, int]:
     """The value of ``startingOffsets`` or ``endingOffsets``: ``earliest``, ``latest`` or JSON. Raises `OptionError` if it is
     neither.
     """
@@ -48,9 +48,9 @@ def parse_positions(option: str, text: str) -> int | dict[Place, int]:
 
 
 def resolve(
-    cluster: Cluster, places: Iterable[Place], positions: int | Mapping[Place, int], latest: Which, option: str
-) -> dict[Place, int]:
-    """The offset of every partition in `places`.
+    cluster: Cluster, partitions: Iterable[Partition], positions: int | Mapping[Partition, int], latest: Which, option: str
+) -> dict[Partition, int]:
+    """The offset of every partition in `partitions`.
 
     `positions` is EARLIEST, LATEST, or one of these or an offset per partition. `latest` is the meaning of LATEST: the end of the
     log, or the last stable offset.
@@ -58,7 +58,7 @@ def resolve(
     Raises `OptionError` if the partitions of `positions` are not those of the topics, and `SourceError` if the cluster does not
     answer.
     """
-    known = list(places)
+    known = list(partitions)
     if isinstance(positions, int):
         return cluster.offsets(known, "start" if positions == EARLIEST else latest)
     if set(positions) != set(known):
@@ -69,20 +69,20 @@ def resolve(
     return {**dict(sorted(positions.items())), **first, **last}
 
 
-def share_out(start: Mapping[Place, int], end: Mapping[Place, int], limit: int) -> dict[Place, int]:
+def share_out(start: Mapping[Partition, int], end: Mapping[Partition, int], limit: int) -> dict[Partition, int]:
     """End offsets with at most `limit` offsets after `start`, shared in proportion to the backlog of each partition.
 
     If there is a backlog, the result has at least one offset more, so a reader always progresses; the remainder of the division
     goes to the first partitions in order.
     """
-    room = {place: max(0, end[place] - start[place]) for place in sorted(end)}
+    room = {partition: max(0, end[partition] - start[partition]) for partition in sorted(end)}
     total = sum(room.values())
     if total <= limit:
-        return {place: max(end[place], start[place]) for place in sorted(end)}
-    given = {place: size * limit // total for place, size in room.items()}
+        return {partition: max(end[partition], start[partition]) for partition in sorted(end)}
+    given = {partition: size * limit // total for partition, size in room.items()}
     left = limit - sum(given.values())
-    for place, size in room.items():
-        if left and given[place] < size:
-            given[place] += 1
+    for partition, size in room.items():
+        if left and given[partition] < size:
+            given[partition] += 1
             left -= 1
-    return {place: start[place] + given[place] for place in room}
+    return {partition: start[partition] + given[partition] for partition in room}

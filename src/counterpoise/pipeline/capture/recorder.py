@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError, TopicPartition
 
 from counterpoise.errors import CaptureError, SourceError
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Place, id_text, source_error
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Partition, id_text, source_error
 from counterpoise.pipeline.capture.fetch import PASSING, PATIENCE_S, open_consumer, split_events, to_batch
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
 from counterpoise.pipeline.capture.positions import from_json, to_json
@@ -39,8 +39,8 @@ class Recorder(Recording):
         self, settings: Settings, out: str | Path, schedule: Schedule, report: Callable[[Status], None] | None = None
     ) -> None:
         super().__init__(settings, out, schedule, report)
-        self._at: dict[Place, int] = {}
-        self._goal: dict[Place, int] = {}
+        self._at: dict[Partition, int] = {}
+        self._goal: dict[Partition, int] = {}
         self._groups: set[bytes] = set()
 
     def run(self, *, follow: bool) -> Status:
@@ -56,7 +56,7 @@ class Recorder(Recording):
             sampler = Sampler(self._cluster, self._schedule.sample) if follow else None
             consumer: Any = open_consumer(self._settings)
             try:
-                consumer.assign([TopicPartition(*place, at) for place, at in self._at.items()])
+                consumer.assign([TopicPartition(*partition, at) for partition, at in self._at.items()])
                 self._loop(folder, consumer, sampler, first)
             finally:
                 consumer.close()
@@ -66,7 +66,7 @@ class Recorder(Recording):
         return self.status
 
     def _begin(self, folder: CaptureFolder) -> Sample:
-        places = self._cluster.partitions([OFFSETS_TOPIC])
+        partitions = self._cluster.partitions([OFFSETS_TOPIC])
         now = sample(self._cluster)
         if folder.about.get("source") is not None:
             raise CaptureError(f"{self._out}: holds a history from {_MADE[folder.about['source']]}; give another folder")
@@ -77,10 +77,10 @@ class Recorder(Recording):
                 f"{self._out}: holds the history of another cluster's offsets topic (or of one before it was recreated); "
                 "give another folder"
             )
-        start = self._cluster.offsets(places, "start")
-        self._goal = self._stable(places)
+        start = self._cluster.offsets(partitions, "start")
+        self._goal = self._stable(partitions)
         self._at = {**start, **from_json(folder.records.state)}
-        ahead = [place for place, at in self._at.items() if at > now.log_end.get(place, at)]
+        ahead = [partition for partition, at in self._at.items() if at > now.log_end.get(partition, at)]
         if ahead:
             raise CaptureError(
                 f"{self._out}: its position in partition {ahead[0][1]} lies beyond the end of the log; the topic was cut or "
@@ -108,8 +108,8 @@ class Recorder(Recording):
     def _isolation(self) -> str:
         return self._settings.get("isolation.level", "read_committed")
 
-    def _stable(self, places: Sequence[Place]) -> dict[Place, int]:
-        return self._cluster.offsets(places, "stable" if self._isolation == "read_committed" else "end")
+    def _stable(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        return self._cluster.offsets(partitions, "stable" if self._isolation == "read_committed" else "end")
 
     def _loop(self, folder: CaptureFolder, consumer: Any, sampler: Sampler | None, now: Sample) -> None:
         end = dict(now.log_end)
@@ -118,7 +118,7 @@ class Recorder(Recording):
             count = self._consume(folder, consumer)
             moment = time.monotonic()
             received = moment if count else received
-            if sampler is None and all(self._at[place] >= goal for place, goal in self._goal.items()):
+            if sampler is None and all(self._at[partition] >= goal for partition, goal in self._goal.items()):
                 return
             if sampler is None and moment - received > PATIENCE_S:
                 raise SourceError(f"nothing came for {PATIENCE_S:.0f} s; {self.status.trouble or 'is every leader up?'}")
@@ -129,8 +129,8 @@ class Recorder(Recording):
             if full or (self._pending and moment - flushed >= self._schedule.flush):
                 self._write(folder, patient=sampler is not None)
                 flushed = time.monotonic()
-            reach = {place: min(end.get(place, 0), self._goal[place]) for place in self._goal} if sampler is None else end
-            self.status.behind = sum(max(0, reach[place] - self._at.get(place, 0)) for place in reach)
+            reach = end if sampler is not None else {one: min(end.get(one, 0), goal) for one, goal in self._goal.items()}
+            self.status.behind = sum(max(0, to - self._at.get(one, 0)) for one, to in reach.items())
             self._report_status()
 
     def _consume(self, folder: CaptureFolder, consumer: Any) -> int:
@@ -146,43 +146,43 @@ class Recorder(Recording):
             self.status.trouble = ""
         for event in events:
             error: Any = event.error()
-            place = (OFFSETS_TOPIC, event.partition())
+            partition = (OFFSETS_TOPIC, event.partition())
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                self._advance(place, event.offset())
+                self._advance(partition, event.offset())
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
-                self._skip(folder, consumer, place)
+                self._skip(folder, consumer, partition)
             elif error.retriable() or error.code() in PASSING:
                 self.status.trouble = f"waiting for {self._settings['bootstrap.servers']}"
             else:
                 raise source_error(error, OFFSETS_TOPIC, self._settings)
         return len(records) + len(events)
 
-    def _advance(self, place: Place, to: int) -> None:
-        self.status.passed += max(0, to - self._at[place])
-        self._at[place] = max(self._at[place], to)
+    def _advance(self, partition: Partition, to: int) -> None:
+        self.status.passed += max(0, to - self._at[partition])
+        self._at[partition] = max(self._at[partition], to)
 
-    def _skip(self, folder: CaptureFolder, consumer: Any, place: Place) -> None:
-        first, last = consumer.get_watermark_offsets(TopicPartition(*place), timeout=30)
-        at = self._at[place]
+    def _skip(self, folder: CaptureFolder, consumer: Any, partition: Partition) -> None:
+        first, last = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=30)
+        at = self._at[partition]
         if at > last:
             raise CaptureError(
-                f"{self._out}: partition {place[1]} now ends at {last}, before position {at}: it was cut or recreated"
+                f"{self._out}: partition {partition[1]} now ends at {last}, before position {at}: it was cut or recreated"
             )
-        folder.update_about(gaps=[*folder.about.get("gaps", []), [place[1], at, first]])
-        self._at[place] = first
-        consumer.incremental_unassign([TopicPartition(*place)])
-        consumer.incremental_assign([TopicPartition(*place, first)])
+        folder.update_about(gaps=[*folder.about.get("gaps", []), [partition[1], at, first]])
+        self._at[partition] = first
+        consumer.incremental_unassign([TopicPartition(*partition)])
+        consumer.incremental_assign([TopicPartition(*partition, first)])
 
-    def _samples(self, folder: CaptureFolder, consumer: Any, sampler: Sampler, end: dict[Place, int]) -> dict[Place, int]:
+    def _samples(self, folder: CaptureFolder, consumer: Any, sampler: Sampler, end: dict[Partition, int]) -> dict[Partition, int]:
         for taken in sampler.taken():
             if isinstance(taken, SourceError):
                 self.status.trouble = str(taken)
                 continue
             self.status.trouble = ""
             end = dict(taken.log_end)
-            for place in sorted(set(end) - set(self._at)):
-                self._at[place] = 0
-                consumer.incremental_assign([TopicPartition(*place, 0)])
+            for partition in sorted(set(end) - set(self._at)):
+                self._at[partition] = 0
+                consumer.incremental_assign([TopicPartition(*partition, 0)])
             try:
                 self._add_sample(folder, taken)
                 self._compact(folder)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Place, Tail, hidden_tails
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Partition, Tail, hidden_tails
 from counterpoise.pipeline.capture.columns import SAMPLES
 
 __all__ = ["Sample", "Sampler", "sample", "sample_batch"]
@@ -37,14 +37,14 @@ class Sample:
 
     at: float
     topics: dict[str, dict[str, Any]]
-    start: dict[Place, int]
-    end: dict[Place, int]
+    start: dict[Partition, int]
+    end: dict[Partition, int]
     tails: list[Tail]
 
     @property
-    def log_end(self) -> dict[Place, int]:
+    def log_end(self) -> dict[Partition, int]:
         """End of each partition of the offsets topic."""
-        return {place: end for place, end in self.end.items() if place[0] == OFFSETS_TOPIC}
+        return {partition: end for partition, end in self.end.items() if partition[0] == OFFSETS_TOPIC}
 
 
 def sample(cluster: Cluster) -> Sample:
@@ -54,24 +54,24 @@ def sample(cluster: Cluster) -> Sample:
     start, end = cluster.offsets(listed, "start"), cluster.offsets(listed, "end")
     # Before the ends of the offsets topic: a record at or after such an end was written after this time.
     at = time.time()
-    places = [(OFFSETS_TOPIC, index) for index in range(topics.get(OFFSETS_TOPIC, {"partitions": 0})["partitions"])]
-    stable = cluster.offsets(places, "stable")
-    start |= cluster.offsets(places, "start")
-    end |= cluster.offsets(places, "end")
+    partitions = [(OFFSETS_TOPIC, index) for index in range(topics.get(OFFSETS_TOPIC, {"partitions": 0})["partitions"])]
+    stable = cluster.offsets(partitions, "stable")
+    start |= cluster.offsets(partitions, "start")
+    end |= cluster.offsets(partitions, "end")
     return Sample(at, topics, start, end, hidden_tails(stable, end))
 
 
 def sample_batch(taken: Sample) -> pa.RecordBatch:
     """The rows of ``log_offsets.parquet`` for one sample."""
-    places = [place for place in taken.end if place in taken.start]
+    partitions = [partition for partition in taken.end if partition in taken.start]
     moment = datetime.fromtimestamp(taken.at, UTC)
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([topic for topic, _ in places], pa.string()),
-            pa.array([index for _, index in places], pa.int32()),
-            pa.array([taken.start[place] for place in places], pa.int64()),
-            pa.array(np.array([taken.end[place] for place in places], np.int64)),
-            pa.array([moment] * len(places), SAMPLES.field("sampled_at").type),
+            pa.array([topic for topic, _ in partitions], pa.string()),
+            pa.array([index for _, index in partitions], pa.int32()),
+            pa.array([taken.start[partition] for partition in partitions], pa.int64()),
+            pa.array(np.array([taken.end[partition] for partition in partitions], np.int64)),
+            pa.array([moment] * len(partitions), SAMPLES.field("sampled_at").type),
         ],
         schema=SAMPLES,
     )

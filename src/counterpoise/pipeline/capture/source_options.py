@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql.datasource import InputPartition
 
 from counterpoise.errors import OptionError
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Place, hidden_tails
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Partition, hidden_tails
 from counterpoise.pipeline.capture.positions import LATEST, parse_positions
 from counterpoise.pipeline.capture.settings import Settings
 
@@ -30,8 +30,8 @@ class Options:
 
     settings: Settings
     topics: tuple[str, ...]
-    start: int | dict[Place, int]
-    end: int | dict[Place, int]
+    start: int | dict[Partition, int]
+    end: int | dict[Partition, int]
     limit: int | None
     strict: bool
 
@@ -50,14 +50,14 @@ class Options:
         from counterpoise.pipeline.capture.fetch import read_range
 
         assert isinstance(given, Range)
-        return read_range(self.settings, given.place, given.start, given.end, lenient=not self.strict)
+        return read_range(self.settings, given.partition, given.start, given.end, lenient=not self.strict)
 
 
 @dataclass
 class Range(InputPartition):
     """A range of offsets of one partition, which one Spark task reads. It has no settings, so no secrets."""
 
-    place: Place
+    partition: Partition
     start: int
     end: int
     value: None = field(default=None, repr=False)
@@ -110,13 +110,13 @@ def _flag(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-def warn_of_tails(options: Options, stable: Mapping[Place, int], logged: set[str] | None = None) -> None:
+def warn_of_tails(options: Options, stable: Mapping[Partition, int], logged: set[str] | None = None) -> None:
     """Log a warning for each partition with an open transaction, unless `logged` has it; adds it to `logged`."""
     if options.latest != "stable":
         return
     known = set() if logged is None else logged
     for tail in hidden_tails(dict(stable), options.cluster.offsets(stable, "end")):
-        key = f"{tail.place} {tail.stable}"
+        key = f"{tail.partition} {tail.stable}"
         if key not in known:
             known.add(key)
             _LOG.warning("%s", tail)

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import Place
+from counterpoise.pipeline.capture.cluster import Partition
 from counterpoise.pipeline.capture.positions import from_json, resolve, share_out, to_json
 from counterpoise.pipeline.capture.source_options import Options, Range, warn_of_tails
 
@@ -28,14 +28,14 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._target: dict[Place, int] | None = None
+        self._target: dict[Partition, int] | None = None
         self._logged: set[str] = set()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """The start of a new query."""
         options = self._options
-        places = options.cluster.partitions(options.topics)
-        return to_json(resolve(options.cluster, places, options.start, options.latest, "startingOffsets"))
+        partitions = options.cluster.partitions(options.topics)
+        return to_json(resolve(options.cluster, partitions, options.start, options.latest, "startingOffsets"))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """``maxOffsetsPerTrigger``, or everything."""
@@ -45,7 +45,7 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the next batch: at most `limit` readable offsets after `start`."""
         end = self._now() if self._target is None else self._target
         begin = self._begin(from_json(start), end)
-        end = {place: max(end.get(place, at), at) for place, at in begin.items()}
+        end = {partition: max(end.get(partition, at), at) for partition, at in begin.items()}
         if isinstance(limit, ReadMaxRows):
             end = share_out(begin, end, limit.max_rows)
         return to_json(end)
@@ -62,7 +62,7 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """One range per partition with new offsets; a new partition is read from its first offset."""
         ends = from_json(end)
         begin = self._begin(from_json(start), ends)
-        return [Range(place, begin[place], ends[place]) for place in sorted(ends) if begin[place] < ends[place]]
+        return [Range(one, begin[one], ends[one]) for one in sorted(ends) if begin[one] < ends[one]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range."""
@@ -74,15 +74,15 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Do nothing: no resource is open between calls."""
 
-    def _now(self) -> dict[Place, int]:
+    def _now(self) -> dict[Partition, int]:
         cluster = self._options.cluster
         offsets = cluster.offsets(cluster.partitions(self._options.topics), self._options.latest)
         warn_of_tails(self._options, offsets, self._logged)
         return offsets
 
-    def _begin(self, start: dict[Place, int], end: dict[Place, int]) -> dict[Place, int]:
-        fresh = [place for place in end if place not in start]
-        back = sorted(place for place, at in end.items() if at < start.get(place, 0))
+    def _begin(self, start: dict[Partition, int], end: dict[Partition, int]) -> dict[Partition, int]:
+        fresh = [partition for partition in end if partition not in start]
+        back = sorted(partition for partition, at in end.items() if at < start.get(partition, 0))
         if back and self._options.strict:
             topic, partition = back[0]
             raise SourceError(
