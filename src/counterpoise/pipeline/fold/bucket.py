@@ -96,17 +96,7 @@ class Rows(Protocol):
 
 
 class Bucket:
-    """The state of a bucket of groups.
-
-    Parameters
-    ----------
-    spec : FoldSpec
-    ends : LogEnds
-    plans : Plans
-        A cache of plans, which changes no result.
-    state : bytes, optional
-        A result of `state`.
-    """
+    """The state of a bucket of groups, restored from `state` if given. `plans` is a cache, which changes no result."""
 
     def __init__(self, spec: FoldSpec, ends: LogEnds, plans: Plans, state: bytes | None = None) -> None:
         saved = {} if state is None else msgspec.msgpack.decode(state)
@@ -140,10 +130,7 @@ class Bucket:
     def finish(self, chunk: Chunk, rows: Rows) -> Iterator[dict[str, Any]]:
         """Fold the last chunk and add all remaining rows to `rows`, as if no record followed. The bucket cannot be used again.
 
-        Yields
-        ------
-        dict
-            Figures of a group, in columns of `group_report`.
+        Yields the figures of each group, in columns of `group_report`.
         """
         self._feed(chunk.records, rows)
         for _, group in sorted(self.groups.items()):

@@ -122,19 +122,10 @@ def samples_of(
     before: EndsFile | None = None,
     after: int | None = None,
 ) -> EndsFile:
-    """All samples of a capture, in a file on this machine.
+    """All samples of a capture, in a file on this machine; `new_file` returns the path of a new file.
 
-    Parameters
-    ----------
-    files : CaptureFiles
-    new_file : callable
-        Returns the path of a new file.
-    window : pair
-        Samples of other times are skipped.
-    before : EndsFile, optional
-        The samples of the previous update; new ones are appended to its file.
-    after : int, optional
-        `before` has the samples up to this time, in microseconds.
+    Samples outside `window` are skipped. `before` are the samples of the previous update, up to the time `after` in microseconds;
+    new ones are appended to its file.
     """
     if not files.ends:
         return EndsFile.empty()
@@ -148,13 +139,7 @@ def samples_of(
 def with_samples(before: EndsFile, new: NewSamples, new_file: Callable[[], str]) -> EndsFile:
     """`before` with new samples, which are all later.
 
-    Parameters
-    ----------
-    before : EndsFile
-        New rows are written to the reserved rows of its file, or all rows to a new file if these are too few.
-    new : NewSamples
-    new_file : callable
-        Returns the path of that file.
+    New rows are written to the reserved rows of its file, or all rows to a new file, `new_file()`, if these are too few.
     """
     work = _SampleWriter(before, new.logs, new.counts, new_file, new.oldest)
     for table in new.tables():
@@ -163,17 +148,10 @@ def with_samples(before: EndsFile, new: NewSamples, new_file: Callable[[], str])
 
 
 class _SampleWriter:
-    """Appends samples to the rows of their logs.
+    """Appends samples to the rows of their logs; `logs` and `counts` are the new samples by log, to reserve room.
 
-    Parameters
-    ----------
-    before : EndsFile
-    logs, counts
-        The new samples by log, to reserve room.
-    new_file : callable
-        Returns the path of a new file, which is created if there is not enough room.
-    oldest : int, optional
-        Samples before this time may be dropped, because the capture has dropped them.
+    `new_file` returns the path of a new file, which is created if there is not enough room. Samples before `oldest` may be
+    dropped, because the capture has dropped them.
     """
 
     def __init__(

@@ -27,13 +27,7 @@ _COMMITS = [("live", "sum"), ("dead", "sum"), ("live_ts", "min"), ("live_until",
 
 
 class StopFigures:
-    """One group's stops: seconds, the longest one, and commits without an owner.
-
-    Parameters
-    ----------
-    state : sequence, optional
-        A result of `state`.
-    """
+    """One group's stops: seconds, the longest one, and commits without an owner; restored from `state` if given."""
 
     def __init__(self, state: Any = None) -> None:
         known, worst, stopped, by_nobody, unowned, most = state or (False, None, 0, 0, [], None)

@@ -33,7 +33,10 @@ Row = Mapping[str, Any]
 
 
 class GroupState:
-    """The state of one group between two chunks.
+    """The state of one group between two chunks; restored from `state` if given.
+
+    `on_step` is called with the group, a step and its time in microseconds when the record of the step is fed, which may be
+    before the step is finished.
 
     Attributes
     ----------
@@ -49,18 +52,7 @@ class GroupState:
     commits : list, optional
         See `group_figures.CommitFigures`.
     strategies : StrategyFigures
-
-    Parameters
-    ----------
-    group : str
-    strategies : sequence of str
-        The strategies to replay.
-    plans : Plans
-    on_step : callable
-        Called with the group, a step and its time in microseconds when the record of the step is fed, which may be before the
-        step is finished.
-    state : str, optional
-        A result of `state`.
+        Figures of the strategies that are replayed.
     """
 
     def __init__(
@@ -114,12 +106,7 @@ class GroupState:
     def feed(self, rows: Iterable[Row], names: Mapping[str, str]) -> Iterator[Row]:
         """Yield the steps that these rows of `group_generations` and `modern_group_records` finish.
 
-        Parameters
-        ----------
-        rows : iterable of mapping
-            In log order; `record_type` of a classic record is null.
-        names : mapping
-            Topic id -> name.
+        `rows` are in log order; `record_type` of a classic record is null. `names`: topic id -> name.
         """
         for step in self.steps.feed(self._with_names(rows, names)):
             yield self.add(step)
@@ -172,14 +159,9 @@ class GroupState:
         yield from (at for at, members, _ in self._generations if members)
 
     def replay(self, until: int, lag: Callable[[str, int], Any]) -> Iterator[Replay]:
-        """Yield the replays of generations up to a time that have a following generation.
+        """Yield the replays of generations up to a time (microseconds) that have a following generation.
 
-        Parameters
-        ----------
-        until : int
-            In microseconds.
-        lag : callable
-            ``lag(group, time)``: the known lag of the group at a time in microseconds.
+        ``lag(group, time)`` returns the known lag of the group at a time in microseconds.
         """
         earlier, generations, left = self._waiting, self._generations, list[Row]()
         self._waiting, self._generations = [], []

@@ -69,20 +69,10 @@ def lag_rows(
 ) -> Iterator[LagRows]:
     """Yield rows at every sample of a partition's log, and between samples at every step of its group.
 
-    Rows that were final before (`Partitions.since`) are skipped. Without samples there is one row per partition, at its last
-    commit, of quality `unknown`. The lag of a partition without a commit is unknown, or follows the reset policy; it is never
-    silently counted from the end of the log.
-
-    Parameters
-    ----------
-    parts : Partitions
-    ends : LogEnds
-    now_ids : mapping, optional
-        Topic -> its id at the end of the recording.
-    reset : "earliest" or "latest", optional
-        The members' ``auto.offset.reset``, for partitions without a commit; None: their lag is unknown.
-    until : int
-        Only samples up to this time are used, in microseconds.
+    Rows that were final before (`Partitions.since`) are skipped, and samples after `until` (microseconds) are not used. Without
+    samples there is one row per partition, at its last commit, of quality `unknown`. `now_ids`: topic -> its id at the end of the
+    recording. The lag of a partition without a commit follows the reset policy, the members' ``auto.offset.reset``; without a
+    policy it is unknown. It is never silently counted from the end of the log.
     """
     if not ends.log:
         if until == NEVER:

@@ -23,13 +23,8 @@ __all__ = ["LagLookup"]
 class LagLookup:
     """Lag by group and time, from the newest final rows in the state and from rows that are added.
 
-    Parameters
-    ----------
-    generations : iterable of (group, microseconds)
-        The generations for which `at` will be called.
-    instants : int64
-        Times of samples of the cluster, in microseconds, ascending.
-    parts : Partitions
+    `generations` are the groups and times (microseconds) for which `at` will be called; `instants` are the times of samples of
+    the cluster, ascending.
     """
 
     def __init__(self, generations: Iterable[tuple[str, int]], instants: Int64, parts: Partitions) -> None:

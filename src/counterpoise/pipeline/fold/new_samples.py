@@ -22,7 +22,9 @@ _MOST_RECORDS = 2**48
 
 
 class NewSamples:
-    """Samples of a capture after a time. They are read twice: to count them, and by `tables`.
+    """Samples of a capture from after the time `after` to before `until`. They are read twice: to count them, and by `tables`.
+
+    All times are in microseconds; None: no limit.
 
     Attributes
     ----------
@@ -33,14 +35,6 @@ class NewSamples:
         Times of samples, ascending.
     oldest : int, optional
         The time of the first sample in the files; None if their statistics do not have it.
-
-    Parameters
-    ----------
-    files : sequence of str
-    after : int, optional
-        In microseconds, as all times here; None: all samples are new.
-    until : int, optional
-        Samples from this time on are skipped.
     """
 
     def __init__(self, files: Sequence[str], after: int | None = None, until: int | None = None) -> None:
@@ -86,10 +80,7 @@ class NewSamples:
 def unusable_samples(files: Sequence[str]) -> int:
     """The number of samples with a null, a time outside the years 1 to 9999, or an offset that no log has.
 
-    Raises
-    ------
-    CaptureError
-        A file is damaged.
+    Raises `CaptureError` if a file is damaged.
     """
     # Pages are read only where footers do not rule such samples out.
     footers = zip(files, parquet_footers(files), strict=True)

@@ -90,13 +90,7 @@ class _Departure:
 
 
 class PollTimeouts:
-    """The poll timeouts of one group.
-
-    Parameters
-    ----------
-    state : mapping, optional
-        A result of `state`.
-    """
+    """The poll timeouts of one group; restored from `state` if given."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         saved = state or {}

@@ -20,17 +20,10 @@ _DAY = 86400
 
 
 def report_rows(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, salt: str | None = None) -> pa.RecordBatch:
-    """Rows of `GROUP_REPORT`.
+    """Rows of `GROUP_REPORT` from results of `Bucket.finish`.
 
-    Parameters
-    ----------
-    groups : iterable of mapping
-        Results of `Bucket.finish`.
-    cluster : str
-    end : int
-        The end of the recording of the cluster, in microseconds.
-    salt : str, optional
-        Names are hashed with it, before sentences are made from them.
+    `end` is the end of the recording of the cluster, in microseconds. Names are hashed with `salt` before sentences are made from
+    them.
     """
     rows = []
     for group in groups:

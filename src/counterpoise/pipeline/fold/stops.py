@@ -87,17 +87,11 @@ class _CommitsBySpan(Columns):
 def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
     """The stops that became known, in O(n log n) of spans and commits in the state; marks them as timed in the state.
 
-    Parameters
-    ----------
-    parts : Partitions
-    settled : int64, optional
-        A result of `Partitions.settled`; None: no record follows, so every stop is known.
+    `settled` is a result of `Partitions.settled`; None: no record follows, so every stop is known.
 
-    Notes
-    -----
     A stop is known when `FOLLOWING` steps have followed (`OwnerSpans.closed`). Spans of one owner and step share their first and
-    last commit and their shortest gap. The last commit before a span comes from the nearest earlier span of the partition
-    that has one, or from `Keys` if that span is no longer in the state; a topic that was recreated starts again without one.
+    last commit and their shortest gap. The last commit before a span comes from the nearest earlier span of the partition that
+    has one, or from `Keys` if that span is no longer in the state; a topic that was recreated starts again without one.
     """
     by_span = _commits_by_span(parts)
     keys, spans, at = parts.keys, parts.spans, by_span.span

@@ -34,13 +34,7 @@ Run = list[Any]
 
 
 class StrategyFigures:
-    """One group's figures.
-
-    Parameters
-    ----------
-    state : mapping, optional
-        A result of `state`.
-    """
+    """One group's figures; restored from `state` if given."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         saved = state or {}

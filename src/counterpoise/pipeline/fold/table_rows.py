@@ -43,22 +43,14 @@ Row = Mapping[str, Any]
 
 
 class TableRows:
-    """Writers of one cluster's tables in a fold task.
+    """Writers of one cluster's tables in a fold task; `end` is the time of its last record, in microseconds.
+
+    Names are hashed with `salt`.
 
     Attributes
     ----------
     provisional : bool
         Whether later records may change the rows that are added now.
-
-    Parameters
-    ----------
-    cluster : str
-    files : NewFiles
-        Names of new files.
-    end : int
-        The time of the last record of the cluster, in microseconds.
-    salt : str, optional
-        Key for hashing names.
     """
 
     def __init__(self, cluster: str, files: NewFiles, end: int, salt: str | None = None) -> None:

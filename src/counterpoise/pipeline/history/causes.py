@@ -55,16 +55,9 @@ def difference(
 ) -> Difference:
     """Compare two generations of one group.
 
-    Parameters
-    ----------
-    before, now : sequences of member rows
-        Fields ``member_id, group_instance_id, client_id, topics``.
-    sizes_before, sizes_now : mapping of topic to partitions
-        Known sizes in each generation.
-    protocols : pair
-        Protocol name before and now; None: unknown.
-    back : collection of str, optional
-        Members of both that left and rejoined in between under the same id: they count as joined and as left.
+    Member rows have ``member_id, group_instance_id, client_id, topics``. `sizes_before` and `sizes_now` are known partition
+    counts by topic; `protocols` are the protocol names before and now, None: unknown. Members in `back` left and rejoined in
+    between under the same id: they count as joined and as left.
     """
     was = {identity(member): member for member in before}
     is_now = {identity(member): member for member in now}

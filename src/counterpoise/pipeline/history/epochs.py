@@ -22,13 +22,6 @@ def is_epoch(step: Row) -> bool:
 def as_generation(step: Row) -> dict[str, Any]:
     """A row of `rebalances` for which `is_epoch` is true, as a row of `group_generations` with its `step`.
 
-    Parameters
-    ----------
-    step : mapping
-        With its `group_id`, and with or without a `lag`.
-
-    Notes
-    -----
     If `subscriptions` is null the topics of members are unknown, and the generation is not `replayable`. Members do not report
     what they own: they own what the previous generation assigned.
     """

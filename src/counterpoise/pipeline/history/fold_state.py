@@ -30,13 +30,7 @@ def to_text(state: Mapping[str, Any]) -> str:
 
 
 def from_text(text: str) -> dict[str, Any]:
-    """The inverse of `to_text`.
-
-    Raises
-    ------
-    CaptureError
-        The text is damaged.
-    """
+    """The inverse of `to_text`. Raises `CaptureError` if the text is damaged."""
     try:
         state: dict[str, Any] = _unpacked(json.loads(text))
     except (ValueError, TypeError, KeyError) as error:

@@ -151,21 +151,11 @@ def replayable(row: Row) -> bool:
 def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) -> Inputs:
     """Rebuild the input of the leader: members, topics, claims and lag as arrays. O(members and partitions).
 
-    Parameters
-    ----------
-    row : mapping
-        A row of `group_generations` (or of `epochs.as_generation`) for which `replayable` is true; `lag`, if the row has it, is
-        a result of `LagLookup.at`.
-    kind : str
-        As in `rebalances`: eager, cooperative or server.
-    before, following : mapping, optional
-        The previous and the following generation: the first has the claims if the protocol sends none, the second the owners of
-        withheld partitions.
+    `row`, of `group_generations` or `epochs.as_generation`, is `replayable`; its `lag`, if any, is a result of `LagLookup.at`.
+    `kind` is eager, cooperative or server. `before` and `following` are the previous and the following generation: the first has
+    the claims if the protocol sends none, the second the owners of withheld partitions.
 
-    Raises
-    ------
-    SnapshotError
-        Two members have the same id, or there are too many partitions: the record is damaged.
+    Raises `SnapshotError` if two members have the same id, or there are too many partitions: the record is damaged.
     """
     protocol: Kind = "cooperative" if kind == "cooperative" else "server" if kind == "server" else "eager"
     members, claimed = row["members"], _claims(row, protocol, before)

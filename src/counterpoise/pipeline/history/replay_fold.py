@@ -94,22 +94,14 @@ class ReplayFold:
     """The fold of one group's generations, in log order, to their replays. A generation is replayed when the next one is known.
 
     Rows are those of `epochs.as_generation` and of `group_generations`; either all of these have their step as `classic_step`
-    (with `STEP_COLUMNS`) or none. Memory is that of three generations, and of `plans`.
+    (with `STEP_COLUMNS`) or none. Memory is that of three generations, and of `plans`, a cache that changes no result and is
+    shared between groups. `state` is that of an earlier fold of this group with the same strategies; the next row must be `last`
+    of that fold.
 
     Attributes
     ----------
     last : mapping, optional
         The last generation, which is not replayed yet.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Strategies.
-    state : mapping, optional
-        `state` of an earlier fold of this group with the same strategies (see `fold_state`). The next row must be `last` of that
-        fold.
-    plans : Plans, optional
-        A cache of plans, shared between groups. It changes no result and is not part of the state.
     """
 
     def __init__(self, names: Sequence[str], state: Mapping[str, Any] | None = None, plans: Plans | None = None) -> None:

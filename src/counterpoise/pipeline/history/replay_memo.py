@@ -22,11 +22,8 @@ class Plans:
     """An LRU cache of plans for all groups of a worker, and a batch of plans of several generations to measure at once.
 
     A key has all input that the strategy reads (see `Strategy.reads`), so a cached plan equals the one that it would compute.
-
-    Parameters
-    ----------
-    most_bytes : int
-        Maximal size of keys and plans; the least recently used plan is evicted. A plan larger than a sixteenth is not cached.
+    Keys and plans have at most `most_bytes`; the least recently used plan is evicted. A plan larger than a sixteenth is not
+    cached.
 
     Attributes
     ----------
@@ -62,14 +59,7 @@ class Plans:
 
 
 class PlanLookup:
-    """Plans of one generation, cached or computed, with its own claims or with others.
-
-    Parameters
-    ----------
-    problem : Problem
-        The input of the leader.
-    plans : Plans
-    """
+    """Plans of one generation, cached or computed, with its own claims or with others; `problem` is the input of the leader."""
 
     def __init__(self, problem: Problem, plans: Plans) -> None:
         self._problem, self._plans = problem, plans

@@ -31,13 +31,7 @@ _OF_STEP = (
 
 
 class StepFigures:
-    """Counts and extremes over the steps of one group.
-
-    Parameters
-    ----------
-    state : mapping, optional
-        A result of `state`, after `fold_state.to_text` and `from_text`.
-    """
+    """Counts and extremes over the steps of one group; restored from `state` if given (see `fold_state`)."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self._kinds: Counter[str] = Counter()

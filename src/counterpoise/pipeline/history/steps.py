@@ -57,19 +57,12 @@ def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]
 
 
 class StepsFold:
-    """The fold of one group's classic and modern records, in log order, to its steps.
+    """The fold of one group's classic and modern records, in log order, to its steps; restored from `state` if given.
 
     A group that is deleted and, in the same batch of the log, continues under the other protocol was migrated.
 
-    Parameters
-    ----------
-    state : mapping, optional
-        `state` of an earlier fold of this group (see `fold_state`).
-    on_modern_step : callable, optional
-        Called with each step of a modern group when its record is fed; the time when it settles, and whether a deletion is a
-        migration, are unknown then.
-    on_classic_step : callable, optional
-        Called with each classic record and its step.
+    `on_modern_step` is called with each step of a modern group when its record is fed; the time when it settles, and whether a
+    deletion is a migration, are unknown then. `on_classic_step` is called with each classic record and its step.
     """
 
     def __init__(

@@ -19,15 +19,8 @@ def subscriptions(
 ) -> list[dict[str, Any]] | None:
     """Member id, instance id and topics of each member; None: a topic id has no known name.
 
-    Parameters
-    ----------
-    members : sequence of mapping
-        ``member_id, group_instance_id, named, pattern``.
-    held : mapping
-    matched : mapping
-        Pattern -> the topics that match it, by the broker's record.
-    unnamed : sequence of str
-        Topic ids without a known name.
+    Members have ``member_id, group_instance_id, named, pattern``. `matched`: pattern -> the topics that match it, by the broker's
+    record. `unnamed` are topic ids without a known name.
     """
     if nameless(held, unnamed):
         return None
@@ -49,15 +42,8 @@ def subscriptions(
 def subscribed_throughout(before: _Subscribed, now: _Subscribed) -> set[str] | None:
     """The topics to which the group is subscribed in both of two epochs; sizes of other topics cannot be compared.
 
-    Parameters
-    ----------
-    before, now : pair
-        Members (``named, pattern``, or ``topics`` of classic ones), and pattern -> topics that it matches.
-
-    Returns
-    -------
-    set of str, optional
-        None: the topics that match one of the patterns are unknown.
+    Each epoch has members (``named, pattern``, or ``topics`` of classic ones), and pattern -> topics that it matches. None: the
+    topics that match one of the patterns are unknown.
     """
     matched: dict[str, set[str]] = {}
     for _, matches in (before, now):

@@ -48,12 +48,8 @@ def coded_commits(
 ) -> tuple[pa.RecordBatch, CommitBatch]:
     """Decode a batch of raw records with known keys to `CODED_COLUMNS`; also returns the result of the kernel.
 
-    Parameters
-    ----------
-    keys, codes
-        Decoded keys, and the code of each row's key (-1: null).
-    names : callable
-        Returns columns ``group_id, topic, partition`` of the decoded commits, names as a dictionary.
+    `codes` has the code of each row's key (-1: null). `names` returns columns ``group_id, topic, partition`` of the decoded
+    commits, names as a dictionary.
     """
     codes = _placed(batch, codes)
     values = binary_column(batch.column("value"))

@@ -40,22 +40,9 @@ def library_of(
 ) -> str:
     """The library that wrote one member's subscription; `UNKNOWN` if nothing distinguishes it.
 
-    Parameters
-    ----------
-    protocol_type, protocol : str
-        Of the generation.
-    subscription : bytes
-        The whole subscription as written.
-    version : int
-        Its version.
-    user_data : bytes or None
-        Its user data; None and empty differ here.
-    client_id : str, optional
-        The member's. It decides only if it is the default of a library.
-
-    Notes
-    -----
-    Subscriptions of kafka-python and aiokafka with equal strategies can be equal bytes: then the result is `PYTHON`.
+    `subscription` has all bytes as written. `user_data` None and empty differ here. `client_id` decides only if it is the default
+    of a library. Subscriptions of kafka-python and aiokafka with equal strategies can be equal bytes: then the result is
+    `PYTHON`.
     """
     if protocol_type == "connect":
         return CONNECT

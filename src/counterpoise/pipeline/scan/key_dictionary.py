@@ -23,12 +23,7 @@ _MOST = 200_000
 
 
 class KeyDictionary:
-    """Codes of keys, and columns by code.
-
-    Parameters
-    ----------
-    fitting : callable, optional
-        Returns for names of groups whether each is audited; default: all are.
+    """Codes of keys, and columns by code; `fitting` returns for names of groups whether each is audited (default: all are).
 
     Attributes
     ----------

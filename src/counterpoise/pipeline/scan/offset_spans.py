@@ -104,17 +104,9 @@ def chunk_starts(cuts: Iterable[Cut]) -> list[int]:
 
 
 def refuse_duplicates(records: Iterable[tuple[str, pa.RecordBatch]], partition: int) -> None:
-    """Raise an error if a log partition has an offset more than once.
+    """Raise a `CaptureError` if a log partition has an offset more than once.
 
-    Parameters
-    ----------
-    records : iterable of (str, RecordBatch)
-        The file of each batch, and columns ``partition, offset``; all records of a cluster.
-    partition : int
-
-    Raises
-    ------
-    CaptureError
+    `records`: the file of each batch, and columns ``partition, offset``; all records of a cluster.
     """
     parts = []
     for file, batch in records:

@@ -102,13 +102,7 @@ def newest_of_keys(
 ) -> Iterator[pa.RecordBatch]:
     """Yield, for each batch, the newest record of each log partition and key before a time, as compaction keeps it.
 
-    Parameters
-    ----------
-    batches : iterable of RecordBatch
-    before : int
-        In microseconds.
-    aborted : frozenset
-        Log partition and offset of records of aborted transactions; they are skipped.
+    `before` is in microseconds. Records of aborted transactions (their log partition and offset in `aborted`) are skipped.
     """
     for batch in batches:
         rows = plain(rows_from(batch, {}, (None, before)))
