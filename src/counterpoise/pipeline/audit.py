@@ -234,8 +234,8 @@ def check_continued(out: str | Path) -> bool:
 def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
     """Check that the rows of this audit can be added to those in the folder.
 
-    Raises `CaptureError` if it holds an audit of an earlier version, and `OptionError` if only one of the two hashes names, or
-    with another salt, or if only one of them is with ``--since last``.
+    Raises `CaptureError` if the folder holds an audit of an earlier version; and `OptionError` if names there are hashed and here
+    not, or the reverse, or with another salt, or if its audits are with ``--since last`` and this one is not, or the reverse.
     """
     manifest = load_manifest(str(out))
     if since_last:
