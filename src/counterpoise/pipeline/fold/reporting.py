@@ -1,4 +1,4 @@
-"""Rows of `group_report` from the figures of groups, and their sums for the summary."""
+"""Rows of `group_report` from the figures of groups, with advice; and their sums for the summary."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from counterpoise.pipeline.group_report import GROUP_FIGURES, with_advice
+from counterpoise.pipeline.findings.advice import advice, fidelity_note
 from counterpoise.pipeline.records.place import micros
+from counterpoise.pipeline.schemas import GROUP_REPORT
 from counterpoise.pipeline.source.anonymous import anonymous
+from counterpoise.pipeline.standstill import with_standstill
 
 __all__ = ["ReportTotals", "report_rows"]
 
+_COUNTS = ("matched", "ties", "worse", "lives")
+_GROUP_FIGURES = pa.schema([*GROUP_REPORT, *(pa.field(name, pa.int32()) for name in _COUNTS)])
+"""`GROUP_REPORT`, and how replays that do not match differ from the record, and the number of protocols of the group."""
 _HOUR = 3600
 _DAY = 86400
 
@@ -32,7 +37,18 @@ def report_rows(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, sal
             row |= _without_type(group)
         row["rebalances_per_day"] = _per_day(group.get("rebalances"), (group.get("first_ts"), group.get("first_commit")), end)
         rows.append(row)
-    return with_advice(anonymous(pa.RecordBatch.from_pylist(rows, schema=GROUP_FIGURES), salt))
+    return _with_advice(anonymous(pa.RecordBatch.from_pylist(rows, schema=_GROUP_FIGURES), salt))
+
+
+def _with_advice(groups: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of `_GROUP_FIGURES` as rows of `GROUP_REPORT`, with advice and the reason for a low fidelity."""
+    rows = []
+    for row in groups.to_pylist():
+        matched, ties, worse, lives = (row.pop(name) or 0 for name in _COUNTS)
+        note = fidelity_note(row["compared_generations"] or 0, matched, ties, worse, row["leader_libraries"] or [])
+        row["strategies"] = with_standstill(row, lives)
+        rows.append({**row, "fidelity_note": note, **advice(row)})
+    return pa.RecordBatch.from_pylist(rows, schema=GROUP_REPORT)
 
 
 def _without_type(part: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class StrategyFigures:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Columns of `GROUP_FIGURES`; empty if there was no generation."""
+        """Columns for `reporting.report_rows`; empty if there was no generation."""
         if not self.runs:
             return {}
         lives, observed = {key[0] for key in self.runs}, self._observed
