@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from counterpoise.planning.assign import assign
     from counterpoise.planning.compare import compare
     from counterpoise.planning.lead import lead
+    from counterpoise.report.audited import audit
     from counterpoise.simulation.simulate import simulate
     from counterpoise.snapshot.group import Group, Member, Topic
     from counterpoise.snapshot.plan import Plan
@@ -40,6 +41,7 @@ _HOME = {
         "planning.assign": ("assign",),
         "planning.compare": ("compare",),
         "planning.lead": ("lead",),
+        "report.audited": ("audit",),
         "simulation.simulate": ("simulate",),
         "snapshot.group": ("Group", "Member", "Topic"),
         "snapshot.plan": ("Plan",),
@@ -65,6 +67,7 @@ __all__ = [
     "__version__",
     "assign",
     "assignor",
+    "audit",
     "certify",
     "compare",
     "explain",

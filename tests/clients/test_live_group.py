@@ -15,7 +15,7 @@ from counterpoise.cli.app import app
 from counterpoise.clients.live_group import LiveGroup, read_live_group
 from counterpoise.errors import OptionError, SourceError
 from counterpoise.model.lag import EXACT, RESET_POLICY
-from counterpoise.snapshot.describe import read_describe
+from counterpoise.snapshot import Group
 from tests.java import java_home
 from tests.kafka_broker import LIBS, Broker
 
@@ -98,7 +98,7 @@ def test_the_text_of_kafkas_own_tool_gives_the_same_group(live: Broker, words: l
     command = [java_home() + "/bin/java", "-cp", f"{LIBS}/*", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"]
     asked = ["--bootstrap-server", live.bootstrap, "--describe", "--group", GROUP, *words]
     done = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=120, check=True)
-    (group,) = read_describe(done.stdout)
+    group = Group.from_describe(done.stdout)
     found = read(live).group
     assert {member.id: sorted(member.owned[TOPIC]) for member in group.members} == {
         member.id: sorted(member.owned[TOPIC]) for member in found.members

@@ -24,7 +24,7 @@ from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.planning.lead import lead
 from counterpoise.simulation.scenario_file import load
 from counterpoise.snapshot import Group
-from counterpoise.snapshot.describe import read_describe
+from counterpoise.snapshot.describe import describe_parts
 from counterpoise.snapshot.group_lines import read_groups
 from counterpoise.snapshot.json_text import text_of
 from counterpoise.snapshot.request import read_request, write_answer
@@ -173,7 +173,7 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "request": _request,
     "scenario-toml": lambda data: load(str(_file(data, "s.toml"))),
     "scenario-json": lambda data: load(str(_file(data, "s.json"))),
-    "describe": lambda data: read_describe(text_of(lambda: data, "describe")),
+    "describe": lambda data: [Group(**parts) for parts in describe_parts(text_of(lambda: data, "describe"))],
     "options": lambda data: read_options([f"tolerance={text_of(lambda: data, 'option')}"], "lag-sticky"),
     "exported-offsets": lambda data: read_offsets([_file(data)]),
     "exported-previous": lambda data: read_previous(_file(data)),

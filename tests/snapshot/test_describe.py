@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 
 from counterpoise.errors import SnapshotError
-from counterpoise.snapshot.describe import looks_like_describe, read_describe
+from counterpoise.snapshot import Group
+from counterpoise.snapshot.describe import describe_parts, looks_like_describe
 
 DATA = Path(__file__).parent.parent / "data" / "describe"
 TEXT = {path.stem: path.read_text() for path in DATA.glob("*.txt")}
+
+
+def read_describe(text: str) -> list[Group]:
+    return [Group(**parts) for parts in describe_parts(text)]
 
 
 def client(member_id: str) -> str:
@@ -99,3 +104,12 @@ def test_a_wrong_row_names_its_line(text: str, message: str) -> None:
 
 def test_json_is_not_mistaken_for_a_table() -> None:
     assert not looks_like_describe('{"topics": {}, "members": []}')
+
+
+def test_a_group_is_read_from_the_text() -> None:
+    second = TEXT["offsets-4.3.1"].replace("order-service", "other-service")
+    assert Group.from_describe(TEXT["offsets-4.3.1"]) == read_describe(TEXT["offsets-4.3.1"])[0]
+    assert Group.from_describe(TEXT["offsets-4.3.1"] + second, "other-service").name == "other-service"
+    for name in (None, "third"):
+        with pytest.raises(SnapshotError, match=rf"expected one of the groups of the text \(order-.*, other-.*\), got {name!r}"):
+            Group.from_describe(TEXT["offsets-4.3.1"] + second, name)

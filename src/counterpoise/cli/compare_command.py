@@ -18,13 +18,6 @@ from counterpoise.snapshot.group import Group
 __all__ = ["command", "comparison_rows", "print_comparison"]
 
 
-_SHOWN = (
-    "strategy", "spread", "max_topic_spread", "moved", "min_moves", "revoked", "max_member_lag", "makespan_ratio",
-    "unassigned", "balanced", "sticky",
-)  # fmt: skip
-"""What fits on a screen; --json holds every figure."""
-
-
 @click.command("compare")
 @snapshot_argument
 @click.option("--strategies", "names", default="all", show_default=True, help='Comma separated names, or "all".')
@@ -51,13 +44,5 @@ def comparison_rows(group: Group, names: Sequence[str] | None) -> list[dict[str,
 
 def print_comparison(out: Console, group: Group, names: Sequence[str] | None) -> None:
     """The same as a table."""
-    rows = comparison_rows(group, names)
-    columns = [name for name in _SHOWN if any(row[name] is not None for row in rows)]
-    cells = [[_cell(row[name]) for name in columns] for row in rows]
-    out.print(table_of(group.name or "group", columns, cells, numeric=columns[1:]))
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
+    columns, rows = compare(group, names).table()
+    out.print(table_of(group.name or "group", columns, rows, numeric=columns[1:]))

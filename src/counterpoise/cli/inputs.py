@@ -18,7 +18,7 @@ import click
 from counterpoise.assignors.registry import check_options, strategies, strategy
 from counterpoise.cli.render import say
 from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SubscriptionWarning
-from counterpoise.snapshot.describe import looks_like_describe, read_describe
+from counterpoise.snapshot.describe import describe_parts, looks_like_describe
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.group_lines import read_groups
 from counterpoise.snapshot.json_text import json_lines, text_of
@@ -133,7 +133,8 @@ def read_snapshots(path: str) -> list[Group]:
     if not text.strip():
         raise SnapshotError(f"{path}: empty; a snapshot is a JSON object with topics and members")
     try:
-        groups = read_describe(text) if looks_like_describe(text) else list(read_groups(text))
+        is_table = looks_like_describe(text)
+        groups = [Group(**parts) for parts in describe_parts(text)] if is_table else list(read_groups(text))
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from None
     for name, group in named(groups):

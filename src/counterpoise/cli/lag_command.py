@@ -14,12 +14,13 @@ from typing import Any
 import click
 
 from counterpoise.cli.inputs import FiniteRange, cluster_settings, need
-from counterpoise.cli.render import console, partition_list, table_of
+from counterpoise.cli.render import console, table_of
 from counterpoise.clients.live_group import LiveGroup, PartitionState, read_live_group
 from counterpoise.errors import OptionError
 from counterpoise.model.lag import BELOW_BEGIN, BEYOND_END, EXACT, RESET_POLICY
 from counterpoise.model.problem import MOST_CAPACITY
 from counterpoise.planning.assign import assign
+from counterpoise.snapshot.names import partition_list
 
 __all__ = ["command", "hint", "read_weights"]
 

@@ -9,11 +9,12 @@ import click
 
 from counterpoise.cli.compare_command import comparison_rows, print_comparison
 from counterpoise.cli.inputs import need, read_options, read_snapshots, snapshot_argument, strategy_names, strategy_options
-from counterpoise.cli.render import console, lag_line, partition_list, plan_table, proven, say
+from counterpoise.cli.render import console, lag_line, plan_table, proven, say
 from counterpoise.errors import OptionError
 from counterpoise.laws import verify
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group
+from counterpoise.snapshot.names import partition_list
 from counterpoise.snapshot.plan import Plan
 
 __all__ = ["command"]

@@ -14,10 +14,10 @@ from rich.text import Text
 from counterpoise.laws.promises import promised
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.json_text import visible
-from counterpoise.snapshot.names import index_runs
+from counterpoise.snapshot.names import partition_list
 from counterpoise.snapshot.plan import Plan
 
-__all__ = ["console", "lag_line", "partition_list", "plan_table", "proven", "say", "table_of"]
+__all__ = ["console", "lag_line", "plan_table", "proven", "say", "table_of"]
 
 
 def say(line: object, *, err: bool = False) -> None:
@@ -36,11 +36,6 @@ def console(*, stderr: bool = False) -> Console:
     if not made.is_terminal:
         made.width = 160
     return made
-
-
-def partition_list(topics: Mapping[str, Sequence[int]]) -> str:
-    """{"t": [0, 1]} -> "t 0-1"."""
-    return ", ".join(f"{visible(topic)} {' '.join(index_runs(sorted(indices)))}" for topic, indices in topics.items() if indices)
 
 
 def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, numeric: Sequence[str] = ()) -> Table:

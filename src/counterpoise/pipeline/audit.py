@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from counterpoise.errors import CaptureError, OptionError, StorageError
@@ -20,23 +21,26 @@ from counterpoise.pipeline.history.replay_fold import comparable
 from counterpoise.pipeline.incremental.saved import identity_of, is_continued, load_state
 from counterpoise.pipeline.incremental.since_last import StateTooOldError, Update
 from counterpoise.pipeline.run import Progress, Run
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.anonymous import fingerprint
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.layout import check_source, count_records
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.source.sources import ONLY_RECORDS, check_columns, read_capture, read_errors
-from counterpoise.pipeline.storage.files import delete, is_local, join, write_bytes
+from counterpoise.pipeline.storage.files import absolute, delete, is_local, join, write_bytes
 from counterpoise.pipeline.stored.catalog import Catalog, check_lasting, check_target
 from counterpoise.pipeline.stored.manifest import load_manifest, summary_of
+from counterpoise.pipeline.stored.tables import dataset
 from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.snapshot.html import html_table
 
 __all__ = ["AuditResult", "Source", "audit", "check_continued", "run_audit"]
 
 Source: TypeAlias = str | Path | DataFrame | Capture
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AuditResult:
     """The result of an audit.
 
@@ -63,6 +67,31 @@ class AuditResult:
         if not is_local(self.place):
             raise OptionError(f"{self.place}: not a local folder; read `place`")
         return Path(self.place)
+
+    @property
+    def report(self) -> str:
+        """Where `counterpoise.audit` writes the page, a path or a URI."""
+        return join(self.place, "report.html")
+
+    def table(self, name: str) -> pa.Table:
+        """One of the tables of docs/tables.md, all rows; pandas, Polars and DuckDB read it.
+
+        Raises
+        ------
+        OptionError
+            There is no such table.
+        """
+        if name not in TABLES:
+            raise OptionError(f"table {name!r} is unknown; there are: {', '.join(TABLES)}")
+        return dataset(join(absolute(self.place), "tables", name)).to_table()
+
+    def __repr__(self) -> str:
+        groups, found = self.summary["groups"]["total"], self.summary["findings"]["total"]
+        return f"AuditResult({self.place!r}, {groups} groups, {self.summary['rebalances']['total']} rebalances, {found} findings)"
+
+    def _repr_html_(self) -> str:
+        rows = [(one.rank, one.severity, one.group_id, one.title, one.action) for one in self.findings]
+        return html_table(repr(self), ["rank", "severity", "group", "title", "action"], rows)
 
 
 def run_audit(

@@ -11,11 +11,36 @@ from counterpoise.errors import OptionError
 from counterpoise.metrics import Batch, Metrics, Query
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group, check_group
+from counterpoise.snapshot.html import html_table
 
-__all__ = ["compare"]
+__all__ = ["Comparison", "compare"]
+
+_SHOWN = (
+    "spread", "max_topic_spread", "moved", "min_moves", "revoked", "max_member_lag", "makespan_ratio", "unassigned", "balanced",
+    "sticky",
+)  # fmt: skip
+"""What fits on a screen."""
 
 
-def compare(group: Group, strategies: Sequence[str] | None = None) -> dict[str, Metrics]:
+class Comparison(dict[str, Metrics]):
+    """The figures of each strategy's plan for one group; a table in a notebook."""
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """The most important figures that are known, as text: columns, and a row per strategy."""
+        names = [name for name in _SHOWN if any(getattr(one, name) is not None for one in self.values())]
+        return ["strategy", *names], [[key, *(_cell(getattr(one, name)) for name in names)] for key, one in self.items()]
+
+    def _repr_html_(self) -> str:
+        return html_table("", *self.table())
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def compare(group: Group, strategies: Sequence[str] | None = None) -> Comparison:
     """The figures of each strategy's plan for one group, in the order asked for.
 
     Parameters
@@ -44,4 +69,4 @@ def compare(group: Group, strategies: Sequence[str] | None = None) -> dict[str, 
     plans = [assign(group, name) for name in strategies]
     queries = [Query(problem, plan.target_owner, plan.protocol == COOPERATIVE, optimal) for plan in plans]
     figures = Batch().add(queries)
-    return {name: figures.of(at) for at, name in enumerate(strategies)}
+    return Comparison((name, figures.of(at)) for at, name in enumerate(strategies))

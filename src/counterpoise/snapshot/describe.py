@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from counterpoise.errors import SnapshotError
 from counterpoise.snapshot.checks import counts_of
-from counterpoise.snapshot.group import Group, Member
+from counterpoise.snapshot.parts import Member
 
-__all__ = ["looks_like_describe", "read_describe"]
+__all__ = ["describe_parts", "looks_like_describe"]
 
 _NONE = {"-", ""}
 _MAY_BE_BLANK = {"GROUP-INSTANCE-ID", "TARGET-ASSIGNMENT"}
@@ -38,8 +39,8 @@ def looks_like_describe(text: str) -> bool:
     return any(_is_header(line.split()) for line in text.splitlines())
 
 
-def read_describe(text: str) -> list[Group]:
-    """All groups of the text, in the order they appear.
+def describe_parts(text: str) -> list[dict[str, Any]]:
+    """The arguments of a Group for each group of the text, in the order they appear.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def read_describe(text: str) -> list[Group]:
             raise SnapshotError(f"line {number}: {error}") from None
     if not groups:
         raise SnapshotError("the table has no rows: the group has neither members nor committed offsets")
-    return [_group(name, seen) for name, seen in groups.items()]
+    return [_parts(name, seen) for name, seen in groups.items()]
 
 
 def _is_header(words: list[str]) -> bool:
@@ -135,7 +136,7 @@ def _assigned(text: str) -> Iterable[tuple[str, int]]:
                 yield topic, int(index)
 
 
-def _group(name: str, seen: _Seen) -> Group:
+def _parts(name: str, seen: _Seen) -> dict[str, Any]:
     topics = counts_of(seen.owners)
     subscribed = sorted({topic for (topic, _), owner in seen.owners.items() if owner is not None})
     owned: dict[str, dict[str, list[int]]] = {member: {} for member in seen.members}
@@ -146,4 +147,4 @@ def _group(name: str, seen: _Seen) -> Group:
     lag = {topic: [0] * count for topic, count in topics.items()} if seen.lag else {}
     for (topic, partition), behind in seen.lag.items():
         lag[topic][partition] = behind
-    return Group(topics, members, lag or None, name or None)
+    return {"topics": topics, "members": members, "lag": lag or None, "name": name or None}

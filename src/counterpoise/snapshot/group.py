@@ -16,6 +16,8 @@ from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.checks import as_topic, check_claims, check_lag, check_members, check_parts, check_topics, indices_of
+from counterpoise.snapshot.html import html_table
+from counterpoise.snapshot.names import partition_list
 from counterpoise.snapshot.parts import Member, Topic
 
 __all__ = ["Group", "Member", "Settlement", "Topic", "check_group"]
@@ -106,6 +108,32 @@ class Group:
         check_claims(group.members, group.topics, strict=strict)
         return group
 
+    @classmethod
+    def from_describe(cls, text: str, name: str | None = None) -> Group:
+        """Read what `kafka-consumer-groups --describe` prints: its offsets, or ``--members --verbose`` (docs/snapshot.md).
+
+        Parameters
+        ----------
+        text : str
+        name : str, optional
+            The group, if the text has several.
+
+        Raises
+        ------
+        SnapshotError
+            A line does not fit its header; or the text has several groups and `name` is none of them.
+        """
+        from counterpoise.snapshot.describe import describe_parts
+
+        found = describe_parts(text)
+        groups = {parts["name"]: parts for parts in found}
+        if len(found) > 1 or name is not None:
+            if name not in groups:
+                listed = ", ".join(str(one) for one in groups)
+                raise SnapshotError(f"name: expected one of the groups of the text ({listed}), got {name!r}")
+            return cls(**groups[name])
+        return cls(**found[0])
+
     def to_json(self) -> str:
         """The snapshot as one line of JSON; `from_json` reads it back."""
         from counterpoise.snapshot.json_form import write_parts
@@ -183,6 +211,10 @@ class Group:
     def __repr__(self) -> str:
         name = "" if self.name is None else f"{self.name!r}, "
         return f"Group({name}{len(self.members)} members, {len(self.topics)} topics)"
+
+    def _repr_html_(self) -> str:
+        rows = [(one.id, ", ".join(one.topics), partition_list(one.owned), one.generation) for one in self.members_by_code]
+        return html_table(repr(self), ["member", "topics", "owned", "generation"], rows)
 
 
 def check_group(given: object) -> Group:

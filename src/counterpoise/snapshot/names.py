@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated
 
@@ -10,8 +10,9 @@ import msgspec
 import numpy as np
 
 from counterpoise.model.problem import Int32, Problem
+from counterpoise.snapshot.json_text import visible
 
-__all__ = ["Assignment", "Offsets", "index_runs", "named", "partitions_by_topic"]
+__all__ = ["Assignment", "Offsets", "index_runs", "named", "partition_list", "partitions_by_topic"]
 
 Assignment = dict[str, dict[str, list[int]]]
 """{member id: {topic: [partition indices, ascending]}}; every member is present."""
@@ -33,6 +34,11 @@ def partitions_by_topic(problem: Problem, mask: np.ndarray, topic_names: Sequenc
     """The partitions of a bool[P] mask as {topic: [indices]}."""
     chosen = np.flatnonzero(mask)
     return {topic_names[topic]: indices for _, topic, indices in _runs(problem, np.zeros(len(chosen), np.int32), chosen)}
+
+
+def partition_list(topics: Mapping[str, Sequence[int]]) -> str:
+    """{"t": [0, 1]} -> "t 0-1"."""
+    return ", ".join(f"{visible(topic)} {' '.join(index_runs(sorted(indices)))}" for topic, indices in topics.items() if indices)
 
 
 def index_runs(indices: Sequence[int]) -> list[str]:

@@ -15,8 +15,9 @@ import numpy as np
 from counterpoise.model.arrays import read_only
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.snapshot.frozen import FrozenDict, FrozenList, frozen
+from counterpoise.snapshot.html import html_table
 from counterpoise.snapshot.json_text import decoded, fitted, plain
-from counterpoise.snapshot.names import Assignment, named, partitions_by_topic
+from counterpoise.snapshot.names import Assignment, named, partition_list, partitions_by_topic
 
 __all__ = ["PLAN_ADVICE", "Plan", "assignment_in", "lag_figures", "read_assignment", "target_in"]
 
@@ -71,6 +72,10 @@ class Plan:
         parts = [f"{self.problem.n_partitions} partitions", spread, f"{self.moved} moved"]
         parts += [f"{count} withheld"] if (count := sum(map(len, self.withheld.values()))) else []
         return f"{type(self).__name__}({self.strategy!r}, {self.protocol}: {', '.join([*parts, self._proven()])})"
+
+    def _repr_html_(self) -> str:
+        rows = [(member, load, partition_list(self.target[member])) for member, load in self.loads.items()]
+        return html_table(repr(self), ["member", "load", "partitions"], rows)
 
     def _proven(self) -> str:
         if "certificate" not in vars(self) and self.problem.n_partitions > _CHECKED_IN_REPR:

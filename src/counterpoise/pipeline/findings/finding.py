@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from counterpoise.snapshot.html import html_table
+
 __all__ = ["CRITICAL", "NOTICE", "WARNING", "Finding", "Row", "weight_of"]
 
 CRITICAL, WARNING, NOTICE = "critical", "warning", "notice"
@@ -52,6 +54,10 @@ class Finding:
     group_id: str = ""
     cluster: str = "default"
     rank: int = 0
+
+    def _repr_html_(self) -> str:
+        names = ("severity", "kind", "title", "evidence", "cost", "action")
+        return html_table(f"{self.cluster}/{self.group_id}", ["", ""], [(name, getattr(self, name)) for name in names])
 
     @property
     def score(self) -> float:
