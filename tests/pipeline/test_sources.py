@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.errors import CaptureError
+from counterpoise.errors import CaptureError, MissingExtraError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.disk_series import DiskSeries
@@ -335,3 +336,28 @@ def test_a_folder_of_parquet_files_by_partition_is_taken_for_records(tmp_path: P
     pq.write_table(pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5), tmp_path / "partition=5" / "a.parquet")
     (tmp_path / "_SUCCESS").touch()
     assert checked_files(tmp_path) == (CaptureFiles((str(tmp_path / "partition=5" / "a.parquet"),)), None)
+
+
+def test_workers_without_the_package_are_one_line(
+    spark: SparkSession, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a cluster where only the driver's Python has it."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Hidden:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'counterpoise':\n"
+        "            raise ModuleNotFoundError(f\"No module named '{name}'\")\n"
+        "sys.meta_path.insert(0, Hidden())\n"
+    )
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path}:$PYTHONPATH exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    with pytest.raises(MissingExtraError) as caught:
+        audit(spark, shop, tmp_path / "out")
+    assert str(caught.value).startswith(
+        "the Python of Spark's workers has no counterpoise: install counterpoise[spark] there, or"
+    )
+    assert "\n" not in str(caught.value)
+    assert not list((tmp_path / "out").glob("summary.json"))

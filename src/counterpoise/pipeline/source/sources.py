@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import IntegerType, LongType, TimestampType
 
-from counterpoise.errors import CaptureError, StorageError
+from counterpoise.errors import CaptureError, MissingExtraError, StorageError
 from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.fold.new_samples import unusable_samples
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
@@ -87,7 +87,7 @@ _INTEGERS = ("byte", "short", "integer", "long")
 
 @contextmanager
 def read_errors(where: str) -> Iterator[None]:
-    """Turn Spark's errors on unreadable input into a CaptureError of one line."""
+    """Turn Spark's errors on unreadable input, and on workers without a package, into an error of one line."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -96,6 +96,11 @@ def read_errors(where: str) -> Iterator[None]:
             place, reason, advice, arrow = found.groups()
             advice = advice or "check the address, the network and the credentials"
             raise StorageError(place or where, reason or arrow, advice) from OSError(reason or arrow)
+        if missing := _MISSING.search(text):
+            raise MissingExtraError(
+                f"the Python of Spark's workers has no {missing[1]}: install counterpoise[spark] there, or name another Python "
+                "in PYSPARK_PYTHON (docs/cluster.md)"
+            ) from error
         condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
         if isinstance(error, AnalysisException) and condition in ("UNABLE_TO_INFER_SCHEMA", "PATH_NOT_FOUND"):
             raise CaptureError(f"{where}: no Parquet files there; give a capture folder with {RECORDS_FILE}") from error
@@ -110,6 +115,7 @@ def read_errors(where: str) -> Iterator[None]:
 
 _STORAGE = re.compile(r"^(?:counterpoise\.errors\.StorageError: (.+?): (.+); (.+)|OSError: (.*AWS Error .+))$", re.MULTILINE)
 """An error of a disk or an object store in a task, in the text of Spark's error."""
+_MISSING = re.compile(r"^ModuleNotFoundError: No module named '(\w+)", re.MULTILINE)
 _DAMAGE = (
     "FAILED_READ_FILE",
     "is not a Parquet file",
