@@ -35,7 +35,7 @@ def source(spark: SparkSession, store: FaultyStore, s3: str) -> Iterator[str]:
 def test_an_audit_that_the_store_fails_is_one_line_and_run_again_it_gives_the_same_tables(
     source: str, store: FaultyStore, s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails in a task, and when the manifest was put and its answer lost; then a seventh of all requests fails at first."""
+    """It fails in a task, and when the manifest was put and its answer lost; then a twentieth of all requests fails at first."""
     whole, out = str(tmp_path / "whole"), f"{s3}/out"
     assert audit(str(CAPTURE), whole).exit_code < 2
     monkeypatch.setattr(files, "_RETRIES", 0)
@@ -55,7 +55,7 @@ def test_an_audit_that_the_store_fails_is_one_line_and_run_again_it_gives_the_sa
     monkeypatch.undo()
     monkeypatch.setenv("AWS_ENDPOINT_URL", store.endpoint)
     files._connected.cache_clear()
-    store.faults, store.hit = [Fault(kind, "", 999, skip=at, every=21) for at, kind in enumerate(KINDS)], []
+    store.faults, store.hit = [Fault(kind, "", 999, skip=at, every=63) for at, kind in enumerate(KINDS)], []
     assert audit(source, out).exit_code < 2
     assert len(store.hit) > 9
     assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole, name)] == []

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,6 +59,28 @@ def test_the_jvm_is_started_with_its_noise_left_out(monkeypatch: pytest.MonkeyPa
             thread.join(10)
     assert made == [("local[1]", "system", "jvm")]
     assert told.getvalue() == "no room\n"
+
+
+def test_an_interrupt_while_the_jvm_starts_comes_when_it_can_be_ended(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before, it failed to write a file that was deleted meanwhile, and stayed for ever."""
+    jvm = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+
+    def launch(*_: object, **__: object) -> SimpleNamespace:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+        return SimpleNamespace(proc=jvm)
+
+    monkeypatch.setattr(gateway, "launch_gateway", launch)
+    monkeypatch.setattr(gateway, "SparkContext", SimpleNamespace(_gateway=None))
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        gateway.quiet_context({})
+    assert (jvm.wait(60), signal.getsignal(signal.SIGINT)) == (0, before)
+    logging.root.error("KeyboardInterrupt while sending command.")  # as Py4J does, with a traceback
+    logging.root.error("anything else")
+    assert [record.msg for record in caplog.records] == ["anything else"]
 
 
 def test_where_there_is_no_java_one_line_says_what_to_do(tmp_path: Path) -> None:

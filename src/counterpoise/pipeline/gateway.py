@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -51,10 +52,17 @@ def quiet_context(settings: Mapping[str, str]) -> None:
     """
     if getattr(SparkContext, "_gateway", None) is not None:
         return
+    # Py4J logs tracebacks of a call that Ctrl-C has ended, one of them as the root logger.
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
+    logging.root.addFilter(lambda record: not str(record.msg).startswith("KeyboardInterrupt while sending"))
     conf = SparkConf().setAll(list(settings.items()))
     ours, its = os.pipe()
     reader = Thread(target=forward, args=(ours, sys.__stderr__), name=READER, daemon=True)
     reader.start()
+    stopped: list[int] = []
+    main = current_thread() is main_thread()
+    # An interrupted launch deletes the file that the JVM is about to write; then the JVM fails, and never ends.
+    handler = signal.signal(signal.SIGINT, lambda number, _: stopped.append(number)) if main else None
     try:
         gateway = launch_gateway(conf, popen_kwargs={"stderr": its})  # type: ignore[no-untyped-call]
     except BaseException as error:
@@ -64,7 +72,13 @@ def quiet_context(settings: Mapping[str, str]) -> None:
             words = "Spark's JVM did not start, and says why above; it needs Java 17 or newer: install it, or set JAVA_HOME"
             raise OptionError(words) from None
         raise
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, handler)
     os.close(its)
+    if stopped:
+        gateway.proc.stdin.close()  # by which a JVM ends
+        raise KeyboardInterrupt
     SparkContext(conf=conf, gateway=gateway)
 
 
