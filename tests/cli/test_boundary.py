@@ -76,6 +76,28 @@ def test_input_of_no_sense_is_exit_code_2(words: list[str], stdin: bytes) -> Non
 
 
 @pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("no equals", "the connection settings do not work"),
+        ("noequals", "line 2: expected NAME=VALUE"),
+        ("no.such.setting=1", "the connection settings do not work"),
+        ("socket.timeout.ms=soon", "the connection settings do not work"),
+        ("socket.timeout.ms=99999999999999", "the connection settings do not work"),
+        ("security.protocol=TELNET", "the connection settings do not work"),
+        ("ssl.truststore.location=trust.jks", "a Java key store cannot be read here"),
+        ("security.protocol=SSL\nssl.ca.location=/no/such.pem", "the connection settings do not work"),
+        ("sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required;", "this login module is Java's own"),
+        ("sasl.jaas.config=x.ScramLoginModule required username='u';", "expected username and password"),
+        ("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=u", "the connection settings do not work"),
+    ],
+)
+def test_a_property_that_does_not_work_is_one_line_before_anything_is_sent(tmp_path: Path, line: str, told: str) -> None:
+    (tmp_path / "client.properties").write_text(f"client.id=x\n{line}\n")
+    done = run("lag", "--bootstrap-server", "127.0.0.1:1", "--group", "g", "--command-config", tmp_path / "client.properties")
+    assert (done.exit_code, done.stderr.count("\n"), told in done.stderr) == (2, 1, True), done.stderr
+
+
+@pytest.mark.parametrize(
     ("words", "shell", "code", "told"),
     [
         (["plan", "-"], "<&-", 2, b"counterpoise: -: standard input is closed"),

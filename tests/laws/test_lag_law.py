@@ -147,6 +147,25 @@ def test_a_written_plan_of_another_form_is_one_clear_error() -> None:
     assert [fault.law for fault in verify(BEHIND, read_plan(json.dumps(early)))] == ["withheld", "added-and-revoked"]
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [None, "x", "", -1, 1.5, 10**30, [], [[]], {}, {"z": -1}],
+    ids=["null", "text", "no text", "negative", "half", "huge", "no list", "list", "no object", "object"],
+)
+def test_any_lag_figure_of_another_kind_is_a_fault_or_one_clear_error(odd: object) -> None:
+    """Whichever figure of a plan it is; some ended in a StopIteration."""
+    written = json.loads(assign(BEHIND, "lag-sticky").to_json())
+    errors: list[str] = []
+    faults = []
+    for name in written["lag"]:
+        try:
+            faults += verify(BEHIND, read_plan(json.dumps({**written, "lag": {**written["lag"], name: odd}})))
+        except SnapshotError as error:
+            errors.append(f"{name}: {error}")
+    assert faults or errors
+    assert [told for told in errors if f"plan.lag.{told.partition(':')[0]}: " not in told] == []
+
+
 @pytest.mark.parametrize("band", [0, 1, 3])
 def test_counts_of_60_groups_lie_within_the_band_and_a_member_moved_out_of_it_is_named(band: int) -> None:
     rng = np.random.default_rng(30 + band)
