@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
@@ -45,6 +46,7 @@ class FaultyStore(ThreadingHTTPServer):
 
     daemon_threads = True
     slow_s = 0.1
+    slowly: Callable[[], None] | None = None
 
     def __init__(self, behind: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -76,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body()
         kind = self.server.fault_of(f"{self.command} {self.path}")
         if kind == "slow":
-            time.sleep(self.server.slow_s)
+            (self.server.slowly or partial(time.sleep, self.server.slow_s))()
         if kind == "request lost":
             return
         status, headers, content = (503, {}, _BUSY) if kind == "busy" else self._answer(body)

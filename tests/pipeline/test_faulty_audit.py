@@ -1,7 +1,9 @@
-"""An audit from and to an object store that fails: the tables of an undisturbed one, or one line and exit code 3, then those."""
+"""An audit whose object store or workers fail: the tables of an undisturbed one, or one line and exit code 3, then those."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ from click.testing import CliRunner, Result
 from counterpoise.cli.app import app
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.storage import files
+from tests.cli.commands import family
 from tests.faulty_store import Fault, FaultyStore, Kind
 from tests.pipeline.incremental.pieces import comparable_rows
 from tests.s3_server import upload
@@ -32,24 +35,25 @@ def source(spark: SparkSession, store: FaultyStore, s3: str) -> Iterator[str]:
     del environment["AWS_ENDPOINT_URL"]
 
 
-def test_an_audit_that_the_store_fails_is_one_line_and_run_again_it_gives_the_same_tables(
+def test_an_audit_that_fails_is_one_line_and_run_again_it_gives_the_same_tables(
     source: str, store: FaultyStore, s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails in a task, and when the manifest was put and its answer lost; then a twentieth of all requests fails at first."""
+    """A worker is killed, a task cannot write, the answer to the manifest is lost; then a twentieth of all requests is."""
     whole, out = str(tmp_path / "whole"), f"{s3}/out"
     assert audit(str(CAPTURE), whole).exit_code < 2
     monkeypatch.setattr(files, "_RETRIES", 0)
     files._connected.cache_clear()
-    ends: list[tuple[Fault, list[str]]] = [
-        (Fault("busy", "PUT .*/part-", 99), []),
-        (Fault("answer lost", "PUT .*/manifest-0*1.json", 1), ["rebalances"]),
+    ends: list[tuple[Fault, str, list[str]]] = [
+        (Fault("slow", "PUT .*/part-", 1), f"{source}: a Python worker of Spark was killed", []),
+        (Fault("busy", "PUT .*/part-", 99), f"{out}/", []),
+        (Fault("answer lost", "PUT .*/manifest-0*1.json", 1), f"{out}/", ["rebalances"]),
     ]
-    for fault, there in ends:
-        store.faults = [fault]
+    for fault, told, there in ends:
+        store.faults, store.slowly = [fault], kill_workers
         failed = audit(source, out)
         store.faults = []
         assert (failed.exit_code, failed.stderr.count("\n")) == (3, 1), failed.stderr
-        assert failed.stderr.startswith(f"counterpoise: {out}/"), failed.stderr
+        assert failed.stderr.startswith(f"counterpoise: {told}"), failed.stderr
         assert [name for name in there if comparable_rows(out, name) != comparable_rows(whole, name)] == []
         assert any(map(comparable_rows, [out] * len(TABLES), TABLES)) == bool(there)
     monkeypatch.undo()
@@ -63,3 +67,12 @@ def test_an_audit_that_the_store_fails_is_one_line_and_run_again_it_gives_the_sa
 
 def audit(source: str, out: str) -> Result:
     return CliRunner().invoke(app, ["audit", source, "--out", out, "--strategies", "sticky"])
+
+
+def kill_workers() -> None:
+    """Kill Spark's Python workers, which their daemon has forked."""
+    words = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in family(os.getpid())}
+    daemons = {pid for pid, line in words.items() if b"pyspark.daemon" in line}
+    for pid in daemons:
+        if int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) in daemons:
+            os.kill(pid, signal.SIGKILL)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import IntegerType, LongType, TimestampType
 
-from counterpoise.errors import CaptureError, MissingExtraError, StorageError
+from counterpoise.errors import CaptureError, MissingExtraError, SourceError, StorageError
 from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.fold.new_samples import unusable_samples
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
@@ -101,6 +101,11 @@ def read_errors(where: str) -> Iterator[None]:
                 f"the Python of Spark's workers has no {missing[1]}: install counterpoise[spark] there, or name another Python "
                 "in PYSPARK_PYTHON (docs/cluster.md)"
             ) from error
+        if "Python worker exited unexpectedly" in text:
+            failure = OSError("a Python worker of Spark was killed, or was out of memory")
+            raise SourceError(
+                f"{where}: {failure}; nothing is stored: run it again, with more memory if it needs that"
+            ) from failure
         condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
         if isinstance(error, AnalysisException) and condition in ("UNABLE_TO_INFER_SCHEMA", "PATH_NOT_FOUND"):
             raise CaptureError(f"{where}: no Parquet files there; give a capture folder with {RECORDS_FILE}") from error
