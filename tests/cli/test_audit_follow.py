@@ -28,6 +28,8 @@ from counterpoise.pipeline.stored.catalog import Catalog
         (["a", "--metrics-host", "0.0.0.0", "--follow"], "--metrics-host goes with --metrics-port"),
         (["a", "--trigger", "2"], "--trigger goes with --follow"),
         (["a", "--report-every", "60"], "--report-every goes with --follow"),
+        (["a", "--verbose", "--json"], "--verbose: text is printed neither with --follow nor with --json"),
+        (["--follow", "a", "--verbose"], "--verbose: text is printed neither with --follow nor with --json"),
         (["--follow"], "--follow: give capture folders that are being written, or --bootstrap-server; not both, not none"),
         (["a", "--follow", "--bootstrap-server", "h:1"], "--follow: give capture folders that are being written, or"),
         (["a", "b", "--follow"], "captures: 2, names of clusters: 0; give --cluster once for each capture, all different"),

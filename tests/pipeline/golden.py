@@ -25,13 +25,13 @@ FOLDER = Path(__file__).parents[1] / "data" / "golden"
 WHOLE = ("rebalances", "group_report")
 """Tables of which every row is kept."""
 TEXTS = ("suggested_strategy", "suggestion", "migration_note", "fidelity_note")
-"""Columns of advice in words, which have tests of their own; so has the table `findings`."""
+"""Columns of advice in words, which have tests of their own; so have the tables `findings` and `actions`."""
 Golden = dict[str, dict[str, dict[str, Any]]]
 
 
 def summed_up(out: Path | str) -> Golden:
     """The golden form of the tables in an audit's output folder."""
-    return {name: _table(out, name) for name in TABLES if name != "findings"}
+    return {name: _table(out, name) for name in TABLES if name not in ("findings", "actions")}
 
 
 def _table(out: Path | str, name: str) -> dict[str, dict[str, Any]]:

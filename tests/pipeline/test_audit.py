@@ -16,13 +16,12 @@ from pyspark.sql import functions as fn
 from counterpoise.errors import CaptureError, StorageError, UnknownStrategyError
 from counterpoise.pipeline import audit as audit_module
 from counterpoise.pipeline.audit import audit, run_audit
-from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import stored
 from counterpoise.pipeline.stored.tables import PARTITIONS
-from counterpoise.pipeline.summary import empty_note, transaction_note
+from counterpoise.pipeline.summary import empty_note, iso, transaction_note
 from tests.pipeline.conftest import Audited, rows_of
 from tests.pipeline.stored import targets
 
@@ -109,7 +108,7 @@ def test_a_catalog_has_the_rows_of_the_folder(spark: SparkSession, small: tuple[
         found = targets.read(spark, name, LAKE)
         assert found.columns == stored(name).names, name
         assert found.count() == about["stored"], name
-        columns = ["cluster", "group_id"] if "group_id" in found.columns else ["cluster", "log_offset"]
+        columns = ["cluster", next(one for one in ("group_id", "log_offset", "rank") if one in found.columns)]
         there = Counter(tuple(row) for row in found.select(*columns).toLocalIterator())
         assert there == Counter(tuple(row[column] for column in columns) for row in rows_of(out, name)), name
 
@@ -154,12 +153,41 @@ def test_summary_is_what_was_written(audited: Audited) -> None:
 
 def test_findings_are_ranked_and_equal_the_table(audited: Audited) -> None:
     rows = sorted(audited.table("findings"), key=lambda row: row["rank"])
-    told = audited.result.findings
-    assert all(isinstance(finding, Finding) for finding in told)
-    assert [finding.rank for finding in told] == [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
-    assert [(f.kind, f.group_id, f.at) for f in told] == [(row["kind"], row["group_id"], row["at"]) for row in rows]
-    assert [round(finding.score, 6) for finding in told] == [round(row["score"], 6) for row in rows]
-    assert all(finding.numbers for finding in told)
+    told = audited.result.summary["findings"]["top"]
+    assert [one["rank"] for one in told] == [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
+    assert [(one["kind"], one["group_id"], one["at"]) for one in told] == [
+        (row["kind"], row["group_id"], iso(row["at"])) for row in rows
+    ]
+    assert [one["score"] for one in told] == [row["score"] for row in rows]
+    assert all(one["numbers"] for one in told)
+
+
+def test_actions_are_those_of_the_table_with_every_finding_and_save_no_more_than_was_stopped(audited: Audited) -> None:
+    rows = sorted(audited.table("actions"), key=lambda row: row["rank"])
+    told = audited.result.summary["actions"]
+    assert 5 <= len(told) <= 10
+    for one, row in zip(told, rows, strict=True):
+        groups = [{name: value for name, value in group.items() if name != "cluster"} for group in one["groups"]]
+        assert groups == row["groups"][:20]
+        assert all(one[name] == row[name] for name in row if name not in ("cluster", "groups"))
+    acted = {(group["group_id"], kind) for row in rows for group in row["groups"] for kind in group["findings"]}
+    found = {(row["group_id"], row["kind"]) for row in audited.table("findings")}
+    assert acted <= found
+    # These leave the strategy: every other one is predicted to stop partitions for longer.
+    leave = {
+        (row["group_id"], row["kind"]) for row in audited.table("findings") if row["action"].startswith("leave the strategy")
+    }
+    assert found - acted == leave
+    stopped = sum(row["stopped_partition_seconds"] or 0 for row in audited.table("group_report"))
+    assert 0 < sum(row["saved_seconds"] for row in rows) <= stopped
+
+
+def test_what_a_recording_lacks_is_a_note_and_no_finding(audited: Audited) -> None:
+    notes = {one["kind"]: one["n_groups"] for one in audited.result.summary["data_quality"]}
+    living = [row for row in audited.table("group_report") if row["state"] != "deleted"]
+    unlike = [row for row in living if row["replay_fidelity"] is not None and row["replay_fidelity"] < 1]
+    assert notes == {"low_fidelity": len(unlike)}
+    assert not {"low_fidelity", "incomplete_history"} & {row["kind"] for row in audited.table("findings")}
 
 
 def test_no_group_is_advised_to_run_a_strategy_that_is_predicted_to_stop_partitions_for_longer(audited: Audited) -> None:

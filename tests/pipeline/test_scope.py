@@ -28,7 +28,7 @@ from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.anonymous import anonymous, fingerprint
 from counterpoise.pipeline.source.scope import AuditScope, parse_time
 from counterpoise.report.render import write_report
-from counterpoise.report.terminal import print_findings
+from counterpoise.report.terminal import print_audit
 from counterpoise.wire.offsets_topic.keys import RecordType, RegexKey, encode_key
 from counterpoise.wire.offsets_topic.records import encode_value
 from counterpoise.wire.offsets_topic.values import ConsumerGroupRegularExpressionValue
@@ -87,7 +87,7 @@ def test_no_name_is_left_in_anything_that_is_written_or_printed(both: Audited, a
     """Every original name is looked for in every table, the summary, the report and the terminal's text."""
     out = both.result.out
     screen = io.StringIO()
-    print_findings(both.result.summary, both.result.findings, Console(file=screen, width=500), most=1000)
+    print_audit(both.result.summary, Console(file=screen, width=500), both.table("findings"))
     page = Path(write_report(out)).read_text(encoding="utf-8")
     told = [screen.getvalue(), page, (out / "summary.json").read_text(encoding="utf-8")]
     for table in sorted((out / "tables").iterdir()):
@@ -164,10 +164,10 @@ def test_hashes_are_the_same_in_every_table_and_cluster(both: Audited) -> None:
 
 
 def test_clusters_are_distinguished_everywhere(both: Audited) -> None:
-    for name in ("offset_commits", "rebalances", "partition_lag", "replays", "metrics", "group_report", "findings"):
+    for name in ("offset_commits", "rebalances", "partition_lag", "replays", "metrics", "group_report", "findings", "actions"):
         counts = Counter(row["cluster"] for row in both.table(name, "cluster"))
         assert counts["east"] == counts["west"] > 0, name
-    ranks = [finding.rank for finding in both.result.findings]
+    ranks = [finding["rank"] for finding in both.result.summary["findings"]["top"]]
     assert ranks == list(range(1, len(ranks) + 1))
     assert both.result.summary["clusters"] == ["east", "west"]
     page = (both.result.out / "report.html").read_text(encoding="utf-8")

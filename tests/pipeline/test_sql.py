@@ -86,7 +86,7 @@ def readers(rows: Rows, audited: Audited) -> bool:
 
 
 def first(rows: Rows, audited: Audited) -> bool:
-    told = [(f.rank, f.title) for f in audited.result.findings if f.severity != "notice"]
+    told = [(f["rank"], f["title"]) for f in audited.result.summary["findings"]["top"] if f["severity"] != "notice"]
     return [(r["rank"], r["title"]) for r in rows] == told[:20]
 
 

@@ -198,17 +198,38 @@ def lag_rows(group: str, owner: str | None, values: Iterable[int], topic: str = 
     ]
 
 
-def write(out: Path, **tables: list[dict[str, Any]]) -> Path:
-    """Write the tables (the others empty) and a summary that counts them."""
+def write(out: Path, actions: Iterable[dict[str, Any]] = (), **tables: list[dict[str, Any]]) -> Path:
+    """Write the tables (the others empty) and a summary that counts them and has these actions."""
     for name, schema in TABLES.items():
         folder = out / "tables" / name
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.Table.from_pylist(tables.get(name, []), schema=schema), folder / "part-0.parquet")
-    (out / "summary.json").write_text(json.dumps(summary(tables)), encoding="utf-8")
+    (out / "summary.json").write_text(json.dumps(summary(tables, actions)), encoding="utf-8")
     return out
 
 
-def summary(tables: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def action(rank: int, groups: list[str], severity: str = "warning", **more: Any) -> dict[str, Any]:
+    """An action of the summary."""
+    figures = {"saved_seconds": 12.4, "estimated_seconds": 0.0, "saved_moves": 3, "saved_rebalances": 0, "restarts": 2}
+    row = {
+        "rank": rank,
+        "severity": severity,
+        "kind": "switch_strategy",
+        "target": "cooperative-sticky",
+        "title": f"Switch {len(groups)} groups from range to cooperative-sticky",
+        "saves": "saves 12 of 100 stopped partition-seconds",
+        "cost": "two rolling restarts",
+        "action": "change the configuration of each client library",
+        "n_groups": len(groups),
+        "groups": [{"cluster": "default", "group_id": name, **figures, "findings": ["eager_stops"]} for name in groups[:20]],
+        **figures,
+        "saved_moves_per_day": None,
+        "config": [{"library": "java", "lines": "with\n  partition.assignment.strategy=x", "n_groups": len(groups)}],
+    }
+    return row | more
+
+
+def summary(tables: dict[str, list[dict[str, Any]]], actions: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
     """The summary of these tables, as far as the report shows it."""
 
     def tally(rows: list[dict[str, Any]], key: str) -> dict[str, int]:
@@ -242,6 +263,8 @@ def summary(tables: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
         },
         "members": {"distinct": 17},
         "fidelity": {"compared": 12, "matched": 11, "share": 11 / 12, "groups_below_one": 1},
+        "actions": list(actions),
+        "data_quality": [{"kind": "incomplete_history", "n_groups": 1, "note": "compaction removed older generations"}],
         "strategies": [
             {"strategy": "sticky", "mode": "replay", "generations": 12, "moved": 31, "revoked": 77, "balanced": 12}
             | {"stopped_seconds": 63.0}
@@ -325,4 +348,8 @@ def small(out: Path) -> Path:
         finding(3, "coop", "notice"),
     ]
     lag = lag_rows("eager", b, [0, 5, 90, 40, 20, 41]) + lag_rows("only-commits", None, [4, 3])
-    return write(out, rebalances=steps, group_report=groups, findings=found, partition_lag=lag)
+    todo = [
+        action(1, ["eager", bad], config=[{"library": bad, "lines": f"{bad}\nclient.id={bad}", "n_groups": 2}]),
+        action(2, ["gone"], "critical", title=bad, saves="12 records behind", saved_seconds=0.0, config=[]),
+    ]
+    return write(out, todo, rebalances=steps, group_report=groups, findings=found, partition_lag=lag)

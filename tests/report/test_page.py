@@ -115,14 +115,40 @@ def test_the_overview_shows_the_numbers_of_the_summary(page):
         ("replay fidelity", "91.7%"),
         ("records", "24.2 k"),
     ]
-    assert page.all("h1")[0].text() == "6 groups made 11 rebalances in 10 min: 1 critical finding and 1 warning to look at."
+    assert (
+        page.all("h1")[0].text()
+        == "6 groups made 11 rebalances in 10 min: 2 actions, 1 of them critical, would save 12 of 0 stopped partition-seconds."
+    )
     assert "23,844 commits and 48 commit tombstones, 156 group generations and 2 group tombstones" in page.text()
     assert "3 commits were aborted" in page.text()
 
 
-def test_findings_come_ranked_with_evidence_cost_and_settings_to_copy(page):
-    cards = page.all("li", class_="finding")
-    assert [card.all("span", class_="rank")[0].text() for card in cards] == ["1", "2", "3"]
+def test_the_page_leads_with_ranked_actions_with_groups_configuration_and_what_they_save_and_cost(path, page):
+    text = path.read_text(encoding="utf-8")
+    assert text.index('id="actions"') < text.index('class="tiles"') < text.index('id="findings"') < text.index('id="groups"')
+    first, second = page.all("li", class_="action")
+    assert first.all("h3")[0].text() == "Switch 2 groups from range to cooperative-sticky"
+    assert first.all("p", class_="saves")[0].text().startswith("saves 12 of 100 stopped partition-seconds \u00b7 first eager, ")
+    assert "two rolling restarts" in first.all("span", class_="top")[0].text()
+    assert first.all("a")[0].attributes["href"] == "#g-eager"
+    assert "eager (12 s, 3 moves) , " in first.text()
+    assert first.all("code")[0].text() == f"client.id={fleet.HOSTILE}"
+    assert second.all("h3")[0].text() == fleet.HOSTILE
+    assert "Data quality. 1 group, incomplete history: compaction removed older generations." in page.text()
+
+
+def test_groups_of_an_action_beyond_the_summarys_are_counted(tmp_path):
+    names = [f"g{at:02}" for at in range(25)]
+    page = read(page_of(fleet.write(tmp_path, [fleet.action(1, names)], group_report=[fleet.report_row(n) for n in names])))
+    (card,) = page.all("li", class_="action")
+    assert len(card.all("a")) == 20
+    assert "and 5 more in the table actions" in card.text()
+
+
+def test_findings_come_by_group_with_evidence_cost_and_settings_to_copy(page):
+    cards = page.all("details", class_="by-group")
+    assert [card.all("h3")[0].text() for card in cards] == [fleet.HOSTILE, "eager", "coop"]
+    assert [card.all("li", class_="finding")[0].all("span", class_="rank")[0].text() for card in cards] == ["1", "2", "3"]
     assert [term.text() for term in cards[1].all("dt")] == ["Evidence", "Cost", "What to do"]
     assert cards[1].all("code")[0].text() == "partition.assignment.strategy=cooperative-sticky"
 
@@ -312,7 +338,7 @@ def test_the_same_tables_give_the_same_bytes_whatever_their_order_and_timestamps
 def test_an_audit_that_found_nothing_still_makes_a_page(tmp_path):
     page = read(page_of(fleet.write(tmp_path)))
     assert "Nothing found." in page.text()
-    assert page.all("h1")[0].text() == "0 groups made 0 rebalances in 10 min: nothing serious found."
+    assert page.all("h1")[0].text() == "0 groups made 0 rebalances in 10 min: nothing to do."
 
 
 def test_a_table_without_any_file_is_an_empty_table(tmp_path):

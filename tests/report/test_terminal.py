@@ -1,89 +1,92 @@
-"""The findings in the terminal: ranked, whole, and never read as markup."""
+"""The terminal: the verdict and the actions on one screen, all findings with --verbose, and names are never read as markup."""
 
 from __future__ import annotations
 
 import io
 import sys
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from counterpoise.errors import MissingExtraError
-from counterpoise.report import print_findings
+from counterpoise.report import print_audit
 from tests.report import fleet
 
+Rows = list[dict[str, Any]]
 
-def printed(findings: list, width: int = 100, **more: int) -> str:
+
+def printed(actions: Rows, findings: Rows | None = None, width: int = 100, **changes: Any) -> str:
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    print_findings(fleet.summary({"findings": findings}), findings, console, **more)
+    print_audit(fleet.summary({"findings": findings or []}, actions) | changes, console, findings)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def test_a_finding_is_printed_with_group_evidence_cost_and_what_to_do():
-    text = printed([fleet.finding(1, "orders", "critical")])
-    for words in ("1. critical  orders  Moves of orders", "4 of 7 moves were needless", "12 partition-seconds"):
+def test_an_action_is_three_lines_with_what_it_saves_and_costs_and_its_first_five_groups() -> None:
+    lines = printed([fleet.action(1, [f"g{at}" for at in range(8)])]).splitlines()
+    at = lines.index("  1. warning  Switch 8 groups from range to cooperative-sticky")
+    assert [line.strip() for line in lines[at + 1 : at + 3]] == [
+        "saves 12 of 100 stopped partition-seconds",
+        "two rolling restarts; first g0, g1, g2, g3, g4, and 3 more",
+    ]
+
+
+def test_ten_actions_with_long_names_fit_one_screen_of_100_x_40() -> None:
+    """With what the command and the demo print below: two lines, and one."""
+    names = [f"{'very-long-name-' * 8}{at}" for at in range(30)]
+    todo = [fleet.action(at, names, "critical", title="Switch " + "x" * 200, saves="saves " + "y" * 200) for at in range(1, 11)]
+    notes = [{"kind": kind, "n_groups": 3, "note": "n" * 200} for kind in ("low_fidelity", "incomplete_history", "polled")]
+    lines = printed(todo, data_quality=notes).splitlines()
+    assert len(lines) <= 40 - 3
+    assert max(map(len, lines)) <= 100
+    assert "data quality: 3 groups low fidelity; 3 groups incomplete history; 3 groups polled (see the report)" in lines
+
+
+def test_the_verdict_and_the_figures_of_the_fleet_come_first() -> None:
+    text = printed([fleet.action(1, ["a"]), fleet.action(2, ["b"], "critical")])
+    assert text.startswith("0 groups made 0 rebalances in 10 min: 2 actions, 1 of them critical, would save 25 of 0 stopped")
+    for words in ("17 members", "24.2 k records, 23,844 of them commits", "replay fidelity 91.7% (11 of 12)"):
         assert words in text
-    assert "do        Set\n" in "\n".join(line.strip() + "\n" for line in text.splitlines())
-    assert "partition.assignment.strategy=cooperative-sticky" in text
 
 
-def test_the_fleet_is_summed_up_first():
-    text = printed([])
-    assert text.index("groups") < text.index("Nothing found")
-    for words in ("17  members", "24.2 k  records, 23,844 of them commits", "91.7%  replay fidelity: 11 of 12 generations"):
+def test_verbose_prints_actions_with_their_configuration_and_all_findings() -> None:
+    text = printed([fleet.action(1, ["orders"])], [fleet.finding(rank, f"g{rank}") for rank in range(1, 40)])
+    for words in ("java (1 group):", "partition.assignment.strategy=x", "groups  orders", "39. warning  g39  Moves of g39"):
         assert words in text
+    for words in ("4 of 7 moves were needless", "12 partition-seconds", "partition.assignment.strategy=cooperative-sticky"):
+        assert text.count(words) == 39
 
 
-def test_an_empty_recording_is_not_called_quiet():
+def test_an_empty_recording_is_not_called_quiet() -> None:
+    assert "Nothing to do: the groups are balanced" in printed([], groups={"total": 1, "by_type": {"classic": 1}})
     for part, told in (
         ("records", "Nothing was recorded"),
         ("groups", "these records hold no group, or none that was asked for"),
     ):
         summary = fleet.summary({"findings": []})
         summary[part]["total"] = 0
-        shown = io.StringIO()
-        print_findings(summary, [], Console(file=shown, width=100))
-        text = shown.getvalue()
+        text = printed([], **{part: summary[part]})
         assert told in text
         assert "quiet" not in text
 
 
-def test_names_are_never_markup_nor_terminal_commands():
-    text = printed([fleet.finding(1, "[red]x[/red]\x1b[2J", title="[link=http://a]b")])
-    assert "[red]x[/red]\\u001b[2J" in text
-    assert "[link=http://a]b" in text
-    assert "\x1b" not in text
+def test_names_are_never_markup_nor_terminal_commands() -> None:
+    for findings in (None, [fleet.finding(1, "[red]x[/red]\x1b[2J", title="[link=http://a]b")]):
+        text = printed([fleet.action(1, ["[red]x[/red]\x1b[2J"], title="[link=http://a]b")], findings)
+        assert "[red]x[/red]\\u001b[2J" in text
+        assert "[link=http://a]b" in text
+        assert "\x1b" not in text
 
 
-def test_what_is_not_printed_is_counted():
-    text = printed([fleet.finding(rank, f"g{rank}") for rank in range(1, 8)], most=3)
-    assert "g3" in text
-    assert "g4" not in text
-    assert "4 more findings: see the report" in text
-
-
-def test_a_long_setting_is_folded_and_not_cut():
+def test_a_long_setting_is_folded_and_not_cut() -> None:
     setting = "partition.assignment.strategy=" + ",".join(["org.apache.kafka.clients.consumer.RangeAssignor"] * 3)
-    text = printed([fleet.finding(1, "g", action=setting)], width=60)
+    text = printed([], [fleet.finding(1, "g", action=setting)], width=60)
     assert setting in "".join(line.strip() for line in text.splitlines())
 
 
-def test_findings_may_be_objects_with_the_columns_as_fields():
-    row = fleet.finding(1, "orders")
-    assert printed([row]) == printed_objects([SimpleNamespace(**row)])
-
-
-def printed_objects(findings: list) -> str:
-    console = Console(file=io.StringIO(), width=100, force_terminal=False)
-    print_findings(fleet.summary({"findings": [vars(row) for row in findings]}), findings, console)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
-
-
-def test_without_rich_the_extra_is_named(monkeypatch):
+def test_without_rich_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(file=io.StringIO())
     monkeypatch.setitem(sys.modules, "rich.padding", None)
     with pytest.raises(MissingExtraError, match=r"counterpoise\[report\]"):
-        print_findings(fleet.summary({}), [], console)
+        print_audit(fleet.summary({}), console)

@@ -65,6 +65,7 @@ __all__ = ["command"]
 )
 @click.option("--trigger", type=FiniteRange(0.1), help="With --follow: seconds between two reads of the capture. Default: 1.")
 @click.option("--report-every", type=FiniteRange(1), help="With --follow: seconds between two reports. Default: 300.")
+@click.option("--verbose", is_flag=True, help="Print the actions with their configuration, and all findings.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
 def command(
     sources: tuple[str, ...],
@@ -88,12 +89,13 @@ def command(
     metrics_host: str | None,
     trigger: float | None,
     report_every: float | None,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Audit the consumer groups recorded in each SOURCE, a folder with consumer_offsets.parquet, or that file.
 
     Writes OUT/tables/<table>/ (Parquet by cluster and date; rows are added, never twice), OUT/summary.json and OUT/report.html,
-    and prints the findings.
+    and prints what to do: the actions, ranked by what they save.
     Exit code 0: no findings. 1: findings. 2: a SOURCE cannot be read.
 
     \b
@@ -118,6 +120,8 @@ def command(
         raise OptionError("--salt goes with --anonymize (COUNTERPOISE_SALT too); give both, or none")
     if anonymize and salt is None and (following or since_last):
         raise OptionError("--anonymize: the next audit must hash names alike; give --salt too, the same each time")
+    if verbose and (following or as_json):
+        raise OptionError("--verbose: text is printed neither with --follow nor with --json; give one of them")
     if table_prefix is not None and into is None:
         raise OptionError("--table-prefix goes with --into; give both, or none")
     from counterpoise.pipeline.source.scope import AuditScope
@@ -134,8 +138,9 @@ def command(
         follow(captures, out, cluster=recorded, bootstrap=bootstrap, config=config, **options)
         sys.exit(0)
     from counterpoise.pipeline.audit import check_continued, run_audit
+    from counterpoise.report.load import open_audit
     from counterpoise.report.render import write_report
-    from counterpoise.report.terminal import print_findings
+    from counterpoise.report.terminal import print_audit
 
     err = console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -157,8 +162,10 @@ def command(
         click.echo(json.dumps(result.summary))
     else:
         out_console = console()
-        print_findings(result.summary, result.findings, out_console)
-        out_console.print(f"\nreport   {report}\ntables   {result.place}/tables", markup=False)
+        print_audit(result.summary, out_console, open_audit(result.place).findings() if verbose else None)
+        total = result.summary["findings"]["total"]
+        more = "" if verbose or not total else f"; {total:,} findings by group: there, or here with --verbose"
+        out_console.print(f"report   {report}{more}\ntables   {result.place}/tables", markup=False)
     sys.exit(1 if result.findings else 0)
 
 

@@ -4,7 +4,7 @@
         -> scan.scan         offset_commits, decode_errors; blocks of commit aggregates and raw group records
         -> repartition by bucket, sort within partitions
         -> fold.task         all other tables; the states for the next update
-        -> findings.ranking  findings
+        -> findings.ranking  findings, actions
 
 A whole audit is an update from no state. Tasks write the files of tables and return manifests; a file that no manifest names (of
 a task that failed or ran twice) is ignored.
@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.findings.ranking import rank_findings
+from counterpoise.pipeline.findings.ranking import rank_all
 from counterpoise.pipeline.fold.bucket import FoldSpec
 from counterpoise.pipeline.fold.ends_file import EndsFile
 from counterpoise.pipeline.fold.task import ClusterFold
@@ -42,7 +42,7 @@ from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, bucket_count
 from counterpoise.pipeline.source.capture import SourceFiles
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.transaction import NewFiles
-from counterpoise.pipeline.summary import FindingCounts, RecordCounts, RecordKinds, sum_kinds
+from counterpoise.pipeline.summary import RecordCounts, RecordKinds, sum_kinds
 from counterpoise.pipeline.tasks import fold_blocks, groups, newest, read_splits, read_states, scan_rows, scan_splits
 
 __all__ = ["ClusterInput", "Engine"]
@@ -100,6 +100,8 @@ class Engine:
     ----------
     scanned, folded : list of dict
         Manifests.
+    ranked : dict
+        As `rank_all` returns it.
     clusters : dict of ClusterInput
     groups : dict
         Cluster name -> `ClusterInput.groups` after `scan`.
@@ -126,7 +128,7 @@ class Engine:
         self.groups: dict[str, dict[str, bool]] = {}
         self.scanned: list[Manifest] = []
         self.folded: list[Manifest] = []
-        self.ranked: Manifest = {"tables": {}, "kinds": [], "top": []}
+        self.ranked: Manifest = {}
         self._blocks: DataFrame | None = None
 
     # scan
@@ -347,11 +349,6 @@ class Engine:
             (kind, n, gone, *(None if at is None else moment_of(at) for at in times)) for kind, n, gone, *times in rows
         )
 
-    def finding_counts(self) -> FindingCounts:
-        """Counts of `findings`, and the first rows."""
-        top = [{**row, "at": None if row["at"] is None else moment_of(row["at"])} for row in self.ranked["top"]]
-        return FindingCounts([tuple(kind) for kind in self.ranked["kinds"]], top)
-
     def lag_times(self) -> tuple[datetime | None, datetime | None]:
         """The first and the last time in the new rows of `partition_lag`."""
         times = [one["lag_times"] for one in self.folded if one["lag_times"]]
@@ -360,18 +357,17 @@ class Engine:
         return moment_of(min(first for first, _ in times)), moment_of(max(last for _, last in times))
 
     def rank(self, ends: Mapping[str, int]) -> None:
-        """Write `findings`, after `fold`."""
-        files = [one["findings"] for one in self.folded if one["findings"] is not None]
-        if files:
-            self.ranked = rank_findings(files, self._files, ends)
+        """Write `findings` and `actions`, after `fold`."""
+        self.ranked = rank_all(self.folded, self._files, ends)
 
     def final_tables(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         """Yield table, cluster, and the manifest of its files with final rows."""
         for one in (*self.scanned, *self.folded):
             for table, manifest in one["tables"].items():
                 yield table, one["cluster"], manifest
-        for cluster, manifest in self.ranked["tables"].items():
-            yield "findings", cluster, manifest
+        for table, clusters in self.ranked["tables"].items():
+            for cluster, manifest in clusters.items():
+                yield table, cluster, manifest
 
     def provisional_tables(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         """Yield table, cluster, and the manifest of its files with provisional rows."""

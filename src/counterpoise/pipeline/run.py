@@ -198,7 +198,7 @@ class Run:
         counts, sums = engine.record_counts(), sum_manifests(engine.folded)
         first, last = engine.lag_times()
         sampled = {"sampled_from": iso(first), "sampled_to": iso(last)}
-        about = sampled | summarize(counts, sums, engine.finding_counts(), engine.record_kinds())
+        about = sampled | summarize(counts, sums, engine.ranked, engine.record_kinds())
         transactional = counts.transactional
         if self._saved is not None:
             before = self._saved.sums

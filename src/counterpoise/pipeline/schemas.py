@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 __all__ = [
+    "ACTIONS",
+    "ACTION_PARTS",
     "ASSIGNMENT",
     "DECODE_ERRORS",
     "FINDINGS",
@@ -160,6 +162,18 @@ FINDINGS = _table(
     cost string, action string, score double, numbers map<string, double>, generation int, at timestamp"""
 )
 
+_SAVED = "saved_seconds double, estimated_seconds double, saved_moves bigint, saved_rebalances bigint, restarts int"
+ACTIONS = _table(
+    "cluster string, rank int, severity string, kind string, target string, title string, saves string, cost string",
+    f"action string, n_groups int, groups array<struct<group_id string, {_SAVED}, findings array<string>>>, {_SAVED}",
+    "saved_moves_per_day double, config array<struct<library string, lines string, n_groups int>>",
+)
+ACTION_PARTS = _table(
+    f"cluster string, group_id string, kind string, target string, now string, severity string, score double, {_SAVED}",
+    "findings array<string>, saved_moves_per_day double, amount double, config array<struct<library string, lines string>>",
+)
+"""What a group contributes to an action; not a table."""
+
 TABLES: dict[str, pa.Schema] = {
     "offset_commits": OFFSET_COMMITS,
     "group_generations": GROUP_GENERATIONS,
@@ -171,5 +185,6 @@ TABLES: dict[str, pa.Schema] = {
     "metrics": METRICS,
     "group_report": GROUP_REPORT,
     "findings": FINDINGS,
+    "actions": ACTIONS,
 }
 """Every table by the name of its folder, in the order in which they are written."""

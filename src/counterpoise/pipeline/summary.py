@@ -15,7 +15,7 @@ from counterpoise.pipeline.source.layout import ENDS_FILE
 
 __all__ = [
     "MOST_FINDINGS",
-    "FindingCounts",
+    "MOST_GROUPS",
     "RecordCounts",
     "RecordKinds",
     "TableSums",
@@ -33,7 +33,10 @@ __all__ = [
 MOST_FINDINGS = 200
 """Maximal number of findings in the summary; the table has all."""
 
-_GROUPS = ("n", "members", "compared", "matched", "below")
+MOST_GROUPS = 20
+"""Maximal number of groups of an action in the summary; the table has all."""
+
+_GROUPS = ("n", "members", "compared", "matched", "below", "cut", "polled")
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class TableSums:
     ----------
     steps : sequence of (kind, cause, number, missed generations)
     groups : sequence of mapping
-        By type, protocol and state: ``n, members, compared, matched, below``.
+        By type, protocol and state: ``n, members, compared, matched, below, cut, polled``.
     strategies : sequence of mapping
         By strategy and mode; `stopped_seconds` is the sum over groups for which it is known, null if it is known for none.
     with_lag : sequence of int
@@ -93,23 +96,8 @@ class TableSums:
     with_lag: Sequence[int]
 
 
-@dataclass(frozen=True)
-class FindingCounts:
-    """Counts of findings, and the first ones.
-
-    Attributes
-    ----------
-    kinds : sequence of (severity, kind, number)
-    top : sequence of mapping
-        The first `MOST_FINDINGS` rows of `findings`, by rank.
-    """
-
-    kinds: Sequence[tuple[str, str, int]]
-    top: Sequence[Mapping[str, Any]]
-
-
-def summarize(counted: RecordCounts, sums: TableSums, findings: FindingCounts, kinds: RecordKinds) -> dict[str, Any]:
-    """The summary without source, tables and notes."""
+def summarize(counted: RecordCounts, sums: TableSums, found: Mapping[str, Any], kinds: RecordKinds) -> dict[str, Any]:
+    """The summary without source, tables and notes; `found` is the result of `rank_all`."""
     by_type = {str(kind): n for kind, (n, *_) in sorted(kinds.items(), key=lambda item: (item[0] is None, item[0] or 0))}
     classic = kinds.get(2, (0, 0, None, None))
     first = [t for t in (counted.first, *(about[2] for about in kinds.values())) if t is not None]
@@ -133,7 +121,9 @@ def summarize(counted: RecordCounts, sums: TableSums, findings: FindingCounts, k
         **_of_groups(sums.groups),
         "rebalances": _rebalances(sums.steps),
         "strategies": list(sums.strategies),
-        "findings": _findings(findings),
+        "actions": found["actions"],
+        "findings": _findings(found),
+        "data_quality": _quality(sums.groups),
     }
 
 
@@ -201,6 +191,21 @@ def _of_groups(kinds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+_QUALITY = {
+    "low_fidelity": ("below", "their library assigns otherwise than their strategy does here: what-if figures are less certain"),
+    "incomplete_history": ("cut", "compaction removed older generations; record continuously: counterpoise capture --follow"),
+    "polled": ("polled", "two rebalances between two polls count as one or none; poll more often: capture --poll-every"),
+}
+"""Kind of a note on data quality -> its column of `_GROUPS`, and its text."""
+
+
+def _quality(kinds: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Notes on what the recording lacks, with the number of groups that exist."""
+    living = [row for row in kinds if row["state"] != "deleted"]
+    counts = {kind: sum(row[column] for row in living) for kind, (column, _) in _QUALITY.items()}
+    return [{"kind": kind, "n_groups": n, "note": _QUALITY[kind][1]} for kind, n in counts.items() if n]
+
+
 def _by(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, int]:
     sums: dict[str, int] = {}
     for row in rows:
@@ -225,13 +230,13 @@ def _rebalances(rows: Sequence[tuple[str, str | None, int, int]]) -> dict[str, A
     }
 
 
-def _findings(findings: FindingCounts) -> dict[str, Any]:
+def _findings(found: Mapping[str, Any]) -> dict[str, Any]:
     by_severity: dict[str, int] = {}
     by_kind: dict[str, int] = {}
-    for severity, kind, n in sorted(findings.kinds):
+    for (severity, kind), n in sorted(found["kinds"].items()):
         by_severity[severity] = by_severity.get(severity, 0) + n
         by_kind[kind] = by_kind.get(kind, 0) + n
-    top = [{**row, "at": iso(row["at"]), "weight": weight_of(row["severity"], row["score"])} for row in findings.top]
+    top = [{**row, "weight": weight_of(row["severity"], row["score"])} for row in found["top"]]
     return {"total": sum(by_kind.values()), "by_severity": by_severity, "by_kind": by_kind, "top": top}
 
 

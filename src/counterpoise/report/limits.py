@@ -29,8 +29,8 @@ class Limits:
         Pieces of ribbon on the whole page; when they are used up, each further group still gets a few ribbons.
     members : int
         Members per group in the legend and in the loads.
-    open_findings, open_groups : int
-        Findings and sections that are unfolded from the start.
+    open_groups : int
+        Sections that are unfolded from the start.
     """
 
     groups: int = 60
@@ -42,5 +42,4 @@ class Limits:
     segments: int = 2400
     page_segments: int = 15000
     members: int = 40
-    open_findings: int = 5
     open_groups: int = 3

@@ -16,6 +16,7 @@ __all__ = [
     "StrategyRow",
     "bars",
     "figures",
+    "first_groups",
     "group_rows",
     "headline",
     "importance",
@@ -111,15 +112,29 @@ def figures(summary: Row, findings: list[Row]) -> list[Figure]:
 
 
 def headline(summary: Row, period: tuple[int, int]) -> str:
-    """The whole audit in one sentence."""
-    found = summary["findings"]["by_severity"]
-    serious = [plural(found[s], word) for s, word in (("critical", "critical finding"), ("warning", "warning")) if found.get(s)]
-    outcome = f"{' and '.join(serious)} to look at" if serious else "nothing serious found"
+    """The verdict: the whole audit in one sentence."""
+    actions = summary["actions"]
+    critical = sum(action["severity"] == "critical" for action in actions)
+    stopped = sum(run["stopped_seconds"] or 0 for run in summary["strategies"] if run["strategy"] == "observed")
+    saved = sum(action["saved_seconds"] for action in actions)
+    outcome = (
+        plural(len(actions), "action") + (f", {critical} of them critical," if critical else "") if actions else "nothing to do"
+    )
+    if round(saved):
+        outcome += f" would save {count(round(saved))} of {count(round(stopped))} stopped partition-seconds"
     lasted = duration((period[1] - period[0]) / 1000).replace(" ", "\u00a0")
     return (
         f"{plural(summary['groups']['total'], 'group')} made {plural(summary['rebalances']['total'], 'rebalance')} "
-        f"in {lasted}: {outcome}."
+        f"in {lasted}: {outcome.removesuffix(',')}."
     )
+
+
+def first_groups(summary: Row, action: Row, most: int) -> list[str]:
+    """The names of the first groups of an action, and the number of the others."""
+    several = len(summary.get("clusters", ())) > 1
+    names = [visible(f"{one['cluster']}/{one['group_id']}" if several else one["group_id"]) for one in action["groups"][:most]]
+    more = action["n_groups"] - len(names)
+    return [*names, *([f"and {count(more)} more"] if more else [])]
 
 
 def bars(counts: dict[str, int]) -> list[Bar]:

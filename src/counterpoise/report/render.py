@@ -20,6 +20,7 @@ from counterpoise.report.overview import (
     SPARK_BINS,
     bars,
     figures,
+    first_groups,
     group_rows,
     headline,
     importance,
@@ -134,9 +135,9 @@ def _page(audit: Audit, limits: Limits) -> dict[str, Any]:
         "figures": figures(summary, findings),
         "charts": _charts(summary),
         "strategies": strategy_rows(summary["strategies"], None, None, None),
-        "findings": [_finding(row, detailed, period) for row in findings[: limits.findings]],
+        "actions": [_action(summary, row, detailed) for row in summary["actions"]],
+        "by_group": _by_group(findings[: limits.findings], detailed, period),
         "listed": Counter(row["severity"] for row in findings[: limits.findings]),
-        "open_findings": limits.open_findings,
         "open_groups": limits.open_groups,
         "findings_left_out": max(int(summary["findings"]["total"]) - limits.findings, 0),
         "rows": group_rows(groups[: limits.table], findings, rhythm, detailed),
@@ -156,6 +157,28 @@ def _charts(summary: Row) -> list[tuple[str, Any]]:
         ("Groups by strategy", bars(summary["groups"]["by_protocol"])),
     ]
     return [(title, made) for title, made in charts if made]
+
+
+def _action(summary: Row, row: Row, detailed: set[str]) -> Row:
+    """An action as the page shows it; the summary has its first groups only."""
+    texts = {name: visible(row[name]) for name in ("severity", "title", "saves", "cost", "action")}
+    blocks = [
+        (visible(block["library"]), block["n_groups"], paragraphs(visible_lines(block["lines"]))) for block in row["config"]
+    ]
+    groups = []
+    for name, one in zip(first_groups(summary, row, len(row["groups"])), row["groups"], strict=False):
+        seconds = [(one["saved_seconds"], "s"), (one["estimated_seconds"], "s estimated"), (one["saved_moves"], "moves")]
+        figures = ", ".join(f"{count(round(value))} {unit}" for value, unit in seconds if round(value))
+        groups.append((name, slug(name, "g") if name in detailed else None, figures))
+    return {**texts, "rank": row["rank"], "config": blocks, "groups": groups, "more": row["n_groups"] - len(groups)}
+
+
+def _by_group(findings: list[Row], detailed: set[str], period: tuple[int, int]) -> list[Row]:
+    """Findings under their groups, the group with the most important one first."""
+    mine: dict[str, list[Row]] = {}
+    for row in findings:
+        mine.setdefault(str(row["group_id"]), []).append(_finding(row, detailed, period))
+    return [{"group": found[0]["group"], "anchor": found[0]["anchor"], "findings": found} for found in mine.values()]
 
 
 def _finding(row: Row, detailed: set[str], period: tuple[int, int]) -> Row:

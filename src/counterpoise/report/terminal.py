@@ -1,4 +1,4 @@
-"""The findings in words for a terminal: ranked, each with its group, the evidence, the cost and what to do."""
+"""The audit in a terminal: the verdict and the actions on one screen; verbose: whole actions, and all findings in words."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from counterpoise.errors import MissingExtraError
+from counterpoise.report.overview import first_groups, headline, period_of
 from counterpoise.report.words import count, number, paragraphs, percent, phrase, plural, visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-__all__ = ["print_findings"]
+__all__ = ["print_audit"]
 
 _STYLES = {"critical": "bold red", "warning": "bold yellow", "notice": "bold blue"}
 
 
-def print_findings(summary: dict[str, Any], findings: Iterable[Any], console: Console, *, most: int = 20) -> None:
-    """Print the fleet's figures and its most important findings.
+def print_audit(summary: dict[str, Any], console: Console, findings: Iterable[dict[str, Any]] | None = None) -> None:
+    """Print the verdict, the fleet's figures, the actions and notes on data quality: at most 38 lines.
 
     Parameters
     ----------
     summary
         The audit's summary (``summary.json``).
-    findings
-        Ranked findings: dicts or objects with the columns of the table `findings`.
     console
         Where to print; names are printed as they are, never as markup.
-    most
-        Findings printed; a line says how many more there are.
+    findings
+        Rows of the table `findings`, ranked. If given, actions are printed with their groups and configuration, and all findings
+        follow; the number of lines has no bound then.
 
     Raises
     ------
@@ -39,30 +39,36 @@ def print_findings(summary: dict[str, Any], findings: Iterable[Any], console: Co
     try:
         from rich.padding import Padding
     except ImportError as error:
-        raise MissingExtraError("the findings need rich: pip install 'counterpoise[report]'") from error
-    rows = [row if isinstance(row, dict) else {name: getattr(row, name) for name in _COLUMNS} for row in findings]
-    console.print(_fleet(summary))
-    several = len(summary.get("clusters", ())) > 1
-    for row in rows[:most]:
-        console.print(_head(row, f"{row['cluster']}/{row['group_id']}" if several else row["group_id"]))
-        console.print(Padding(_body(row), (0, 0, 1, 5)))
-    total = max(int(summary["findings"]["total"]), len(rows))
-    if total > most:
-        console.print(_plain(f"{plural(total - min(most, len(rows)), 'more finding')}: see the report", "dim"))
-    if not rows:
+        raise MissingExtraError("the terminal's text needs rich: pip install 'counterpoise[report]'") from error
+    console.print(_plain(headline(summary, period_of(summary, [])).replace("\u00a0", " "), "bold"))
+    console.print(_plain(_fleet(summary), "dim"))
+    for action in summary["actions"]:
+        console.print(_head(action, ""), no_wrap=True, overflow="ellipsis")
+        groups = ", ".join(first_groups(summary, action, 5 if findings is None else 20))
+        if findings is None:
+            text = f"     {visible(action['saves'])}\n     {visible(action['cost'])}; first {groups}"
+            console.print(_plain(text), no_wrap=True, overflow="ellipsis")
+            continue
+        blocks = (f"{one['library']} ({plural(one['n_groups'], 'group')}):\n{one['lines']}" for one in action["config"])
+        what = [("gain", action["saves"]), ("cost", action["cost"]), ("groups", groups)]
+        console.print(Padding(_body(what, "\n".join([action["action"], *blocks])), (0, 0, 1, 5)))
+    if not summary["actions"]:
         console.print(_nothing(summary))
-
-
-_COLUMNS = ("cluster", "rank", "severity", "kind", "group_id", "title", "evidence", "cost", "action")
+    if summary["data_quality"]:
+        notes = "; ".join(f"{plural(note['n_groups'], 'group')} {phrase(note['kind'])}" for note in summary["data_quality"])
+        console.print(_plain(f"data quality: {notes} (see the report)", "dim"), no_wrap=True, overflow="ellipsis")
+    for row in findings or ():
+        console.print(_head(row, f"{row['group_id']}  "))
+        console.print(Padding(_body([("evidence", row["evidence"]), ("cost", row["cost"])], row["action"]), (0, 0, 1, 5)))
 
 
 def _nothing(summary: dict[str, Any]) -> Text:
-    """Why there are no findings."""
+    """Why there are no actions."""
     if not summary["records"]["total"]:
         return _plain("Nothing was recorded: there are no records, so nothing is known about any group.", "yellow")
     if not summary["groups"]["total"]:
         return _plain("Nothing found: these records hold no group, or none that was asked for (--group, --topic).", "yellow")
-    return _plain("Nothing found: the groups are balanced, sticky and quiet.", "green")
+    return _plain("Nothing to do: the groups are balanced, sticky and quiet.", "green")
 
 
 def _plain(text: str, style: str = "") -> Text:
@@ -71,61 +77,40 @@ def _plain(text: str, style: str = "") -> Text:
     return Text(text, style=style)
 
 
-def _fleet(summary: dict[str, Any]) -> RenderableType:
-    """Two columns: what, how many."""
-    from rich.table import Table
-
+def _fleet(summary: dict[str, Any]) -> str:
+    """The figures of the fleet in two or three lines."""
     groups, steps, records, faith = summary["groups"], summary["rebalances"], summary["records"], summary["fidelity"]
-    table = Table.grid(padding=(0, 2))
-    table.add_column(justify="right", style="bold", no_wrap=True)
-    table.add_column()
-
-    def listed(counts: dict[str, int]) -> str:
-        return ", ".join(f"{count(n)} {phrase(name)}" for name, n in sorted(counts.items(), key=lambda kv: (-kv[1], kv[0])) if n)
-
-    lines = [
-        (count(groups["total"]), f"groups: {listed(groups['by_type'])}"),
-        (count(steps["total"]), f"rebalances in {plural(steps['generations'], 'generation')}: {listed(steps['by_cause'])}"),
-        (count(steps["failed_generations"]), "failed generations"),
-        (count(summary["members"]["distinct"]), "members"),
-        (
-            number(records["total"]),
-            f"records, {count(records['commits'])} of them commits; {count(records['errors'])} could not be read",
-        ),
-    ]
-    if faith["compared"]:
-        lines.append(
-            (
-                percent(faith["share"]),
-                f"replay fidelity: {count(faith['matched'])} of {count(faith['compared'])} generations reproduced",
-            )
-        )
-    lines.append((count(summary["findings"]["total"]), f"findings: {listed(summary['findings']['by_severity']) or 'none'}"))
-    for value, words in lines:
-        table.add_row(_plain(value), _plain(words))
-    return table
+    by_type = sorted(groups["by_type"].items(), key=lambda item: (-item[1], item[0]))
+    kinds = ", ".join(f"{count(n)} {phrase(name)}" for name, n in by_type) or "none"
+    read = (
+        f"{number(records['total'])} records, {count(records['commits'])} of them commits; {count(records['errors'])} unreadable"
+    )
+    faithful = f"; replay fidelity {percent(faith['share'])} ({count(faith['matched'])} of {count(faith['compared'])})"
+    members = f"{plural(summary['members']['distinct'], 'member')}, groups: {kinds}"
+    whole = f"{members}; {plural(steps['generations'], 'generation')}, {count(steps['failed_generations'])} failed"
+    return f"{whole}\n{read}{faithful if faith['compared'] else ''}"
 
 
-def _head(row: dict[str, Any], group: str) -> Text:
-    text = _plain(f"\n{row['rank']:>3}. ")
+def _head(row: dict[str, Any], who: str) -> Text:
+    text = _plain(f"{row['rank']:>3}. ")
     text.append(str(row["severity"]), style=_STYLES.get(row["severity"], "bold"))
     text.append("  ")
-    text.append(visible(group), style="bold cyan")
-    text.append(f"  {visible(row['title'])}", style="bold")
+    text.append(visible(who), style="bold cyan")
+    text.append(visible(row["title"]), style="bold")
     return text
 
 
-def _body(row: dict[str, Any]) -> RenderableType:
+def _body(what: Iterable[tuple[str, str | None]], todo: str | None) -> RenderableType:
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, text in (("evidence", row["evidence"]), ("cost", row["cost"])):
+    for name, text in what:
         if text:
             table.add_row(_plain(name), _plain("\n".join(visible(line) for line in str(text).splitlines())))
     action = _plain("")
-    for index, (kind, text) in enumerate(paragraphs(row["action"])):
+    for index, (kind, text) in enumerate(paragraphs(todo)):
         action.append("\n" if index else "")
         action.append("\n".join(visible(line) for line in text.splitlines()), style="green" if kind == "config" else "")
     if action.plain:

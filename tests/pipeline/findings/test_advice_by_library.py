@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from counterpoise.pipeline.findings import findings_of
-from counterpoise.pipeline.findings.advice import advice, change_lines, migration_note
+from counterpoise.pipeline.findings.advice import advice, change_lines
 from counterpoise.pipeline.standstill import seconds_of, with_standstill
 from counterpoise.planning.client_libraries import BEHAVIOURS, HELD, MOVED, Behaviour
-from tests.pipeline.findings.test_findings import AT, healthy, run
+from tests.pipeline.findings.test_findings import AT, healthy, migration_note, run
 
 OURS = "counterpoise (kafka-python)"
 NAMES = {"eager": "sticky", "cooperative": "cooperative-sticky"}

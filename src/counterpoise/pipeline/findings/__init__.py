@@ -30,8 +30,6 @@ RULES: tuple[Rule, ...] = (
     life.dead_groups,
     life.simple_consumer,
     life.commits_by_nobody,
-    life.low_fidelity,
-    life.incomplete_history,
 )
 """All rules; the name of a rule is the kind of its finding."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from counterpoise.pipeline.history.epochs import EPOCH_TYPE
 from counterpoise.pipeline.standstill import seconds_of
@@ -24,14 +24,16 @@ from counterpoise.planning.client_libraries import (
 )
 
 __all__ = [
+    "Note",
     "advice",
     "assigned_by",
     "by_broker",
     "change_lines",
+    "change_notes",
     "config_lines",
     "fidelity_note",
     "lag_lines",
-    "migration_note",
+    "migration_notes",
     "seconds_saved",
     "setting_lines",
     "suggested_strategy",
@@ -39,6 +41,16 @@ __all__ = [
 ]
 
 Row = Mapping[str, Any]
+
+
+class Note(NamedTuple):
+    """How to change the configuration of one client library; `restarts`: rolling ones, and to stop all members counts as one."""
+
+    library: str
+    restarts: int
+    lines: str
+
+
 COOPERATIVE, COOPERATIVE_KIND = "cooperative-sticky", "cooperative"
 STICKY = "sticky"
 _JAVA_CLASS = "org.apache.kafka.clients.consumer."
@@ -168,20 +180,26 @@ def _gains(row: Row, observed: Row, run: Row) -> list[str]:
 
 def change_lines(row: Row, target: str | None = None) -> str:
     """How to change a group to a strategy, by default `suggested_strategy`; if it runs that already, to our implementation."""
+    return "\n".join(note.lines for note in change_notes(row, target)) or _nothing_better(resolved(row["libraries"]))
+
+
+def change_notes(row: Row, target: str | None = None) -> list[Note]:
+    """`change_lines` by client library; empty: there is no better strategy."""
     classic, libraries = suggested_strategy(row), resolved(row["libraries"])
     target = target or classic
     if by_broker(row):
         # KIP-848 records do not show the client library; these two libraries support KIP-848.
         lines = [f"{config_lines(library, [classic])} ({library})" for library in (JAVA, LIBRDKAFKA)] if classic else ()
-        return _broker_lines(row, lines, by_topic=target == "range") or _nothing_better(libraries)
+        text = _broker_lines(row, lines, by_topic=target == "range")
+        return [Note("KIP-848", 1, text)] if text else []
     if target is None:
-        return _nothing_better(libraries)
+        return []
     if target != row["protocol"]:
-        return migration_note(row["protocol"] or "", target, libraries)
+        return migration_notes(row["protocol"] or "", target, libraries)
     notes = [f"{target} of the leader's library does not achieve this; counterpoise's does, if it leads"]
     if KAFKA_PYTHON in libraries and row["protocol_kind"] == COOPERATIVE_KIND:
         notes.append("kafka-python's own stops partitions that stay, too: one rolling restart with")
-    return "\n".join([*notes, *_assignor_lines(libraries, _OURS[target])])
+    return [Note(", ".join(libraries), 1, "\n".join([*notes, *_assignor_lines(libraries, _OURS[target])]))]
 
 
 def _nothing_better(libraries: Sequence[str]) -> str:
@@ -208,31 +226,33 @@ def _assignor_lines(libraries: Sequence[str], name: str) -> list[str]:
     return notes
 
 
-def migration_note(now: str, target: str, libraries: Sequence[str]) -> str:
+def migration_notes(now: str, target: str, libraries: Sequence[str]) -> list[Note]:
     """How to change the strategy of a running group, per client library."""
     notes = []
     mixed = (target == COOPERATIVE) != (now == COOPERATIVE)
     if not libraries or JAVA in libraries:
         both, one = config_lines(JAVA, [target, now]), config_lines(JAVA, [target])
-        notes.append(f"Java: two rolling restarts, first with\n  {both}\nthen with\n  {one}")
+        notes.append(Note(JAVA, 2, f"Java: two rolling restarts, first with\n  {both}\nthen with\n  {one}"))
     if LIBRDKAFKA in libraries:
         how = "eager and cooperative cannot be mixed: stop all members, then start them" if mixed else "one rolling restart"
         lines = f"{how} with\n  {config_lines(LIBRDKAFKA, [target])}"
-        notes.append(f"librdkafka: {_NOT_BOTH.format(target) if target == STICKY else lines}")
+        notes.append(Note(LIBRDKAFKA, 1, f"librdkafka: {_NOT_BOTH.format(target) if target == STICKY else lines}"))
     notes += _python_notes(now, target, libraries, mixed=mixed)
     if STREAMS in libraries:
-        notes.append("Kafka Streams brings its own assignor: leave it")
+        notes.append(Note(STREAMS, 0, "Kafka Streams brings its own assignor: leave it"))
     if FRANZ_GO in libraries:
         both, one = (", ".join(f"kgo.{_GO_NAMES.get(name, name)}()" for name in names) for names in ([target, now], [target]))
-        notes.append(f"franz-go: two rolling restarts, first with\n  kgo.Balancers({both})\nthen with\n  kgo.Balancers({one})")
+        lines = f"two rolling restarts, first with\n  kgo.Balancers({both})\nthen with\n  kgo.Balancers({one})"
+        notes.append(Note(FRANZ_GO, 2, f"franz-go: {lines}"))
     others = sorted(set(libraries) - {JAVA, LIBRDKAFKA, STREAMS, FRANZ_GO, *_MODULES})
     if others:
         who = ", ".join("unknown client libraries" if one == UNKNOWN else one for one in others)
-        notes.append(f"{who}: two rolling restarts, first with {target} and {now}, then with {target} alone")
-    return "\n".join(notes)
+        lines = f"{who}: two rolling restarts, first with {target} and {now}, then with {target} alone"
+        notes.append(Note(", ".join(others), 2, lines))
+    return notes
 
 
-def _python_notes(now: str, target: str, libraries: Sequence[str], *, mixed: bool) -> list[str]:
+def _python_notes(now: str, target: str, libraries: Sequence[str], *, mixed: bool) -> list[Note]:
     """The migration notes for kafka-python and aiokafka.
 
     Groups with our assignors keep them. Ours are named also if one of the two strategies is cooperative: kafka-python's own
@@ -244,13 +264,15 @@ def _python_notes(now: str, target: str, libraries: Sequence[str], *, mixed: boo
     if present & {KAFKA_PYTHON, PYTHON, _OURS_KAFKA_PYTHON}:
         both = _ours("kafka_python", target, now) if ours else f"  {config_lines(KAFKA_PYTHON, [target, now])}"
         version = " 3" if mixed else ""
-        notes.append(f"kafka-python{version}: two rolling restarts, first with\n{both}\nthen with {target} alone")
+        lines = f"kafka-python{version}: two rolling restarts, first with\n{both}\nthen with {target} alone"
+        notes.append(Note(KAFKA_PYTHON, 2, lines))
     if _OURS_AIOKAFKA in present:
-        notes.append(_EAGER_ONLY.format(_ours("aiokafka", target, now).strip(), target))
+        notes.append(Note(AIOKAFKA, 2, _EAGER_ONLY.format(_ours("aiokafka", target, now).strip(), target)))
     if AIOKAFKA in present:
-        notes.append(_EAGER_ONLY.format(config_lines(AIOKAFKA, [target, now]), target))
+        notes.append(Note(AIOKAFKA, 2, _EAGER_ONLY.format(config_lines(AIOKAFKA, [target, now]), target)))
     elif PYTHON in present and target == COOPERATIVE and now not in (COOPERATIVE, STICKY):
-        notes.append(f"or, if they are {_EAGER_ONLY.format(config_lines(AIOKAFKA, [STICKY, now]), STICKY)}")
+        lines = _EAGER_ONLY.format(config_lines(AIOKAFKA, [STICKY, now]), STICKY)
+        notes.append(Note(AIOKAFKA, 2, f"or, if they are {lines}"))
     return notes
 
 

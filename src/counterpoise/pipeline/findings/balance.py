@@ -49,6 +49,7 @@ def idle_members(row: Row) -> Finding | None:
         {"idle": idle, "members": members, "partitions": partitions},
         row["generation_now"],
         row["last_ts"],
+        suggested_strategy(row) if skewed else None,
     )
 
 
@@ -92,6 +93,7 @@ def topic_skew(row: Row) -> Finding | None:
     reachable, suggested = best["topic_spread_peak"], best["strategy"]
     if topic - reachable < 2:
         return None
+    goal = suggested if by_broker(row) or suggested != row["protocol"] else None
     return Finding(
         "topic_skew",
         NOTICE,
@@ -100,12 +102,13 @@ def topic_skew(row: Row) -> Finding | None:
         f"history {suggested} never had any topic more than {grouped(reachable)} apart",
         f"when {worst['topic']} is the busy one, its busiest member has {grouped(topic)} partitions more to work on "
         "while others wait",
-        change_lines(row, suggested if by_broker(row) or suggested != row["protocol"] else None),
+        change_lines(row, goal),
         2.0 * topic,
         {"topic_spread": topic, "most": worst["most"], "fewest": worst["fewest"], "topics": n}
         | {"reachable": reachable, "spread": spread},
         row["generation_now"],
         row["last_ts"],
+        goal,
     )
 
 
@@ -180,7 +183,7 @@ def lag_on_one_owner(row: Row) -> Finding | None:
         "look at that member first (its host, a stuck partition, a hot key); if its partitions are the busy ones, use a strategy "
         f"that assigns by lag (lag-sticky)\n{lag_lines(row)}",
         10 * share,
-        {"lag": lag, "share": share, "members": members},
+        {"lag": lag, "share": share, "waiting": round(lag * share), "members": members},
         row["generation_now"],
         row["last_commit"],
     )

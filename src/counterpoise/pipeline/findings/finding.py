@@ -35,6 +35,8 @@ class Finding:
         Orders findings of one severity; larger is worse.
     numbers : mapping of str to float
         The figures in `evidence`; never empty.
+    target : str, optional
+        The strategy to change to, if it is not that of `advice.suggested_strategy`.
     generation, at
         The generation and time of the evidence, if it is one place.
     group_id, cluster, rank
@@ -51,6 +53,7 @@ class Finding:
     numbers: Mapping[str, float] = field(default_factory=dict)
     generation: int | None = None
     at: datetime | None = None
+    target: str | None = None
     group_id: str = ""
     cluster: str = "default"
     rank: int = 0

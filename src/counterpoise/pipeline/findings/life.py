@@ -1,4 +1,4 @@
-"""Findings about groups without members, commits without an owner, and the limits of the audit."""
+"""Findings about groups without members and commits without an owner."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from shlex import quote
 from counterpoise.pipeline.findings.finding import NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.wording import grouped, times, when
 
-__all__ = ["commits_by_nobody", "dead_groups", "incomplete_history", "low_fidelity", "merge_dead_groups", "simple_consumer"]
+__all__ = ["commits_by_nobody", "dead_groups", "deletion", "simple_consumer"]
 
-_DESCRIBED, _DELETED, _AT_ONCE = 5, 100, 20
-"""Maximal numbers of groups without members that are described, that are in the commands that delete them, and per command."""
+_DELETED, _AT_ONCE = 100, 20
+"""Maximal numbers of groups in the commands that delete them, and per command."""
 
 
 def dead_groups(row: Row) -> Finding | None:
-    """A group without members that has offsets. `merge_dead_groups` merges all such findings of a cluster."""
+    """A group without members that has offsets."""
     lag, partitions = row["lag_now"] or 0, row["committed_partitions"] or 0
     if row["state"] != "empty" or not partitions:
         return None
@@ -25,47 +25,17 @@ def dead_groups(row: Row) -> Finding | None:
         f"no members since {when(row['last_ts'])}",
         f"the last member left in the recording; {times(partitions, 'partitions')} have a commit, "
         f"{times(lag, 'records')} behind by now",
-        _cost_of_offsets(lag),
-        f"start its members, or delete it:\n{_deletion([row['group_id']])}",
+        f"{times(lag, 'records')} wait, and that lag raises alarms"
+        if lag
+        else "offsets stay until offsets.retention.minutes is over",
+        f"start its members, or delete it:\n{deletion([row['group_id']])}",
         1 + lag / 1000,
         {"lag": lag, "partitions": partitions},
         at=row["last_ts"],
     )
 
 
-def merge_dead_groups(rows: Sequence[Row]) -> Finding:
-    """One finding on a cluster's groups without members, from their rows of `findings`; its group is the first one."""
-    worst, names = rows[0], [str(row["group_id"]) for row in rows]
-    figures = [dict(row["numbers"]) for row in rows]
-    lag, partitions = (sum(int(one[name]) for one in figures) for name in ("lag", "partitions"))
-    listed = ", ".join(
-        f"{row['group_id']} ({times(int(one['lag']), 'records')} behind, empty since {when(row['at'])})"
-        for row, one in zip(rows[:_DESCRIBED], figures, strict=False)
-    )
-    more = len(rows) - _DESCRIBED
-    return Finding(
-        "dead_groups",
-        worst["severity"],
-        f"{grouped(len(rows))} groups have no members",
-        f"{listed}{f' and {grouped(more)} more' if more > 0 else ''}; {times(partitions, 'partitions')} have a commit, "
-        f"{times(lag, 'records')} behind by now in all",
-        _cost_of_offsets(lag),
-        f"start their members, or delete them:\n{_deletion(names)}",
-        1 + lag / 1000,
-        {"groups": len(rows), "lag": lag, "partitions": partitions},
-        at=worst["at"],
-        group_id=names[0],
-        cluster=worst["cluster"],
-    )
-
-
-def _cost_of_offsets(lag: int) -> str:
-    if not lag:
-        return "offsets of a group stay until offsets.retention.minutes is over"
-    return f"{times(lag, 'records')} wait, and that lag raises alarms"
-
-
-def _deletion(names: Sequence[str]) -> str:
+def deletion(names: Sequence[str]) -> str:
     """The commands that delete groups, and the number of groups that are not in them.
 
     Names are user input: one with a line break could be read as a command, so it is not printed.
@@ -132,51 +102,3 @@ def _unowned(row: Row) -> str:
     listed = [f"{one['topic']}-{one['partition']} ({grouped(one['commits'])})" for one in row["unowned_commits"] or ()]
     more = (row["partitions_without_owner"] or 0) - len(listed)
     return ", ".join(listed) + (f" and {times(more, 'partitions')} more" if more > 0 else "")
-
-
-def low_fidelity(row: Row) -> Finding | None:
-    """The declared strategy does not reproduce the recorded assignments."""
-    fidelity = row["replay_fidelity"]
-    if fidelity is None or fidelity >= 1.0:
-        return None
-    return Finding(
-        "low_fidelity",
-        NOTICE,
-        f"{fidelity:.0%} of the assignments are those of {row['protocol']} as implemented here",
-        row["fidelity_note"] or "",
-        "what-if figures show this group's strategy at its best, not exactly what its leader would do",
-        "nothing to do; the implementation of the leader's library differs",
-        2 * (1 - fidelity),
-        {"fidelity": fidelity, "compared": row["compared_generations"] or 0},
-        at=row["last_ts"],
-    )
-
-
-def incomplete_history(row: Row) -> Finding | None:
-    """The recording begins after the group's first generation, or is by polls."""
-    if row["complete"] is not False:
-        return None
-    if row["polled"]:
-        return Finding(
-            "incomplete_history",
-            NOTICE,
-            "seen by polls only",
-            f"its {times(row['generations'] or 0, 'generations')} are what changed from one poll to the next",
-            "two rebalances between two polls count as one or none; generations are the capture's, causes and times unknown",
-            "poll more often (capture --poll-every); if the offsets topic can be read, capture without --poll",
-            0.1,
-            {"generations": row["generations"] or 0},
-            at=row["first_ts"],
-        )
-    return Finding(
-        "incomplete_history",
-        NOTICE,
-        "older history is missing",
-        f"the first record of the group is from {when(row['first_ts'])} and not its first generation; "
-        f"{times(row['generations'] or 0, 'generations')} are known",
-        "compaction keeps the newest generation only: earlier rebalances are not counted",
-        "record continuously: counterpoise capture --follow",
-        0.1,
-        {"generations": row["generations"] or 0},
-        at=row["first_ts"],
-    )

@@ -1,11 +1,11 @@
-"""Rows of the table `findings`: the rules are applied group by group, then findings are ranked over all clusters."""
+"""Rows of the tables `findings` and `actions`: rules are applied group by group, then both are ranked over all clusters."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,39 +13,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.pipeline.findings import Finding, findings_of
-from counterpoise.pipeline.findings.life import merge_dead_groups
-from counterpoise.pipeline.records.place import micros
-from counterpoise.pipeline.schemas import FINDINGS
+from counterpoise.pipeline.findings.actions import parts_of, ranked
+from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
+from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS, TABLES
 from counterpoise.pipeline.storage.files import parquet_file
 from counterpoise.pipeline.stored.transaction import NewFiles
-from counterpoise.pipeline.summary import MOST_FINDINGS
+from counterpoise.pipeline.summary import MOST_FINDINGS, MOST_GROUPS, iso
 from counterpoise.pipeline.tables.day_rows import DayRows
 
-__all__ = ["PER_CLUSTER", "dead_batches", "finding_rows", "rank_findings"]
+__all__ = ["finding_rows", "rank_all"]
 
-PER_CLUSTER = "dead_groups"
-"""The kind of finding of which a cluster has at most one."""
-_SCHEMA = FINDINGS.remove(0)
+_SCHEMAS = {name: TABLES[name].remove(0) for name in ("findings", "actions")}
 _ORDER = [("score", "descending"), ("group_id", "ascending"), ("kind", "ascending"), ("cluster", "ascending")]
 
 
-def finding_rows(report: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of `GROUP_REPORT` -> rows of `FINDINGS`, rank 0."""
-    return _batch(finding for row in report.to_pylist() for finding in findings_of(row))
-
-
-def dead_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of `FINDINGS` of kind `PER_CLUSTER`, sorted by cluster and score -> one row per cluster.
-
-    The finding of a single group is unchanged. All rows of a cluster are in memory.
-    """
-    rows = (row for batch in batches for row in batch.to_pylist())
-    for _, of_cluster in groupby(rows, key=lambda row: row["cluster"]):
-        listed = list(of_cluster)
-        if len(listed) == 1:
-            yield pa.RecordBatch.from_pylist(listed, schema=FINDINGS)
-        else:
-            yield _batch([merge_dead_groups(listed)])
+def finding_rows(report: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Rows of `GROUP_REPORT` -> rows of `FINDINGS`, rank 0, and rows of `ACTION_PARTS`."""
+    found = [(row, list(findings_of(row))) for row in report.to_pylist()]
+    parts = [part for row, mine in found for part in parts_of(row, mine)]
+    return _batch(finding for _, mine in found for finding in mine), pa.RecordBatch.from_pylist(parts, schema=ACTION_PARTS)
 
 
 def _batch(findings: Iterable[Finding]) -> pa.RecordBatch:
@@ -56,66 +42,74 @@ def _batch(findings: Iterable[Finding]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=FINDINGS)
 
 
-def rank_findings(files: Sequence[str], names: NewFiles, ends: Mapping[str, int]) -> dict[str, Any]:
-    """Write the table, ranked by score; returns its files by cluster, the number of findings by kind, and the first findings.
+def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, ends: Mapping[str, int]) -> dict[str, Any]:
+    """Write the tables `findings` and `actions`.
 
     Parameters
     ----------
-    files : sequence of str
-        Rows of `FINDINGS`, rank 0.
+    folded : iterable of mapping
+        Manifests of fold tasks.
     names : NewFiles
         Names of the files that are written.
     ends : mapping
-        Cluster -> time of its last record, in microseconds, which gives the day of its findings.
+        Cluster -> time of its last record, in microseconds, which gives the day of its rows.
+
+    Returns
+    -------
+    ranked : dict
+        `tables`: table -> cluster -> manifest of its files; `kinds`: (severity, kind) -> number of findings; `top`: the first
+        `MOST_FINDINGS` of them; `actions`: those over all clusters with their first `MOST_GROUPS` groups.
 
     Notes
     -----
-    Some fifty bytes per finding are in memory, and the rows of one file.
+    In memory are some fifty bytes per finding, some two kilobytes per group with findings, and the rows of one file.
     """
-    dead = _dead_groups(files)
-    slim = pa.concat_tables(table.select([name for name, _ in _ORDER]) for table in _tables(files, dead))
-    order = pc.sort_indices(slim, sort_keys=_ORDER).to_numpy()
-    rank = np.empty(len(order), np.int32)
-    rank[order] = np.arange(1, len(order) + 1)
     kinds: Counter[tuple[str, str]] = Counter()
     top: list[dict[str, Any]] = []
-    start = 0
+    stopped, files, parts = Counter[str](), list[str](), list[str]()
+    for one in folded:
+        stopped[one["cluster"]] += sum(ms for *run, ms in one["stopped"] if run == [OBSERVED, REPLAY])
+        files += [one["findings"]] if one["findings"] else []
+        parts += [one["actions"]] if one["actions"] else []
     with ExitStack() as stack:
-        out = {name: stack.enter_context(DayRows(names.of("findings", name), _SCHEMA, end)) for name, end in ends.items()}
-        for rows in _tables(files, dead):
-            mine = pa.array(rank[start : start + len(rows)])
-            start += len(rows)
-            rows = rows.set_column(rows.schema.get_field_index("rank"), "rank", mine)
+        tables = {
+            table: {name: stack.enter_context(DayRows(names.of(table, name), schema, end)) for name, end in ends.items()}
+            for table, schema in _SCHEMAS.items()
+            if files
+        }
+        for rows in _with_ranks(files):
             kinds.update(zip(rows["severity"].to_pylist(), rows["kind"].to_pylist(), strict=True))
-            top += rows.filter(pc.less_equal(mine, MOST_FINDINGS)).to_pylist()
-            for name, table in out.items():
-                for batch in rows.filter(pc.equal(rows["cluster"], name)).select(_SCHEMA.names).to_batches():
+            top += rows.filter(pc.less_equal(rows["rank"], MOST_FINDINGS)).to_pylist()
+            for name, table in tables["findings"].items():
+                for batch in rows.filter(pc.equal(rows["cluster"], name)).select(_SCHEMAS["findings"].names).to_batches():
                     table.write(batch)
+        seconds = {name: ms / 1000 for name, ms in stopped.items()}
+        actions = ranked((part for file in parts for part in _read(file).to_pylist()), seconds)
+        for row in (row for _, mine in actions for row in mine):
+            tables["actions"][row["cluster"]].add(row, 200 * len(row["groups"]))
     return {
-        "tables": {name: table.manifest for name, table in out.items()},
-        "kinds": [[*key, n] for key, n in sorted(kinds.items())],
-        "top": [_plain(row) for row in sorted(top, key=lambda row: int(row["rank"]))],
+        "tables": {table: {name: rows.manifest for name, rows in of.items()} for table, of in tables.items()},
+        "kinds": kinds,
+        "top": [row | {"numbers": dict(row["numbers"]), "at": iso(row["at"])} for row in sorted(top, key=itemgetter("rank"))],
+        "actions": [{**action, "groups": action["groups"][:MOST_GROUPS]} for action, _ in actions],
     }
 
 
-def _dead_groups(files: Sequence[str]) -> pa.Table:
-    """One finding per cluster on its groups without members."""
-    dead = pa.concat_tables(_rows(file, pc.field("kind") == PER_CLUSTER) for file in files)
-    ordered = dead.sort_by([("cluster", "ascending"), ("score", "descending"), ("group_id", "ascending")])
-    return pa.Table.from_batches(dead_batches(ordered.to_batches()), schema=FINDINGS)
-
-
-def _tables(files: Sequence[str], dead: pa.Table) -> Iterator[pa.Table]:
-    """Yield the findings of each file, then those of whole clusters."""
+def _with_ranks(files: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the findings of each file with their ranks over all files."""
+    if not files:
+        return
+    slim = pa.concat_tables(_read(file, [name for name, _ in _ORDER]) for file in files)
+    order = pc.sort_indices(slim, sort_keys=_ORDER).to_numpy()
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(1, len(order) + 1)
+    start = 0
     for file in files:
-        yield _rows(file, pc.field("kind") != PER_CLUSTER)
-    yield dead
+        rows = _read(file).cast(FINDINGS)
+        yield rows.set_column(rows.schema.get_field_index("rank"), "rank", pa.array(rank[start : start + len(rows)]))
+        start += len(rows)
 
 
-def _rows(file: str, condition: pc.Expression) -> pa.Table:
+def _read(file: str, columns: list[str] | None = None) -> pa.Table:
     with parquet_file(file) as opened:
-        return opened.read().filter(condition).cast(FINDINGS)
-
-
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**row, "numbers": dict(row["numbers"]), "at": None if row["at"] is None else micros(row["at"])}
+        return opened.read(columns=columns)

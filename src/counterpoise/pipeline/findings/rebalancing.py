@@ -11,17 +11,25 @@ from counterpoise.pipeline.wording import grouped, seconds, times, when
 from counterpoise.planning.client_libraries import JAVA, LIBRDKAFKA
 
 __all__ = [
+    "SETTINGS",
     "WARNED_SHARE",
     "eager_stops",
     "failed_generations",
     "flapping",
+    "may_be_static",
     "polled_too_late",
     "share_of_time",
     "slow_leader",
+    "static_lines",
     "static_membership",
     "storm",
 ]
 
+SETTINGS = {
+    "failed_generations": {"session.timeout.ms": "<longer than the longest pause>"},
+    "polled_too_late": {"max.poll.records": "<fewer>", "max.poll.interval.ms": "<more than now>"},
+}
+"""Settings (Java's names) that findings advise."""
 _STORM = 5
 _SLOW_MS = 200
 _FEWER = (
@@ -71,7 +79,7 @@ def eager_stops(row: Row) -> Finding | None:
         f"{grouped(n)} rebalances ({row['protocol']}, which is eager) revoked {grouped(revoked)} partitions; {grouped(moved)} "
         "of them went to another living member",
         _silence(row),
-        _FEWER + _static_lines(row) if suggested is None else row["migration_note"] or change_lines(row, suggested),
+        _FEWER + static_lines(row) if suggested is None else row["migration_note"] or change_lines(row, suggested),
         (revoked - moved) / 10 if saved is None else saved,
         {"rebalances": n, "revoked": revoked, "moved": moved}
         | ({} if stopped is None else {"stopped_partition_seconds": stopped}),
@@ -126,7 +134,7 @@ def failed_generations(row: Row) -> Finding | None:
         f"leader did not answer, or another join came first; the first one before generation {row['failed_generation']}",
         f"{times(failed, 'rounds')} in which the group stopped and got no assignment",
         "see whether the leader's assignment is slow, and raise the session timeout above the longest pause of a member:\n"
-        + setting_lines(row["libraries"], {"session.timeout.ms": "<longer than the longest pause>"}),
+        + setting_lines(row["libraries"], SETTINGS["failed_generations"]),
         10.0 * failed,
         {"failed": failed, "share": share},
         row["failed_generation"],
@@ -167,7 +175,7 @@ def _without_leader(row: Row) -> str:
 def static_membership(row: Row) -> Finding | None:
     """Members that were restarted: with an instance id the group would not have rebalanced."""
     back = row["restarts"] or 0
-    if back < 2 or not _may_be_static(row):
+    if back < 2 or not may_be_static(row):
         return None
     return Finding(
         "static_membership",
@@ -176,24 +184,24 @@ def static_membership(row: Row) -> Finding | None:
         f"{times(back, 'times')} a client left and was back within a minute, {times(row['leaves'] or 0, 'leaves')} in all; no "
         f"member is static; most: {', '.join(row['restart_clients'] or ())}",
         f"up to {grouped(2 * back)} rebalances that static members would have avoided",
-        f"give every member a fixed id and more time than a restart takes:\n{_static_lines(row)}",
+        f"give every member a fixed id and more time than a restart takes:\n{static_lines(row)}",
         float(2 * back),
         {"restarts": back, "leaves": row["leaves"] or 0},
         at=row["last_ts"],
     )
 
 
-def _may_be_static(row: Row) -> bool:
+def may_be_static(row: Row) -> bool:
     """Whether no member has an instance id and all could have one (those of share groups cannot)."""
     able = row["group_type"] in ("classic", "consumer") and row["protocol_type"] == "consumer"
     return able and not row["static_now"]
 
 
 def _and_static(row: Row, words: str) -> str:
-    return f"{words}:\n{_static_lines(row)}" if _may_be_static(row) else ""
+    return f"{words}:\n{static_lines(row)}" if may_be_static(row) else ""
 
 
-def _static_lines(row: Row) -> str:
+def static_lines(row: Row) -> str:
     """The settings of static members; the session timeout of a KIP-848 group is a setting of the group on the broker."""
     instance, session = {"group.instance.id": "<host or pod name>"}, "<longer than a restart>"
     if row["group_type"] != "consumer":
@@ -218,7 +226,7 @@ def polled_too_late(row: Row) -> Finding | None:
         f"max.poll.interval.ms, and came back: {clients}; first in generation {row['poll_kick_generation']}",
         f"{grouped(2 * n)} rebalances, and its partitions stood still for at least {seconds(interval)} each time",
         "process fewer records per poll, or allow more time between polls:\n"
-        + setting_lines(row["libraries"], {"max.poll.records": "<fewer>", "max.poll.interval.ms": f"<more than {interval}>"}),
+        + setting_lines(row["libraries"], SETTINGS["polled_too_late"] | {"max.poll.interval.ms": f"<more than {interval}>"}),
         float(2 * n),
         {"kicks": n, "interval_ms": interval},
         row["poll_kick_generation"],

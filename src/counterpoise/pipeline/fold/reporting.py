@@ -79,16 +79,19 @@ class ReportTotals:
             if run["stopped_seconds"] is not None:
                 self._stopped[run["strategy"], run["mode"]] += int(run["stopped_seconds"] * 1000 + 0.5)
         names = ["group_type", "protocol", "state", "distinct_members", "compared_generations", "replay_fidelity"]
-        for *kind, members, compared, share in zip(*(report.column(name).to_pylist() for name in names), strict=True):
+        columns = (report.column(name).to_pylist() for name in [*names, "complete", "polled"])
+        for *kind, members, compared, share, complete, polled in zip(*columns, strict=True):
             matched = 0 if share is None or compared is None else int(share * compared + 0.5)
             below = share is not None and share < 1
-            sums = self._kinds.setdefault((kind[0], kind[1], kind[2]), [0] * 5)
-            sums[:] = map(sum, zip(sums, (1, members or 0, compared or 0, matched, int(below)), strict=True))
+            sums = self._kinds.setdefault((kind[0], kind[1], kind[2]), [0] * 7)
+            partial = (complete is False and not polled, bool(polled))
+            sums[:] = map(sum, zip(sums, (1, members or 0, compared or 0, matched, below, *partial), strict=True))
 
     @property
     def manifest(self) -> dict[str, Any]:
         """`stopped`: milliseconds by strategy and mode. `groups`: by type, protocol and state, the number of groups and members,
-        of compared and of matching generations, and of groups in which some generation did not match.
+        of compared and of matching generations, of groups in which some generation did not match, of groups whose older
+        history is missing, and of groups that were polled.
         """
         groups = [[*key, *figures] for key, figures in self._kinds.items()]
         return {"groups": groups, "stopped": [[*key, ms] for key, ms in self._stopped.items()]}

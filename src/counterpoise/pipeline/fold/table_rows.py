@@ -23,7 +23,7 @@ from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
 from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
 from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
 from counterpoise.pipeline.scan.scan import group_of
-from counterpoise.pipeline.schemas import FINDINGS, GROUP_REPORT, METRICS, REBALANCES, REPLAYS
+from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS, GROUP_REPORT, METRICS, REBALANCES, REPLAYS
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.tables.by_day import ByDay
 from counterpoise.pipeline.tables.day_rows import DayRows
@@ -60,6 +60,7 @@ class TableRows:
         self._errors = DayRows(files.of("decode_errors", cluster), ERROR_COLUMNS, salt=salt)
         self._report = DayRows(files.of("group_report", cluster), _REPORT, end)
         self._findings = OneFile(partial(files.state_file, "findings"), FINDINGS)
+        self._parts = OneFile(partial(files.state_file, "actions"), ACTION_PARTS)
         self._final, self._provisional = (_Revised(cluster, files, salt) for _ in range(2))
         self._totals, self._pending, self._metrics = ReportTotals(), PendingReplays(), list[pa.RecordBatch]()
         self._groups: list[Row] = []
@@ -68,7 +69,7 @@ class TableRows:
 
     def __enter__(self) -> TableRows:
         revised = (one for rows in (self._final, self._provisional) for one in (rows.steps, rows.lag, rows.replays, rows.metrics))
-        for one in (self._generations, self._modern, self._errors, self._report, self._findings, *revised):
+        for one in (self._generations, self._modern, self._errors, self._report, self._findings, self._parts, *revised):
             self._files.enter_context(one)
         return self
 
@@ -93,6 +94,7 @@ class TableRows:
             "tables": tables,
             "provisional": self._provisional.manifest,
             "findings": self._findings.file,
+            "actions": self._parts.file,
             **self._totals.manifest,
             "lag_times": [min(times), max(times)] if times else None,
             "replayed": self._replayed,
@@ -153,7 +155,9 @@ class TableRows:
             self._groups = []
             self._totals.add(groups)
             self._report.write(groups.select(_REPORT.names))
-            self._findings.write(finding_rows(groups))
+            findings, parts = finding_rows(groups)
+            self._findings.write(findings)
+            self._parts.write(parts)
 
     @property
     def _writers(self) -> _Revised:

@@ -18,7 +18,7 @@ from counterpoise.pipeline.stored.transaction import TableTransaction
 
 __all__ = ["START_AGAIN", "ClusterState", "SavedState", "identity_of", "is_continued", "load_state"]
 
-_FORMAT = 9
+_FORMAT = 10
 START_AGAIN = "to audit from the start, give another --out"
 _FOLDER = ".state/saved/"
 

@@ -17,6 +17,7 @@
       var on = button.getAttribute("aria-pressed") !== "true";
       button.setAttribute("aria-pressed", String(on));
       all("li.finding[data-severity='" + button.dataset.severity + "']").forEach(function (card) { card.hidden = !on; });
+      all("details.by-group").forEach(function (card) { card.hidden = !card.querySelector("li.finding:not([hidden])"); });
     });
   });
 
@@ -63,8 +64,8 @@
   addEventListener("beforeprint", setAll(true));
   var follow = function () {
     var target = document.getElementById(location.hash.slice(1));
-    var fold = target && (target.tagName === "DETAILS" ? target : target.querySelector("li > details"));
-    if (fold) { fold.open = true; target.hidden = false; target.scrollIntoView(); }
+    var fold = target && (target.querySelector("li > details") || target.closest("details"));
+    if (fold) { fold.open = true; fold.hidden = target.hidden = false; target.scrollIntoView(); }
   };
   addEventListener("hashchange", follow);
   follow();

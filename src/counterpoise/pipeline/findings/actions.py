@@ -1,0 +1,279 @@
+"""Actions over the fleet: what findings ask for, grouped over groups and ranked by what it saves.
+
+    row of group_report, its findings -> parts_of -> one part per action of the group
+    parts of all groups               -> ranked   -> at most ten actions, one per kind and (for strategies) target
+
+A stopped partition-second counts once: a group's first action (in the order of `KINDS`) takes its share of the group's stopped
+seconds, the next one a share of what is left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import fsum
+from typing import Any
+
+from counterpoise.pipeline.findings.advice import Note, by_broker, change_notes, seconds_saved, setting_lines, suggested_strategy
+from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
+from counterpoise.pipeline.findings.life import deletion
+from counterpoise.pipeline.findings.rebalancing import SETTINGS, may_be_static, static_lines
+from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
+from counterpoise.pipeline.standstill import seconds_of
+from counterpoise.pipeline.wording import grouped, times
+from counterpoise.planning.client_libraries import UNKNOWN, recommended, resolved
+
+__all__ = ["KINDS", "parts_of", "ranked"]
+
+KINDS: Mapping[str, tuple[str, str]] = {
+    "switch_strategy": ("", "change the configuration of each client library; a group at a time, in the order of the list"),
+    "broker_assignor": ("Change the assignor of {} that brokers assign", "choose the other assignor, or go back to classic"),
+    "one_library": ("Bring all members of {} to one client library", "their libraries have no better strategy in common"),
+    "steady_members": ("Keep the members of {} from coming and going", "see in their logs why they leave; make them static"),
+    "raise_timeouts": ("Give the members of {} more time", "process fewer records per poll; allow more time between polls"),
+    "look_at_members": ("Look at single members that hold up {}", "see host and logs of the members that the findings name"),
+    "idle_members": ("Stop idle members of {}, or add partitions", "stop members that own no partition, or add partitions"),
+    "dead_groups": ("Start or delete {} without members", "start their members, or delete the groups"),
+    "outside_commits": ("Find out who commits from outside of {}", "find who resets offsets, or assigns partitions by hand"),
+}
+"""Kind -> title and what to do; in this order the actions of a group take their share of its seconds."""
+_STEADY = ("storm", "eager_stops", "static_membership", "flapping")
+_STRATEGY = ("unbalanced", "topic_skew", "needless_moves", "better_strategy")
+_KIND_OF = {
+    **dict.fromkeys(_STEADY, "steady_members"),
+    **dict.fromkeys(("failed_generations", "polled_too_late"), "raise_timeouts"),
+    **dict.fromkeys(("slow_leader", "lag_on_one_owner"), "look_at_members"),
+    **dict.fromkeys(("simple_consumer", "commits_by_nobody"), "outside_commits"),
+    **{name: name for name in ("idle_members", "dead_groups")},
+}
+_AMOUNTS = {
+    "raise_timeouts": ("failed kicks", "failed rebalances or late polls"),
+    "look_at_members": ("waiting", "records wait for one member"),
+    "idle_members": ("idle", "members process nothing"),
+    "dead_groups": ("lag", "records behind, which raises alarms"),
+    "outside_commits": ("commits", "commits came from no member"),
+}
+"""Kind -> the numbers of its findings whose sum is the amount, and what is counted."""
+_SAVED = ("saved_seconds", "estimated_seconds", "saved_moves", "saved_rebalances", "restarts")
+_SEVERITIES = (CRITICAL, WARNING, NOTICE)
+_NAMED, _MUCH = 3, 0.01
+_ALONE = ("", "cooperative-sticky")
+"""Targets that share no action with other targets."""
+Part = Mapping[str, Any]
+
+
+def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
+    """What one group contributes to each action that its findings ask for.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of `group_report`.
+    findings : iterable of Finding
+        Those of this row. One that asks for nothing (leave the strategy) contributes nothing.
+
+    Yields
+    ------
+    part : dict
+        Columns of `ACTION_PARTS`. The seconds of all parts of a group are at most those that it stopped.
+    """
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        kind = _kind_of(row, finding)
+        if kind is not None:
+            found.setdefault(kind, []).append(finding)
+    seconds, measured = seconds_of(row) if row["strategies"] else ({}, False)
+    left, rounds = seconds.get((OBSERVED, REPLAY), 0.0), row["rebalances"] or 0
+    per_move = (row["rebalances_per_day"] or 0.0) / rounds if rounds else 0.0
+    for kind in filter(found.__contains__, KINDS):
+        mine = found[kind]
+        avoided = min(_avoided(kind, mine), rounds)
+        target, notes, moves, saved = "", _notes(row, kind, mine), 0, left * avoided / rounds if rounds else 0.0
+        if kind in ("switch_strategy", "broker_assignor"):
+            target, notes, saved = _change(row, mine)
+            moves = sum(int(one.numbers.get("needless", 0)) for one in mine)
+        saved = int(min(saved, left) * 1000) / 1000  # Rounded down: the sum is never more than what was stopped.
+        left, rounds = left - saved, rounds - avoided
+        yield {
+            "cluster": row["cluster"],
+            "group_id": row["group_id"],
+            "kind": kind,
+            "target": target,
+            "now": row["protocol"] or "",
+            "severity": min((one.severity for one in mine), key=_SEVERITIES.index),
+            "score": max(one.score for one in mine),
+            "findings": sorted(one.kind for one in mine),
+            "saved_seconds": saved if measured else 0.0,
+            "estimated_seconds": 0.0 if measured else saved,
+            "saved_moves": moves,
+            "saved_moves_per_day": moves * per_move if per_move else None,
+            "saved_rebalances": avoided,
+            "amount": _amount(kind, mine),
+            "restarts": max((note.restarts for note in notes), default=0),
+            "config": [{"library": note.library, "lines": note.lines} for note in notes],
+        }
+
+
+def _change(row: Row, found: Sequence[Finding]) -> tuple[str, list[Note], float]:
+    """The strategy that a group should have, how to change to it, and the seconds that this saves.
+
+    One strategy for all findings of the group: that of a skewed topic counts only if no other finding asks for a change.
+    """
+    goals = {one.target or row["suggested_strategy"] for one in found}
+    goal = (goals.pop() if len(goals) == 1 else row["suggested_strategy"]) or suggested_strategy(row)
+    now, then, _ = seconds_saved(row, goal) or (0.0, 0.0, False)
+    return "" if by_broker(row) else goal or "", change_notes(row, goal), max(now - then, 0.0)
+
+
+def _kind_of(row: Row, finding: Finding) -> str | None:
+    """The kind of the action that a finding asks for; None: it asks for nothing."""
+    if finding.kind in _STRATEGY or finding.target or (finding.kind == "eager_stops" and row["suggested_strategy"]):
+        if change_notes(row, finding.target or row["suggested_strategy"]):
+            return "broker_assignor" if by_broker(row) else "switch_strategy"
+        return None if recommended(row["libraries"]) else "one_library"
+    return _KIND_OF[finding.kind]
+
+
+def _avoided(kind: str, found: Sequence[Finding]) -> int:
+    """Rebalances that an action avoids: two per restart and per member that polled too late, all but one of a storm."""
+    if kind == "raise_timeouts":
+        return sum(int(2 * one.numbers.get("kicks", 0)) for one in found)
+    if kind != "steady_members":
+        return 0
+    counts = [2 * one.numbers.get("restarts", 0) for one in found]
+    return int(max(counts + [one.numbers["rebalances"] - 1 for one in found if one.kind == "storm"]))
+
+
+def _amount(kind: str, found: Sequence[Finding]) -> float:
+    names, _ = _AMOUNTS.get(kind, ("", ""))
+    return fsum(one.numbers.get(name, 0) for one in found for name in names.split())
+
+
+def _notes(row: Row, kind: str, found: Sequence[Finding]) -> list[Note]:
+    """The configuration of an action that changes no strategy, per client library."""
+    listed: list[tuple[str, list[str] | None]] = [(one, [one]) for one in resolved(row["libraries"])]
+    listed = listed or [("KIP-848" if by_broker(row) else UNKNOWN, None)]
+    if kind == "raise_timeouts":
+        return [Note(name, 1, setting_lines(only, SETTINGS[one.kind])) for name, only in listed for one in found]
+    if kind == "steady_members" and may_be_static(row):
+        return [Note(name, 1, static_lines({**row, "libraries": only})) for name, only in listed]
+    return []
+
+
+def ranked(parts: Iterable[Part], stopped: Mapping[str, float]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """The actions of a fleet, ranked.
+
+    Parameters
+    ----------
+    parts : iterable of mapping
+        Rows of `ACTION_PARTS`, in any order.
+    stopped : mapping
+        Cluster -> partition-seconds that its groups stopped, as far as commits show it.
+
+    Returns
+    -------
+    actions : list of (dict, list of dict)
+        The action over all clusters, whose groups have their cluster too, and its row of `ACTIONS` for each cluster.
+
+    Notes
+    -----
+    All parts are in memory, some two kilobytes each.
+    """
+    by_key: dict[tuple[str, bool], list[Part]] = {}
+    for part in parts:
+        by_key.setdefault((part["kind"], part["target"] in _ALONE), []).append(part)
+    total, actions = fsum(stopped.values()), []
+    whole = sorted(((_action(mine, total), mine) for mine in by_key.values()), key=lambda pair: _order(pair[0], total))
+    for rank, (action, mine) in enumerate(whole, 1):
+        clusters = sorted({part["cluster"] for part in mine})
+        rows = [
+            {"cluster": name, "rank": rank, **_action([part for part in mine if part["cluster"] == name], stopped.get(name, 0.0))}
+            for name in clusters
+        ]
+        actions.append(({"rank": rank, **action}, rows))
+    return actions
+
+
+def _order(action: Mapping[str, Any], stopped: float) -> tuple[Any, ...]:
+    """Actions that save a hundredth of the stopped seconds come first, by seconds; the others follow by severity."""
+    much = action["saved_seconds"] if action["saved_seconds"] >= _MUCH * stopped else 0.0
+    figures = (-action[name] for name in (*_SAVED[:4], "n_groups"))
+    return (-much, _SEVERITIES.index(action["severity"]), *figures, action["kind"], action["target"])
+
+
+def _group_order(part: Part) -> tuple[Any, ...]:
+    return (*(-part[name] for name in (*_SAVED[:4], "score")), part["cluster"], part["group_id"])
+
+
+def _action(parts: Sequence[Part], stopped: float) -> dict[str, Any]:
+    """One action over the groups of its parts; `stopped` are the partition-seconds of the whole fleet."""
+    listed = sorted(parts, key=_group_order)
+    kind, n = listed[0]["kind"], len(listed)
+    sums = {name: round(fsum(part[name] for part in listed), 3) for name in (*_SAVED, "amount")}
+    rates = [part["saved_moves_per_day"] for part in listed if part["saved_moves_per_day"] is not None]
+    per_day = round(fsum(rates), 3) if rates else None
+    return {
+        "severity": min((part["severity"] for part in listed), key=_SEVERITIES.index),
+        "kind": kind,
+        "target": ", ".join(sorted({part["target"] for part in listed} - {""})),
+        "title": KINDS[kind][0].format(times(n, "groups")) or _switch_title(listed),
+        "saves": _saves(kind, sums, per_day, stopped),
+        "cost": _cost(listed),
+        "action": KINDS[kind][1],
+        "n_groups": n,
+        "groups": [{name: part[name] for name in ("cluster", "group_id", *_SAVED, "findings")} for part in listed],
+        **{name: sums[name] for name in _SAVED[:2]},
+        **{name: int(sums[name]) for name in _SAVED[2:]},
+        "saved_moves_per_day": per_day,
+        "config": _config(kind, listed),
+    }
+
+
+def _switch_title(listed: Sequence[Part]) -> str:
+    now = Counter(part["now"] if part["now"] != part["target"] else f"their library's {part['now']}" for part in listed)
+    names = [name or "an unknown one" for name, _ in sorted(now.items(), key=lambda item: (-item[1], item[0]))]
+    whence = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return f"Switch {times(len(listed), 'groups')} from {whence} to {' or '.join(sorted({part['target'] for part in listed}))}"
+
+
+def _saves(kind: str, sums: Mapping[str, float], per_day: float | None, stopped: float) -> str:
+    """What an action saves, in words: measured seconds, estimated ones, moves, rebalances; and the amount that it is about."""
+    saved, estimated, moves, rebalances = (round(sums[name]) for name in _SAVED[:4])
+    words = (
+        (saved, f"{grouped(saved)} of {grouped(round(stopped))} stopped partition-seconds"),
+        (estimated, f"about {grouped(estimated)} {'more' if saved else 'partition-seconds'}, estimated"),
+        (moves, f"{grouped(round(per_day))} needless moves a day" if per_day else times(moves, "needless moves")),
+        (rebalances, f"up to {times(rebalances, 'rebalances')}"),
+    )
+    text = "; ".join(text for known, text in words if known)
+    amount = f"{grouped(sums['amount'])} {_AMOUNTS[kind][1]}" if sums["amount"] else ""
+    return "; ".join(filter(None, (text and f"saves {text}", amount))) or "no saving that can be counted"
+
+
+def _cost(listed: Sequence[Part]) -> str:
+    groups = Counter(part["restarts"] for part in listed)
+    if len(groups) == 1:
+        return ("no restart", "one rolling restart", "two rolling restarts")[next(iter(groups))]
+    counts = (f"{('none', 'one', 'two')[n]} ({times(groups[n], 'groups')})" for n in sorted(groups, reverse=True))
+    return f"rolling restarts: {', '.join(counts)}"
+
+
+def _config(kind: str, listed: Sequence[Part]) -> list[dict[str, Any]]:
+    """Configuration by client libraries, that of most groups first; for groups without members the commands that delete them."""
+    blocks: dict[str, list[tuple[str, Part]]] = {}
+    for part in listed:
+        for one in part["config"]:
+            blocks.setdefault(one["lines"], []).append((one["library"], part))
+    if kind == "dead_groups":
+        for cluster in sorted({part["cluster"] for part in listed}):
+            mine = [part for part in listed if part["cluster"] == cluster]
+            blocks[deletion([part["group_id"] for part in mine])] = [(cluster, part) for part in mine]
+    made = [
+        {
+            "library": ", ".join(sorted({library for library, _ in of})),
+            "lines": lines,
+            "n_groups": len({(part["cluster"], part["group_id"]) for _, part in of}),
+        }
+        for lines, of in blocks.items()
+    ]
+    return sorted(made, key=lambda block: (-block["n_groups"], block["library"], block["lines"]))

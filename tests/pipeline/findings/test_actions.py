@@ -1,0 +1,187 @@
+"""Actions: few over any fleet, each finding in one, no second counted twice, and the same whatever the order of groups."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterpoise.pipeline.findings import RULES, findings_of
+from counterpoise.pipeline.findings.actions import KINDS, parts_of, ranked
+from counterpoise.pipeline.standstill import with_standstill
+from tests.pipeline.findings.test_findings import AT, CASES, EAGER, healthy, run
+
+LIBRARIES = (["java"], ["librdkafka"], ["kafka-python"], ["aiokafka"], ["aiokafka", "librdkafka"], ["unknown"], None)
+MEASURED = {
+    **EAGER,
+    "libraries": ["java"],
+    "stopped_partition_seconds": 100.0,
+    "longest_stop_seconds": 40.0,
+    "longest_stop_generation": 4,
+    "longest_stop_ts": AT,
+    "last_ts": AT + timedelta(hours=2),
+    "rebalances_per_day": 60.0,
+    "suggested_strategy": "cooperative-sticky",
+    "needless_moves": 20,
+    "observed_moved": 30,
+}
+
+
+def measured(**changes: Any) -> dict[str, Any]:
+    """A group on range whose commits show 100 stopped partition-seconds."""
+    row = healthy(**MEASURED | changes)
+    return row | {"strategies": with_standstill(row)}
+
+
+def fleet(groups: int = 200) -> list[dict[str, Any]]:
+    """Groups of every rule and mix of client libraries, some of them by brokers, in two clusters."""
+    draw, rows = random.Random(5), []
+    kinds = list(CASES)
+    for at in range(groups):
+        changes: dict[str, Any] = {}
+        for kind in draw.sample(kinds, draw.randint(0, 3)):
+            changes |= CASES[kind]
+        changes |= {"libraries": LIBRARIES[at % len(LIBRARIES)], "cluster": "east" if at % 3 else "west"}
+        if at % 5 == 0:
+            changes |= {"group_type": "consumer", "protocol_kind": "server", "libraries": None}
+        if at % 7 == 0:
+            changes |= {
+                "strategies": [run("observed", "replay", spread=5), run("range", "closed_loop", spread=9)],
+                "protocol": "range",
+            }
+        row = measured(**changes) if at % 2 else healthy(**changes)
+        rows.append(row | {"group_id": f"g{at:03}"})
+    return rows
+
+
+def parts(rows: list[dict[str, Any]]) -> list[Mapping[str, Any]]:
+    return [part for row in rows for part in parts_of(row, findings_of(row))]
+
+
+def stopped(rows: list[dict[str, Any]]) -> dict[str, float]:
+    seconds = dict.fromkeys(sorted({row["cluster"] for row in rows}), 0.0)
+    for row in rows:
+        seconds[row["cluster"]] += sum(
+            one.get("stopped_seconds") or 0.0 for one in row["strategies"] or () if one["strategy"] == "observed"
+        )
+    return seconds
+
+
+def actions(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [action for action, _ in ranked(parts(rows), stopped(rows))]
+
+
+def test_a_fleet_of_200_groups_with_every_finding_gives_at_most_ten_actions_with_texts() -> None:
+    rows = fleet()
+    told = actions(rows)
+    assert {finding.kind for row in rows for finding in findings_of(row)} == {rule.__name__ for rule in RULES}
+    assert {one["kind"] for one in told} == set(KINDS)
+    assert 8 <= len(told) <= 10
+    assert [one["rank"] for one in told] == list(range(1, len(told) + 1))
+    for one in told:
+        assert all((one["title"], one["saves"], one["cost"], one["action"])), one
+        assert str(one["n_groups"]) in one["title"]
+        assert one["n_groups"] == len(one["groups"])
+
+
+def test_the_actions_are_the_same_whatever_the_order_of_the_groups() -> None:
+    rows = fleet()
+    before = ranked(parts(rows), stopped(rows))
+    for seed in range(5):
+        random.Random(seed).shuffle(rows)
+        assert ranked(parts(rows), stopped(rows)) == before
+
+
+def test_every_finding_that_asks_for_something_belongs_to_exactly_one_action() -> None:
+    rows = fleet()
+    told = actions(rows)
+    acted = [(group["group_id"], kind) for one in told for group in one["groups"] for kind in group["findings"]]
+    assert len(acted) == len(set(acted))
+    found = {(row["group_id"], one.kind): one.action for row in rows for one in findings_of(row)}
+    idle = {pair for pair, action in found.items() if "leave the strategy" in action}
+    assert idle
+    assert set(acted) == set(found) - idle
+
+
+def test_the_savings_of_all_actions_are_at_most_what_the_fleet_stopped_and_of_a_group_what_it_stopped() -> None:
+    """A group in three actions: each takes its share of what the ones before it left."""
+    rows = fleet()
+    total = sum(one["saved_seconds"] for one in actions(rows))
+    assert 0 < total <= sum(stopped(rows).values())
+    several = measured(**CASES["static_membership"], **CASES["polled_too_late"], **CASES["unbalanced"] | MEASURED)
+    mine = parts([several])
+    assert [part["kind"] for part in mine] == ["switch_strategy", "steady_members", "raise_timeouts"]
+    assert 0 < mine[1]["saved_seconds"] < mine[0]["saved_seconds"] < 100
+    assert sum(part["saved_seconds"] for part in mine) == pytest.approx(100, abs=0.01)
+    assert sum(part["saved_rebalances"] for part in mine) <= several["rebalances"]
+
+
+def test_a_switch_saves_what_commits_show_less_what_is_predicted_and_else_an_estimate() -> None:
+    (seen,) = actions([measured()])
+    assert (seen["kind"], seen["target"], seen["title"]) == (
+        "switch_strategy",
+        "cooperative-sticky",
+        "Switch 1 group from range to cooperative-sticky",
+    )
+    then = next(one["stopped_seconds"] for one in measured()["strategies"] if one["mode"] == "closed_loop")
+    assert seen["saved_seconds"] == pytest.approx(100 - then, abs=0.002)
+    assert (seen["estimated_seconds"], seen["saved_moves"], seen["saved_moves_per_day"]) == (0, 20, 240)
+    assert seen["saves"] == f"saves {round(100 - then)} of 100 stopped partition-seconds; 240 needless moves a day"
+    assert (seen["cost"], seen["restarts"]) == ("two rolling restarts", 2)
+    (block,) = seen["config"]
+    assert block["lines"].endswith("consumer.CooperativeStickyAssignor")
+    (guessed,) = actions([measured(stopped_partition_seconds=None)])
+    assert guessed["saved_seconds"] == 0 < guessed["estimated_seconds"]
+    assert guessed["saves"].startswith("saves about ")
+    assert "estimated" in guessed["saves"]
+
+
+def test_groups_come_in_the_order_of_what_they_save_and_equal_lines_of_configuration_once() -> None:
+    rows = [measured(group_id=f"g{at}", stopped_partition_seconds=seconds) for at, seconds in enumerate((50.0, 400.0, 100.0))]
+    rows.append(measured(group_id="rd", libraries=["librdkafka"]))
+    (one,) = actions(rows)
+    assert [group["group_id"] for group in one["groups"]] == ["g1", "rd", "g2", "g0"]
+    assert [(block["library"], block["n_groups"]) for block in one["config"]] == [("java", 3), ("librdkafka", 1)]
+    assert one["cost"] == "rolling restarts: two (3 groups), one (1 group)"
+    static = actions([healthy(group_id=name, libraries=[name], **CASES["static_membership"]) for name in ("java", "librdkafka")])
+    assert [(block["library"], block["n_groups"]) for block in static[0]["config"]] == [("java, librdkafka", 2)]
+
+
+def test_actions_that_save_a_hundredth_of_the_stopped_seconds_come_before_critical_ones() -> None:
+    storm = healthy(group_id="storm", **CASES["storm"] | {"storm_rebalances": 30})
+    assert [one["severity"] for one in actions([storm, measured()])] == ["warning", "critical"]
+    small = measured(stopped_partition_seconds=11.0, libraries=["librdkafka"])
+    huge = {"default": 1e6}
+    assert [one["kind"] for one, _ in ranked(parts([storm, small]), huge)] == ["steady_members", "switch_strategy"]
+
+
+def test_a_row_of_the_table_is_the_part_of_one_cluster_and_the_rows_of_an_action_sum_up() -> None:
+    rows = fleet()
+    for action, mine in ranked(parts(rows), stopped(rows)):
+        assert {row["rank"] for row in mine} == {action["rank"]}
+        assert sum(row["n_groups"] for row in mine) == action["n_groups"]
+        assert sum(row["saved_seconds"] for row in mine) == pytest.approx(action["saved_seconds"])
+        assert all(group["cluster"] == row["cluster"] for row in mine for group in row["groups"])
+
+
+def test_groups_without_members_have_the_commands_that_delete_them_by_cluster() -> None:
+    rows = [healthy(group_id=f"d{at}", cluster=f"c{at % 2}", state="empty", lag_now=100 * at) for at in range(4)]
+    (one,) = actions(rows)
+    assert one["title"] == "Start or delete 4 groups without members"
+    assert one["saves"] == "600 records behind, which raises alarms"
+    assert [(block["library"], block["lines"].split("--delete ")[1]) for block in one["config"]] == [
+        ("c0", "--group d2 --group d0"),
+        ("c1", "--group d3 --group d1"),
+    ]
+
+
+def test_each_finding_names_its_action_in_the_docs() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "findings.md").read_text(encoding="utf-8")
+    listed = page.split("\n## Actions\n")[1].split("\n## ")[0]
+    assert [kind for kind in KINDS if f"`{kind}`" not in listed] == []
+    for section in page.split("\n## Findings\n")[1].split("\n## ")[0].split("\n### ")[1:]:
+        assert any(f"`{kind}`" in section.split("\nAction: ")[-1] for kind in KINDS), section.splitlines()[0]
