@@ -1,4 +1,4 @@
-"""A proxy before the S3-compatible server that answers 503, is slow, or loses requests and answers, as a test says."""
+"""A proxy before the S3-compatible server that answers 503 or 403, is slow, or loses requests and answers, as a test says."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from typing import Literal
 
 __all__ = ["Fault", "FaultyStore", "Kind", "faulty_store"]
 
-Kind = Literal["busy", "slow", "request lost", "answer lost"]
+Kind = Literal["busy", "denied", "slow", "request lost", "answer lost"]
 _BUSY = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+_DENIED = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+_INSTEAD: dict[str | None, tuple[int, dict[str, str], bytes]] = {"busy": (503, {}, _BUSY), "denied": (403, {}, _DENIED)}
 _OF_A_CONNECTION = {"connection", "keep-alive", "transfer-encoding", "content-length", "server", "date"}
 
 
@@ -81,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
             (self.server.slowly or partial(time.sleep, self.server.slow_s))()
         if kind == "request lost":
             return
-        status, headers, content = (503, {}, _BUSY) if kind == "busy" else self._answer(body)
+        status, headers, content = _INSTEAD.get(kind) or self._answer(body)
         if kind == "answer lost":
             return
         self.send_response_only(status)

@@ -6,7 +6,9 @@ import json
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
+from counterpoise.cli.app import app
 from counterpoise.errors import CaptureError, StorageError
 from counterpoise.pipeline.storage import files, writer_lock
 from counterpoise.pipeline.storage.files import (
@@ -87,6 +89,20 @@ def test_a_request_that_never_succeeds_is_one_line_and_the_next_one_is_not_distu
             act()
     write_bytes(file, b"at last")
     assert read_bytes(file) == b"at last"
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("kind", "folder", "code"),
+    [("busy", "{}/a", 3), ("denied", "{}/a", 2), ("slow", "{}/a", 2), ("slow", "s3://no-such-bucket/a", 2)],
+)
+def test_what_the_store_cannot_do_now_is_exit_code_3_and_what_it_never_will_is_2(
+    place: str, store: FaultyStore, kind: Kind, folder: str, code: int
+) -> None:
+    """It answers 503, it refuses this user, and nothing of that name is there."""
+    store.faults = [Fault(kind, "", 99)]
+    done = CliRunner().invoke(app, ["audit", folder.format(place), "--out", f"{place}/out"])
+    assert (done.exit_code, done.stderr.count("\n")) == (code, 1), done.stderr
 
 
 @pytest.mark.usefixtures("impatient")
