@@ -228,7 +228,11 @@ def test_lag_needs_what_its_error_names_and_shows_no_secret(guarded: Guarded, tm
     wrong.write_text(guarded.config.read_text().replace(PASSWORD, f"{PASSWORD}-"))
     failed = lag(wrong)
     assert (failed.returncode, failed.stderr.count("\n"), "refuses the login" in failed.stderr) == (2, 1, True)
-    for each in (refused, blind, seen, failed):
+    token = f"sasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.config=principal=auditor token={PASSWORD}\n"
+    wrong.write_text(f"security.protocol=SASL_PLAINTEXT\nenable.sasl.oauthbearer.unsecure.jwt=true\n{token}")
+    odd = lag(wrong)
+    assert (odd.returncode, odd.stderr.count("\n"), "beginning at: ***)" in odd.stderr) == (2, 1, True), odd.stderr
+    for each in (refused, blind, seen, failed, odd):
         assert PASSWORD not in each.stdout + each.stderr
 
 

@@ -87,6 +87,12 @@ def test_a_secret_of_several_lines_or_in_a_path_is_hidden(name: str) -> None:
     assert settings.hidden(f"cannot read {' '.join(secret.split())}: no") == "cannot read ***: no"
 
 
+def test_a_part_of_a_secret_that_librdkafka_quotes_is_hidden() -> None:
+    settings = Settings({**AT, "sasl.oauthbearer.config": "principal=jo token=hunter2 extension_a=b7f3"})
+    said = "Unrecognized sasl.oauthbearer.config beginning at: token=hunter2 extension_a=b7f3; hunter2 of jo"
+    assert settings.hidden(said) == "Unrecognized sasl.oauthbearer.config beginning at: *** ***; *** of jo"
+
+
 @pytest.mark.parametrize(
     ("code", "words"),
     [

@@ -146,7 +146,7 @@ def _refused_by_all(errors: Iterable[Any]) -> bool:
     """Whether a login or a TLS handshake was refused, and after it no broker was left."""
     refused = False
     for error in errors:
-        if refused and error.code() == _ALL_DOWN:
+        if (refused and error.code() == _ALL_DOWN) or "Failed to acquire SASL" in error.str():  # the latter: no token to send
             return True
         refused |= error.code() == KafkaError._AUTHENTICATION or "SSL" in error.str()  # noqa: SLF001
     return False

@@ -45,6 +45,8 @@ class Settings(Mapping[str, str]):
     def __init__(self, given: Mapping[str, str]) -> None:
         self._values = _translated(given)
         secrets = {str(v) for k, v in (*given.items(), *self._values.items()) if _SECRET.search(k) and str(v).strip()}
+        words = self._values.get("sasl.oauthbearer.config", "").split()  # librdkafka quotes parts of it
+        secrets |= {*words, *(word.partition("=")[2] for word in words if not word.startswith("principal="))} - {""}
         self._secrets = tuple(sorted(secrets | {" ".join(secret.split()) for secret in secrets}, key=len, reverse=True))
         if not self._values.get("bootstrap.servers"):
             raise OptionError("no bootstrap servers: give --bootstrap-server HOST:PORT, or the option kafka.bootstrap.servers")
