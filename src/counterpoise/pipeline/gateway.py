@@ -41,14 +41,7 @@ NOISE = (
 def quiet_context(settings: Mapping[str, str]) -> None:
     """Start the JVM and a Spark context with these settings, unless a JVM runs already; filters `NOISE` from its stderr.
 
-    Notes
-    -----
-    Other lines are forwarded one by one as long as this process runs, including the reason why a JVM does not start.
-
-    Raises
-    ------
-    OptionError
-        The JVM does not start.
+    Other lines are forwarded as long as this process runs. Raises `OptionError` if the JVM does not start; it says why on stderr.
     """
     if getattr(SparkContext, "_gateway", None) is not None:
         return
@@ -86,8 +79,6 @@ def quiet_context(settings: Mapping[str, str]) -> None:
 def without_sigterm() -> Iterator[None]:
     """Within the context, threads and processes that this thread starts ignore SIGTERM; their parent ends them.
 
-    Notes
-    -----
     A service manager sends SIGTERM to all processes at once, and work is lost if the JVM ends first. New threads and processes
     inherit the blocked signal; a JVM unblocks it unless it is ignored, which only the main thread can set. In this process the
     signal waits until the context ends.

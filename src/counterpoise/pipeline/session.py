@@ -62,23 +62,11 @@ _NAME = "counterpoise audit"
 
 
 def local_session(settings: Mapping[str, str] | None = None, *, records: int | None = None) -> tuple[SparkSession, bool]:
-    """The active session, or a new one.
+    """The active session, or a new one; and whether it is new, so that the caller stops it.
 
-    Parameters
-    ----------
-    settings : mapping, optional
-        Further Spark settings, which override `LOCAL_SETTINGS`. Ignored if a session is active.
-    records : int, optional
-        The number of records, if known: then tasks in Python read them, and the JVM needs its quick compiler only.
+    `settings` override `LOCAL_SETTINGS` in a new session. If the number of `records` is known, tasks in Python read them, and the
+    JVM needs its quick compiler only.
 
-    Returns
-    -------
-    session : SparkSession
-    made : bool
-        True if the session is new, so the caller shall stop it.
-
-    Notes
-    -----
     Under ``spark-submit`` the master, memory and cores are those of the submission. If ``SPARK_REMOTE`` names a server (Spark
     Connect), they are the server's; only ``spark.sql`` settings are sent to it. Otherwise the master is ``local[*]``, with two
     shuffle partitions per core.
