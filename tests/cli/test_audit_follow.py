@@ -29,6 +29,7 @@ from counterpoise.pipeline.stored.catalog import Catalog
         (["a", "--trigger", "2"], "--trigger goes with --follow"),
         (["a", "--report-every", "60"], "--report-every goes with --follow"),
         (["a", "--verbose", "--json"], "--verbose: text is printed neither with --follow nor with --json"),
+        (["--follow", "a", "--fail-on", "never"], "--fail-on does not go with --follow"),
         (["--follow", "a", "--verbose"], "--verbose: text is printed neither with --follow nor with --json"),
         (["--follow"], "--follow: give capture folders that are being written, or --bootstrap-server; not both, not none"),
         (["a", "--follow", "--bootstrap-server", "h:1"], "--follow: give capture folders that are being written, or"),

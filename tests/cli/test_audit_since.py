@@ -44,7 +44,8 @@ def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> N
 @pytest.mark.parametrize("known", [True, False])
 def test_what_there_was_to_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
     def found(*_: Any, **__: Any) -> AuditResult:
-        return AuditResult(str(tmp_path), {"to": "2026-11-21T08:00:00.000Z"}, (), nothing_new=known)
+        summary = {"to": "2026-11-21T08:00:00.000Z", "findings": {"by_severity": {}}}
+        return AuditResult(str(tmp_path), summary, (), nothing_new=known)
 
     if known:
         write_bytes((manifest := Manifest(str(tmp_path), 1, frozenset({".state/saved/a.json"}))).place, manifest.to_bytes())
@@ -57,3 +58,24 @@ def test_what_there_was_to_read_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     nothing = "nothing new since the last audit, of records up to 2026-11-21T08:00:00.000Z: nothing is written\n"
     everything = f"{tmp_path}: no earlier audit with --since last, so everything is read\n"
     assert result.stderr.replace("\n", "") == (nothing if known else everything).replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("found", "codes"),
+    [
+        ({}, {None: 0, "notice": 0, "warning": 0, "critical": 0, "never": 0}),
+        ({"notice": 3}, {None: 1, "notice": 1, "warning": 0, "critical": 0, "never": 0}),
+        ({"warning": 1, "notice": 3}, {None: 1, "notice": 1, "warning": 1, "critical": 0, "never": 0}),
+        ({"critical": 1}, {None: 1, "notice": 1, "warning": 1, "critical": 1, "never": 0}),
+    ],
+)
+def test_the_exit_code_says_whether_there_are_findings_so_severe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: dict[str, int], codes: dict[str | None, int]
+) -> None:
+    result = AuditResult(str(tmp_path), {"findings": {"by_severity": found}}, ())
+    monkeypatch.setattr("counterpoise.pipeline.audit.run_audit", lambda *_, **__: result)
+    monkeypatch.setattr("counterpoise.report.render.write_report", lambda out: f"{out}/page.html")
+    for severity, code in codes.items():
+        words = [] if severity is None else ["--fail-on", severity]
+        done = CliRunner().invoke(app, ["audit", str(SHOP), "--out", str(tmp_path), "--json", *words])
+        assert (severity, done.exit_code) == (severity, code), done.output

@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
+_FAIL_ON: dict[str, tuple[str, ...]] = {
+    "notice": ("critical", "warning", "notice"),
+    "warning": ("critical", "warning"),
+    "critical": ("critical",),
+    "never": (),
+}
+"""Value of --fail-on -> severities that give exit code 1."""
+
+
 @click.command("audit")
 @click.argument("sources", metavar="[SOURCE]...", nargs=-1, type=click.Path())
 @click.option("--out", required=True, help="Folder for tables and report, or a place like s3://bucket/folder.")
@@ -65,6 +74,9 @@ __all__ = ["command"]
 )
 @click.option("--trigger", type=FiniteRange(0.1), help="With --follow: seconds between two reads of the capture. Default: 1.")
 @click.option("--report-every", type=FiniteRange(1), help="With --follow: seconds between two reports. Default: 300.")
+@click.option(
+    "--fail-on", "fail_on", type=click.Choice([*_FAIL_ON]), help="Exit code 1 only for findings this severe. Default: notice."
+)
 @click.option("--verbose", is_flag=True, help="Print the actions with their configuration, and all findings.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
 def command(
@@ -89,6 +101,7 @@ def command(
     metrics_host: str | None,
     trigger: float | None,
     report_every: float | None,
+    fail_on: str | None,
     verbose: bool,
     as_json: bool,
 ) -> None:
@@ -96,7 +109,7 @@ def command(
 
     Writes OUT/tables/<table>/ (Parquet by cluster and date; rows are added, never twice), OUT/summary.json and OUT/report.html,
     and prints what to do: the actions, ranked by what they save.
-    Exit code 0: no findings. 1: findings. 2: a SOURCE cannot be read.
+    Exit code 0: no findings (--fail-on: none so severe). 1: findings. 2: a SOURCE cannot be read.
 
     \b
     Example:
@@ -109,7 +122,7 @@ def command(
     given: dict[str, object] = {"--since": since_last, "--topic": topics, "--from": since, "--anonymize": anonymize}
     given |= {"--to": until, "--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
     given |= {"--metrics-port": metrics_port, "--metrics-host": metrics_host, "--trigger": trigger}
-    given |= {"--report-every": report_every}
+    given |= {"--report-every": report_every, "--fail-on": fail_on}
     check_together(following, given)
     strategies = strategy_names(names)
     if not following and not sources:
@@ -166,7 +179,8 @@ def command(
         total = result.summary["findings"]["total"]
         more = "" if verbose or not total else f"; {total:,} findings by group: there, or here with --verbose"
         out_console.print(f"report   {report}{more}\ntables   {result.place}/tables", markup=False)
-    sys.exit(1 if result.findings else 0)
+    found = result.summary["findings"]["by_severity"]
+    sys.exit(1 if any(found.get(severity) for severity in _FAIL_ON[fail_on or "notice"]) else 0)
 
 
 def _reported(result: AuditResult) -> bool:

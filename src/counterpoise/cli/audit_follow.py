@@ -46,6 +46,8 @@ def check_together(following: bool, given: Mapping[str, object]) -> None:
         raise OptionError("--since and --follow: give one of them; following begins where the last audit into OUT ended anyway")
     if given["--json"]:
         raise OptionError("--json does not go with --follow, which has no end; read OUT/summary.json")
+    if given["--fail-on"]:
+        raise OptionError("--fail-on does not go with --follow, which ends only when it is stopped; use the metrics")
     if given["--anonymize"] and given["--bootstrap-server"]:
         raise OptionError(
             "--anonymize with --follow: the recording in OUT would hold all names; record with counterpoise capture"
