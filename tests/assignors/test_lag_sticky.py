@@ -19,6 +19,7 @@ from counterpoise.assignors.lag_sticky import LAG_STICKY
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.solver.lag import search
 from counterpoise.solver.lag.placement import CountSlack, place
 from counterpoise.solver.lag.state import Effort, PlanState, lag_group
 from tests.strategies import problem_of, problems, random_problem, subscribers_of
@@ -406,16 +407,25 @@ def test_tiny_groups_are_within_the_tolerance_of_the_best_balanced_plan_or_nearl
     ],
 )
 def test_the_work_of_a_plan_of_5000_partitions_is_bounded_however_lags_changed(
-    subscriptions: str, n_topics: int, n_members: int, options: dict[str, Any]
+    monkeypatch: pytest.MonkeyPatch, subscriptions: str, n_topics: int, n_members: int, options: dict[str, Any]
 ) -> None:
-    """Lags dealt anew at random, up to half of the members above their limits: calls of functions, counted."""
+    """Lags dealt anew at random, up to half of the members above their limits: steps of the search and calls, counted."""
     rng = np.random.default_rng(3)
     problem = group(subscriptions, n_topics, 5000 // n_topics, n_members, rng, lag=rng.lognormal(8, 0.5, 5000).astype(np.int64))
     owner = lag_sticky(problem, **options)
     later = problem.replace(previous_owner=owner, lag=rng.permutation(np.asarray(problem.lag)))
+    given: list[tuple[int, Effort]] = []
+
+    def counted(steps: int) -> Effort:
+        given.append((steps, Effort(steps)))
+        return given[-1][1]
+
+    monkeypatch.setattr(search, "Effort", counted)
     profile = Profile()
     planned = profile.runcall(lag_sticky, later, **options)
     assert np.count_nonzero(planned != owner) < 500  # without steps left partitions stay where they are
+    assert 2_000 < sum(steps - effort.left for steps, effort in given) <= 50_000
+    assert all(effort.left > -12_000 for _, effort in given)  # a second round that was begun is planned to its end
     assert 10_000 < sum(entry.callcount for entry in profile.getstats()) <= 200_000
 
 

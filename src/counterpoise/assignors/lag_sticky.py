@@ -52,7 +52,7 @@ def prepare_lag_balance(
     and `counterpoise.laws.lag_bound.lag_report` states bound, gap and moves of the plan. If the plan from scratch misses the
     limit, the limit is that plan's largest lag and the tolerance. Once the limit is met, planning again moves nothing.
     Without `Problem.lag`, or with balanced counts and no lag, the plan is that of `sticky`. Cost: O((P + S) log P), one
-    balanced plan and one more for each placement that moves claims for counts (at most 20, mostly none), and a number of steps
+    balanced plan and one more for each placement that moves claims for counts (mostly none), and a number of steps
     that depends on P and M alone; if it is used up, claims stay where counts let them.
     """
     from counterpoise.solver.engine import solve

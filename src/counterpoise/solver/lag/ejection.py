@@ -18,7 +18,7 @@ _CANDIDATES = 24
 """The members most over their limits that may come next."""
 _FOLLOWERS = 2
 """Partitions of a member tried as its next link; more than one only if subscriptions differ."""
-_DEPTH, _LINKS, _STARTS, _PATHS = 5, 32, 4, 16
+_DEPTH, _LINKS, _STARTS, _PATHS = 3, 16, 4, 8
 """Ejection chains: members on a chain, members tried as the next one, lightest and heaviest partitions of the start that are
 tried first, and chains kept per step."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections import defaultdict
 from dataclasses import dataclass
 
 from counterpoise.solver.lag.state import PlanState
@@ -67,18 +66,19 @@ def place(state: PlanState, partitions: list[int], counts: CountSlack) -> bool:
     If no subscriber's count may rise, partitions that were just placed are passed on along an augmenting path.
     O(P log M + M): False also if more members must be looked at than that.
     """
-    queue, placed = _Queue(state, counts, idle=False), defaultdict[int, list[int]](list)
+    lag, queue = state.group.lag, _Queue(state, counts)
     steps = _STEPS * (len(partitions) + len(state.load))
     for partition in partitions:
-        if not queue.idle and not state.group.lag[partition]:
-            queue = _Queue(state, counts, idle=True)
-        member, looked = queue.pop(partition)
-        if member < 0:
-            member, looked = _free_slot(queue, partition, placed)
+        if not queue.idle and not lag[partition]:
+            queue.idle = True
+            queue.fill()
+        entry, looked = queue.pop(partition)
+        if entry is None:
+            entry, looked = _free_slot(queue, partition)
         steps -= looked
-        if steps < 0 or member < 0:
+        if steps < 0 or entry is None:
             return False
-        queue.give(partition, member, placed)
+        queue.give(partition, entry)
     return True
 
 
@@ -86,14 +86,23 @@ class _Queue:
     """Members that take another partition, by level, then by member: a sorted list per member class.
 
     An entry is one number: the level times the number of members, plus the member. The level is the excess and the slack that the
-    member keeps for further partitions, or, for partitions without lag (`idle`), the count per capacity.
+    member keeps for further partitions, or, for partitions without lag (`idle`), the count per capacity. `placed`: the partitions
+    placed, in order, per topic class.
     """
 
-    def __init__(self, state: PlanState, counts: CountSlack, *, idle: bool) -> None:
-        self.state, self.counts, self.idle, self.n = state, counts, idle, len(state.load)
-        self.lists: list[list[int]] = [[] for _ in range(max(state.group.member_class) + 1)]
-        for member, number in enumerate(state.group.member_class):
-            if counts.has(state, member):
+    def __init__(self, state: PlanState, counts: CountSlack) -> None:
+        self.state, self.counts, self.idle, self.n = state, counts, False, len(state.load)
+        self.topic_class, self.able, self.member_class = state.group.topic_class, state.group.takes, state.group.member_class
+        self.takers = counts.takers
+        self.lists: list[list[int]] = []
+        self.placed: list[list[int]] = [[] for _ in self.able]
+        self.fill()
+
+    def fill(self) -> None:
+        """List the members that take another partition."""
+        self.lists = [[] for _ in range(max(self.member_class) + 1)]
+        for member, number in enumerate(self.member_class):
+            if self.counts.has(self.state, member):
                 self.lists[number].append(self._entry(member))
         for some in self.lists:
             some.sort()
@@ -103,78 +112,78 @@ class _Queue:
         if self.idle:
             return state.count[member] * _SCALE // state.group.capacity[member] * self.n + member
         level = state.load[member] - state.limit[member]
-        if more > 1:
-            level += (more - 1) * self.counts.reserve
-        return level * self.n + member
+        return (level + max(more - 1, 0) * self.counts.reserve) * self.n + member
 
-    def pop(self, partition: int) -> tuple[int, int]:
-        """Take out the first subscriber: (it or -1, members looked at)."""
-        group, n, looked = self.state.group, self.n, 0
-        number = group.topic_class[partition]
-        able, first, best, found = group.takes[number], 0, 0, None
-        for one in self.counts.takers[number]:
-            some = self.lists[one]
-            for at, entry in enumerate(some):
+    def pop(self, partition: int) -> tuple[int | None, int]:
+        """Take out the first subscriber: (its entry or None, members looked at)."""
+        n, looked, first, number = self.n, 0, None, self.topic_class[partition]
+        able = self.able[number]
+        for one in self.takers[number]:
+            for entry in self.lists[one]:
+                looked += 1
                 if able[entry % n]:
-                    looked += at
-                    if found is None or entry < first:
-                        found, first, best = some, entry, at
+                    if first is None or entry < first:
+                        first, source = entry, self.lists[one]
                     break
-            else:
-                looked += len(some)
-        return (found.pop(best) % n, looked) if found is not None else (-1, looked)
+        if first is not None:
+            source.remove(first)
+        return first, looked
 
-    def give(self, partition: int, member: int, placed: dict[int, list[int]]) -> None:
-        """Place the partition with a member that is in no list; it goes back if it takes another one.
-
-        `placed`: per topic class, the partitions placed, in order.
-        """
-        state, counts = self.state, self.counts
+    def give(self, partition: int, entry: int) -> None:
+        """Place the partition with a member whose entry is in no list; it goes back if the member takes another one."""
+        state, counts, member = self.state, self.counts, entry % self.n
         more = counts.least[member] - 1
         if more >= 0:
             counts.least[member] = more
         else:
-            counts.ceilings[state.next_cost(member)] -= 1
-            if not counts.ceilings[state.next_cost(member)]:
-                self.lists = [[entry for entry in some if counts.has(state, entry % self.n)] for some in self.lists]
+            self._use_ceiling(state.next_cost(member))
         state.place(partition, member)
-        placed[state.group.topic_class[partition]].append(partition)
+        self.placed[self.topic_class[partition]].append(partition)
         if more > 0 or counts.has(state, member):
-            insort(self.lists[state.group.member_class[member]], self._entry(member))
+            entry += (state.group.lag[partition] - (counts.reserve if more > 0 else 0)) * self.n
+            insort(self.lists[self.member_class[member]], self._entry(member) if self.idle else entry)
+
+    def _use_ceiling(self, cost: int) -> None:
+        """A member takes its ceiling slot; with the last of this cost those that take no other one leave the lists."""
+        counts = self.counts
+        counts.ceilings[cost] -= 1
+        if not counts.ceilings[cost]:
+            self.lists = [[entry for entry in some if counts.has(self.state, entry % self.n)] for some in self.lists]
+
+    def pass_on(self, path: list[int], entry: int) -> int:
+        """Pass on the partitions of an augmenting path, the last one to this member; the entry of the first one's holder."""
+        for partition in reversed(path):
+            holder = self.state.owner[partition]
+            self.state.release(partition)
+            self.placed[self.topic_class[partition]].remove(partition)
+            self.give(partition, entry)
+            self.counts.least[holder] += 1
+            entry = self._entry(holder)
+        return entry
 
 
-def _free_slot(queue: _Queue, unplaced: int, placed: dict[int, list[int]]) -> tuple[int, int]:
-    """Free a slot along a shortest augmenting path: (the subscriber that can take the partition or -1, partitions looked at).
+def _free_slot(queue: _Queue, unplaced: int) -> tuple[int | None, int]:
+    """Free a slot along a shortest augmenting path: (the entry of a subscriber of the partition or None, what was looked at).
 
-    Nodes are topic classes. There is an edge to another class if a subscriber of this one was given a partition of it; the
-    lightest one is passed on. The path ends if a member whose count may rise takes it. Breadth first, each class once.
+    Nodes are topic classes. There is an edge to another class if a subscriber of this one was given a partition of it; the one
+    given last (the lightest) is passed on. The path ends with a member whose count may rise. Breadth first, each class once.
     """
-    state, group, looked = queue.state, queue.state.group, 0
-    paths: dict[int, list[int]] = {group.topic_class[unplaced]: []}
+    owner, lag, takers, looked = queue.state.owner, queue.state.group.lag, queue.takers, 0
+    paths: dict[int, list[int]] = {queue.topic_class[unplaced]: []}
     reached = list(paths)
     for number in reached:
-        able, mine = group.takes[number], set(queue.counts.takers[number])
-        found = list[tuple[int, int]]()
-        for other, some in placed.items():
-            if other in paths or mine.isdisjoint(queue.counts.takers[other]):
-                continue
-            for partition in reversed(some):
-                looked, holder = looked + 1, state.owner[partition]
-                if able[holder] and group.member_class[holder] in mine:
-                    found.append((group.lag[partition], partition))
+        able, mine = queue.able[number], set(takers[number])
+        near = [one for one, some in enumerate(queue.placed) if some and one not in paths and not mine.isdisjoint(takers[one])]
+        for other in sorted(near, key=lambda one: lag[queue.placed[one][-1]]):
+            for partition in reversed(queue.placed[other]):
+                looked, holder = looked + 1, owner[partition]
+                if able[holder] and queue.member_class[holder] in mine:
+                    path = [*paths[number], partition]
+                    entry, more = queue.pop(partition)
+                    looked += more
+                    if entry is not None:
+                        return queue.pass_on(path, entry), looked
+                    paths[other] = path
+                    reached.append(other)
                     break
-        for _, partition in sorted(found):
-            member, more = queue.pop(partition)
-            looked += more
-            path = paths[group.topic_class[partition]] = [*paths[number], partition]
-            if member >= 0:
-                for passed in reversed(path):
-                    holder = state.owner[passed]
-                    state.release(passed)
-                    placed[group.topic_class[passed]].remove(passed)
-                    queue.give(passed, member, placed)
-                    queue.counts.least[holder] += 1
-                    member = holder
-                return member, looked
-            reached.append(group.topic_class[partition])
-    return -1, looked
+    return None, looked

@@ -14,8 +14,6 @@ _MISSES = 24
 """So many members with slack in a row for which no cyclic exchange is found end the search for them."""
 _LEAST_GAIN = 1024
 """A step that leaves the member above its limit must take at least the limit over this number off it."""
-_STEPS = 8
-"""Steps per member."""
 
 __all__ = ["repair"]
 
@@ -43,10 +41,12 @@ def _worst_first(state: PlanState) -> list[int]:
 def _relieve_heavy(state: PlanState) -> None:
     """By an ejection chain: members that a transfer of one partition into another's slack cannot relieve."""
     for member in _worst_first(state):
+        if state.effort.left <= 0:
+            break
         held, excess = state.holding[member], -state.slack(member)
         widest = max(map(state.slack, islice(state.with_slack([member]), 1)), default=0)
         fitting = bisect_right(held, (widest, len(state.owner)))
-        if (not fitting or held[fitting - 1][0] < excess) and state.effort.left > 0:
+        if not fitting or held[fitting - 1][0] < excess:
             state.pass_on(ejection_chain(state, member))
 
 
@@ -70,9 +70,10 @@ def _relieve_each(state: PlanState) -> None:
     """The worst member again and again: one transfer, exchange or ejection chain; ends if nothing helps any of them."""
     stuck: set[int] = set()
     chained: set[int] = set()  # a chain was looked for already
-    for _ in range(_STEPS * len(state.load)):
+    while state.effort.left > 0:
+        state.effort.left -= 1
         worst = next((member for excess, member in reversed(state.by_slack) if excess > 0 and member not in stuck), None)
-        if worst is None or state.effort.left <= 0:
+        if worst is None:
             break
         gain, chain = _exchange(state, worst)
         excess = -state.slack(worst)

@@ -25,15 +25,14 @@ from counterpoise.solver.lag.placement import CountSlack, place
 from counterpoise.solver.lag.repair import repair
 from counterpoise.solver.lag.state import Effort, LagGroup, PlanState, lag_group
 
-_STEPS, _FIXED, _MORE, _LARGE = 80_000, 5, 20, 6_000
-"""The steps of a plan: so many in all, of which the passes over each partition and member take some; beyond a size more for each.
+_STEPS, _LARGE, _MORE = 11_000, 6_000, 3
+"""The steps of a local search: so many, less one for each partition and member, as the passes over them take time too; above so
+many partitions and members so many more for each.
 
 A step is what the search takes to look at one candidate, rather less than a microsecond.
 """
-_HALVINGS = 3
-"""If the plan from scratch misses its limit, so many limits between it and the largest lag are tried."""
-_ATTEMPTS = 5
-"""Attempts at a plan that its second round leaves as it is."""
+_FROM_CLAIMS = 4
+"""The plan from the claims, with the second rounds that it is tested by, has the steps of so many local searches."""
 
 __all__ = ["LagSearch"]
 
@@ -75,7 +74,7 @@ class LagSearch:
         may_be_second = kept or self.band > 0
         if may_be_second and _stays(claims, self.scratch.owner):
             return self.scratch.owner
-        effort = Effort(4 * self._share)
+        effort = Effort(_FROM_CLAIMS * self._share)
         if not may_be_second and self.max_moves is None:
             stable = self._stable(problem, completed, effort, final=False)
             if stable is not None or self.limit is self._bound_limit:
@@ -113,9 +112,9 @@ class LagSearch:
 
     @cached_property
     def _share(self) -> int:
-        """An eighth of the steps: one for each placement and second round, four for the plan from the claims."""
+        """The steps of one local search."""
         size = self.problem.n_partitions + self.problem.n_members
-        return (_STEPS - _FIXED * min(size, _LARGE) + _MORE * max(size - _LARGE, 0)) // 8
+        return _STEPS - min(size, _LARGE) + _MORE * max(size - _LARGE, 0)
 
     @cached_property
     def bound(self) -> Fraction:
@@ -155,7 +154,7 @@ class LagSearch:
             if repair(state):
                 return state
             found.append(state)
-        return self._bisected(min(found, key=_largest))
+        return min(found, key=_largest)
 
     def _alternatives(self) -> Iterator[PlanState]:
         """LPT within the member classes that own some of the topic class in the balanced plan; then the balanced plan itself."""
@@ -164,20 +163,10 @@ class LagSearch:
         takers = [[one for one in some if (number, one) in cells] for number, some in enumerate(group.subscribers)]
         if takers != group.subscribers:
             yield self._constructed([UNOWNED] * len(group.lag), self._bound_limit, takers)
-        yield self._state(self._balanced, self._bound_limit)
-
-    def _bisected(self, state: PlanState) -> PlanState:
-        """Bisection (as in MULTIFIT; Coffman, Garey and Johnson, 1978) for the smallest limit that the local search meets."""
-        low, best = self.bound * (1 + self.tolerance), state
-        for _ in range(_HALVINGS):
-            if state.effort.left <= 0:
-                break
-            middle = (low + _largest(best)) / 2
-            trial = best.copy()
-            trial.limit = [int(middle * c) for c in self.group.capacity]
-            low, best = (low, trial) if repair(trial) else (middle, best)
-        best.limit = state.limit
-        return best
+        if self._lpt.effort.left > 0:
+            state = self._state(self._balanced, self._bound_limit)
+            state.effort = self._lpt.effort
+            yield state
 
     def _constructed(self, claims: list[int], limit: list[int], takers: list[list[int]]) -> PlanState:
         """Construction: claims stay if counts allow it, and the rest is placed by LPT."""
@@ -199,7 +188,7 @@ class LagSearch:
         """Place unassigned partitions so that counts end balanced; None if claims or subscriptions prevent it.
 
         If they are few, members have little slack, and how much of it they reserve for later ones matters: several reserves are
-        tried, and the plan with the fewest members above their limits is returned.
+        tried while steps are left, and the plan with the fewest members above their limits is returned.
         """
         free, unassigned = remaining_slack(state, quotas), state.unassigned(self.group.heaviest_first)
         if free is None or not unassigned:
@@ -215,8 +204,9 @@ class LagSearch:
             over = len(trial.over())
             if over < fewest:
                 best, fewest = trial, over
-            if not over:
+            if not over or state.effort.left <= 0:
                 break
+            state.effort.left -= len(unassigned)
         return best
 
     def _state(self, owner: list[int], limit: list[int]) -> PlanState:
@@ -252,27 +242,27 @@ class LagSearch:
         return state
 
     def _stable(self, problem: Problem, state: PlanState, effort: Effort, *, final: bool) -> list[int] | None:
-        """A plan within its limit whose second round revokes nothing and ends within the limit; None if no attempt gives one.
+        """A plan within its limit whose second round revokes nothing and ends within the limit; None if none is found.
 
-        The plan that the second round ends with is preferred. If that round would move claims, they are moved in the next
-        attempt's first round. `final`: the limit is final, that is, the plan from scratch is known.
+        The plan that the second round ends with is preferred. If that round would move claims, they are moved in the first
+        round of the next attempt, until the steps run out. `final`: the limit is final, that is, the plan from scratch is known.
         """
         stable, limit = None, state.limit
-        for _ in range(_ATTEMPTS):
+        while effort.left > 0:
             state.effort, state.limit = effort, limit
-            if effort.left <= 0 or not repair(state):
+            if not repair(state):
                 break
             first_round = withhold(problem, np.array(state.owner, np.int32)).tolist()
             if first_round == state.owner:
                 return state.owner
             second = self._completed(first_round, self._bound_limit)
-            effort.left -= self._share - second.effort.left + self.problem.n_partitions
+            effort.left -= self._share - second.effort.left + self.problem.n_partitions // 2 + 1
             if final and second.over():
                 if _stays(first_round, self.scratch.owner):
                     return self.scratch.owner
                 if limit != self._bound_limit:
                     second = self._completed(first_round, limit)
-                    effort.left -= self._share - second.effort.left + self.problem.n_partitions
+                    effort.left -= self._share - second.effort.left + self.problem.n_partitions // 2 + 1
             if not second.over() and _stays(first_round, second.owner):
                 if withhold(problem, np.array(second.owner, np.int32)).tolist() == first_round:
                     return second.owner

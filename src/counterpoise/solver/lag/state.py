@@ -169,7 +169,7 @@ class PlanState:
         held = {self.group.topic_class[partition] for giver in givers for _, partition in self.holding[giver]}
         rows = [self.group.takes[number] for number in held]
         for excess, member in self.by_slack:
-            if excess >= 0:
+            if excess >= 0 or self.effort.left <= 0:
                 break
             self.effort.left -= 1
             for row in rows:
