@@ -56,7 +56,7 @@ def test_an_installed_strategy_plans_and_is_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("point", "told"),
     [
-        ("nowhere:STRATEGY", "cannot be loaded (No module named 'nowhere'); mend or remove its package"),
+        ("nowhere:STRATEGY", "cannot be loaded (No module named 'nowhere'); repair or remove its package"),
         ("least_loaded:NOTHING", "cannot be loaded (module 'least_loaded' has no attribute 'NOTHING')"),
         ("least_loaded:assign", "expected a Strategy of this name, got <function assign"),
         ("least_loaded:LEAST_LOADED", "expected a Strategy of this name, got Strategy(name='least-loaded'"),
@@ -133,7 +133,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "prepare": ({"kernel": kept, "reads": EVERYTHING, "prepare": lambda problem: lambda _: kept(problem)}, "prepare: "),
     "two-rounds": (
         {"kernel": flipped, "reads": EVERYTHING, "protocols": (COOPERATIVE,)},
-        "two-rounds: the second round revokes ",
+        "two-rounds: round two revokes ",
     ),
 }
 

@@ -19,18 +19,18 @@ __all__ = ["check_strategy", "random_problem"]
 def check_strategy(strategy: Strategy, *, laws: Iterable[str] = (), groups: int = 200) -> None:
     """Check a strategy, with its default options, on random groups.
 
-    Every strategy must keep: owners are int32[P] and subscribe to the topic; every partition with a subscriber has an owner;
-    equal problems get equal plans; a plan depends on nothing that `Strategy.reads` leaves out; `Strategy.prepare` gives the plans
-    of the kernel; and if it is cooperative, a rebalance ends with its second round.
+    Every strategy must keep these laws. Owners are int32[P] and subscribe to the topic. Every partition with a subscriber has an
+    owner. Equal problems get equal plans. A plan depends only on what `Strategy.reads` lists. `Strategy.prepare` gives the plans
+    of the kernel. If it is cooperative, a rebalance ends with its second round.
 
     Parameters
     ----------
     strategy : Strategy
         It need not be registered.
     laws : iterable of str
-        What else it promises: names of `counterpoise.laws.LAWS`, such as "balanced" and "sticky", and "idempotent".
+        Further laws: names in `counterpoise.laws.LAWS`, such as "balanced" and "sticky", or "idempotent".
     groups : int
-        How many groups, `random_problem` of 0, 1, ...
+        Number of groups: `random_problem(0)` to `random_problem(groups - 1)`.
 
     Raises
     ------
@@ -41,21 +41,21 @@ def check_strategy(strategy: Strategy, *, laws: Iterable[str] = (), groups: int 
 
     Notes
     -----
-    Errors of the kernel pass through, with the number of the group as a note.
+    Errors of `Strategy.kernel` and `Strategy.prepare` are raised unchanged, with the number of the group as a note.
     """
     further = set(laws)
     for number in range(groups):
         problem = random_problem(number)
         try:
-            found = _violations(strategy, problem, random_problem(number, claims=number + groups), further)
+            found = _violations(strategy, problem, random_problem(number, other_values=number + groups), further)
         except Exception as error:
-            error.add_note(_place(strategy, number))
+            error.add_note(_header(strategy, number))
             raise
         if found:
-            raise AssertionError("\n".join([_place(strategy, number), *(f"{one.law}: {one.message}" for one in found)]))
+            raise AssertionError("\n".join([_header(strategy, number), *(f"{one.law}: {one.message}" for one in found)]))
 
 
-def _place(strategy: Strategy, number: int) -> str:
+def _header(strategy: Strategy, number: int) -> str:
     return f"strategy {strategy.name!r} on counterpoise.testing.random_problem({number}):"
 
 
@@ -80,12 +80,12 @@ def _violations(strategy: Strategy, problem: Problem, other: Problem, laws: set[
     return found
 
 
-def random_problem(number: int, *, claims: int | None = None) -> Problem:
+def random_problem(number: int, *, other_values: int | None = None) -> Problem:
     """Random group `number`, the same in every process: up to 7 members, 5 topics and 40 partitions.
 
     Among them are groups without members, members without topics, topics without partitions, contested and stale claims,
-    capacities, racks and lag. `claims`: another number gives the same members, topics and subscriptions, and other values of
-    everything else.
+    capacities, racks and lag. `other_values`: seed for owners, capacities, lag, racks and static ranks. Members, topics and
+    subscriptions stay those of `number`.
     """
     rng = np.random.default_rng([number, 1])
     members, counts = int(rng.integers(0, 8)), rng.integers(0, 9, int(rng.integers(0, 6)))
@@ -94,7 +94,7 @@ def random_problem(number: int, *, claims: int | None = None) -> Problem:
     start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
     ends = np.cumsum([0, *(len(one) for one in listed)])
     subscriber = np.concatenate([np.empty(0, np.int32), *listed]).astype(np.int32)
-    rng = np.random.default_rng([number if claims is None else claims, 2])
+    rng = np.random.default_rng([number if other_values is None else other_values, 2])
     size = int(start[-1])
     holder = rng.integers(CONTESTED, members, size)
     topic = np.repeat(np.arange(len(counts)), counts)

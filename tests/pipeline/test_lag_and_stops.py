@@ -265,7 +265,7 @@ def stops(told: pa.Table, life: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "generation": int(found.generation[row]),
             "owner_before": members[found.owner_before[row]],
             "stop_s": None if np.isnan(found.stop[row]) else float(found.stop[row]),
-            "commits_by_nobody": int(found.by_nobody[row]),
+            "commits_by_nobody": int(found.unowned[row]),
         }
         for row in range(len(found.key))
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import shutil
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import counterpoise as cp
-from counterpoise.errors import OptionError
+from counterpoise.errors import MissingExtraError, OptionError
 from counterpoise.snapshot.html import html_table
 from tests.pipeline.conftest import Audited
 
@@ -60,7 +61,7 @@ def test_a_plan_of_a_pasted_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     group, comparison, plan, proven = shown("plan_a_group.ipynb", tmp_path, monkeypatch)
     assert cells(group._repr_html_())[:4] == ["member", "topics", "owned", "generation"]
     assert len(cells(group._repr_html_())) == 4 * (1 + len(group.members))
-    columns, _ = comparison.table()
+    columns, _ = comparison.rows_as_text()
     assert {"strategy", "spread", "moved", "max_member_lag"} <= set(columns)
     assert cells(comparison._repr_html_())[:: len(columns)] == ["strategy", *cp.strategies()]
     assert cells(plan._repr_html_())[3:6] == [plan.member_ids[0], "2", "orders 0, returns 0"]
@@ -77,6 +78,13 @@ def test_an_audit_with_its_tables_and_its_page(tmp_path: Path, monkeypatch: pyte
     assert isinstance(causes, pd.Series)
     assert causes.sum() > 50
     assert Path(report).read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_an_audit_without_jinja2_ends_before_the_source_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MissingExtraError, match=r"an audit needs jinja2: pip install 'counterpoise\[spark,report\]'"):
+        cp.audit(tmp_path / "nowhere", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_every_table_is_an_arrow_table_and_another_name_is_refused(audited: Audited) -> None:

@@ -139,12 +139,12 @@ def test_the_command_prints_a_table_or_a_json_object_per_row(audited: Audited) -
     assert lines[0]["log_ts"].startswith("2026-11-21T04:")
     *shown, last = queried(audited, "SELECT log_offset FROM rebalances").stdout.splitlines()
     assert len(shown) == 101
-    assert last == f"{steps - 100} more rows; add LIMIT, or --json for all"
+    assert last == f"{steps - 100} more rows are not shown; --json prints all"
 
 
 @pytest.mark.parametrize(
     ("query", "told"),
-    [("SELEC 1", "QUERY: Parser Error: "), ("SELECT * FROM rebalance", "QUERY: Catalog Error: "), (" ", "QUERY is empty; ")],
+    [("SELEC 1", "QUERY: Parser Error: "), ("SELECT * FROM rebalance", "QUERY: Catalog Error: "), (" ", "QUERY is empty; try ")],
 )
 def test_a_wrong_query_is_one_line(audited: Audited, query: str, told: str) -> None:
     result = queried(audited, query)

@@ -1,6 +1,6 @@
 """The explicit list of strategies, and how one is looked up by name and bound to its options.
 
-A strategy's module defines a `Strategy` record and imports nothing from here. A new built-in strategy is one import and one line
+A strategy's module defines a `Strategy` and imports nothing from here. A new built-in strategy is one import and one line
 in `_BUILT_IN`. A strategy of another package is an entry point of the group ``counterpoise.strategies`` with the strategy's name;
 or the package calls `register`.
 """
@@ -62,7 +62,7 @@ def _register_entry_points() -> None:
         try:
             added = point.load()
         except (ImportError, AttributeError) as error:
-            raise OptionError(f"{place} cannot be loaded ({error}); mend or remove its package") from error
+            raise OptionError(f"{place} cannot be loaded ({error}); repair or remove its package") from error
         if not isinstance(added, Strategy) or added.name != point.name:
             raise OptionError(f"{place}: expected a Strategy of this name, got {added!r:.80}")
         if _BY_NAME.get(added.name) is not added:
@@ -82,12 +82,14 @@ def strategies() -> tuple[str, ...]:
 
 
 def strategy(name: str) -> Strategy:
-    """The record of the strategy `name`; packages that bring strategies are loaded only if it is not built in.
+    """The `Strategy` of this name; packages that bring strategies are loaded only if it is not built in.
 
     Raises
     ------
     UnknownStrategyError
         There is none of this name; the message lists the names.
+    OptionError
+        A strategy of an installed package cannot be loaded.
     """
     found = _BY_NAME.get(str(name))
     if found is None:
@@ -106,7 +108,7 @@ def assignor(name: str, **options: object) -> Assignor:
     UnknownStrategyError
         The name is not registered.
     OptionError
-        The strategy has no such option, or the value does not fit it.
+        The strategy has no such option, the value does not fit it, or a strategy of an installed package cannot be loaded.
     ProblemError
         The assignor is called with something else than a Problem (a Group has one: ``group.problem()``).
     """

@@ -52,7 +52,7 @@ _WRONG_PLACE = {
 }
 """Errors of the system that the user can avoid by naming another file. A full disk, for example, is not one of them."""
 _REFUSED = re.compile("AWS Error (ACCESS_DENIED|NO_SUCH|INVALID|SIGNATURE|UNKNOWN .HTTP status 4)")
-"""What an object store does not do for this user, in Arrow's words: its errors have no number."""
+"""Arrow's messages for requests that an object store refuses. They have no errno."""
 _PACKAGE = Path(__file__).parent.parent
 
 
@@ -121,7 +121,7 @@ class _LazyGroup(click.Group):
 
 
 def _code_of(error: BaseException | None) -> int:
-    """3 if the error was caused by the system, and another name or another login would not avoid it; else 2."""
+    """The exit code: 2 if another path or login avoids the error, or no OSError caused it; else 3."""
     while error is not None and not isinstance(error, OSError):
         error = error.__cause__
     return 2 if error is None or error.errno in _WRONG_PLACE or _REFUSED.search(str(error)) else 3

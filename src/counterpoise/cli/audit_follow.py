@@ -34,6 +34,7 @@ def check_together(following: bool, given: Mapping[str, object]) -> None:
     Raises
     ------
     OptionError
+        An option is given without the one that it needs, or with one that it excludes.
     """
     only = [name for name in _FOLLOWING if given.get(name) is not None]
     if only and not following:
@@ -97,8 +98,8 @@ def follow(
         try:
             if made and options["into"] is not None:
                 check_lasting(spark, options["into"])
-            page = partial(write_report, out)
-            running = Follow(spark, sources, out, pace=Pace(*pace), page=page, report=show, watch=watch, **options)
+            report = partial(write_report, out)
+            running = Follow(spark, sources, out, pace=Pace(*pace), write_report=report, on_status=show, watch=watch, **options)
             with stopped_by_signals(running.stop), _served(running.gauges, port, host):
                 running.run()
         finally:

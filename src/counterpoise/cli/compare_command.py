@@ -44,5 +44,5 @@ def comparison_rows(group: Group, names: Sequence[str] | None) -> list[dict[str,
 
 def print_comparison(out: Console, group: Group, names: Sequence[str] | None) -> None:
     """The same as a table."""
-    columns, rows = compare(group, names).table()
+    columns, rows = compare(group, names).rows_as_text()
     out.print(table_of(group.name or "group", columns, rows, numeric=columns[1:]))

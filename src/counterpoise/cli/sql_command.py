@@ -39,7 +39,7 @@ def command(out: str, query: str, as_json: bool) -> None:
     import duckdb
 
     if not query.strip():
-        raise OptionError("QUERY is empty; docs/sql.md has ten to begin with")
+        raise OptionError('QUERY is empty; try "SELECT * FROM rebalances LIMIT 10"')
     try:
         result = connect(out).execute(query)
         names = [column[0] for column in result.description]
@@ -50,7 +50,7 @@ def command(out: str, query: str, as_json: bool) -> None:
             return
         console().print(table_of("", names, islice(rows, _SHOWN)))
         if more := sum(1 for _ in rows):
-            say(f"{more} more rows; add LIMIT, or --json for all")
+            say(f"{more} more rows are not shown; --json prints all")
     except duckdb.Error as error:
         raise OptionError(f"QUERY: {' '.join(str(error).split())}") from None
 
@@ -60,7 +60,9 @@ def _text(value: object) -> str:
 
 
 def connect(out: str) -> duckdb.DuckDBPyConnection:
-    """A connection in which each table of an audit's output folder is a view, and ``explode`` is Spark's name of ``unnest``.
+    """A DuckDB connection with one view per table of the audit. Its time zone is UTC.
+
+    ``explode(list)`` is defined as an alias of ``unnest(list)``, so that queries for Spark run too.
 
     Raises
     ------

@@ -40,30 +40,33 @@ def idempotent(assign: _Assignor, problem: Problem) -> list[Violation]:
 def two_rounds(assign: _Assignor, problem: Problem) -> list[Violation]:
     """Law ``two-rounds``: a cooperative rebalance ends with its second round.
 
-    The first round assigns what no other member holds. When its holders have revoked the rest, the group plans again. That second
-    round must revoke nothing that the first one assigned, and its balance must be that of the first round's target.
+    Round one assigns only partitions that no other member holds. The holders revoke the others, and the group plans again. Round
+    two must revoke nothing that round one assigned. It must be as balanced as the plan made in round one.
     """
     target = assign(problem)
-    handed = withhold(problem, target)
-    found = [*withheld(problem, target, handed), *added_and_revoked(problem, handed)]
-    end = assign(after_round(problem, handed))
+    assigned = withhold(problem, target)
+    found = [*withheld(problem, target, assigned), *added_and_revoked(problem, assigned)]
+    end = assign(after_round(problem, assigned))
     words = Words(problem)
-    revoked = np.flatnonzero((handed >= 0) & (end != handed))
+    revoked = np.flatnonzero((assigned >= 0) & (end != assigned))
     if len(revoked):
-        message = f"the second round revokes {len(revoked)} partitions of the first: {words.partitions(revoked, end)}"
+        message = f"round two revokes {len(revoked)} partitions of round one: {words.partitions(revoked, end)}"
         found.append(Violation("two-rounds", message, len(revoked)))
     if balance_of(problem, end) != balance_of(problem, target):
-        found.append(Violation("two-rounds", "the second round ends with other loads than the target of the first"))
+        found.append(Violation("two-rounds", "round two is balanced differently from the plan of round one"))
     return found
 
 
-def after_round(problem: Problem, handed: Int32) -> Problem:
-    """The group after a round: members hold and claim exactly what they were given, int32[P]."""
-    return problem.replace(previous_owner=handed, holder=handed)
+def after_round(problem: Problem, owner: Int32) -> Problem:
+    """The group after a round.
+
+    `owner` int32[P] becomes both the owners (`holder`) and the ownedPartitions that members send (`previous_owner`).
+    """
+    return problem.replace(previous_owner=owner, holder=owner)
 
 
 def balance_of(problem: Problem, owner: Int32) -> object:
-    """Equal for plans equally balanced: the loads in order, or with capacities the sum of load²/capacity, exact."""
+    """A value that is equal for equally balanced plans: sorted loads; for unequal capacities the exact sum of load²/capacity."""
     load, capacity = loads(problem.n_members, owner).tolist(), problem.capacity.tolist()
     if len(set(capacity)) <= 1:
         return sorted(load)

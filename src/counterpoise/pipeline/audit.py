@@ -70,7 +70,7 @@ class AuditResult:
 
     @property
     def report(self) -> str:
-        """Where `counterpoise.audit` writes the page, a path or a URI."""
+        """Path or URI of ``report.html``, which `counterpoise.audit` writes."""
         return join(self.place, "report.html")
 
     def table(self, name: str) -> pa.Table:
@@ -263,8 +263,8 @@ def check_continued(out: str | Path) -> bool:
 def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
     """Check that the rows of this audit can be added to those in the folder.
 
-    Raises `CaptureError` if the folder holds an audit of an earlier version; and `OptionError` if names there are hashed and here
-    not, or the reverse, or with another salt, or if its audits are with ``--since last`` and this one is not, or the reverse.
+    Raises `CaptureError` if an earlier version wrote the folder, or its ``summary.json`` is damaged. Raises `OptionError` if its
+    salt differs (or only one has a salt), or if only one of the two audits uses ``--since last``.
     """
     manifest = load_manifest(str(out))
     if since_last:

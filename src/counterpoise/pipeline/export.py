@@ -44,8 +44,8 @@ PROCEDURE = (
 )
 
 Row = dict[str, Any]
-Shares = Mapping[str, Mapping[str, Sequence[int]]]
-"""Query -> topic -> partitions."""
+Assignments = Mapping[str, Mapping[str, Sequence[int]]]
+"""Streaming query name -> topic -> partitions."""
 Partition = tuple[str, int]
 
 
@@ -56,7 +56,7 @@ def export_plan(
     queries: int,
     *,
     cluster: str | None = None,
-    previous: Shares | None = None,
+    previous: Assignments | None = None,
     reached: Mapping[str, Mapping[int, int]] | None = None,
 ) -> dict[str, Any]:
     """Assign the partitions of an audited group to queries.
@@ -113,13 +113,13 @@ def export_plan(
 
 
 def export_written(
-    path: Path, *, previous: Shares | None = None, reached: Mapping[str, Mapping[int, int]] | None = None
+    path: Path, *, previous: Assignments | None = None, reached: Mapping[str, Mapping[int, int]] | None = None
 ) -> dict[str, Any]:
     """Export a plan from a file (``counterpoise plan --json``, or ``{member: {topic: [partitions]}}``), a query per member.
 
-    Parameters and result are those of `export_plan`. A plan has no group, cluster and time, so these are null; and no offsets:
-    partitions without one in `reached` start at their first record, and a note has their number. Raises `OptionError` if the file
-    has no plan, or assigns a partition to two members.
+    Parameters and result are those of `export_plan`. `group`, `cluster` and `at` are null. Partitions that are not in `reached`
+    start at their first record; a note counts them. Raises `OptionError` if the file has no plan, or assigns a partition to two
+    members.
     """
     text = text_of(path.read_bytes, path, OptionError)
     try:
@@ -128,9 +128,11 @@ def export_written(
     except SnapshotError as error:
         raise OptionError(f"{path}: no plan ({error}); `counterpoise plan --json` writes one") from None
     target, strategy = (plan.target, plan.strategy) if isinstance(plan, WrittenPlan) else (plan, None)
-    shares = {name: {topic: sorted(listed) for topic, listed in held.items() if listed} for name, held in sorted(target.items())}
+    assignments = {
+        name: {topic: sorted(listed) for topic, listed in held.items() if listed} for name, held in sorted(target.items())
+    }
     owners: dict[Partition, str] = {}
-    for name, held in shares.items():
+    for name, held in assignments.items():
         for topic, partition in pairs(held.items()):
             other = owners.setdefault((topic, partition), name)
             if other != name:
@@ -139,7 +141,7 @@ def export_written(
     notes = _reach(start, reached or {})
     before = previous or {}
     about = {"group": None, "cluster": None, "strategy": strategy, "at": None}
-    return _export(about, shares, start, before, notes)
+    return _export(about, assignments, start, before, notes)
 
 
 def _no_export(path: Path, value: object) -> None:
@@ -149,19 +151,21 @@ def _no_export(path: Path, value: object) -> None:
         raise OptionError(f"{path}: an export, not a plan; export again: {again}")
 
 
-def _export(about: Row, shares: Shares, start: Mapping[Partition, int], before: Shares, notes: list[str]) -> dict[str, Any]:
-    listed = [_query(name, share, start, before.get(name)) for name, share in shares.items()]
-    stopped = sorted(set(before) - set(shares))
+def _export(
+    about: Row, assignments: Assignments, start: Mapping[Partition, int], before: Assignments, notes: list[str]
+) -> dict[str, Any]:
+    listed = [_query(name, share, start, before.get(name)) for name, share in assignments.items()]
+    stopped = sorted(set(before) - set(assignments))
     if stopped:
         notes.append(f"no longer needed: {', '.join(stopped)}")
-    idle = [name for name, share in shares.items() if not share]
+    idle = [name for name, share in assignments.items() if not share]
     if idle:
         notes.append(f"no partition is left for {', '.join(idle)}: do not start them (more queries than partitions)")
     had = {one: name for name, held in before.items() for one in pairs(held.items())}
-    stays = [had[one] == name for name, held in shares.items() for one in pairs(held.items()) if one in had]
+    stays = [had[one] == name for name, held in assignments.items() for one in pairs(held.items()) if one in had]
     return {
         **about,
-        "plan": shares,
+        "plan": assignments,
         "queries": listed,
         "kept": sum(stays),
         "moved": len(stays) - sum(stays),
@@ -171,7 +175,7 @@ def _export(about: Row, shares: Shares, start: Mapping[Partition, int], before: 
     }
 
 
-def read_previous(path: Path) -> Shares:
+def read_previous(path: Path) -> Assignments:
     """The plan in an earlier export (its JSON form). Raises `OptionError` if the file has none."""
     expected = "an export in JSON is expected (`counterpoise export ... --format json`)"
     text = text_of(path.read_bytes, path, OptionError)
@@ -183,7 +187,10 @@ def read_previous(path: Path) -> Shares:
 
 
 def read_offsets(paths: Sequence[Path]) -> Offsets:
-    """Offsets of Spark checkpoints, in the last line of each file: ``{topic: {partition: offset}}``. Raises `OptionError`."""
+    """Offsets of Spark checkpoints, in the last line of each file: ``{topic: {partition: offset}}``.
+
+    Raises `OptionError` if a file cannot be read or its last line has another form.
+    """
     reached: Offsets = {}
     expected = 'offsets like {"topic": {"0": 42}} are expected on the last line'
     for path in paths:

@@ -62,8 +62,10 @@ class Behaviour:
     stands_first, stands_second : bool
         Whether partitions that a member keeps stand still while the first round is under way, and while the second one is. An
         eager rebalance and KIP-848 have one round.
-    all_s, kept_s, longest_s : float
-        Partition-seconds without a record: of all partitions, of those that stayed with their member; the longest gap in seconds.
+    all_s, kept_s : float
+        Partition-seconds without a record in one benchmark run: all partitions; those that stayed with their member.
+    longest_s : float
+        The longest time without a record of one partition, in seconds.
     at_once : bool
         Whether members hear of a second round as soon as it begins, and not with their next heartbeat.
     measured : bool

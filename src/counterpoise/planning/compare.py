@@ -23,15 +23,15 @@ _SHOWN = (
 
 
 class Comparison(dict[str, Metrics]):
-    """The figures of each strategy's plan for one group; a table in a notebook."""
+    """Metrics by strategy name, for one group. Shown as a table in a notebook."""
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
+    def rows_as_text(self) -> tuple[list[str], list[list[str]]]:
         """The most important figures that are known, as text: columns, and a row per strategy."""
         names = [name for name in _SHOWN if any(getattr(one, name) is not None for one in self.values())]
         return ["strategy", *names], [[key, *(_cell(getattr(one, name)) for name in names)] for key, one in self.items()]
 
     def _repr_html_(self) -> str:
-        return html_table("", *self.table())
+        return html_table("", *self.rows_as_text())
 
 
 def _cell(value: object) -> str:

@@ -1,4 +1,4 @@
-"""`counterpoise.audit`: an audit with its page, in one call."""
+"""`counterpoise.audit`: an audit with its report, in one call."""
 
 from __future__ import annotations
 
@@ -25,30 +25,40 @@ def audit(
     salt: str | None = None,
     since_last: bool = False,
 ) -> AuditResult:
-    """Audit captures with the active Spark session or a new one, which is stopped at the end, and write the page.
+    """Audit captures and write the report. Uses the active Spark session; without one, starts a session and stops it at the end.
 
     Parameters
     ----------
-    source : path, or mapping of cluster names to paths
-        A capture folder, or a Parquet file or folder of records of the offsets topic.
+    source : path, or mapping
+        A path (cluster name "default"), or cluster name -> path. Each is a capture folder or Parquet of the offsets topic.
     out : path or URI
         Folder of the tables, ``summary.json`` and ``report.html``.
-    strategies, scope, salt, since_last
-        As for `counterpoise.pipeline.audit.audit`.
+    strategies : sequence of str, optional
+        Names of the strategies to replay. Default: all.
+    scope : AuditScope, optional
+        The groups, topics and times to audit. Default: all.
+    salt : str, optional
+        Names in tables and report are hashed with it.
+    since_last : bool
+        Add only the records that are new since the last audit into `out`, which was made in the same way.
 
     Returns
     -------
     AuditResult
-        Its findings, tables (Arrow) and the place of the page.
+        Findings, tables (Arrow) and the path of the report.
 
     Raises
     ------
     CaptureError, OptionError, UnknownStrategyError
         As for `counterpoise.pipeline.audit.audit`.
+    StorageError
+        `out` cannot be written.
     MissingExtraError
-        Spark or jinja2 is not installed.
+        Spark or jinja2 is not installed; raised before the audit.
     """
     try:
+        import jinja2  # noqa: F401
+
         from counterpoise.pipeline.audit import run_audit
     except ImportError as error:
         raise MissingExtraError(f"an audit needs {error.name}: pip install 'counterpoise[spark,report]'") from error

@@ -116,12 +116,12 @@ class Group:
         ----------
         text : str
         name : str, optional
-            The group, if the text has several.
+            The group. Default: the only one of the text.
 
         Raises
         ------
         SnapshotError
-            A line does not fit its header; or the text has several groups and `name` is none of them.
+            A line does not fit its header; or `name` is not given and the text has several groups, or it is not among them.
         """
         from counterpoise.snapshot.describe import describe_parts
 

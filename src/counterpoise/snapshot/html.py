@@ -13,7 +13,10 @@ _MOST = 50
 
 
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of at most 50 rows; the last line counts those that are left out. None is an empty cell; a name is never markup."""
+    """A table of at most 50 rows; the last line counts those that are left out.
+
+    Each row has one cell per column. Cells are HTML-escaped; None is an empty cell.
+    """
     listed = list(rows)
     lines = [_row("th", columns), *(_row("td", row) for row in listed[:_MOST])]
     if len(listed) > _MOST:

@@ -189,7 +189,7 @@ def test_a_hidden_tail_and_markers_at_the_end(broker: Broker, topic: str, tmp_pa
         assert told["records"] == 0
         assert len(told["hidden"]) == 1  # type: ignore[arg-type]
         assert f"{OFFSETS_TOPIC} partition" in str(told["hidden"])
-        assert any("an open transaction hides what follows" in note for note in capture_notes(tmp_path))
+        assert any("an open transaction hides offsets" in note for note in capture_notes(tmp_path))
     finally:
         producer.commit_transaction(60)
     told = once(broker, tmp_path)

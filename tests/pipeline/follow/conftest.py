@@ -63,7 +63,7 @@ def followed(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.Tem
     capture.grow(0.35)
     pages: list[int] = []
     with configured(spark, ONE_PARTITION):
-        first = Follow(spark, sources, out, pace=Pace(0.2, 1e9), page=lambda: pages.append(first.status.updates))
+        first = Follow(spark, sources, out, pace=Pace(0.2, 1e9), write_report=lambda: pages.append(first.status.updates))
         with running(first):
             wait(lambda: first.status.doing == "following")
             capture.grow(0.6)

@@ -171,8 +171,8 @@ def test_the_manifest_has_the_last_record_of_each_log_partition_and_the_one_befo
     before = [row for row in of[many] if row["offset"] == begin[many] - 1]
     assert before
     assert manifest["was"] == [[many, row["offset"], us(row)] for row in before]
-    assert manifest["old"]
-    assert not scanned(records, tmp_path)[1]["old"]
+    assert manifest["skipped"]
+    assert not scanned(records, tmp_path)[1]["skipped"]
     read = {(row["partition"], row["offset"]) for row in rows_in(cuts, RECORDS)}
     assert min(at for partition, at in read | {(many, NEVER)} if partition == many) >= begin[many]
 

@@ -51,8 +51,8 @@ class Tail:
     def __str__(self) -> str:
         topic, index = self.partition
         return (
-            f"{topic} partition {index}: an open transaction hides what follows offset {self.stable} "
-            f"({self.end - self.stable} offsets up to {self.end})"
+            f"{topic} partition {index}: an open transaction hides offsets {self.stable} to {self.end - 1} "
+            f"({self.end - self.stable} offsets)"
         )
 
 

@@ -126,8 +126,8 @@ def read_range(
                 return
             if time.monotonic() > given_up:
                 raise SourceError(
-                    f"{partition[0]} partition {partition[1]}: nothing came for {PATIENCE_S:.0f} s, before offset {end}; "
-                    "is a leader up?"
+                    f"{partition[0]} partition {partition[1]}: no record for {PATIENCE_S:.0f} s; offset {end} not reached. "
+                    "Is the partition's leader up?"
                 )
     finally:
         consumer.close()

@@ -18,7 +18,7 @@ __all__ = ["Committed", "GroupPoll", "SeenGroup", "SeenMember", "nothing_visible
 
 BATCH = 500
 """Groups per request; librdkafka splits it by coordinator."""
-SETTLED = (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY)
+STABLE_STATES = (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY)
 Committed = tuple[int, int, str]
 """Offset, leader epoch (-1: unknown), metadata."""
 
@@ -41,7 +41,7 @@ class SeenGroup:
     Attributes
     ----------
     modern : bool
-        Whether the assignor is the broker (KIP-848).
+        Whether it is a consumer group of KIP-848: the broker assigns.
     settled : bool
         Whether the group was not rebalancing: only then the assignments of its members are known.
     assignor : str
@@ -128,7 +128,7 @@ def _group(about: Any, offsets: Iterable[Any] | None) -> SeenGroup:
         }
     members = sorted((_member(each, modern) for each in about.members), key=lambda member: member.member_id)
     # A KIP-848 group has a target at any time, also before its members have reached it.
-    settled = modern or about.state in SETTLED
+    settled = modern or about.state in STABLE_STATES
     return SeenGroup(about.group_id, modern, settled, about.partition_assignor or "", tuple(members), commits)
 
 

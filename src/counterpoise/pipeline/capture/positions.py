@@ -52,8 +52,8 @@ def resolve(
 ) -> dict[Partition, int]:
     """The offset of every partition in `partitions`.
 
-    `positions` is EARLIEST, LATEST, or one of these or an offset per partition. `latest` is the meaning of LATEST: the end of the
-    log, or the last stable offset.
+    `positions`: EARLIEST or LATEST for all, or partition -> offset, EARLIEST or LATEST. `latest` is the meaning of LATEST: the
+    end of the log, or the last stable offset.
 
     Raises `OptionError` if the partitions of `positions` are not those of the topics, and `SourceError` if the cluster does not
     answer.

@@ -166,7 +166,7 @@ class Recorder(Recording):
         at = self._at[partition]
         if at > last:
             raise CaptureError(
-                f"{self._out}: partition {partition[1]} now ends at {last}, before position {at}: it was cut or recreated"
+                f"{self._out}: partition {partition[1]} now ends at {last}, before position {at}: it was truncated or recreated"
             )
         folder.update_about(gaps=[*folder.about.get("gaps", []), [partition[1], at, first]])
         self._at[partition] = first

@@ -119,21 +119,21 @@ def samples_of(
     files: CaptureFiles,
     new_file: Callable[[], str],
     window: Window = (None, None),
-    before: EndsFile | None = None,
-    after: int | None = None,
+    previous: EndsFile | None = None,
+    previous_until: int | None = None,
 ) -> EndsFile:
     """All samples of a capture, in a file on this machine; `new_file` returns the path of a new file.
 
-    Samples outside `window` are skipped. `before` are the samples of the previous update, up to the time `after` in microseconds;
-    new ones are appended to its file.
+    Samples outside `window` are skipped. `previous`: the index of the previous update, with samples up to `previous_until`
+    (microseconds). Later samples are appended as in `with_samples`.
     """
     if not files.ends:
         return EndsFile.empty()
-    if before is None or not before.logs:
-        before, after = EndsFile.empty(), None
+    if previous is None or not previous.logs:
+        previous, previous_until = EndsFile.empty(), None
     since, until = window
-    first = [at for at in (after, None if since is None else since - 1) if at is not None]
-    return with_samples(before, NewSamples(files.ends, max(first, default=None), until), new_file)
+    first = [at for at in (previous_until, None if since is None else since - 1) if at is not None]
+    return with_samples(previous, NewSamples(files.ends, max(first, default=None), until), new_file)
 
 
 def with_samples(before: EndsFile, new: NewSamples, new_file: Callable[[], str]) -> EndsFile:

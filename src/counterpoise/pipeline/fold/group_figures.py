@@ -30,10 +30,10 @@ class StopFigures:
     """One group's stops: seconds, the longest one, and commits without an owner; restored from `state` if given."""
 
     def __init__(self, state: Any = None) -> None:
-        known, worst, stopped, by_nobody, unowned, most = state or (False, None, 0, 0, [], None)
-        self.known, self.stopped, self.by_nobody = bool(known), int(stopped), int(by_nobody)
+        known, worst, stopped, unowned, partitions, most = state or (False, None, 0, 0, [], None)
+        self.known, self.stopped, self.unowned = bool(known), int(stopped), int(unowned)
         self.worst: tuple[float, int, int] | None = None if worst is None else (worst[0], worst[1], worst[2])
-        self._unowned: dict[tuple[str, int], int] = {(topic, at): n for topic, at, n in unowned}
+        self._unowned_by_partition: dict[tuple[str, int], int] = {(topic, at): n for topic, at, n in partitions}
         self._most: tuple[int, int] | None = None if most is None else (most[0], most[1])
 
     @property
@@ -43,8 +43,8 @@ class StopFigures:
             self.known,
             self.worst,
             self.stopped,
-            self.by_nobody,
-            [[*place, n] for place, n in self._unowned.items()],
+            self.unowned,
+            [[*place, n] for place, n in self._unowned_by_partition.items()],
             self._most,
         ]
 
@@ -55,7 +55,8 @@ class StopFigures:
 
     def add_unowned(self, topic: str, partition: int, generation: int, commits: int) -> None:
         """Add commits without an owner for a partition after a step."""
-        self._unowned[topic, partition] = self._unowned.get((topic, partition), 0) + commits
+        of = self._unowned_by_partition
+        of[topic, partition] = of.get((topic, partition), 0) + commits
         here = (-commits, generation)
         self._most = here if self._most is None else min(self._most, here)
 
@@ -64,14 +65,14 @@ class StopFigures:
         """Columns of `group_report`; empty if no partition was assigned and none committed."""
         if not self.known:
             return {}
-        worst, most = self.worst, sorted(self._unowned.items(), key=lambda one: (-one[1], one[0]))[:_UNOWNED_NAMED]
+        worst, most = self.worst, sorted(self._unowned_by_partition.items(), key=lambda one: (-one[1], one[0]))[:_UNOWNED_NAMED]
         return {
             "stopped_partition_seconds": None if worst is None else self.stopped / 1_000_000,
             "longest_stop_seconds": None if worst is None else -worst[0],
             "longest_stop_generation": None if worst is None or worst[1] < 0 else worst[1],
             "longest_stop_ts": None if worst is None else worst[2],
-            "commits_without_owner": self.by_nobody,
-            "partitions_without_owner": len(self._unowned),
+            "commits_without_owner": self.unowned,
+            "partitions_without_owner": len(self._unowned_by_partition),
             "unowned_commits": [{"topic": topic, "partition": at, "commits": n} for (topic, at), n in most],
             "unowned_generation": None if self._most is None else self._most[1],
         }
@@ -91,16 +92,16 @@ def add_stops(of: Mapping[str, StopFigures], parts: Partitions, stops: Stops) ->
     # Whole microseconds: a sum of fractions would depend on the order of rows.
     stopped = np.floor(stops.stop[known] * 1_000_000 + 0.5).astype(np.int64)
     counted = np.flatnonzero(stops.counted)
-    for name, rows, values in (("stopped", known, stopped), ("by_nobody", counted, stops.by_nobody[counted])):
+    for name, rows, values in (("stopped", known, stopped), ("unowned", counted, stops.unowned[counted])):
         sums = np.zeros(n, np.int64)
         np.add.at(sums, stops.group[rows], values)
         for group in np.flatnonzero(sums).tolist():
             setattr(of[groups[group]], name, getattr(of[groups[group]], name) + int(sums[group]))
     keys = parts.keys
-    for row in counted[stops.by_nobody[counted] > 0].tolist():
+    for row in counted[stops.unowned[counted] > 0].tolist():
         key = stops.key[row]
         place = topics[keys.topic[key]], int(keys.partition[key])
-        of[groups[stops.group[row]]].add_unowned(*place, int(stops.generation[row]), int(stops.by_nobody[row]))
+        of[groups[stops.group[row]]].add_unowned(*place, int(stops.generation[row]), int(stops.unowned[row]))
 
 
 def committed_partitions(parts: Partitions, stops: Stops) -> Int64:

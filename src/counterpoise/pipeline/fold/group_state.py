@@ -161,7 +161,7 @@ class GroupState:
     def replay(self, until: int, lag: Callable[[str, int], Any]) -> Iterator[Replay]:
         """Yield the replays of generations up to a time (microseconds) that have a following generation.
 
-        ``lag(group, time)`` returns the known lag of the group at a time in microseconds.
+        ``lag(group, time)`` returns ``topic, partitions, lags`` as `LagLookup.at`; None: no sample before.
         """
         earlier, generations, left = self._waiting, self._generations, list[Row]()
         self._waiting, self._generations = [], []

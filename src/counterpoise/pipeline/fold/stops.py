@@ -38,7 +38,7 @@ class Stops:
         The owner before (-1: none), and the time of its last commit (-NEVER: none).
     stop : float64
         Seconds; nan if it did not stop, or one of the two commits is missing.
-    commits, by_nobody : int64
+    commits, unowned : int64
         Number of commits after the step, and of those without an owner.
     timed : bool
         Whether the stop became known with this call.
@@ -54,7 +54,7 @@ class Stops:
     last_before: Int64
     stop: Float
     commits: Int64
-    by_nobody: Int64
+    unowned: Int64
     timed: Bool
     counted: Bool
 
@@ -71,7 +71,7 @@ class _CommitsBySpan(Columns):
         Times of the first and the last commit of the owner; NEVER and -NEVER: none.
     gap : float64
         Mean seconds between them; nan: fewer than two.
-    commits, by_nobody : int64
+    commits, unowned : int64
         As in `Stops`.
     """
 
@@ -81,7 +81,7 @@ class _CommitsBySpan(Columns):
     last: Int64
     gap: Float
     commits: Int64
-    by_nobody: Int64
+    unowned: Int64
 
 
 def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
@@ -90,8 +90,8 @@ def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
     `settled` is a result of `Partitions.settled`; None: no record follows, so every stop is known.
 
     A stop is known when `FOLLOWING` steps have followed (`OwnerSpans.closed`). Spans of one owner and step share their first and
-    last commit and their shortest gap. The last commit before a span comes from the nearest earlier span of the partition that
-    has one, or from `Keys` if that span is no longer in the state; a topic that was recreated starts again without one.
+    last commit, and the smallest of their mean gaps, in seconds. The last commit before a span comes from the nearest earlier
+    span of the partition that has one, or from `Keys` if that span is no longer in the state; a recreated topic has none.
     """
     by_span = _commits_by_span(parts)
     keys, spans, at = parts.keys, parts.spans, by_span.span
@@ -132,7 +132,7 @@ def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
         last_before=last_before,
         stop=np.where(stopped, np.maximum(silence - usual, 0.0), np.nan),
         commits=by_span.commits,
-        by_nobody=by_span.by_nobody,
+        unowned=by_span.unowned,
         timed=(closed | final) & ~timed_before,
         counted=np.ones(len(at), np.bool_) if settled is None else closed & (following <= settled[by_span.key]),
     )
@@ -196,12 +196,12 @@ def _commits_by_span(parts: Partitions) -> _CommitsBySpan:
     owned: Int64 = np.add.reduceat(np.where(counts, count, 0), starts)
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.where(owned > 1, (last / 1e6 - first / 1e6) / (owned - 1), np.nan)
-    by_nobody: Int64 = np.add.reduceat(np.where(nobody, count, 0), starts)
-    return _CommitsBySpan(key[starts], at, first, last, gap, np.add.reduceat(count, starts), by_nobody)
+    unowned: Int64 = np.add.reduceat(np.where(nobody, count, 0), starts)
+    return _CommitsBySpan(key[starts], at, first, last, gap, np.add.reduceat(count, starts), unowned)
 
 
 def _of_owners(by_span: _CommitsBySpan, group: Int64, step: Int64, owner: Int64) -> tuple[Int64, Int64, Float]:
-    """For each span the first commit, the last one and the shortest gap over all spans of the same group, step and owner."""
+    """For each span the first commit, the last one and the smallest mean gap over all spans of the same group, step and owner."""
     if not len(group):
         return by_span.first, by_span.last, by_span.gap
     order = np.lexsort((owner, step, group))

@@ -59,10 +59,10 @@ class Follow:
     ----------
     sources : mapping
         Cluster name -> capture folder, which another process or thread writes.
-    page : callable, optional
+    write_report : callable, optional
         Writes the report from the tables; called after updates with new records, at most every `Pace.report` seconds.
-    report, watch : callable, optional
-        ``report(status)`` and ``watch()``, called some times a second; an exception ends the loop.
+    on_status, watch : callable, optional
+        ``on_status(status)`` and ``watch()``, called some times a second; an exception ends the loop.
     """
 
     def __init__(
@@ -76,15 +76,15 @@ class Follow:
         scope: AuditScope | None = None,
         salt: str | None = None,
         into: Catalog | None = None,
-        page: Callable[[], object] | None = None,
-        report: Callable[[Status], None] | None = None,
+        write_report: Callable[[], object] | None = None,
+        on_status: Callable[[Status], None] | None = None,
         watch: Callable[[], None] | None = None,
     ) -> None:
         for one in sources.values():
             check_source(one)
         self._spark, self._sources, self._out, self._pace = spark, dict(sources), str(out), pace or Pace()
         self._options: dict[str, Any] = {"strategies": strategies, "scope": scope, "salt": salt, "into": into}
-        self._page, self._report, self._watch = page or _nothing, report or _nothing, watch or _nothing
+        self._write_report, self._on_status, self._watch = write_report or _nothing, on_status or _nothing, watch or _nothing
         self._stopped = threading.Event()
         self._failed: Exception | None = None
         self._transaction = TableTransaction(self._out, private=salt is not None)
@@ -106,7 +106,7 @@ class Follow:
             try:
                 while worker.is_alive():
                     worker.join(_POLL_S)
-                    self._report(self.status)
+                    self._on_status(self.status)
                     self._watch()
                     if self._stopped.is_set():
                         self._cancel()
@@ -140,7 +140,7 @@ class Follow:
                 stale = True
             self.status.doing = "following"
             if stale and time.monotonic() >= due:
-                self._page()
+                self._write_report()
                 self.status.reports += 1
                 due, stale = time.monotonic() + self._pace.report, False
             self._stopped.wait(max(0.0, start + self._pace.trigger - time.monotonic()))

@@ -151,9 +151,9 @@ def replayable(row: Row) -> bool:
 def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) -> Inputs:
     """Rebuild the input of the leader: members, topics, claims and lag as arrays. O(members and partitions).
 
-    `row`, of `group_generations` or `epochs.as_generation`, is `replayable`; its `lag`, if any, is a result of `LagLookup.at`.
-    `kind` is eager, cooperative or server. `before` and `following` are the previous and the following generation: the first has
-    the claims if the protocol sends none, the second the owners of withheld partitions.
+    `row` must be `replayable`. Its optional `lag` is a result of `LagLookup.at`. `kind` is eager, cooperative or server.
+    `before`: the previous generation; its owners are the claims if the protocol sends none. `following`: the next generation; it
+    has the owners of partitions that were withheld in this one.
 
     Raises `SnapshotError` if two members have the same id, or there are too many partitions: the record is damaged.
     """

@@ -14,7 +14,7 @@ from typing import Any
 from counterpoise.pipeline.history.causes import Difference, difference, identity, joined_text
 from counterpoise.pipeline.history.owners import Handover, count_moves, owners_of
 from counterpoise.pipeline.history.protocol_fold import ProtocolFold, assignment_columns
-from counterpoise.pipeline.history.subscriptions import assignor_of, nameless, subscribed_throughout, subscriptions
+from counterpoise.pipeline.history.subscriptions import assignor_of, subscribed_throughout, subscriptions, unknown_ids
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["GROUP_RECORDS", "NAMES", "ModernFold"]
@@ -284,7 +284,7 @@ class ModernFold(ProtocolFold):
 
     def _add_assignment(self, step: dict[str, Any], members: list[dict[str, Any]]) -> None:
         held = {member["member_id"]: self._targets.get(member["member_id"], []) for member in members}
-        if self._type == "consumer" and (ids := nameless(held, self._unnamed)):
+        if self._type == "consumer" and (ids := unknown_ids(held, self._unnamed)):
             unknown = f"not compared with strategies: no name is known of topic {', '.join(ids)}"
             step["detail"] = joined_text(step["detail"], unknown)
         step |= assignment_columns(members, list(held.values()))

@@ -54,7 +54,7 @@ class Replay:
     number : int
         The number of this plan among them.
     matches : bool
-        The plan equals the record.
+        The plan equals the recorded assignment.
     """
 
     row: Row
@@ -93,10 +93,9 @@ def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
 class ReplayFold:
     """The fold of one group's generations, in log order, to their replays. A generation is replayed when the next one is known.
 
-    Rows are those of `epochs.as_generation` and of `group_generations`; either all of these have their step as `classic_step`
-    (with `STEP_COLUMNS`) or none. Memory is that of three generations, and of `plans`, a cache that changes no result and is
-    shared between groups. `state` is that of an earlier fold of this group with the same strategies; the next row must be `last`
-    of that fold.
+    Rows come from `group_generations` or `epochs.as_generation`. `classic_step` (with `STEP_COLUMNS`) must be set on all classic
+    rows or on none. `plans` is a cache shared between groups. Memory is `plans` and three generations. To continue from `state`,
+    use the same strategies and first feed the row that was `last`.
 
     Attributes
     ----------

@@ -22,8 +22,8 @@ class Plans:
     """An LRU cache of plans for all groups of a worker, and a batch of plans of several generations to measure at once.
 
     A key has all input that the strategy reads (see `Strategy.reads`), so a cached plan equals the one that it would compute.
-    Keys and plans have at most `most_bytes`; the least recently used plan is evicted. A plan larger than a sixteenth is not
-    cached.
+    Keys and plans have at most `most_bytes`; the least recently used plan is evicted. A plan that takes more than `most_bytes` /
+    16 bytes with its key is not cached.
 
     Attributes
     ----------

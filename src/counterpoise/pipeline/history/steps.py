@@ -59,10 +59,11 @@ def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]
 class StepsFold:
     """The fold of one group's classic and modern records, in log order, to its steps; restored from `state` if given.
 
-    A group that is deleted and, in the same batch of the log, continues under the other protocol was migrated.
+    "Modern": consumer (KIP-848), share and streams groups. "Classic": groups with a leader. A group that is deleted and, in the
+    same batch of the log, continues under the other protocol was migrated.
 
-    `on_modern_step` is called with each step of a modern group when its record is fed; the time when it settles, and whether a
-    deletion is a migration, are unknown then. `on_classic_step` is called with each classic record and its step.
+    `on_modern_step(step)` is called before `settle_ms` and a migration are known. `on_classic_step(record, step)` is called with
+    each classic record and its step.
     """
 
     def __init__(

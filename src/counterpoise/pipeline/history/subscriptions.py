@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-__all__ = ["assignor_of", "nameless", "subscribed_throughout", "subscriptions"]
+__all__ = ["assignor_of", "subscribed_throughout", "subscriptions", "unknown_ids"]
 
 Row = Mapping[str, Any]
 Held = Mapping[str, Sequence[Row]]
@@ -19,10 +19,10 @@ def subscriptions(
 ) -> list[dict[str, Any]] | None:
     """Member id, instance id and topics of each member; None: a topic id has no known name.
 
-    Members have ``member_id, group_instance_id, named, pattern``. `matched`: pattern -> the topics that match it, by the broker's
-    record. `unnamed` are topic ids without a known name.
+    Members have ``member_id, group_instance_id, named, pattern``. `matched`: pattern -> matching topics, as the broker resolved
+    it (record type 16). `unnamed` are topic ids without a known name.
     """
-    if nameless(held, unnamed):
+    if unknown_ids(held, unnamed):
         return None
     own = {member["member_id"]: {entry["topic"] for entry in held[member["member_id"]]} for member in members}
     matches: dict[str, set[str]] = {}
@@ -42,8 +42,8 @@ def subscriptions(
 def subscribed_throughout(before: _Subscribed, now: _Subscribed) -> set[str] | None:
     """The topics to which the group is subscribed in both of two epochs; sizes of other topics cannot be compared.
 
-    Each epoch has members (``named, pattern``, or ``topics`` of classic ones), and pattern -> topics that it matches. None: the
-    topics that match one of the patterns are unknown.
+    `before`, `now`: (members, pattern -> matching topics). Members have ``named, pattern``; classic ones have ``topics``. Returns
+    None if a pattern's topics are unknown.
     """
     matched: dict[str, set[str]] = {}
     for _, matches in (before, now):
@@ -59,8 +59,8 @@ def subscribed_throughout(before: _Subscribed, now: _Subscribed) -> set[str] | N
     return both[0] & both[1]
 
 
-def nameless(held: Held, unnamed: Sequence[str]) -> list[str]:
-    """Topic ids in the target that have no known name."""
+def unknown_ids(held: Held, unnamed: Sequence[str]) -> list[str]:
+    """The topic ids of the target that are in `unnamed`, sorted."""
     return sorted({entry["topic"] for entries in held.values() for entry in entries} & set(unnamed))
 
 

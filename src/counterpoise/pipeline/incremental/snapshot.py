@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 SETTLED = timedelta(seconds=60) // timedelta(microseconds=1)
-"""When the newest record is so much later than a sample, all commits before the sample are read: they are written in seconds."""
+"""60 s in microseconds. Commits are written within seconds, so a sample is final after this time."""
 FileMarks = dict[str, list[int]]
 
 
@@ -55,8 +55,9 @@ def first_record(files: CaptureFiles) -> int | None:
 
 
 def read_until(files: CaptureFiles, positions: Mapping[str, int]) -> dict[str, int]:
-    """Log partition -> the position of the recording, which may be behind markers and aborted records.
+    """Log partition -> the next offset to read.
 
+    It may be higher than in `positions`: transaction markers and aborted records have offsets, but are not delivered.
     `positions`: log partition -> the offset after the last record that was read. Files that `counterpoise capture` wrote have
     positions in their footers.
     """
@@ -120,7 +121,7 @@ def check_same_capture(
 
 def _check_nothing_lost(cluster: str, last: ClusterState, manifests: Sequence[Mapping[str, Any]], first_time: int | None) -> None:
     """Check a capture whose files are all new or changed."""
-    old = any(one["old"] for one in manifests)
+    skipped = any(one["skipped"] for one in manifests)
     newest: dict[int, int] = {}
     for partition, offset, _ in (place for one in manifests for place in one["last"]):
         newest[partition] = max(offset, newest.get(partition, -1))
@@ -129,9 +130,9 @@ def _check_nothing_lost(cluster: str, last: ClusterState, manifests: Sequence[Ma
         if first <= end:
             firsts[partition] = min(first, firsts.get(partition, first))
     for index, position in sorted(last.positions.items()):
-        if newest.get(int(index), -1) < position - 1 and (old or not firsts):
+        if newest.get(int(index), -1) < position - 1 and (skipped or not firsts):
             raise CaptureError(_other(cluster, f"log partition {index} ends before offset {position - 1}"))
-    if old or first_time is None or last.end is None or first_time <= last.end:
+    if skipped or first_time is None or last.end is None or first_time <= last.end:
         return
     for partition, first in sorted(firsts.items()):
         position = last.positions.get(str(partition), 0)

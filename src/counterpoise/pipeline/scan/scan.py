@@ -1,7 +1,7 @@
 """One scan task: raw records to rows of `offset_commits` and `decode_errors`, and to blocks by bucket of groups.
 
-Commits are aggregated: one row for all commits of a partition without a sample of log ends or another record of their group
-between them. All other records are shuffled as they are.
+Commits of a partition become one row, until a sample of log ends or another record of the group comes. All other records are
+shuffled as they are.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _SPANNED = ("log_partition", "log_offset", "log_ts")
 _RECORD_BYTES = 3 << 20
 """A task makes a cut when it holds more bytes of group records than this."""
 _TABLE_ROWS = 16_384
-"""A task converts at most so many aggregates to a table at once, or those of one bucket."""
+"""Rows per Arrow table. A bucket is not split, so one with more rows makes a larger table."""
 _SINGLE = 1 << 42
-"""Aggregates from here on hold one commit each."""
+"""Cell numbers from here on are for single commits, which are not aggregated."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ class ScanSpec:
     settled : int
         Commits after this time are not aggregated, because a sample that is recorded later may lie between them.
     aborted : frozenset of (int, int)
-        Log partition and offset of records of aborted transactions; they are in the table and in no aggregate.
+        (log partition, offset) of records of aborted transactions. They are in `offset_commits`, but not in the aggregates.
     groups : GroupFilter
         All records are counted; only those of these groups are in tables.
     begin : mapping
-        As `InputSplit.begin`.
+        Log partition -> the first offset to read.
     window : pair
         Records of other times are skipped.
     salt : str, optional
@@ -92,8 +92,9 @@ def scan(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[list[Blo
     """Yield the blocks of the records; the last one is the task's manifest.
 
     The manifest holds counts, files by table and day, and names of topic ids; for each cut, its earliest time and its spans of
-    offsets; for each log partition, the last record (offset and time) and the last one before `ScanSpec.begin` (`was`). `old`
-    says whether records were skipped, `early` whether records from `begin` on are before the window.
+    offsets. `last`: the last record (offset and time) of each log partition. `was`: the record at offset `ScanSpec.begin` - 1, if
+    it was read. `skipped`: records before `begin` or outside the window were skipped. `early`: some records from `begin` on are
+    before the window.
     """
     gc.set_threshold(_ALLOCATIONS)
     with _Scan(spec) as task:
@@ -126,7 +127,7 @@ class _Scan:
         self._times: tuple[int, int] | None = None
         self._last: dict[int, tuple[int, int]] = {}
         self._was: dict[int, tuple[int, int]] = {}
-        self._old = self._early = False
+        self._skipped = self._early = False
         self._names: set[tuple[str, str]] = set()
         self._cuts: list[list[Any]] = []
         self._instants = np.array(spec.instants, np.int64)
@@ -148,7 +149,7 @@ class _Scan:
             "times": self._times,
             "last": [[partition, *last] for partition, last in self._last.items()],
             "was": [[partition, *was] for partition, was in self._was.items()],
-            "old": self._old,
+            "skipped": self._skipped,
             "early": self._early,
             "kinds": list(self._kinds.values()),
             "names": sorted(self._names),
@@ -185,7 +186,7 @@ class _Scan:
     def _rows_that_count(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows from `begin` on and in the window; updates the spans of offsets and the positions in the manifest.
 
-        `_last` is the last record of each log partition, `_was` the last one before `begin`.
+        `_last` is the last record of each log partition, `_was` the record at offset `begin` - 1.
         """
         begin = self._spec.begin
         # A record without a time has a place all the same: the next update must not read it again.
@@ -209,7 +210,7 @@ class _Scan:
         if begin and since is not None:
             self._early |= rows_from(batch, begin, (None, since)).num_rows > 0
         rows = rows_from(batch, begin, self._spec.window)
-        self._old |= rows.num_rows < batch.num_rows
+        self._skipped |= rows.num_rows < batch.num_rows
         self._spans.add(rows)
         first = pc.min(rows.column("timestamp")).cast(pa.int64()).as_py()
         self._first = self._first if first is None else min(first, self._first)

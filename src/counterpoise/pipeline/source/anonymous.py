@@ -44,7 +44,7 @@ _OPAQUE = ("detail", "key", "metadata", "payload", "reason", "user_data", "value
 def anonymous(rows: pa.RecordBatch, salt: str | None) -> pa.RecordBatch:
     """`rows` with every group, topic, client, member, host and rack name hashed, in nested columns too.
 
-    They are of any table but `findings`, whose texts are made from rows of `group_report` with hashed names. Equal salts give
+    `rows` are of any table except `findings`: its texts are made from rows of `group_report` with hashed names. Equal salts give
     equal hashes, and only who knows the salt can test a guessed name; without a salt, names stay as they are.
 
     The first 48 bits of a salted SHA-256, computed once per distinct name and batch. Names are hashed when rows are written,

@@ -14,7 +14,7 @@ from counterpoise.pipeline.source.parquet_rows import page_errors
 from counterpoise.pipeline.storage.files import absolute, list_files, parquet_file, parquet_footers, read_bytes
 from counterpoise.snapshot.json_text import decoded, fitted
 
-__all__ = ["aborted_records", "check_names", "check_pages", "check_table", "parquet_files", "topic_ids"]
+__all__ = ["aborted_records", "check_columns_present", "check_pages", "check_table", "parquet_files", "topic_ids"]
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ def check_table(where: str, files: Sequence[str], expected: Mapping[str, pa.Data
     for file, about in zip(files, parquet_footers(files), strict=True):
         schema = about.schema.to_arrow_schema()
         in_path = [part.split("=")[0] for part in file.split("/")[:-1] if "=" in part]
-        check_names(file, [*schema.names, *in_path], expected, source)
+        check_columns_present(file, [*schema.names, *in_path], expected, source)
         for name, kind in expected.items():
             if name not in schema.names:
                 continue
@@ -40,7 +40,7 @@ def check_table(where: str, files: Sequence[str], expected: Mapping[str, pa.Data
                 raise CaptureError(f"{file}: column {name} is {given}; expected {word}")
 
 
-def check_names(where: str, given: list[str], expected: Mapping[str, Any], source: str) -> None:
+def check_columns_present(where: str, given: list[str], expected: Mapping[str, Any], source: str) -> None:
     """Raise a CaptureError that names the missing columns, if any."""
     missing = [name for name in expected if name not in given]
     if missing:
@@ -93,7 +93,7 @@ _PAIRS = "expected pairs [partition, offset]; record it again"
 
 
 def topic_ids(where: str) -> dict[str, str]:
-    """Read ``topics.json``: topic -> its id, for topics that have one. Raises `CaptureError` if it is no such file."""
+    """Read ``topics.json``: topic -> its id, for topics that have one. Raises `CaptureError` if it has another form."""
     return {name: about.topic_id for name, about in _read(where, dict[str, _Topic], _TOPICS).items() if about.topic_id}
 
 

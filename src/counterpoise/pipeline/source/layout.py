@@ -41,7 +41,10 @@ def check_source(source: str | Path) -> None:
 
 
 def checked_files(source: str | Path) -> tuple[CaptureFiles, str | None]:
-    """The files of a capture, checked; and its folder, or None if the source holds nothing but records. Raises `CaptureError`."""
+    """The files of a capture, checked; and its folder, or None if the source holds nothing but records.
+
+    Raises `CaptureError` if there are no records, or a file is damaged or has other columns than a capture.
+    """
     path = _path(source)
     records = records_path(path)
     folder = None if records == path else path

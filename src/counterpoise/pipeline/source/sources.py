@@ -17,7 +17,7 @@ from counterpoise.errors import CaptureError, MissingExtraError, SourceError, St
 from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.fold.new_samples import unusable_samples
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
-from counterpoise.pipeline.source.checks import check_names, check_pages, parquet_files
+from counterpoise.pipeline.source.checks import check_columns_present, check_pages, parquet_files
 from counterpoise.pipeline.source.layout import (
     ABORTED_FILE,
     ENDS_FILE,
@@ -71,7 +71,7 @@ def check_columns(records: DataFrame, where: str) -> DataFrame:
     Raises `CaptureError` if a column is missing, or has a type that cannot be cast to that of Spark's Kafka source.
     """
     schema = records.schema
-    check_names(where, schema.names, RECORD_COLUMNS, KAFKA)
+    check_columns_present(where, schema.names, RECORD_COLUMNS, KAFKA)
     columns = []
     for name, expected in RECORD_COLUMNS.items():
         given = schema[name].dataType

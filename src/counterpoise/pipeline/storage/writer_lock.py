@@ -30,7 +30,9 @@ _LOCAL_WAIT_S, _STORE_WAIT_S = 0.05, 0.5
 
 
 class WriterLock:
-    """The lock of a folder, a path or URI that is for the lock only; created if it does not exist.
+    """A lock file in `folder` (a path), or lock objects (a URI of an object store, which must hold nothing else).
+
+    A folder is created if missing. `refused` is the message of the error if another writer has the lock.
 
     Attributes
     ----------
@@ -137,7 +139,7 @@ class WriterLock:
     def _renewed(self) -> bool:
         """Put the next object; False if another writer took over, which deletes the last one.
 
-        Objects of others are ignored: their writers see this object, or the last one, and are refused.
+        Other writers' objects are ignored: those writers see one of ours and give up.
         """
         last, following = self._object, join(self._folder, f"{self._name}-{self._number + 1:06d}")
         write_bytes(following, b"")

@@ -26,8 +26,8 @@ def compacted(
 ) -> tuple[list[str], list[str]]:
     """Merge stored files of the days to which an update adds rows, if they are many.
 
-    `partitions` are these days, as the keys of `store.Partitions`; `others` are files that the update removes anyway. Returns the
-    files to add and to remove, for `TableTransaction.publish`: at most `MOST_BYTES` in all.
+    `partitions`: table partitions ``cluster=<name>/date=<day>`` to which the update adds rows. `others`: files that the update
+    removes anyway. Returns the files to add and to remove. The removed files have at most `MOST_BYTES` in all.
     """
     left, added, removed = MOST_BYTES, list[str](), list[str]()
     stored = by_partition(file for file in work.manifest.below("tables", name) if file not in others)
@@ -47,8 +47,8 @@ def compacted(
 def files_to_merge(sizes: Mapping[str, int], most_bytes: int) -> list[str]:
     """The files of one day to merge into one, with at most `most_bytes` in all; none if there are at most `MOST_FILES`.
 
-    These are the smallest files by `sizes` (file -> its bytes), each at most twice as large as all smaller ones together. So
-    every row is rewritten O(log n) times in n updates.
+    `sizes`: file -> its bytes. The two smallest files, then each next one that is at most twice as large as those chosen so far
+    together. So every row is rewritten O(log n) times in n updates.
     """
     chosen: list[str] = []
     whole = 0

@@ -30,10 +30,10 @@ from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, by_partition
 from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
 from counterpoise.pipeline.tables.by_day import NO_TIME, ByDay
 
-__all__ = ["Partitions", "TableFiles", "add_to_catalog", "check", "check_names", "empty_file", "frame", "merge", "written"]
+__all__ = ["TableFiles", "TablePartitions", "add_to_catalog", "check", "check_names", "empty_file", "frame", "merge", "written"]
 
-Partitions: TypeAlias = Mapping[str, Sequence[str]]
-"""``cluster=<name>/date=<day>`` -> files."""
+TablePartitions: TypeAlias = Mapping[str, Sequence[str]]
+"""Table partition ``cluster=<name>/date=<day>`` -> files."""
 TableFiles: TypeAlias = Mapping[str, Sequence[str]]
 """Table -> files."""
 _ROWS = 65_536
@@ -41,7 +41,7 @@ _RECORD = ["log_partition", "log_offset", "log_ts", "group_id"]
 _SAMPLE = 1_000
 
 
-def check(spark: SparkSession, name: str, new: Partitions, work: TableTransaction) -> None:
+def check(spark: SparkSession, name: str, new: TablePartitions, work: TableTransaction) -> None:
     """Raise a `CaptureError` if stored and new records at the same place in the log are different records."""
     old = by_partition(work.manifest.below("tables", name))
     both = new.keys() & old.keys()
@@ -49,7 +49,7 @@ def check(spark: SparkSession, name: str, new: Partitions, work: TableTransactio
         check_same(frame(spark, name, _files_of(new, both)), frame(spark, name, _files_of(old, both)), name, work.out)
 
 
-def check_names(name: str, new: Partitions, work: TableTransaction) -> None:
+def check_names(name: str, new: TablePartitions, work: TableTransaction) -> None:
     """Check that a new cluster does not have the records of another one: a capture under two names would be counted twice.
 
     A sample of the records of its files is searched in the same day of other clusters, by log partition, offset, time and group.
@@ -84,12 +84,12 @@ def _records_in(rows: pa.RecordBatch | pa.Table) -> set[tuple[int, int, int, str
 
 
 def merge(
-    spark: SparkSession, name: str, new: Partitions, work: TableTransaction, ended: Collection[str] = ()
+    spark: SparkSession, name: str, new: TablePartitions, work: TableTransaction, ended: Collection[str] = ()
 ) -> tuple[list[str], list[str]]:
     """The files that a transaction adds and removes, so that the table has the new rows and none twice.
 
-    In a table that describes the end of a recording, rows of the partitions in `ended` are replaced, even by none. Files of new
-    or replaced partitions are added unchanged: their rows are not read or written again.
+    Tables without a key (`group_report`, `findings`): stored rows of partitions in `ended` are deleted, also if no new rows
+    exist. Files of new or replaced partitions are added unchanged: their rows are not read or written again.
     """
     old = by_partition(work.manifest.below("tables", name))
     if name not in KEYS:
@@ -103,7 +103,7 @@ def merge(
     return added, []
 
 
-def _files_of(files: Partitions, partitions: Collection[str]) -> list[str]:
+def _files_of(files: TablePartitions, partitions: Collection[str]) -> list[str]:
     return [file for partition in sorted(partitions) for file in files[partition]]
 
 
@@ -176,8 +176,8 @@ def add_to_catalog(
     """Add rows to the tables of a catalog, after all tables are checked.
 
     `final` and `provisional` are files of final and of provisional rows; `replaced`, in an update, are the stored files that it
-    replaces. Returns the tables that get no provisional rows, because their format cannot replace rows; an update adds only new
-    final rows to them. Raises `CaptureError` as `catalog.check` and `catalog.add`.
+    replaces. Returns the tables whose format cannot replace rows: they get new final rows, and no provisional rows. Raises
+    `CaptureError` as `catalog.check` and `catalog.add`.
     """
     tables, left_out = {name: frame(spark, name, files) for name, files in final.items()}, list[str]()
     for name, table in tables.items():

@@ -83,8 +83,8 @@ class NewFiles:
 class TableTransaction:
     """The writer of an output folder, a local path or a URI.
 
-    With `private`, state files are in a folder beside `out`, because they have names that are hashed in `out`. Raises
-    `OptionError` if `out` then is a whole bucket, which has no folder beside it.
+    `private`: names in `out` are hashed, but state files have plain names, so they are in a folder beside `out`. Raises
+    `OptionError` if `private` is set and `out` is a whole bucket: no folder can be beside it.
 
     Attributes
     ----------

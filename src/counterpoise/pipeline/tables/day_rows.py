@@ -20,8 +20,7 @@ _ROWS, _BYTES = 256, 1 << 20
 class DayRows:
     """A buffered writer of one table; rows are grouped by the day of `time`.
 
-    `time` is the column with the time of a row, null for none; or the time of all rows, in microseconds. The others are those of
-    `ByDay`.
+    `time`: the name of the time column, or one time for all rows (microseconds). Other parameters: see `ByDay`.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class DayRows:
 
     def __exit__(self, kind: object = None, *_: object) -> None:
         if kind is None:
-            self.settle()
+            self.take_batch()
             self._flush()
         self._days.__exit__()
 
@@ -52,9 +51,9 @@ class DayRows:
         """Add a row of about `size` bytes; keys that are no columns are ignored. Returns the batch that it completes, if any."""
         self._rows.append(row)
         self._weight += size
-        return self.settle() if len(self._rows) >= _ROWS or self._weight > _BYTES else None
+        return self.take_batch() if len(self._rows) >= _ROWS or self._weight > _BYTES else None
 
-    def settle(self) -> pa.RecordBatch | None:
+    def take_batch(self) -> pa.RecordBatch | None:
         """Complete and return the batch of buffered rows; None if there are none."""
         if not self._rows:
             return None

@@ -1,7 +1,7 @@
 """The values of all record types of the offsets topic, as frozen dataclasses that describe their own layout.
 
-Fields stand in wire order. A version range in a `wire(...)` says which versions carry the field; the others give its
-default. Topic ids are 16 raw bytes; `uuid_text` writes them as Kafka does. Long because it is one table.
+Fields stand in wire order. A version range in a `wire(...)` says which versions carry the field. In other versions the field
+has its default. Topic ids are 16 raw bytes; `uuid_text` writes them as Kafka does. Long because it is one table.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class ShareGroupMemberMetadataValue(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupMetadataValue(Value):
-    """Type 11: the epoch of a share group; the hash is an ordinary field here."""
+    """Type 11: the epoch of a share group; the hash is not a tagged field."""
 
     epoch: int = wire(INT32)
     metadata_hash: int = wire(INT64)
@@ -305,7 +305,7 @@ class ShareGroupStatePartitionMetadataValue(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyValue(Flexible):
-    """A setting."""
+    """A configuration entry: key and value."""
 
     key: str = wire(STRING)
     value: str = wire(STRING)

@@ -157,7 +157,7 @@ def rows_of(file: Path, counts: DumpCounts) -> Iterator[Row]:
 
 
 def _located(file: Path) -> Iterator[tuple[Line, int, Batch | None]]:
-    """Yield begins of files, and the lines of those of the offsets topic, each with its partition and batch."""
+    """Yield each segment header. For segments of the offsets topic also yield its lines, each with its partition and batch."""
     partition, ours, named, batch = 0, True, True, None
     last = -1
     for line in lines_of(file):
