@@ -46,7 +46,7 @@ def audited_in_process(
     out : Path
     monkeypatch : MonkeyPatch
     rows : int
-        A scan task cuts after so many records.
+        A scan task flushes after so many records.
     chunk : int, optional
         So many bytes of blocks are a chunk.
     saved : bool
@@ -54,7 +54,7 @@ def audited_in_process(
     """
     if chunk is not None:
         monkeypatch.setattr(task, "_CHUNK", chunk)
-    monkeypatch.setattr(scanning, "_Scan", _Cutting)
+    monkeypatch.setattr(scanning, "_Scan", _Flushing)
     counted = [0]
     monkeypatch.setattr(task, "Bucket", _bucket(counted, saved=saved))
     work = out / "work"
@@ -71,7 +71,7 @@ def audited_in_process(
     topics |= {one: topic for topic, one in (source.topic_ids or {}).items()}
     of = ClusterFold(
         *("default", names, 0, BUCKETS, str(work / "ends.json"), FoldSpec(comparable(), topics, source.topic_ids)),
-        chunk_starts=frozenset(chunk_starts((time, spans) for one in scanned for time, spans in one["cuts"])),
+        chunk_starts=frozenset(chunk_starts((time, spans) for one in scanned for time, spans in one["flushes"])),
         end=max(at for about in scanned for _, _, at in about["last"]),
     )
     sorted_ = sorted((one for one in blocks if one.bucket != MANIFEST), key=_order)
@@ -98,12 +98,12 @@ def _small(split: InputSplit, rows: int) -> Iterator[pa.RecordBatch]:
             yield batch.slice(at, rows)
 
 
-class _Cutting(scanning._Scan):
-    """Cuts after every batch."""
+class _Flushing(scanning._Scan):
+    """Flushes after every batch."""
 
     def add(self, batch: pa.RecordBatch) -> Iterator[list[Block]]:
         yield from super().add(batch)
-        yield self.cut()
+        yield self.flush()
 
 
 def _bucket(counted: list[int], *, saved: bool) -> type[Bucket]:

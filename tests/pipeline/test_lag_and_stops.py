@@ -23,7 +23,7 @@ from counterpoise.pipeline.fold.group_figures import StopFigures, add_stops
 from counterpoise.pipeline.fold.lag import lag_rows
 from counterpoise.pipeline.fold.log_ends import mapped_log_ends
 from counterpoise.pipeline.fold.ownership import NewSteps
-from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops, find_stops
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
 from counterpoise.pipeline.source.capture import CaptureFiles
@@ -240,8 +240,8 @@ def ends(folder: Path, *rows: tuple[int, float, int], topics: str = "tt", start:
     return laid_out(CaptureFiles((), (str(folder / "ends.parquet"),)), lambda: str(folder / "ends.bin"))
 
 
-def partitions_of(told: pa.Table, life: list[dict[str, Any]]) -> Partitions:
-    parts = Partitions()
+def partitions_of(told: pa.Table, life: list[dict[str, Any]]) -> PartitionStates:
+    parts = PartitionStates()
     new = NewSteps(parts.names)
     for row in life:
         new.add("g", row, micros(row["log_ts"]))
@@ -271,7 +271,7 @@ def stops(told: pa.Table, life: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def summed_up(parts: Partitions, *some: Stops) -> dict[str, Any]:
+def summed_up(parts: PartitionStates, *some: Stops) -> dict[str, Any]:
     """What is said of group g."""
     figures = StopFigures()
     for one in some:

@@ -29,13 +29,7 @@ FLUSH_S, SAMPLE_S = 0.5, 15.0
 
 
 def check_together(following: bool, given: Mapping[str, object]) -> None:
-    """Check that the given options go together.
-
-    Raises
-    ------
-    OptionError
-        An option is given without the one that it needs, or with one that it excludes.
-    """
+    """Raise an `OptionError` if an option is given without the one that it needs, or with one that it excludes."""
     only = [name for name in _FOLLOWING if given.get(name) is not None]
     if only and not following:
         raise OptionError(f"{only[0]} goes with --follow; give both, or none")

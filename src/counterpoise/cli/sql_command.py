@@ -60,9 +60,7 @@ def _text(value: object) -> str:
 
 
 def connect(out: str) -> duckdb.DuckDBPyConnection:
-    """A DuckDB connection with one view per table of the audit. Its time zone is UTC.
-
-    ``explode(list)`` is defined as an alias of ``unnest(list)``, so that queries for Spark run too.
+    """A DuckDB connection with one view per table of the audit. ``explode(list)`` is an alias of ``unnest(list)``. Times are UTC.
 
     Raises
     ------

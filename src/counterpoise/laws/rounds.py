@@ -58,10 +58,7 @@ def two_rounds(assign: _Assignor, problem: Problem) -> list[Violation]:
 
 
 def after_round(problem: Problem, owner: Int32) -> Problem:
-    """The group after a round.
-
-    `owner` int32[P] becomes both the owners (`holder`) and the ownedPartitions that members send (`previous_owner`).
-    """
+    """The group after a round: `owner` int32[P] becomes `holder` and the ownedPartitions that members send (`previous_owner`)."""
     return problem.replace(previous_owner=owner, holder=owner)
 
 

@@ -33,7 +33,7 @@ from counterpoise.pipeline.fold.task import ClusterFold
 from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.scan.group_filter import GroupFilter
-from counterpoise.pipeline.scan.offset_spans import Cut, chunk_starts, overlapping, refuse_duplicates
+from counterpoise.pipeline.scan.offset_spans import Flush, chunk_starts, overlapping, refuse_duplicates
 from counterpoise.pipeline.scan.read import raw_batches
 from counterpoise.pipeline.scan.scan import ScanSpec
 from counterpoise.pipeline.scan.splits import InputSplit, plan_splits, splits_before
@@ -145,16 +145,16 @@ class Engine:
             self._scan(specs, set(unsorted))
 
     def _scan(self, specs: Mapping[str, ScanSpec], sort: set[str]) -> dict[str, int]:
-        """Scan all clusters, those in `sort` sorted; returns a log partition per cluster whose records are not in order."""
+        """Scan all clusters, those in `sort` sorted. Returns cluster -> a log partition that is out of order."""
         blocks = self._blocks_of(specs, sort).persist(StorageLevel.DISK_ONLY)
         self._blocks = blocks
         rows = blocks.where(fn.col("bucket") == MANIFEST).select("payload").collect()
         self.scanned = [json.loads(bytes(row["payload"])) for row in rows]
-        unsorted = {name: overlapping(self._cuts(name)) for name in self.clusters}
+        unsorted = {name: overlapping(self._flushes(name)) for name in self.clusters}
         return {name: partitions[0] for name, partitions in unsorted.items() if partitions}
 
-    def _cuts(self, name: str) -> list[Cut]:
-        return [(time, spans) for one in self.scanned if one["cluster"] == name for time, spans in one["cuts"]]
+    def _flushes(self, name: str) -> list[Flush]:
+        return [(time, spans) for one in self.scanned if one["cluster"] == name for time, spans in one["flushes"]]
 
     def _blocks_of(self, specs: Mapping[str, ScanSpec], sort: set[str]) -> DataFrame:
         splits = [one for one in self._splits if one.cluster not in sort]
@@ -279,15 +279,15 @@ class Engine:
             names |= {topic_id: topic for topic, topic_id in sorted((one.source.topic_ids or {}).items())}
         return names
 
-    def fold(self, strategies: Sequence[str], ends: Mapping[str, int], settled: Mapping[str, int] | None = None) -> None:
+    def fold(self, strategies: Sequence[str], last_times: Mapping[str, int], settled: Mapping[str, int] | None = None) -> None:
         """Fold the blocks of `scan`, and unpersist them.
 
-        `ends`: cluster name -> time of its last record, in microseconds. `settled`: cluster name -> the time of the last settled
-        sample after `scan`; default: `ClusterInput.settled`.
+        `last_times`: cluster name -> time of its last record, in microseconds. `settled`: cluster name -> the time of the last
+        settled sample after `scan`; default: `ClusterInput.settled`.
         """
         blocks = self._blocks
         assert blocks is not None, "scan first"
-        clusters = self._cluster_folds(strategies, ends, settled or {})
+        clusters = self._cluster_folds(strategies, last_times, settled or {})
         data = blocks.where(fn.col("bucket") != MANIFEST)
         size = sum(about["bytes"] for about in self.scanned)
         tasks = min(_MOST_TASKS, max(self._tasks, size // _FOLD_BYTES))
@@ -297,7 +297,9 @@ class Engine:
         self.folded = [json.loads(row["manifest"]) for row in rows]
         self.close()
 
-    def _cluster_folds(self, strategies: Sequence[str], ends: Mapping[str, int], settled: Mapping[str, int]) -> list[ClusterFold]:
+    def _cluster_folds(
+        self, strategies: Sequence[str], last_times: Mapping[str, int], settled: Mapping[str, int]
+    ) -> list[ClusterFold]:
         folds, first, names = [], 0, self.topic_names()
         for name, one in self.clusters.items():
             folds.append(
@@ -310,8 +312,8 @@ class Engine:
                     spec=FoldSpec(
                         tuple(strategies), names, one.source.topic_ids, self._scope.reset, settled.get(name, one.settled)
                     ),
-                    chunk_starts=frozenset(chunk_starts(self._cuts(name))),
-                    end=ends[name],
+                    chunk_starts=frozenset(chunk_starts(self._flushes(name))),
+                    end=last_times[name],
                     write_states=self._write_states,
                     salt=self._salt,
                 )
@@ -356,9 +358,9 @@ class Engine:
             return None, None
         return moment_of(min(first for first, _ in times)), moment_of(max(last for _, last in times))
 
-    def rank(self, ends: Mapping[str, int]) -> None:
-        """Write `findings` and `actions`, after `fold`."""
-        self.ranked = rank_all(self.folded, self._files, ends)
+    def rank(self, last_times: Mapping[str, int]) -> None:
+        """Write `findings` and `actions`, after `fold`. `last_times` is that of `fold`."""
+        self.ranked = rank_all(self.folded, self._files, last_times)
 
     def final_tables(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         """Yield table, cluster, and the manifest of its files with final rows."""

@@ -128,11 +128,9 @@ def export_written(
     except SnapshotError as error:
         raise OptionError(f"{path}: no plan ({error}); `counterpoise plan --json` writes one") from None
     target, strategy = (plan.target, plan.strategy) if isinstance(plan, WrittenPlan) else (plan, None)
-    assignments = {
-        name: {topic: sorted(listed) for topic, listed in held.items() if listed} for name, held in sorted(target.items())
-    }
+    queries = {name: {topic: sorted(listed) for topic, listed in held.items() if listed} for name, held in sorted(target.items())}
     owners: dict[Partition, str] = {}
-    for name, held in assignments.items():
+    for name, held in queries.items():
         for topic, partition in pairs(held.items()):
             other = owners.setdefault((topic, partition), name)
             if other != name:
@@ -141,7 +139,7 @@ def export_written(
     notes = _reach(start, reached or {})
     before = previous or {}
     about = {"group": None, "cluster": None, "strategy": strategy, "at": None}
-    return _export(about, assignments, start, before, notes)
+    return _export(about, queries, start, before, notes)
 
 
 def _no_export(path: Path, value: object) -> None:
@@ -151,21 +149,19 @@ def _no_export(path: Path, value: object) -> None:
         raise OptionError(f"{path}: an export, not a plan; export again: {again}")
 
 
-def _export(
-    about: Row, assignments: Assignments, start: Mapping[Partition, int], before: Assignments, notes: list[str]
-) -> dict[str, Any]:
-    listed = [_query(name, share, start, before.get(name)) for name, share in assignments.items()]
-    stopped = sorted(set(before) - set(assignments))
+def _export(about: Row, queries: Assignments, start: Mapping[Partition, int], before: Assignments, notes: list[str]) -> Row:
+    listed = [_query(name, share, start, before.get(name)) for name, share in queries.items()]
+    stopped = sorted(set(before) - set(queries))
     if stopped:
         notes.append(f"no longer needed: {', '.join(stopped)}")
-    idle = [name for name, share in assignments.items() if not share]
+    idle = [name for name, share in queries.items() if not share]
     if idle:
         notes.append(f"no partition is left for {', '.join(idle)}: do not start them (more queries than partitions)")
     had = {one: name for name, held in before.items() for one in pairs(held.items())}
-    stays = [had[one] == name for name, held in assignments.items() for one in pairs(held.items()) if one in had]
+    stays = [had[one] == name for name, held in queries.items() for one in pairs(held.items()) if one in had]
     return {
         **about,
-        "plan": assignments,
+        "plan": queries,
         "queries": listed,
         "kept": sum(stays),
         "moved": len(stays) - sum(stays),
@@ -187,10 +183,7 @@ def read_previous(path: Path) -> Assignments:
 
 
 def read_offsets(paths: Sequence[Path]) -> Offsets:
-    """Offsets of Spark checkpoints, in the last line of each file: ``{topic: {partition: offset}}``.
-
-    Raises `OptionError` if a file cannot be read or its last line has another form.
-    """
+    """``{topic: {partition: offset}}`` in the last line of each file (Spark checkpoints). `OptionError`: another form."""
     reached: Offsets = {}
     expected = 'offsets like {"topic": {"0": 42}} are expected on the last line'
     for path in paths:

@@ -125,11 +125,11 @@ class Run:
             settled = {name: -NEVER if one.settled is None else one.settled for name, one in self._update.clusters.items()}
             self._ends = {name: one.end for name, one in self._update.clusters.items()}
         # For a cluster without records any time is fine.
-        ends = {name: 0 if end is None else end for name, end in self._ends.items()}
+        last_times = {name: 0 if end is None else end for name, end in self._ends.items()}
         self._report_progress("fold")
-        engine.fold(strategies, ends, settled)
+        engine.fold(strategies, last_times, settled)
         self._report_progress("findings")
-        engine.rank(ends)
+        engine.rank(last_times)
 
     def _store(self, source: str, engine: Engine) -> dict[str, Any]:
         """Store all tables in one transaction; nothing is stored if one of them fails."""
@@ -139,7 +139,7 @@ class Run:
         self._report_progress("store")
         work, saved = self._transaction, self._saved
         for name in RECORDS:
-            store.check_names(name, final[name], work)
+            store.check_cluster_is_new(name, final[name], work)
         if self._update is None:
             for name in TABLES:
                 store.check(self._spark, name, final[name], work)

@@ -21,17 +21,17 @@ __all__ = ["seconds_of", "with_standstill"]
 Row = Mapping[str, Any]
 
 
-def with_standstill(row: Row, lives: int = 1) -> list[dict[str, Any]] | None:
+def with_standstill(row: Row, n_protocols: int = 1) -> list[dict[str, Any]] | None:
     """The `strategies` of a row of `group_report` with their `stopped_seconds`, in partition-seconds.
 
     Null in three cases: no stop of a known time was observed; partitions that stay stop too while their cooperative members join,
-    because commits of an owner that stays show no stop; the group has had `lives` under both protocols, because runs are those
-    of the present one and stops of both. The observed run has the observed seconds.
+    because commits of an owner that stays show no stop; the group had 2 protocols (`n_protocols`), because runs are those of
+    the present one and stops of both. The observed run has the observed seconds.
     """
     runs: list[Row] | None = row["strategies"]
     if runs is None:
         return None
-    unknown = lives > 1 or keeps_standing(row.get("libraries"), row["protocol_kind"] or EAGER)
+    unknown = n_protocols > 1 or keeps_standing(row.get("libraries"), row["protocol_kind"] or EAGER)
     stopped: float | None = None if unknown else row["stopped_partition_seconds"]
     expected = _expected(row, runs)
     expected_here = expected.get((OBSERVED, REPLAY))

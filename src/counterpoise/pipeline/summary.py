@@ -36,7 +36,7 @@ MOST_FINDINGS = 200
 MOST_GROUPS = 20
 """Maximal number of groups of an action in the summary; the table has all."""
 
-_GROUPS = ("n", "members", "compared", "matched", "below", "cut", "polled")
+_GROUPS = ("n", "members", "compared", "matched", "fidelity_below_one", "cut", "polled")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class TableSums:
     ----------
     steps : sequence of (kind, cause, number, missed generations)
     groups : sequence of mapping
-        By type, protocol and state: ``n, members, compared, matched, below, cut, polled``.
+        By type, protocol and state: ``n, members, compared, matched, fidelity_below_one, cut, polled``.
     strategies : sequence of mapping
         By strategy and mode; `stopped_seconds` is the sum over groups for which it is known, null if it is known for none.
     with_lag : sequence of int
@@ -177,7 +177,7 @@ def transaction_note(commits: int, known: bool) -> list[str]:
 
 def _of_groups(kinds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     total = {name: sum(row[name] or 0 for row in kinds) for name in _GROUPS}
-    fidelity = {"compared": total["compared"], "matched": total["matched"], "groups_below_one": total["below"]}
+    fidelity = {"compared": total["compared"], "matched": total["matched"], "groups_below_one": total["fidelity_below_one"]}
     return {
         "groups": {
             "total": total["n"],
@@ -192,7 +192,10 @@ def _of_groups(kinds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 _QUALITY = {
-    "low_fidelity": ("below", "their library assigns otherwise than their strategy does here: what-if figures are less certain"),
+    "low_fidelity": (
+        "fidelity_below_one",
+        "their library assigns otherwise than their strategy does here: what-if figures are less certain",
+    ),
     "incomplete_history": ("cut", "compaction removed older generations; record continuously: counterpoise capture --follow"),
     "polled": ("polled", "two rebalances between two polls count as one or none; poll more often: capture --poll-every"),
 }

@@ -49,10 +49,8 @@ def audit(
 
     Raises
     ------
-    CaptureError, OptionError, UnknownStrategyError
-        As for `counterpoise.pipeline.audit.audit`.
-    StorageError
-        `out` cannot be written.
+    CaptureError, OptionError, UnknownStrategyError, StorageError
+        As for `counterpoise.pipeline.audit.audit`. StorageError: `out` cannot be written.
     MissingExtraError
         Spark or jinja2 is not installed; raised before the audit.
     """

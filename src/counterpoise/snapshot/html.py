@@ -13,10 +13,7 @@ _MOST = 50
 
 
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of at most 50 rows; the last line counts those that are left out.
-
-    Each row has one cell per column. Cells are HTML-escaped; None is an empty cell.
-    """
+    """A table of at most 50 rows, and how many more. A row has one cell per column; cells are HTML-escaped, None is empty."""
     listed = list(rows)
     lines = [_row("th", columns), *(_row("td", row) for row in listed[:_MOST])]
     if len(listed) > _MOST:

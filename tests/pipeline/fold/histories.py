@@ -18,7 +18,7 @@ from counterpoise.pipeline.fold.group_state import GroupState
 from counterpoise.pipeline.fold.lag import LagRows
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partition_state import encode_partitions
-from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
 from counterpoise.pipeline.source.scope import Reset
@@ -168,7 +168,7 @@ class _Rows:
     def __init__(self, found: Folded) -> None:
         self._found = found
 
-    def add_lag(self, parts: Partitions, rows: LagRows) -> None:
+    def add_lag(self, parts: PartitionStates, rows: LagRows) -> None:
         for row in rows.batch(parts).to_pylist():
             place = row.pop("group_id"), row.pop("topic"), row.pop("partition"), row.pop("at")
             assert place not in self._found.lag, f"{place} is there twice"

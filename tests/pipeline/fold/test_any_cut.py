@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoise.pipeline.fold.partition_state import decode_partitions, encode_partitions
-from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.fold.partitions import PartitionStates
 from tests.pipeline.fold.histories import GROUPS, MEMBERS, PLACES, Commit, Event, History, Sample, Step, folded, histories
 
 
@@ -122,8 +122,8 @@ def _grows(history: History, *, updates: bool) -> bool:
 
 
 def test_names_that_nobody_asks_for_any_more_are_not_kept() -> None:
-    parts = Partitions()
+    parts = PartitionStates()
     for name in ("gone", "left"):
         parts.names.members[name] = len(parts.names.members)
     parts.names.ids["gone"] = 0
-    assert decode_partitions(encode_partitions(parts)).names == Partitions().names
+    assert decode_partitions(encode_partitions(parts)).names == PartitionStates().names

@@ -9,15 +9,15 @@ import numpy as np
 
 from counterpoise.pipeline.fold.lag import QUALITIES, LagRows
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
-from counterpoise.pipeline.fold.partitions import Keys, Partitions
+from counterpoise.pipeline.fold.partitions import Keys, PartitionStates
 
 Row = tuple[str, str, int, int, int]
 """Group, topic, partition, time and lag (-1: unknown)."""
 
 
-def partitions(rows: list[Row]) -> Partitions:
+def partitions(rows: list[Row]) -> PartitionStates:
     """The keys of some rows."""
-    parts = Partitions()
+    parts = PartitionStates()
     for group, topic, *_ in rows:
         parts.names.groups.setdefault(group, len(parts.names.groups))
         parts.names.topics.setdefault(topic, len(parts.names.topics))
@@ -26,7 +26,7 @@ def partitions(rows: list[Row]) -> Partitions:
     return parts
 
 
-def lag_rows(parts: Partitions, rows: list[Row]) -> LagRows:
+def lag_rows(parts: PartitionStates, rows: list[Row]) -> LagRows:
     """Rows of exact lag without an owner."""
     keys = list(zip(*(column.tolist() for column in (parts.keys.group, parts.keys.topic, parts.keys.partition)), strict=True))
     names = parts.names

@@ -1,4 +1,4 @@
-"""A record that is in a capture twice is refused by name; cuts that lie one behind the other in the log may begin a chunk."""
+"""A record that is in a capture twice is refused by name; flushes that lie one behind the other in the log may begin a chunk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.scan.offset_spans import Cut, OffsetSpans, chunk_starts, overlapping, refuse_duplicates
+from counterpoise.pipeline.scan.offset_spans import Flush, OffsetSpans, chunk_starts, overlapping, refuse_duplicates
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 
 Places = list[tuple[int | None, int | None]]
@@ -67,10 +67,10 @@ def test_what_is_there_twice_is_named(parts: tuple[Places, ...], words: str) -> 
         refuse(*parts)
 
 
-def cuts_of(chance: random.Random) -> list[Cut]:
+def flushes_of(chance: random.Random) -> list[Flush]:
     """Cuts of three log partitions, mostly one behind the other; some overlap, are empty, come early or share a time."""
     following = [count(chance.randrange(5), chance.randint(1, 4)) for _ in range(3)]
-    found: list[Cut] = []
+    found: list[Flush] = []
     for at in range(chance.randint(0, 8)):
         spans = []
         for partition in chance.sample(range(3), chance.randint(0, 3)):
@@ -82,18 +82,18 @@ def cuts_of(chance: random.Random) -> list[Cut]:
     return found
 
 
-def separates(time: int, cuts: list[Cut]) -> bool:
-    """Whether each record of a cut before that time lies before each one of a later cut in their log partition."""
-    early, late = ([span for at, spans in cuts if (at < time) is before for span in spans] for before in (True, False))
+def separates(time: int, flushes: list[Flush]) -> bool:
+    """Whether each record of a flush before that time lies before each one of a later flush in their log partition."""
+    early, late = ([span for at, spans in flushes if (at < time) is before for span in spans] for before in (True, False))
     return all(one[2] < other[1] for one in early for other in late if one[0] == other[0])
 
 
 def test_a_chunk_starts_exactly_where_all_earlier_cuts_lie_before_all_later_ones() -> None:
     sizes = set()
     for seed in range(3_000):
-        cuts = cuts_of(random.Random(seed))
-        times = sorted({time for time, _ in cuts})
-        found = chunk_starts(cuts)
-        assert found == [time for time in times[1:] if separates(time, cuts)], seed
+        flushes = flushes_of(random.Random(seed))
+        times = sorted({time for time, _ in flushes})
+        found = chunk_starts(flushes)
+        assert found == [time for time in times[1:] if separates(time, flushes)], seed
         sizes.add((len(found), len(found) < len(times) - 1))
     assert {(0, True), (3, False), (3, True)} <= sizes

@@ -40,15 +40,15 @@ def records(shop: Path) -> pa.Table:
 
 
 def scanned(records: pa.Table, folder: Path, rows: int = 500, **spec: Any) -> tuple[list[list[Any]], dict[str, Any]]:
-    """The blocks of each cut, and the manifest."""
-    *cuts, (manifest,) = scan(records.to_batches(rows), ScanSpec("c", NewFiles(str(folder), 1), 0, BUCKETS, **spec))
+    """The blocks of each flush, and the manifest."""
+    *flushes, (manifest,) = scan(records.to_batches(rows), ScanSpec("c", NewFiles(str(folder), 1), 0, BUCKETS, **spec))
     assert manifest.bucket == MANIFEST
-    return cuts, json.loads(manifest.payload)
+    return flushes, json.loads(manifest.payload)
 
 
-def rows_in(cuts: list[list[Any]], kind: int) -> list[Row]:
+def rows_in(flushes: list[list[Any]], kind: int) -> list[Row]:
     found = []
-    for block in (one for cut in cuts for one in cut if one.kind == kind):
+    for block in (one for flush in flushes for one in flush if one.kind == kind):
         rows: list[Row] = read_stream(block.payload).to_pylist()
         groups = (row["group_id"].encode() if kind == COMMITS else group_of(row["key"]) for row in rows)
         assert {bucket_of(group, BUCKETS) for group in groups} == {block.bucket}
@@ -76,11 +76,11 @@ def test_no_aggregate_spans_what_somebody_looks_at_and_every_commit_is_in_one(
         monkeypatch.setattr(key_dictionary, "_MOST", 0)
     times = sorted(us(row) for row in records.to_pylist())
     instants, settled = tuple(times[at] for at in (2_000, 5_000, 7_000)), times[9_000]
-    cuts, manifest = scanned(records, tmp_path, instants=instants, settled=settled)
-    commits, rows = commits_of(records), rows_in(cuts, COMMITS)
-    assert (len(cuts) > 10) == forgets
+    flushes, manifest = scanned(records, tmp_path, instants=instants, settled=settled)
+    commits, rows = commits_of(records), rows_in(flushes, COMMITS)
+    assert (len(flushes) > 10) == forgets
     others = defaultdict(list)
-    for row in rows_in(cuts, RECORDS):
+    for row in rows_in(flushes, RECORDS):
         others[group_of(row["key"]).decode(errors="replace")].append(row["offset"])
     assert sum(row["live"] + row["dead"] for row in rows) == sum(map(len, commits.values())) == manifest["decoded"]
     assert sum(row["dead"] for row in rows) == manifest["tombstones"]
@@ -106,9 +106,9 @@ def test_no_aggregate_spans_what_somebody_looks_at_and_every_commit_is_in_one(
 
 
 def test_every_record_that_is_no_commit_is_in_one_block_and_counted_by_type(records: pa.Table, tmp_path: Path) -> None:
-    cuts, manifest = scanned(records, tmp_path)
+    flushes, manifest = scanned(records, tmp_path)
     others = [row for row in records.to_pylist() if row["key"] is None or row["key"] >= b"\x00\x02"]
-    assert Counter(map(str, rows_in(cuts, RECORDS))) == Counter(map(str, others))
+    assert Counter(map(str, rows_in(flushes, RECORDS))) == Counter(map(str, others))
     kinds = Counter(None if row["key"] is None else int.from_bytes(row["key"][:2], "big") for row in others)
     assert {kind: n for kind, n, *_ in manifest["kinds"]} == dict(kinds)
     assert sum(gone for _, _, gone, *_ in manifest["kinds"]) == sum(row["value"] is None for row in others)
@@ -118,13 +118,13 @@ def test_every_record_that_is_no_commit_is_in_one_block_and_counted_by_type(reco
     assert (manifest["errors"], manifest["tables"]["decode_errors"]["rows"]) == (1, 1)
 
 
-def test_blocks_of_a_cut_hold_the_records_between_its_offsets(
+def test_blocks_of_a_flush_hold_the_records_between_its_offsets(
     records: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scan_module, "_RECORD_BYTES", 5_000)
-    cuts, manifest = scanned(records, tmp_path)
-    assert len(manifest["cuts"]) == len(cuts) > 3
-    for blocks, (first, spans) in zip(cuts, manifest["cuts"], strict=True):
+    flushes, manifest = scanned(records, tmp_path)
+    assert len(manifest["flushes"]) == len(flushes) > 3
+    for blocks, (first, spans) in zip(flushes, manifest["flushes"], strict=True):
         inside = {partition: (low, high) for partition, low, high in spans}
         rows = rows_in([blocks], RECORDS)
         assert {block.first_time for block in blocks} <= {first}
@@ -136,24 +136,24 @@ def test_of_groups_that_are_not_chosen_records_are_counted_and_only_what_is_dama
     records: pa.Table, tmp_path: Path
 ) -> None:
     found = [scanned(records, tmp_path, groups=GroupFilter(patterns)) for patterns in (("*",), ("order-*",), ("nobody",))]
-    (_, whole), (cuts, some), (no_cuts, none) = found
-    for name in ("decoded", "tombstones", "errors", "times", "kinds", "last", "cuts"):
+    (_, whole), (flushes, some), (no_flushes, none) = found
+    for name in ("decoded", "tombstones", "errors", "times", "kinds", "last", "flushes"):
         assert whole[name] == some[name] == none[name], name
     rows = [one["tables"]["offset_commits"]["rows"] for one in (whole, some, none)]
     assert rows[0] == whole["decoded"] > rows[1] > rows[2] == 0
-    assert all(row["group_id"].startswith("order-") for row in rows_in(cuts, COMMITS))
-    assert all(group_of(row["key"]).startswith(b"order-") for row in rows_in(cuts, RECORDS))
-    assert sum(map(len, no_cuts)) == 0
+    assert all(row["group_id"].startswith("order-") for row in rows_in(flushes, COMMITS))
+    assert all(group_of(row["key"]).startswith(b"order-") for row in rows_in(flushes, RECORDS))
+    assert sum(map(len, no_flushes)) == 0
     assert none["tables"]["decode_errors"]["rows"] >= whole["tables"]["decode_errors"]["rows"]
 
 
 def test_commits_that_never_took_effect_are_in_the_table_and_in_no_aggregate(records: pa.Table, tmp_path: Path) -> None:
     gone = [row for rows in list(commits_of(records).values())[::5] for row in rows[:3]]
     pairs = {(row["partition"], row["offset"]) for row in gone} | {(gone[0]["partition"] + 1, gone[0]["offset"])}
-    cuts, manifest = scanned(records, tmp_path, aborted=frozenset(pairs))
+    flushes, manifest = scanned(records, tmp_path, aborted=frozenset(pairs))
     aborted = sum((row["partition"], row["offset"]) in pairs for rows in commits_of(records).values() for row in rows)
     assert manifest["tables"]["offset_commits"]["rows"] == manifest["decoded"]
-    assert sum(row["live"] + row["dead"] for row in rows_in(cuts, COMMITS)) == manifest["decoded"] - aborted
+    assert sum(row["live"] + row["dead"] for row in rows_in(flushes, COMMITS)) == manifest["decoded"] - aborted
 
 
 def test_the_manifest_has_the_last_record_of_each_log_partition_and_the_one_before_the_first_that_counts(
@@ -164,7 +164,7 @@ def test_the_manifest_has_the_last_record_of_each_log_partition_and_the_one_befo
         of[row["partition"]].append(row)
     many = next(partition for partition, rows in of.items() if len(rows) > 10)
     begin = {many: of[many][5]["offset"]}
-    cuts, manifest = scanned(records, tmp_path, begin=begin)
+    flushes, manifest = scanned(records, tmp_path, begin=begin)
     assert {partition: tuple(last) for partition, *last in manifest["last"]} == {
         partition: (rows[-1]["offset"], us(rows[-1])) for partition, rows in of.items()
     }
@@ -173,7 +173,7 @@ def test_the_manifest_has_the_last_record_of_each_log_partition_and_the_one_befo
     assert manifest["was"] == [[many, row["offset"], us(row)] for row in before]
     assert manifest["skipped"]
     assert not scanned(records, tmp_path)[1]["skipped"]
-    read = {(row["partition"], row["offset"]) for row in rows_in(cuts, RECORDS)}
+    read = {(row["partition"], row["offset"]) for row in rows_in(flushes, RECORDS)}
     assert min(at for partition, at in read | {(many, NEVER)} if partition == many) >= begin[many]
 
 

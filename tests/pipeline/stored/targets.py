@@ -60,7 +60,7 @@ def write(table: DataFrame, name: str, target: Target) -> None:
     with work.open():
         new = store.written(table, name, work.new_files)
         if name in RECORDS:
-            store.check_names(name, new, work)
+            store.check_cluster_is_new(name, new, work)
         store.check(spark, name, new, work)
         added, removed = store.merge(spark, name, new, work)
         if not added and not work.manifest.below("tables", name):

@@ -219,9 +219,9 @@ def test_records_of_a_cluster_that_is_alone_on_its_days_are_not_looked_at(tmp_pa
     """There is nobody whose records they could be: no file is opened."""
     with (work := TableTransaction(str(tmp_path / "out"))).open():
         new = {"cluster=east/date=2026-03-01": ["nowhere.parquet"], "cluster=west/date=2026-03-02": ["nowhere.parquet"]}
-        store.check_names("offset_commits", new, work)
+        store.check_cluster_is_new("offset_commits", new, work)
         with pytest.raises(CaptureError, match="nowhere"):
-            store.check_names("offset_commits", {**new, "cluster=west/date=2026-03-01": ["nowhere.parquet"]}, work)
+            store.check_cluster_is_new("offset_commits", {**new, "cluster=west/date=2026-03-01": ["nowhere.parquet"]}, work)
 
 
 def test_rows_without_a_time_are_kept_once_too(spark: SparkSession, target: Target) -> None:

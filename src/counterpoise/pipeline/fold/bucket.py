@@ -17,7 +17,7 @@ from counterpoise.pipeline.fold.lag_lookup import LagLookup
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import NewSteps
 from counterpoise.pipeline.fold.partition_state import decode_partitions, encode_partitions
-from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.poll_timeouts import add_last_commits
 from counterpoise.pipeline.fold.stops import Stops, find_stops
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, add_metrics
@@ -85,7 +85,7 @@ class Rows(Protocol):
     def add_step(self, row: Row) -> None:
         """Add a row of `rebalances`."""
 
-    def add_lag(self, parts: Partitions, rows: LagRows) -> None:
+    def add_lag(self, parts: PartitionStates, rows: LagRows) -> None:
         """Add rows of `partition_lag`."""
 
     def add_replay(self, replay: Replay) -> None:
@@ -101,7 +101,7 @@ class Bucket:
     def __init__(self, spec: FoldSpec, ends: LogEnds, plans: Plans, state: bytes | None = None) -> None:
         saved = {} if state is None else msgspec.msgpack.decode(state)
         self._spec, self._ends, self._plans = spec, ends, plans
-        self.parts = decode_partitions(saved["partitions"]) if saved else Partitions()
+        self.parts = decode_partitions(saved["partitions"]) if saved else PartitionStates()
         self._new = NewSteps(self.parts.names)
         self.groups: dict[str, GroupState] = {}
         for group, text in saved.get("groups", {}).items():

@@ -12,7 +12,7 @@ import pyarrow as pa
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.fold.lag import QUALITIES
-from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.scan.aggregation import NEVER
 
@@ -33,7 +33,7 @@ class StopFigures:
         known, worst, stopped, unowned, partitions, most = state or (False, None, 0, 0, [], None)
         self.known, self.stopped, self.unowned = bool(known), int(stopped), int(unowned)
         self.worst: tuple[float, int, int] | None = None if worst is None else (worst[0], worst[1], worst[2])
-        self._unowned_by_partition: dict[tuple[str, int], int] = {(topic, at): n for topic, at, n in partitions}
+        self._by_partition: dict[tuple[str, int], int] = {(topic, at): n for topic, at, n in partitions}
         self._most: tuple[int, int] | None = None if most is None else (most[0], most[1])
 
     @property
@@ -44,7 +44,7 @@ class StopFigures:
             self.worst,
             self.stopped,
             self.unowned,
-            [[*place, n] for place, n in self._unowned_by_partition.items()],
+            [[*place, n] for place, n in self._by_partition.items()],
             self._most,
         ]
 
@@ -55,8 +55,7 @@ class StopFigures:
 
     def add_unowned(self, topic: str, partition: int, generation: int, commits: int) -> None:
         """Add commits without an owner for a partition after a step."""
-        of = self._unowned_by_partition
-        of[topic, partition] = of.get((topic, partition), 0) + commits
+        self._by_partition[topic, partition] = self._by_partition.get((topic, partition), 0) + commits
         here = (-commits, generation)
         self._most = here if self._most is None else min(self._most, here)
 
@@ -65,20 +64,20 @@ class StopFigures:
         """Columns of `group_report`; empty if no partition was assigned and none committed."""
         if not self.known:
             return {}
-        worst, most = self.worst, sorted(self._unowned_by_partition.items(), key=lambda one: (-one[1], one[0]))[:_UNOWNED_NAMED]
+        worst, most = self.worst, sorted(self._by_partition.items(), key=lambda one: (-one[1], one[0]))[:_UNOWNED_NAMED]
         return {
             "stopped_partition_seconds": None if worst is None else self.stopped / 1_000_000,
             "longest_stop_seconds": None if worst is None else -worst[0],
             "longest_stop_generation": None if worst is None or worst[1] < 0 else worst[1],
             "longest_stop_ts": None if worst is None else worst[2],
             "commits_without_owner": self.unowned,
-            "partitions_without_owner": len(self._unowned_by_partition),
+            "partitions_without_owner": len(self._by_partition),
             "unowned_commits": [{"topic": topic, "partition": at, "commits": n} for (topic, at), n in most],
             "unowned_generation": None if self._most is None else self._most[1],
         }
 
 
-def add_stops(of: Mapping[str, StopFigures], parts: Partitions, stops: Stops) -> None:
+def add_stops(of: Mapping[str, StopFigures], parts: PartitionStates, stops: Stops) -> None:
     """Add stops that became known and counts that became final to the figures of their groups."""
     groups, topics = parts.groups, parts.topics
     n = len(groups)
@@ -104,7 +103,7 @@ def add_stops(of: Mapping[str, StopFigures], parts: Partitions, stops: Stops) ->
         of[groups[stops.group[row]]].add_unowned(*place, int(stops.generation[row]), int(stops.unowned[row]))
 
 
-def committed_partitions(parts: Partitions, stops: Stops) -> Int64:
+def committed_partitions(parts: PartitionStates, stops: Stops) -> Int64:
     """By group: the number of partitions with commits since its first step, including `stops`."""
     committed = parts.keys.counted.copy()
     committed[stops.key[stops.counted & (stops.commits > 0)]] = True
@@ -138,7 +137,7 @@ def commit_columns(figures: CommitFigures) -> Figures:
     return {"commits": live, "commit_tombstones": dead, **times, "commits_gone": deleted}
 
 
-def lag_figures(parts: Partitions) -> Iterator[tuple[str, Figures, int | None]]:
+def lag_figures(parts: PartitionStates) -> Iterator[tuple[str, Figures, int | None]]:
     """Yield group, columns of `group_report` on the newest lag, and the number of partitions with a commit."""
     keys, groups, members, topics = parts.keys, parts.groups, parts.members, parts.topics
     rows = np.flatnonzero(keys.lag_at != -NEVER)

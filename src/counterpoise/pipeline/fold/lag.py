@@ -12,7 +12,7 @@ from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, last_at, run_starts, slices
 from counterpoise.pipeline.fold.log_ends import LogEnds
-from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import PARTITION_LAG
 from counterpoise.pipeline.source.scope import Reset
@@ -47,7 +47,7 @@ class LagRows:
     quality: Int64
     columns: Mapping[str, pa.Array]
 
-    def batch(self, parts: Partitions) -> pa.RecordBatch:
+    def batch(self, parts: PartitionStates) -> pa.RecordBatch:
         """The rows with `LAG_COLUMNS`."""
         keys, at = parts.keys, self.key
         owner = np.where(self.owner < 0, len(parts.members), self.owner)
@@ -65,11 +65,11 @@ class LagRows:
 
 
 def lag_rows(
-    parts: Partitions, ends: LogEnds, now_ids: Mapping[str, str] | None, reset: Reset | None = None, until: int = NEVER
+    parts: PartitionStates, ends: LogEnds, now_ids: Mapping[str, str] | None, reset: Reset | None = None, until: int = NEVER
 ) -> Iterator[LagRows]:
     """Yield rows at every sample of a partition's log, and between samples at every step of its group.
 
-    Rows that were final before (`Partitions.since`) are skipped, and samples after `until` (microseconds) are not used. Without
+    Rows that were final before (`PartitionStates.since`) are skipped; samples after `until` (microseconds) are not used. Without
     samples there is one row per partition, at its last commit, of quality `unknown`. `now_ids`: topic -> its id at the end of the
     recording. The lag of a partition without a commit follows the reset policy, the members' ``auto.offset.reset``; without a
     policy it is unknown. It is never silently counted from the end of the log.
@@ -98,7 +98,7 @@ def lag_rows(
             yield from _rows(parts, ends, key, time, np.concatenate((at_s, before)), len(key_s), former, reset, until)
 
 
-def _last_commits(parts: Partitions) -> Iterator[LagRows]:
+def _last_commits(parts: PartitionStates) -> Iterator[LagRows]:
     """The rows without samples: the last commit of each partition, with an unknown lag; a later commit replaces the row."""
     commits = parts.commits
     order = np.lexsort((commits.offset, commits.key))
@@ -112,7 +112,7 @@ def _last_commits(parts: Partitions) -> Iterator[LagRows]:
         yield LagRows(key, commits.ts[last], none, none, np.full(n, QUALITIES.index("unknown")), columns)
 
 
-def _firsts(parts: Partitions, ends: LogEnds, log: Int64, steps: Int64, step_time: Int64) -> tuple[Int64, Int64]:
+def _firsts(parts: PartitionStates, ends: LogEnds, log: Int64, steps: Int64, step_time: Int64) -> tuple[Int64, Int64]:
     """For each key, the first sample after the final rows, and the first step from the sample before it on."""
     group = parts.keys.group
     bounds = steps[group], steps[group + 1]
@@ -124,7 +124,7 @@ def _firsts(parts: Partitions, ends: LogEnds, log: Int64, steps: Int64, step_tim
     return sample, np.where((before >= 0) & (passed >= 0), passed + 1, bounds[0])
 
 
-def _of_former_topics(parts: Partitions, now_ids: Mapping[str, str] | None) -> Bool:
+def _of_former_topics(parts: PartitionStates, now_ids: Mapping[str, str] | None) -> Bool:
     """Whether the newest commit of each row has another topic id than the topic of that name at the end of the recording."""
     commits, code = parts.commits, parts.names.ids
     if now_ids is None or not len(commits):
@@ -162,7 +162,7 @@ class LagQuery(Columns):
 
 
 def _rows(
-    parts: Partitions,
+    parts: PartitionStates,
     ends: LogEnds,
     key: Int64,
     time: Int64,
@@ -190,7 +190,7 @@ def _rows(
         yield _lag(ends, query, reset)
 
 
-def _commits(parts: Partitions, key: Int64, time: Int64) -> tuple[Int64, Int64]:
+def _commits(parts: PartitionStates, key: Int64, time: Int64) -> tuple[Int64, Int64]:
     """The newest row of commits up to a time (-1: none), and its offset."""
     commits = parts.commits
     bounds = np.searchsorted(commits.key, np.arange(len(parts.keys.group) + 1))
@@ -198,7 +198,7 @@ def _commits(parts: Partitions, key: Int64, time: Int64) -> tuple[Int64, Int64]:
     return commit, commits.committed[commit] if len(commits) else np.zeros(len(commit), np.int64)
 
 
-def _owners_at(parts: Partitions, key: Int64, time: Int64) -> tuple[Int64, Bool]:
+def _owners_at(parts: PartitionStates, key: Int64, time: Int64) -> tuple[Int64, Bool]:
     """The owner at a time, and whether there is one."""
     spans = parts.spans
     if not len(spans.key):

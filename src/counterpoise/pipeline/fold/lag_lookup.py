@@ -15,7 +15,7 @@ import numpy as np
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.fold.lag import LagRows
-from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.fold.partitions import PartitionStates
 
 __all__ = ["LagLookup"]
 
@@ -27,7 +27,7 @@ class LagLookup:
     the cluster, ascending.
     """
 
-    def __init__(self, generations: Iterable[tuple[str, int]], instants: Int64, parts: Partitions) -> None:
+    def __init__(self, generations: Iterable[tuple[str, int]], instants: Int64, parts: PartitionStates) -> None:
         self._instants, self._parts, self._code = instants, parts, parts.names.groups
         known = [(self._code[group], at) for group, at in generations if group in self._code]
         pairs = np.array(known, np.int64).reshape(-1, 2)

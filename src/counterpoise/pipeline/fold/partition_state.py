@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.fold.ownership import Names, OwnerSpans, Steps
-from counterpoise.pipeline.fold.partitions import Keys, Partitions
+from counterpoise.pipeline.fold.partitions import Keys, PartitionStates
 from counterpoise.pipeline.scan.aggregation import Aggregates
 
 __all__ = ["decode_partitions", "encode_partitions"]
@@ -22,7 +22,7 @@ _TABLES = {"keys": Keys, "steps": Steps, "spans": OwnerSpans, "commits": Aggrega
 _COLUMNS = ("step_group", "step_time", "n_steps", "third_step")
 
 
-def encode_partitions(parts: Partitions) -> bytes:
+def encode_partitions(parts: PartitionStates) -> bytes:
     """All of the state as MessagePack."""
     names, tables = _without_unused_names(parts)
     encoded: dict[str, Any] = {
@@ -32,9 +32,9 @@ def encode_partitions(parts: Partitions) -> bytes:
     return msgspec.msgpack.encode(encoded)
 
 
-def decode_partitions(state: bytes) -> Partitions:
+def decode_partitions(state: bytes) -> PartitionStates:
     """The inverse of `encode_partitions`."""
-    saved, parts = msgspec.msgpack.decode(state), Partitions()
+    saved, parts = msgspec.msgpack.decode(state), PartitionStates()
     parts.names = Names(*({name: code for code, name in enumerate(names)} for names in saved["names"]))
     for name, kind in _TABLES.items():
         setattr(parts, name, kind(*map(_decode, saved[name])))
@@ -44,7 +44,7 @@ def decode_partitions(state: bytes) -> Partitions:
     return parts
 
 
-def _without_unused_names(parts: Partitions) -> tuple[list[list[str]], dict[str, Any]]:
+def _without_unused_names(parts: PartitionStates) -> tuple[list[list[str]], dict[str, Any]]:
     """Names by code, and the tables with these codes. New member ids and topic ids keep coming, so unused ones are dropped."""
     keys, steps, spans, commits = parts.keys, parts.steps, parts.spans, parts.commits
     left = np.fromiter(chain.from_iterable(steps.left), np.int64)

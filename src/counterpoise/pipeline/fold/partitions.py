@@ -21,7 +21,7 @@ from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, aggregated
 if TYPE_CHECKING:
     from counterpoise.pipeline.fold.lag import LagRows
 
-__all__ = ["Keys", "Partitions"]
+__all__ = ["Keys", "PartitionStates"]
 
 
 def _coded(texts: Any) -> tuple[Int64, list[str]]:
@@ -81,7 +81,7 @@ class Keys(Columns):
         )
 
 
-class Partitions:
+class PartitionStates:
     """The state of a bucket's partitions.
 
     Attributes

@@ -20,7 +20,7 @@ import numpy as np
 
 from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.fold.ownership import FOLLOWING
-from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.scan.aggregation import NEVER
 
@@ -271,7 +271,7 @@ def _place(row: Mapping[str, Any]) -> tuple[int, int]:
     return row["log_partition"], row["log_offset"]
 
 
-def add_last_commits(of: Mapping[str, PollTimeouts], parts: Partitions, stops: Stops) -> None:
+def add_last_commits(of: Mapping[str, PollTimeouts], parts: PartitionStates, stops: Stops) -> None:
     """Add the last commit of each owner that left with a step, from the stops of its partitions."""
     rows = np.flatnonzero(stops.timed & (stops.at != -NEVER) & (stops.owner_before >= 0) & (stops.last_before != -NEVER))
     groups, members, code = parts.groups, parts.members, parts.names.members

@@ -17,9 +17,10 @@ from counterpoise.pipeline.standstill import with_standstill
 
 __all__ = ["ReportTotals", "report_rows"]
 
-_COUNTS = ("matched", "ties", "worse", "lives")
+_COUNTS = ("matched", "ties", "worse", "n_protocols")
 _GROUP_FIGURES = pa.schema([*GROUP_REPORT, *(pa.field(name, pa.int32()) for name in _COUNTS)])
-"""`GROUP_REPORT`, and how replays that do not match differ from the record, and the number of protocols of the group."""
+"""`GROUP_REPORT`, and numbers of compared generations: `matched`: the plan is the recorded assignment; `ties`: another one, with
+equal balance and as many moves; `worse`: the recorded one is less balanced or moves more. `n_protocols`: 2 after a migration."""
 _HOUR = 3600
 _DAY = 86400
 
@@ -44,9 +45,9 @@ def _with_advice(groups: pa.RecordBatch) -> pa.RecordBatch:
     """Rows of `_GROUP_FIGURES` as rows of `GROUP_REPORT`, with advice and the reason for a low fidelity."""
     rows = []
     for row in groups.to_pylist():
-        matched, ties, worse, lives = (row.pop(name) or 0 for name in _COUNTS)
+        matched, ties, worse, n_protocols = (row.pop(name) or 0 for name in _COUNTS)
         note = fidelity_note(row["compared_generations"] or 0, matched, ties, worse, row["leader_libraries"] or [])
-        row["strategies"] = with_standstill(row, lives)
+        row["strategies"] = with_standstill(row, n_protocols)
         rows.append({**row, "fidelity_note": note, **advice(row)})
     return pa.RecordBatch.from_pylist(rows, schema=GROUP_REPORT)
 
@@ -82,10 +83,10 @@ class ReportTotals:
         columns = (report.column(name).to_pylist() for name in [*names, "complete", "polled"])
         for *kind, members, compared, share, complete, polled in zip(*columns, strict=True):
             matched = 0 if share is None or compared is None else int(share * compared + 0.5)
-            below = share is not None and share < 1
+            fidelity_below_one = share is not None and share < 1
             sums = self._kinds.setdefault((kind[0], kind[1], kind[2]), [0] * 7)
             partial = (complete is False and not polled, bool(polled))
-            sums[:] = map(sum, zip(sums, (1, members or 0, compared or 0, matched, below, *partial), strict=True))
+            sums[:] = map(sum, zip(sums, (1, members or 0, compared or 0, matched, fidelity_below_one, *partial), strict=True))
 
     @property
     def manifest(self) -> dict[str, Any]:

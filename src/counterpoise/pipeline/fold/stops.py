@@ -18,7 +18,7 @@ import numpy.typing as npt
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs
 from counterpoise.pipeline.fold.ownership import FOLLOWING
-from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.scan.aggregation import NEVER
 
 __all__ = ["Stops", "find_stops"]
@@ -66,7 +66,7 @@ class _CommitsBySpan(Columns):
     Attributes
     ----------
     key, span : int64
-        The partition, and the row of `Partitions.spans`; -1: the span before the first step.
+        The partition, and the row of `PartitionStates.spans`; -1: the span before the first step.
     first, last : int64
         Times of the first and the last commit of the owner; NEVER and -NEVER: none.
     gap : float64
@@ -84,10 +84,10 @@ class _CommitsBySpan(Columns):
     unowned: Int64
 
 
-def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
+def find_stops(parts: PartitionStates, settled: Int64 | None) -> Stops:
     """The stops that became known, in O(n log n) of spans and commits in the state; marks them as timed in the state.
 
-    `settled` is a result of `Partitions.settled`; None: no record follows, so every stop is known.
+    `settled` is a result of `PartitionStates.settled`; None: no record follows, so every stop is known.
 
     A stop is known when `FOLLOWING` steps have followed (`OwnerSpans.closed`). Spans of one owner and step share their first and
     last commit, and the smallest of their mean gaps, in seconds. The last commit before a span comes from the nearest earlier
@@ -147,7 +147,9 @@ def find_stops(parts: Partitions, settled: Int64 | None) -> Stops:
 _NOTHING = {"last_before": -NEVER, "owner_before": -1, "gap_before": np.nan}
 
 
-def _update_keys(parts: Partitions, stops: Stops, recreated: Bool, known: Mapping[str, Bool], values: Mapping[str, Any]) -> None:
+def _update_keys(
+    parts: PartitionStates, stops: Stops, recreated: Bool, known: Mapping[str, Bool], values: Mapping[str, Any]
+) -> None:
     """Update `Keys` with the last owner, commit and gap of spans that are timed; a recreated topic starts again without them."""
     keys, rows = parts.keys, np.arange(len(stops.key))
     counted, reset = keys.counted.copy(), np.full(len(keys.group), -1)
@@ -167,7 +169,7 @@ def _pick(column: npt.NDArray[Any], rows: Int64) -> Any:
     return column[rows] if len(column) else np.zeros(len(rows), column.dtype)
 
 
-def _commits_by_span(parts: Partitions) -> _CommitsBySpan:
+def _commits_by_span(parts: PartitionStates) -> _CommitsBySpan:
     """Group commits by span of ownership: spans and commits are sorted together, and each span takes the commits after it."""
     spans, commits = parts.spans, parts.commits
     has_steps = parts.n_steps > 0

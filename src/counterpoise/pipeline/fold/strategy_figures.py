@@ -87,10 +87,11 @@ class StrategyFigures:
         """Columns for `reporting.report_rows`; empty if there was no generation."""
         if not self.runs:
             return {}
-        lives, observed = {key[0] for key in self.runs}, self._observed
-        now = max(observed, key=lambda life: observed[life]["now"]["log_offset"]) if observed else next(iter(lives))
+        kinds, observed = {key[0] for key in self.runs}, self._observed
+        now = max(observed, key=lambda one: observed[one]["now"]["log_offset"]) if observed else next(iter(kinds))
         runs = {key[1:]: run for key, run in self.runs.items() if key[0] == now}
-        figures: dict[str, Any] = {"strategies": [_run(*key, run) for key, run in sorted(runs.items())], "lives": len(lives)}
+        strategies = [_run(*key, run) for key, run in sorted(runs.items())]
+        figures: dict[str, Any] = {"strategies": strategies, "n_protocols": len(kinds)}
         if now in observed:
             seen, last = observed[now], observed[now]["now"]
             figures |= {

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from counterpoise.pipeline.arrays import slices
 from counterpoise.pipeline.findings.ranking import finding_rows
 from counterpoise.pipeline.fold.lag import LAG_COLUMNS, LagRows
-from counterpoise.pipeline.fold.partitions import Partitions
+from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.reporting import ReportTotals, report_rows
 from counterpoise.pipeline.fold.strategy_figures import METRICS_COLUMNS
 from counterpoise.pipeline.history.replay_fold import Replay
@@ -122,7 +122,7 @@ class TableRows:
         size = 500 + 64 * (row["n_members"] or 0) + 8 * (row["n_partitions"] or 0) + 40 * topics
         self._writers.steps.add(row, size)
 
-    def add_lag(self, parts: Partitions, rows: LagRows) -> None:
+    def add_lag(self, parts: PartitionStates, rows: LagRows) -> None:
         """Add rows of `partition_lag`."""
         self._writers.lag.write(rows.batch(parts), rows.time)
 

@@ -62,8 +62,7 @@ class StepsFold:
     "Modern": consumer (KIP-848), share and streams groups. "Classic": groups with a leader. A group that is deleted and, in the
     same batch of the log, continues under the other protocol was migrated.
 
-    `on_modern_step(step)` is called before `settle_ms` and a migration are known. `on_classic_step(record, step)` is called with
-    each classic record and its step.
+    `on_modern_step(step)` is called before `settle_ms` and a migration are known, `on_classic_step(record, step)` at each record.
     """
 
     def __init__(

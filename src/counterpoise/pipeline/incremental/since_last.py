@@ -112,7 +112,7 @@ class Update:
             manifests = [one for one in engine.scanned if one["cluster"] == name]
             now = self.clusters[name]
             some_unchanged = any(last.files.get(file) == marks for file, marks in now.files.items())
-            first = min((time for one in manifests for time, _ in one["cuts"]), default=None)
+            first = min((time for one in manifests for time, _ in one["flushes"]), default=None)
             check_same_capture(name, last, some_unchanged, manifests, first)
             named = any(one in names for one in last.unnamed)
             ends = engine.clusters[name].ends

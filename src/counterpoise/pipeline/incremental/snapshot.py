@@ -55,9 +55,8 @@ def first_record(files: CaptureFiles) -> int | None:
 
 
 def read_until(files: CaptureFiles, positions: Mapping[str, int]) -> dict[str, int]:
-    """Log partition -> the next offset to read.
+    """Log partition -> the next offset to read. It may exceed `positions`: markers and aborted records are not delivered.
 
-    It may be higher than in `positions`: transaction markers and aborted records have offsets, but are not delivered.
     `positions`: log partition -> the offset after the last record that was read. Files that `counterpoise capture` wrote have
     positions in their footers.
     """
@@ -126,7 +125,7 @@ def _check_nothing_lost(cluster: str, last: ClusterState, manifests: Sequence[Ma
     for partition, offset, _ in (place for one in manifests for place in one["last"]):
         newest[partition] = max(offset, newest.get(partition, -1))
     firsts: dict[int, int] = {}
-    for partition, first, end in (span for one in manifests for _, spans in one["cuts"] for span in spans):
+    for partition, first, end in (span for one in manifests for _, spans in one["flushes"] for span in spans):
         if first <= end:
             firsts[partition] = min(first, firsts.get(partition, first))
     for index, position in sorted(last.positions.items()):

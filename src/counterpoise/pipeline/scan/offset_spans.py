@@ -15,12 +15,12 @@ from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.records.place import POLLED
 
-__all__ = ["Cut", "OffsetSpans", "chunk_starts", "overlapping", "refuse_duplicates"]
+__all__ = ["Flush", "OffsetSpans", "chunk_starts", "overlapping", "refuse_duplicates"]
 
 
 @dataclass
 class OffsetSpans:
-    """Spans of the offsets that a task has read since its last cut.
+    """Spans of the offsets that a task has read since its last flush.
 
     Attributes
     ----------
@@ -66,14 +66,14 @@ def _placed(batch: pa.RecordBatch) -> tuple[Any, Int64]:
     return (partition, offset) if read.all() else (partition[read], offset[read])
 
 
-Cut = tuple[int, Sequence[Sequence[int]]]
-"""The earliest time of the records of a cut, and its spans: log partition, first and last offset."""
+Flush = tuple[int, Sequence[Sequence[int]]]
+"""The earliest time of the records of a flush, and its spans: log partition, first and last offset."""
 
 
-def overlapping(cuts: Iterable[Cut]) -> list[int]:
+def overlapping(flushes: Iterable[Flush]) -> list[int]:
     """Log partitions that may have duplicate records, or whose records are not in the order of their offsets."""
     spans_of: dict[int, list[tuple[int, int]]] = {}
-    for _, spans in cuts:
+    for _, spans in flushes:
         for partition, first, last in spans:
             spans_of.setdefault(partition, []).append((first, last))
     partitions = []
@@ -84,9 +84,9 @@ def overlapping(cuts: Iterable[Cut]) -> list[int]:
     return partitions
 
 
-def chunk_starts(cuts: Iterable[Cut]) -> list[int]:
-    """The times of cuts at which a chunk may begin, ascending: in every log partition, cuts before it have lower offsets."""
-    ordered = sorted(cuts, key=lambda cut: cut[0])
+def chunk_starts(flushes: Iterable[Flush]) -> list[int]:
+    """The times of flushes at which a chunk may begin, ascending: in every log partition, earlier flushes have lower offsets."""
+    ordered = sorted(flushes, key=lambda flush: flush[0])
     first_after: list[dict[int, int]] = [{}]
     for _, spans in reversed(ordered):
         after = dict(first_after[-1])

@@ -41,7 +41,7 @@ _DIFFERENT = 4_000_000
 _RISING = ("log_offset", "log_ts", "committed_offset", "commit_ts")
 _SPANNED = ("log_partition", "log_offset", "log_ts")
 _RECORD_BYTES = 3 << 20
-"""A task makes a cut when it holds more bytes of group records than this."""
+"""A task flushes its blocks when it holds more bytes of group records than this."""
 _TABLE_ROWS = 16_384
 """Rows per Arrow table. A bucket is not split, so one with more rows makes a larger table."""
 _SINGLE = 1 << 42
@@ -91,17 +91,16 @@ class ScanSpec:
 def scan(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[list[Block]]:
     """Yield the blocks of the records; the last one is the task's manifest.
 
-    The manifest holds counts, files by table and day, and names of topic ids; for each cut, its earliest time and its spans of
+    The manifest holds counts, files by table and day, and names of topic ids; for each flush, its earliest time and its spans of
     offsets. `last`: the last record (offset and time) of each log partition. `was`: the record at offset `ScanSpec.begin` - 1, if
-    it was read. `skipped`: records before `begin` or outside the window were skipped. `early`: some records from `begin` on are
-    before the window.
+    it was read. `skipped`: there are records before `begin` or outside the window. `early`: some from `begin` on are before it.
     """
     gc.set_threshold(_ALLOCATIONS)
     with _Scan(spec) as task:
         for batch in batches:
             yield from task.add(batch)
             del batch
-        yield task.cut()
+        yield task.flush()
     yield [manifest_block(task.manifest)]
 
 
@@ -129,7 +128,7 @@ class _Scan:
         self._was: dict[int, tuple[int, int]] = {}
         self._skipped = self._early = False
         self._names: set[tuple[str, str]] = set()
-        self._cuts: list[list[Any]] = []
+        self._flushes: list[list[Any]] = []
         self._instants = np.array(spec.instants, np.int64)
         self._aborted_offsets = np.array(sorted({offset for _, offset in spec.aborted}), np.int64)
 
@@ -142,7 +141,7 @@ class _Scan:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Complete when all cuts are made and the files are closed."""
+        """Complete after the last flush, when the files are closed."""
         return {
             "cluster": self._spec.cluster,
             **self._counts,
@@ -153,13 +152,13 @@ class _Scan:
             "early": self._early,
             "kinds": list(self._kinds.values()),
             "names": sorted(self._names),
-            "cuts": self._cuts,
+            "flushes": self._flushes,
             "bytes": self._bytes,
             "tables": {"offset_commits": self._days.manifest, "decode_errors": self._errors.manifest},
         }
 
     def add(self, batch: pa.RecordBatch) -> Iterator[list[Block]]:
-        """Decode a batch; yield the blocks of a cut if the task holds enough."""
+        """Decode a batch; flush if the task holds enough."""
         if batch.num_rows:
             batch = self._rows_that_count(batch)
         if not batch.num_rows:
@@ -181,7 +180,7 @@ class _Scan:
             self._aggregate(good, decoded, chosen, time, before)
         del good, decoded, batch
         if self._record_bytes > _RECORD_BYTES or self._keys.full or self._held.full:
-            yield self.cut()
+            yield self.flush()
 
     def _rows_that_count(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows from `begin` on and in the window; updates the spans of offsets and the positions in the manifest.
@@ -234,7 +233,7 @@ class _Scan:
         return found
 
     def _add_records(self, batch: pa.RecordBatch, others: Int64) -> None:
-        """Keep the group records for the next cut."""
+        """Keep the group records for the next flush."""
         if not len(others):
             return
         rows = plain(batch.take(pa.array(others)))
@@ -318,13 +317,13 @@ class _Scan:
             pairs = _different((id_of.astype(np.int64) + 1) * len(topics) + topic, (len(ids) + 1) * len(topics))
             self._names |= {(ids[at // len(topics) - 1], topics[at % len(topics)]) for at in pairs if at >= len(topics)}
 
-    def cut(self) -> list[Block]:
-        """The blocks of all that the task holds. The blocks of one cut have all records of their groups between two offsets."""
+    def flush(self) -> list[Block]:
+        """All blocks in memory. Together they have every record that the task read since the last flush."""
         first, blocks = self._first, list(self._record_blocks())
         if len(self._held):
             blocks += self._commit_blocks()
         if self._spans.seen:
-            self._cuts.append([first, self._spans.listed])
+            self._flushes.append([first, self._spans.listed])
         self._bytes += sum(len(one.payload) for one in blocks)
         self._spans, self._first = OffsetSpans(), NEVER
         if self._keys.full:

@@ -41,10 +41,7 @@ def check_source(source: str | Path) -> None:
 
 
 def checked_files(source: str | Path) -> tuple[CaptureFiles, str | None]:
-    """The files of a capture, checked; and its folder, or None if the source holds nothing but records.
-
-    Raises `CaptureError` if there are no records, or a file is damaged or has other columns than a capture.
-    """
+    """The checked files of a capture, and its folder (None: only records). Raises `CaptureError` if one is missing or damaged."""
     path = _path(source)
     records = records_path(path)
     folder = None if records == path else path

@@ -30,9 +30,7 @@ _LOCAL_WAIT_S, _STORE_WAIT_S = 0.05, 0.5
 
 
 class WriterLock:
-    """A lock file in `folder` (a path), or lock objects (a URI of an object store, which must hold nothing else).
-
-    A folder is created if missing. `refused` is the message of the error if another writer has the lock.
+    """A lock file in a folder, created if missing; or lock objects in a folder of an object store that must hold nothing else.
 
     Attributes
     ----------

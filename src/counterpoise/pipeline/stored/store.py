@@ -30,7 +30,9 @@ from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, by_partition
 from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
 from counterpoise.pipeline.tables.by_day import NO_TIME, ByDay
 
-__all__ = ["TableFiles", "TablePartitions", "add_to_catalog", "check", "check_names", "empty_file", "frame", "merge", "written"]
+__all__ = [
+    "TableFiles", "TablePartitions", "add_to_catalog", "check", "check_cluster_is_new", "empty_file", "frame", "merge", "written",
+]  # fmt: skip
 
 TablePartitions: TypeAlias = Mapping[str, Sequence[str]]
 """Table partition ``cluster=<name>/date=<day>`` -> files."""
@@ -49,7 +51,7 @@ def check(spark: SparkSession, name: str, new: TablePartitions, work: TableTrans
         check_same(frame(spark, name, _files_of(new, both)), frame(spark, name, _files_of(old, both)), name, work.out)
 
 
-def check_names(name: str, new: TablePartitions, work: TableTransaction) -> None:
+def check_cluster_is_new(name: str, new: TablePartitions, work: TableTransaction) -> None:
     """Check that a new cluster does not have the records of another one: a capture under two names would be counted twice.
 
     A sample of the records of its files is searched in the same day of other clusters, by log partition, offset, time and group.
