@@ -58,17 +58,43 @@ def test_an_installed_strategy_plans_and_is_listed(tmp_path: Path) -> None:
     [
         ("nowhere:STRATEGY", "cannot be loaded (No module named 'nowhere'); repair or remove its package"),
         ("least_loaded:NOTHING", "cannot be loaded (module 'least_loaded' has no attribute 'NOTHING')"),
+        ("broken:STRATEGY", "cannot be loaded (name 'nothing' is not defined); repair or remove its package"),
         ("least_loaded:assign", "expected a Strategy of this name, got <function assign"),
         ("least_loaded:LEAST_LOADED", "expected a Strategy of this name, got Strategy(name='least-loaded'"),
     ],
 )
 def test_a_broken_package_is_one_line_and_leaves_built_in_strategies_alone(tmp_path: Path, point: str, told: str) -> None:
     site = installed(tmp_path, {"mine": point})
+    (site / "broken.py").write_text("nothing")
     (tmp_path / "group.json").write_text(json.dumps(GROUP))
     plan = (*MAIN, "plan", str(tmp_path / "group.json"), "-s")
     assert run(site, *plan, "sticky").returncode == 0
     done = run(site, *plan, "mine")
     assert (done.returncode, told in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.stderr
+
+
+def test_a_package_neither_hides_the_strategies_of_others_nor_replaces_one(tmp_path: Path) -> None:
+    site = installed(tmp_path, {"least-loaded": "least_loaded:LEAST_LOADED", "other": "nowhere:STRATEGY"})
+    plan = run(site, "-c", "import counterpoise; counterpoise.assignor('least-loaded')")
+    assert plan.returncode == 0, plan.stderr
+    listed = run(site, "-c", "import counterpoise; counterpoise.strategies()").stderr
+    assert "'other' of the entry point nowhere:STRATEGY" in listed
+    fake = (
+        "from dataclasses import replace\nfrom least_loaded import LEAST_LOADED\nSTICKY = replace(LEAST_LOADED, name='sticky')\n"
+    )
+    (site / "fake.py").write_text(fake)
+    (site / "own-1.0.dist-info" / "entry_points.txt").write_text("[counterpoise.strategies]\nsticky = fake:STICKY\n")
+    taken = run(site, "-c", "import counterpoise; counterpoise.strategies()").stderr
+    assert "'sticky' of the entry point fake:STICKY (counterpoise.strategies): the name is taken; rename it or remove" in taken
+
+
+def test_a_package_may_register_what_its_entry_point_names(tmp_path: Path) -> None:
+    site = installed(tmp_path, {"least-loaded": "least_loaded:LEAST_LOADED"})
+    code = (
+        "import counterpoise, least_loaded; from counterpoise.assignors import register; register(least_loaded.LEAST_LOADED); "
+        "print(counterpoise.strategies()[-1])"
+    )
+    assert run(site, "-c", code).stdout == "least-loaded\n"
 
 
 def test_the_example_keeps_the_laws(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +145,14 @@ def missing(problem: Problem) -> Int32:
     return owner
 
 
+_ARRAY = np.empty(100, np.int32)
+
+
+def in_one_array(problem: Problem) -> Int32:
+    _ARRAY[: problem.n_partitions] = first_subscriber(problem)
+    return _ARRAY[: problem.n_partitions]
+
+
 calls = iter(range(10**9))
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -127,6 +161,8 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         "pure: the same group planned twice",
     ),
     "pure, type": ({"kernel": lambda problem: first_subscriber(problem).astype(np.int64)}, "pure: owners are int64"),
+    "pure, kind": ({"kernel": lambda problem: [0] * problem.n_partitions}, "pure: owners are a list, int32 ("),
+    "pure, one array": ({"kernel": in_one_array}, "pure: two calls return the same writable array"),
     "valid": ({"kernel": lambda problem: np.zeros(problem.n_partitions, np.int32)}, "valid: "),
     "complete": ({"kernel": missing}, "complete: "),
     "reads": ({"kernel": kept}, "reads: the plan depends on previous_owner, which Strategy.reads does not list"),
@@ -148,14 +184,34 @@ def test_a_strategy_that_breaks_a_law_is_found(fields: dict[str, Any], told: str
     assert any(line.startswith(told) for line in found), found
 
 
+def depends_on(problem: Problem, name: str) -> Int32:
+    """The first or the last subscriber, by a sum over one array of the problem."""
+    values = problem.racks.replica_rack if name == "racks" and problem.racks is not None else getattr(problem, name)
+    even = int(np.dot(np.arange(1, len(values) + 1), values)) % 2 == 0
+    return subscriber_at(problem, problem.subscriber_start[:-1] if even else problem.subscriber_start[1:] - 1)
+
+
+@pytest.mark.parametrize("name", sorted(EVERYTHING))
+def test_every_array_that_reads_leaves_out_is_changed(name: str) -> None:
+    with pytest.raises(AssertionError, match=f"reads: the plan depends on {name}, which Strategy.reads does not list"):
+        check_strategy(Strategy("mine", (EAGER,), lambda problem: depends_on(problem, name), "", reads=frozenset()))
+
+
 def test_further_laws_are_checked_if_they_are_named() -> None:
     one = Strategy("mine", (EAGER,), first_subscriber, "", reads=frozenset())
     check_strategy(one, groups=50)
     check_strategy(one, laws=["idempotent"], groups=50)
     with pytest.raises(AssertionError, match="balanced: "):
         check_strategy(one, laws=["balanced"])
-    with pytest.raises(OptionError, match="'fairest' is no law"):
-        check_strategy(one, laws=["fairest"])
+    with pytest.raises(AssertionError, match="idempotent: "):
+        check_strategy(Strategy("mine", (EAGER,), flipped, ""), laws=["idempotent"])
+    for laws, told in (
+        (["fairest"], "'fairest' is no law of a target"),
+        (["withheld"], "'withheld' is no law"),
+        ("balanced", "a list"),
+    ):
+        with pytest.raises(OptionError, match=told):
+            check_strategy(one, laws=laws, groups=0)
 
 
 def test_an_error_of_the_strategy_says_for_which_group() -> None:
@@ -172,6 +228,7 @@ def test_the_random_groups_are_of_every_kind() -> None:
     assert {problem.n_members for problem in problems} == set(range(8))
     assert any(not problem.n_partitions for problem in problems)
     assert any((problem.holder == CONTESTED).any() for problem in problems)
+    assert all(problem.lag is not None and problem.racks is not None for problem in problems)
     assert any((problem.holder != problem.previous_owner).any() for problem in problems)
     assert any((np.diff(problem.subscriber_start) == 0).any() for problem in problems)
     assert {int(problem.capacity.max(initial=1)) for problem in problems} == {1, 2, 3}

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from counterpoise.assignors.strategy import COOPERATIVE, EVERYTHING, Assignor, Strategy
-from counterpoise.laws.audit import audit
+from counterpoise.errors import OptionError
+from counterpoise.laws.audit import LAWS, audit
 from counterpoise.laws.rounds import idempotent, pure, two_rounds
 from counterpoise.laws.violation import Violation
 from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Int64, Problem, Racks
@@ -28,7 +29,8 @@ def check_strategy(strategy: Strategy, *, laws: Iterable[str] = (), groups: int 
     strategy : Strategy
         It need not be registered.
     laws : iterable of str
-        Further laws: names in `counterpoise.laws.LAWS`, such as "balanced" and "sticky", or "idempotent".
+        Further laws: names in `counterpoise.laws.LAWS` that are about target owners, such as "balanced" and "sticky"; or
+        "idempotent".
     groups : int
         Number of groups: `random_problem(0)` to `random_problem(groups - 1)`.
 
@@ -37,13 +39,13 @@ def check_strategy(strategy: Strategy, *, laws: Iterable[str] = (), groups: int 
     AssertionError
         With the number of the first group that breaks a law, and what is wrong with its plan.
     OptionError
-        A name is no law.
+        A name is no such law.
 
     Notes
     -----
     Errors of `Strategy.kernel` and `Strategy.prepare` are raised unchanged, with the number of the group as a note.
     """
-    further = set(laws)
+    further = _known(laws)
     for number in range(groups):
         problem = random_problem(number)
         try:
@@ -53,6 +55,15 @@ def check_strategy(strategy: Strategy, *, laws: Iterable[str] = (), groups: int 
             raise
         if found:
             raise AssertionError("\n".join([_header(strategy, number), *(f"{one.law}: {one.message}" for one in found)]))
+
+
+def _known(laws: Iterable[str]) -> set[str]:
+    if isinstance(laws, str):
+        raise OptionError(f"laws: expected a list of names, not {laws!r}")
+    known = {*LAWS, "idempotent"} - {"withheld", "added-and-revoked"}  # these are about a round, and always checked
+    if unknown := sorted(set(laws) - known):
+        raise OptionError(f"laws: {unknown[0]!r} is no law of a target; there are: {', '.join(sorted(known))}")
+    return set(laws)
 
 
 def _header(strategy: Strategy, number: int) -> str:
@@ -71,7 +82,8 @@ def _violations(strategy: Strategy, problem: Problem, other: Problem, laws: set[
     if COOPERATIVE in strategy.protocols:
         found += two_rounds(assign, problem)
     for name in sorted(EVERYTHING - strategy.reads):
-        if not np.array_equal(assign(problem.replace(**{name: getattr(other, name)})), owner):
+        changed = {"holder": problem.holder} | {name: getattr(other, name)}  # by default `holder` follows `previous_owner`
+        if not np.array_equal(assign(problem.replace(**changed)), owner):
             found.append(Violation("reads", f"the plan depends on {name}, which Strategy.reads does not list"))
     if strategy.prepare is not None:
         claimed = problem.replace(previous_owner=other.previous_owner, holder=other.holder)

@@ -144,10 +144,17 @@ def test_the_command_prints_a_table_or_a_json_object_per_row(audited: Audited) -
 
 @pytest.mark.parametrize(
     ("query", "told"),
-    [("SELEC 1", "QUERY: Parser Error: "), ("SELECT * FROM rebalance", "QUERY: Catalog Error: "), (" ", "QUERY is empty; try ")],
+    [
+        ("SELEC 1", "QUERY: Parser Error: "),
+        ("SELECT * FROM rebalance", "QUERY: Catalog Error: "),
+        (" ", "QUERY is empty; try "),
+        (";", "QUERY is empty; try "),
+        ("SELECT * FROM query", "QUERY: Catalog Error: "),
+        ("SELECT 1 AS a, 2 AS a", "QUERY: two columns are called 'a'; give one of them another name with AS"),
+    ],
 )
 def test_a_wrong_query_is_one_line(audited: Audited, query: str, told: str) -> None:
-    result = queried(audited, query)
+    result = queried(audited, query, "--json")
     assert (result.exit_code, told in result.stderr, result.stderr.count("\n")) == (2, True, 1), result.stderr
 
 
@@ -155,3 +162,32 @@ def test_a_folder_without_tables_is_one_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["sql", str(tmp_path), "SELECT 1"])
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert f"{tmp_path}: no tables; name the output folder of an audit" in result.stderr
+
+
+def test_values_that_json_lacks_and_names_that_look_like_markup(audited: Audited) -> None:
+    values = "'nan'::DOUBLE AS n, MAP {TIMESTAMP '2020-01-01': 1} AS m, [1.5, 'inf'::DOUBLE] AS l, {'a': NULL} AS s"
+    row = json.loads(queried(audited, f"SELECT {values}, DATE '2020-01-02' AS d", "--json").stdout)
+    assert row == {"n": None, "m": {"2020-01-01T00:00:00": 1}, "l": [1.5, None], "s": {"a": None}, "d": "2020-01-02"}
+    shown = queried(audited, 'SELECT 1 AS "[/nope] [b]x"').stdout.splitlines()
+    assert shown[0].strip() == "[/nope] [b]x"
+
+
+def test_an_interrupted_query_ends_like_every_interrupted_command(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        def execute(self, _: str) -> None:
+            raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr("counterpoise.cli.sql_command.connect", lambda _: Interrupted())
+    assert queried(audited, "SELECT 1").exit_code == 130
+
+
+def test_a_damaged_table_is_one_line(tmp_path: Path) -> None:
+    for name in TABLES:
+        (tmp_path / "tables" / name).mkdir(parents=True)
+        (tmp_path / "tables" / name / "_SUCCESS").touch()
+    table = tmp_path / "tables" / "rebalances" / "cluster=a" / "date=2026-11-21"
+    table.mkdir(parents=True)
+    (table / "part.parquet").write_bytes(b"PAR1 cut short")
+    result = CliRunner().invoke(app, ["sql", str(tmp_path), "SELECT 1"])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.stderr
+    assert "tables/rebalances: cannot be read (" in result.stderr

@@ -113,3 +113,6 @@ def test_a_group_is_read_from_the_text() -> None:
     for name in (None, "third"):
         with pytest.raises(SnapshotError, match=rf"expected one of the groups of the text \(order-.*, other-.*\), got {name!r}"):
             Group.from_describe(TEXT["offsets-4.3.1"] + second, name)
+    for text in ("hello", "", "Error: Consumer group 'x' does not exist."):
+        with pytest.raises(SnapshotError, match="no table of `kafka-consumer-groups --describe`"):
+            Group.from_describe(text)

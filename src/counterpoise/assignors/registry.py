@@ -55,18 +55,20 @@ def register(added: Strategy) -> None:
 
 
 @cache
-def _register_entry_points() -> None:
-    """Register the strategies of other packages that are installed, by name."""
+def _register_entry_points(name: str | None = None) -> None:
+    """Register the strategies of other packages that are installed, in the order of their names; or only that of this `name`."""
     for point in sorted(entry_points(group=_ENTRY_POINTS), key=lambda point: point.name):
+        if name not in (None, point.name):
+            continue
         place = f"strategy {point.name!r} of the entry point {point.value} ({_ENTRY_POINTS})"
         try:
             added = point.load()
-        except (ImportError, AttributeError) as error:
+        except Exception as error:
             raise OptionError(f"{place} cannot be loaded ({error}); repair or remove its package") from error
         if not isinstance(added, Strategy) or added.name != point.name:
             raise OptionError(f"{place}: expected a Strategy of this name, got {added!r:.80}")
-        if _BY_NAME.get(added.name) is not added:
-            register(added)
+        if _BY_NAME.setdefault(added.name, added) is not added:
+            raise OptionError(f"{place}: the name is taken; rename it or remove its package")
 
 
 def strategies() -> tuple[str, ...]:
@@ -93,10 +95,10 @@ def strategy(name: str) -> Strategy:
     """
     found = _BY_NAME.get(str(name))
     if found is None:
-        _register_entry_points()
+        _register_entry_points(str(name))
         found = _BY_NAME.get(str(name))
     if found is None:
-        raise UnknownStrategyError(f"strategy {name!r} is unknown; there are: {', '.join(_BY_NAME) or 'none'}")
+        raise UnknownStrategyError(f"strategy {name!r} is unknown; there are: {', '.join(strategies())}")
     return found
 
 

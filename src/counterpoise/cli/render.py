@@ -45,7 +45,9 @@ def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]
     )
     for column in columns:
         right = column in numeric
-        table.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=right or column == columns[0])
+        table.add_column(
+            escape(visible(column)), justify="right" if right else "left", overflow="fold", no_wrap=right or column == columns[0]
+        )
     for row in rows:
         table.add_row(*(escape("" if cell is None else visible(cell)) for cell in row))
     return table

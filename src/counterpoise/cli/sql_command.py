@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date
 from itertools import islice
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import click
@@ -38,24 +39,37 @@ def command(out: str, query: str, as_json: bool) -> None:
     need("sql", "sql", "duckdb", "pyarrow", "pytz")
     import duckdb
 
-    if not query.strip():
-        raise OptionError('QUERY is empty; try "SELECT * FROM rebalances LIMIT 10"')
     try:
         result = connect(out).execute(query)
+        if not query.strip(" \n;"):
+            raise OptionError('QUERY is empty; try "SELECT * FROM rebalances LIMIT 10"')
         names = [column[0] for column in result.description]
         rows = iter(result.fetchone, None)
         if as_json:
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise OptionError(f"QUERY: two columns are called {twice[0]!r}; give one of them another name with AS")
             for row in rows:
-                click.echo(json.dumps(dict(zip(names, row, strict=True)), default=_text))
+                click.echo(json.dumps({name: _plain(value) for name, value in zip(names, row, strict=True)}))
             return
         console().print(table_of("", names, islice(rows, _SHOWN)))
         if more := sum(1 for _ in rows):
             say(f"{more} more rows are not shown; --json prints all")
+    except RuntimeError as error:
+        raise (KeyboardInterrupt if "interrupted" in str(error) else error) from None
     except duckdb.Error as error:
         raise OptionError(f"QUERY: {' '.join(str(error).split())}") from None
 
 
-def _text(value: object) -> str:
+def _plain(value: object) -> object:
+    """As JSON has it: times in ISO 8601, numbers that are not finite as null, other values as text."""
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if value is None or isinstance(value, int | str):
+        return value
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
@@ -78,7 +92,8 @@ def connect(out: str) -> duckdb.DuckDBPyConnection:
     if not exists(join(place, "tables")):
         raise CaptureError(f"{out}: no tables; name the output folder of an audit")
     manifest, connection = load_manifest(place), duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'; CREATE MACRO explode(list) AS unnest(list)")
+    # A name that is no table must not mean a variable of this program.
+    connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false; CREATE MACRO explode(list) AS unnest(list)")
     for name in TABLES:
         connection.register(name, dataset(join(place, "tables", name), manifest))
     return connection

@@ -20,13 +20,17 @@ _Assignor = Callable[[Problem], Int32]
 
 def pure(assign: _Assignor, problem: Problem) -> list[Violation]:
     """Law ``pure``: equal problems, planned again, get the same owners, int32[P]."""
-    first = assign(problem)
+    first: object = assign(problem)
+    if not isinstance(first, np.ndarray):
+        return [Violation("pure", f"owners are a {type(first).__name__}, int32 ({problem.n_partitions},) is promised")]
     if first.dtype != np.int32 or first.shape != (problem.n_partitions,):
         return [Violation("pure", f"owners are {first.dtype} {first.shape}, int32 ({problem.n_partitions},) is promised")]
     again = first.copy()
     for other in (assign(problem), assign(problem.replace())):
         if not np.array_equal(again, other) or not np.array_equal(again, first):
             return [_differ("pure", "the same group planned twice", problem, again, other)]
+    if first.flags.writeable and np.shares_memory(first, assign(problem)):
+        return [Violation("pure", "two calls return the same writable array, so a later plan overwrites an earlier one")]
     return []
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.laws.owners import check_owners
 from counterpoise.metrics.figures import Metrics, Query
 from counterpoise.metrics.table import Table
 from counterpoise.model.problem import Int32, Problem
+from counterpoise.snapshot.group import Group
+from counterpoise.snapshot.plan import Plan
 
 __all__ = ["Batch", "Figures", "measure"]
 
@@ -78,8 +81,8 @@ class Batch:
 
 
 def measure(
-    problem: Problem,
-    owner: Int32,
+    problem: Problem | Group,
+    owner: Int32 | Plan,
     *,
     cooperative: bool = False,
     optimal: Int32 | None = None,
@@ -91,11 +94,11 @@ def measure(
 
     Parameters
     ----------
-    problem : Problem
-    owner : int32[P]
+    problem : Problem or Group
+    owner : int32[P] or Plan
         The target owners (under the cooperative protocol too: what the group ends with); UNOWNED allowed.
     cooperative : bool
-        What `revoked` counts.
+        What `revoked` counts; a Plan has its own protocol.
     optimal : int32[P], optional
         Owners known to be balanced and sticky, for `min_moves`.
     prove : bool
@@ -114,6 +117,10 @@ def measure(
     -----
     O(P log P + S) and the cost of the proof; a batch of one.
     """
+    if isinstance(problem, Group):
+        problem = problem.problem()
+    if isinstance(owner, Plan):
+        cooperative, owner = owner.protocol == COOPERATIVE, owner.target_owner
     for given in (owner,) if optimal is None else (owner, optimal):
         check_owners(problem, given)
     return Batch().add([Query(problem, owner, cooperative, optimal, duplicates, prove)], floor).of(0)

@@ -83,7 +83,7 @@ class AuditResult:
         """
         if name not in TABLES:
             raise OptionError(f"table {name!r} is unknown; there are: {', '.join(TABLES)}")
-        return dataset(join(absolute(self.place), "tables", name)).to_table()
+        return dataset(join(self.place, "tables", name)).to_table()
 
     def __repr__(self) -> str:
         groups, found = self.summary["groups"]["total"], self.summary["findings"]["total"]
@@ -221,7 +221,7 @@ def audit(
 
 
 def _result(out: str | Path, summary: dict[str, Any]) -> AuditResult:
-    return AuditResult(str(out), summary, tuple(map(_finding, summary["findings"]["top"])))
+    return AuditResult(absolute(out), summary, tuple(map(_finding, summary["findings"]["top"])))
 
 
 def _update(

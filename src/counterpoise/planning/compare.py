@@ -30,8 +30,11 @@ class Comparison(dict[str, Metrics]):
         names = [name for name in _SHOWN if any(getattr(one, name) is not None for one in self.values())]
         return ["strategy", *names], [[key, *(_cell(getattr(one, name)) for name in names)] for key, one in self.items()]
 
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(self)})"
+
     def _repr_html_(self) -> str:
-        return html_table("", *self.rows_as_text())
+        return html_table(f"{len(self)} strategies", *self.rows_as_text())
 
 
 def _cell(value: object) -> str:

@@ -123,8 +123,10 @@ class Group:
         SnapshotError
             A line does not fit its header; or `name` is not given and the text has several groups, or it is not among them.
         """
-        from counterpoise.snapshot.describe import describe_parts
+        from counterpoise.snapshot.describe import describe_parts, looks_like_describe
 
+        if not looks_like_describe(text):
+            raise SnapshotError("text: no table of `kafka-consumer-groups --describe`; give what the tool printed")
         found = describe_parts(text)
         groups = {parts["name"]: parts for parts in found}
         if len(found) > 1 or name is not None:

@@ -38,7 +38,8 @@ def partitions_by_topic(problem: Problem, mask: np.ndarray, topic_names: Sequenc
 
 def partition_list(topics: Mapping[str, Sequence[int]]) -> str:
     """{"t": [0, 1]} -> "t 0-1"."""
-    return ", ".join(f"{visible(topic)} {' '.join(index_runs(sorted(indices)))}" for topic, indices in topics.items() if indices)
+    runs = ((topic, index_runs(sorted(indices))) for topic, indices in topics.items())
+    return ", ".join(f"{visible(topic)} {' '.join(listed)}" for topic, listed in runs if listed)
 
 
 def index_runs(indices: Sequence[int]) -> list[str]:

@@ -19,7 +19,7 @@ _LINEAR, _MOST = 900.0, 998.0
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
     """One finding.
 
@@ -57,6 +57,9 @@ class Finding:
     group_id: str = ""
     cluster: str = "default"
     rank: int = 0
+
+    def __repr__(self) -> str:
+        return f"Finding({self.severity}, {self.kind}, {self.cluster}/{self.group_id}: {self.title})"
 
     def _repr_html_(self) -> str:
         names = ("severity", "kind", "title", "evidence", "cost", "action")

@@ -69,12 +69,18 @@ def dataset(table: str | Path, manifest: Manifest | None = None) -> ds.Dataset:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    from counterpoise.pipeline.storage.files import filesystem_of
+    from counterpoise.pipeline.schemas import TABLES
+    from counterpoise.pipeline.storage.files import absolute, filesystem_of, first_line
 
     store, _ = filesystem_of(str(table))
     files = [filesystem_of(file)[1] for file in table_files(table, manifest)]
     kinds = pa.schema([("cluster", pa.string()), ("date", pa.date32())])
     if not files:
-        return ds.FileSystemDataset.from_paths([], schema=kinds, format=ds.ParquetFileFormat(), filesystem=store)
+        known = TABLES.get(absolute(table).rpartition("/")[2], pa.schema([]))
+        schema = pa.unify_schemas([known, kinds])
+        return ds.FileSystemDataset.from_paths([], schema=schema, format=ds.ParquetFileFormat(), filesystem=store)
     by_folder = ds.partitioning(kinds, flavor="hive")
-    return ds.dataset(files, format="parquet", filesystem=store, partitioning=by_folder, exclude_invalid_files=False)
+    try:
+        return ds.dataset(files, format="parquet", filesystem=store, partitioning=by_folder, exclude_invalid_files=False)
+    except (pa.ArrowInvalid, FileNotFoundError) as error:
+        raise CaptureError(f"{table}: cannot be read ({first_line(error)}); run the audit again") from error
