@@ -158,7 +158,7 @@ def test_numpy_scalars_are_options(strategy: str, option: str, value: Any, same:
         (lambda: ANY.assignor("lag")("t"), "^problem: expected a Problem, not str$"),
         (lambda: ANY.certify(PAIR, cp.assign(PAIR)), "^problem: expected a Problem, not Group"),
         (lambda: ANY.certify(PAIR.problem(), cp.assign(PAIR)), r"not Plan; a Plan has one: plan\.target_owner$"),
-        (lambda: ANY.measure(PAIR, cp.assign(PAIR)), "^problem: expected a Problem, not Group"),
+        (lambda: ANY.measure("t", cp.assign(PAIR)), "^problem: expected a Problem, not str$"),
         (lambda: ANY.lag_report(PAIR, cp.assign(PAIR)), "^problem: expected a Problem, not Group"),
     ],
 )  # fmt: skip
