@@ -12,7 +12,7 @@ from counterpoise.errors import OptionError
 from counterpoise.laws.audit import LAWS, audit
 from counterpoise.laws.rounds import idempotent, pure, two_rounds
 from counterpoise.laws.violation import Violation
-from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Int64, Problem, Racks
+from counterpoise.model.problem import CONTESTED, UNOWNED, Problem, Racks
 
 __all__ = ["check_strategy", "random_problem"]
 
@@ -122,7 +122,3 @@ def random_problem(number: int, *, other_values: int | None = None) -> Problem:
         "static_rank": rng.permutation(members),
     }
     return Problem(members, start, ends, subscriber, **values)
-
-
-def _int32(values: Int64) -> Int32:
-    return values.astype(np.int32)

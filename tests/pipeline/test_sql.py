@@ -98,7 +98,7 @@ Ask = Callable[[str], Rows]
 
 @pytest.fixture(scope="module")
 def asked(spark: SparkSession, audited: Audited) -> dict[str, Ask]:
-    """A query engine by name, with the page's own views."""
+    """A query engine by name, with a view per table."""
     for name in TABLES:
         targets.read(spark, name, Folder(audited.result.out / "tables")).createOrReplaceTempView(name)
     duck = connect(str(audited.result.out))

@@ -170,7 +170,7 @@ def command(
             until_then = result.summary["to"] or "any record"
             err.print(f"nothing new since the last audit, of records up to {until_then}: nothing is written", highlight=False)
         bar.update(shown, description="writing the report")
-        report = f"{result.place}/report.html" if _reported(result) else write_report(result.place)
+        report = result.report if _reported(result) else write_report(result.place)
     if as_json:
         click.echo(json.dumps(result.summary))
     else:
