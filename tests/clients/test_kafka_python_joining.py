@@ -1,4 +1,4 @@
-"""A kafka-python 3 consumer with our assignors repeats no finished join, and gets records while a join is pending."""
+"""What is repaired in how a kafka-python 3 consumer with our assignors joins its group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
 from kafka.coordinator.base import Generation, MemberState
 from kafka.coordinator.consumer import ConsumerCoordinator
-from kafka.errors import KafkaTimeoutError, RebalanceInProgressError
+from kafka.errors import KafkaTimeoutError, RebalanceInProgressError, UnknownMemberIdError
 from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
@@ -49,6 +49,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc]
         self.rejoining, self.needed = True, True
         self.answers: list[Future] = []
         self.completed: list[bytes] = []
+        self.lost: list[TopicPartition] = []
         self.committed: list[Any] = []
         self.heartbeats = 0
         self.heartbeats_enabled = False
@@ -77,6 +78,10 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc]
         self.needed = False
         self.completed.append(assignment)
         self.owned = OWNED[:1]
+
+    async def _on_join_prepare_async(self, generation: int, member_id: str, timeout_ms: float | None = None) -> None:  # noqa: ARG002
+        assert self._generation.is_lost()
+        self.lost, self.owned = self.owned, []
 
     def _enable_heartbeat(self) -> None:
         self.heartbeats_enabled = True
@@ -189,6 +194,21 @@ def test_a_completed_join_of_a_member_that_was_expelled_since_is_repeated() -> N
     coordinator._generation = Generation.NO_GENERATION
     assert not coordinator.poll(timeout_ms=5)
     assert (len(coordinator.answers), coordinator.completed) == (2, [])
+
+
+@pytest.mark.parametrize("protocol", list(RebalanceProtocol))
+@pytest.mark.parametrize("mended", [False, True])
+def test_a_member_that_is_expelled_while_it_joins_loses_its_partitions_first(protocol: Any, mended: bool) -> None:
+    """The host alone keeps them, with the positions they had; once it does not, this repair can go."""
+    coordinator = Coordinator(protocol)
+    if mended:
+        mend_joining(coordinator)
+    coordinator.poll(timeout_ms=5)
+    coordinator._generation = Generation.NO_GENERATION
+    coordinator.answers[0].failure(UnknownMemberIdError())
+    coordinator.poll(timeout_ms=20)
+    assert len(coordinator.answers) == 2
+    assert (coordinator.lost, coordinator.owned) == ((OWNED, []) if mended else ([], OWNED))
 
 
 def test_mending_twice_changes_nothing_and_another_release_is_left_as_it_is(caplog: pytest.LogCaptureFixture) -> None:

@@ -138,7 +138,7 @@ def crash_in_mid_rebalance(run: Run) -> None:
     run.begins("crash in mid-rebalance")
     deadly = run.members.folder / f"{leader}.deadly"
     if leader in ("kafka_python", "aiokafka"):
-        deadly.touch()
+        write_at_once(deadly, "KILL")
         run.start("newcomer", "kafka_python")
         assert run.members.processes[leader].wait(60) == -9
         run.members.processes.pop(leader)
@@ -154,17 +154,34 @@ def crash_in_mid_rebalance(run: Run) -> None:
         run.settle(sticky=False)
 
 
-def sleep_beyond_the_session(run: Run, sleeper: str) -> None:
+def sleep_in_mid_rebalance(run: Run) -> None:
+    """The leader stops between JoinGroup and SyncGroup (a Python one), is expelled while it joins, and wakes up."""
+    if run.first in ("kafka_python", "aiokafka"):
+        run.begins("sleep in mid-rebalance")
+        deadly = run.members.folder / f"{run.first}.deadly"
+        write_at_once(deadly, "STOP")
+        run.start("late", "kafka_python")
+        run.members.wait(lambda: not deadly.exists(), "the leader to stop")
+        sleep_beyond_the_session(run, run.first, sticky=False)
+
+
+def write_at_once(path: Path, text: str) -> None:
+    """The file is there with all of its text."""
+    path.with_suffix(".new").write_text(text)
+    path.with_suffix(".new").rename(path)
+
+
+def sleep_beyond_the_session(run: Run, sleeper: str, *, sticky: bool = True) -> None:
     """A member stops dead, is forgotten, its partitions go to others; then it wakes up, and nothing stays without an owner."""
     run.members.pause(sleeper)
     asleep = run.members.processes.pop(sleeper)
     try:
-        run.settle()
+        run.settle(sticky=sticky)
     finally:
         run.members.processes[sleeper] = asleep
         run.members.resume(sleeper)
     run.before.pop(sleeper, None)
-    run.settle()
+    run.settle(sticky=sticky)
 
 
 def leader_of(run: Run) -> str:
@@ -229,7 +246,7 @@ SHORT = [
 
 @pytest.mark.parametrize(("group", "first"), FULL)
 def test_a_group_survives_all_that_happens_to_groups(broker: Broker, tmp_path: Path, group: str, first: str) -> None:
-    """Scale out, growth, sleep, rolling restart, broker restart, crash of the leader, sleep of the next one, scale in."""
+    """Scale out, growth, sleeps, rolling restart, broker restart, crash of the leader, sleep of the next one, scale in."""
     name = f"all-{group}-{first}".replace("_", "-").replace(" ", "-")
     with fleet(broker, tmp_path, name, SESSION_MS) as members:
         run = run_of(broker, members, group, first, name)
@@ -240,6 +257,8 @@ def test_a_group_survives_all_that_happens_to_groups(broker: Broker, tmp_path: P
         sleep_beyond_the_session(run, kinds[(kinds.index(first) + 1) % len(kinds)])
         rolling_restart(run)
         restart_the_broker(run)
+        lead_again(run)
+        sleep_in_mid_rebalance(run)
         lead_again(run)
         crash_in_mid_rebalance(run)
         sleep_beyond_the_session(run, leader_of(run))

@@ -1,12 +1,14 @@
-"""Repairs two faults in how kafka-python 3 joins a group, for one consumer at a time.
+"""Repairs three faults in how kafka-python 3 joins a group, for one consumer at a time.
 
 - A join that completes between two polls is dropped: the next poll sends another JoinGroup, and the whole group
   rebalances once more.
 - Under the cooperative protocol (KIP-429) a member keeps its partitions while it joins, but `KafkaConsumer.poll` returns
   no records until the join is complete, up to a heartbeat interval later. Java's consumer fetches meanwhile.
+- A member that the group expels while it joins keeps its partitions and their positions, and `on_partitions_lost` is not
+  called. It reads again what others have processed, and commits offsets lower than theirs.
 
-kafka-python 3.0 has no public hook for either. `mend_joining` therefore wraps two methods of one consumer's coordinator.
-A third reason for long cooperative rebalances, the late second round, is removed in `HostAssignor._follow_up`.
+kafka-python 3.0 has no public hook for these. `mend_joining` therefore wraps three methods of one consumer's coordinator.
+Another reason for long cooperative rebalances, the late second round, is removed in `HostAssignor._follow_up`.
 """
 
 from __future__ import annotations
@@ -25,19 +27,21 @@ _BEGIN_MS = 100
 """How long the poll that starts a join may wait: it includes the commit before the join."""
 _PENDING_MS = 10
 """How long a later poll waits for a pending join before it fetches: bounds the polls per second, as nothing else does."""
-_USED = ("config", "commit_offsets_async", "join_group_async", "need_rejoin", "poll", "poll_heartbeat")
+_USED = ("config", "commit_offsets_async", "join_group_async", "need_rejoin", "poll", "poll_heartbeat", "state")
 _USED_PRIVATE = (
-    *("_enable_heartbeat", "_generation", "_join_task", "_lock", "_manager"),
-    *("_net", "_rebalance_protocol", "_subscription", "state"),
+    *("_do_join_and_sync_async", "_enable_heartbeat", "_generation", "_join_task", "_lock", "_manager"),
+    *("_net", "_on_join_prepare_async", "_rebalance_protocol", "_subscription"),
 )
 
 
 def mend_joining(coordinator: Any) -> None:
-    """Complete every finished join of this kafka-python 3 consumer, and let it receive records while a join is pending.
+    """Repair how this kafka-python 3 consumer joins its group; a second call changes nothing.
 
-    Records arrive while the consumer owns partitions, runs the cooperative protocol, and commits automatically or through
-    `rebalance_listener`: `KafkaConsumer.commit` raises RebalanceInProgressError during a join, and a consumer that calls
-    it after each poll must not meet it more often than without counterpoise. A second call changes nothing.
+    Every finished join is completed. A consumer that is expelled while it joins loses its partitions before it joins again.
+
+    Records arrive during a join while the consumer owns partitions, runs the cooperative protocol, and commits automatically
+    or through `rebalance_listener`: `KafkaConsumer.commit` raises RebalanceInProgressError during a join, and a consumer that
+    calls it after each poll must not meet it more often than without counterpoise.
 
     Without the attributes it needs (another release of kafka-python) it leaves the consumer as it is and logs a warning.
     """
@@ -56,7 +60,17 @@ def mend_joining(coordinator: Any) -> None:
             coordinator._join_task = _FinishedJoin(task)  # noqa: SLF001
         return bool(await host_join(timeout_ms=timeout_ms))
 
+    host_attempt = coordinator._do_join_and_sync_async  # noqa: SLF001
+
+    async def join_and_sync() -> Any:
+        known = coordinator._generation  # noqa: SLF001
+        if known.is_lost() and coordinator._subscription.assigned_partitions():  # noqa: SLF001
+            # Expelled since the host prepared this join: to prepare it again calls `on_partitions_lost`.
+            await coordinator._on_join_prepare_async(known.generation_id, known.member_id)  # noqa: SLF001
+        return await host_attempt()
+
     coordinator.join_group_async = join_group_async
+    coordinator._do_join_and_sync_async = join_and_sync  # noqa: SLF001
     coordinator.poll = _Poll(coordinator)
 
 

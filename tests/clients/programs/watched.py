@@ -1,9 +1,10 @@
-"""Assignors that write into the journal what they lead and what they are given, and can die while they lead."""
+"""Assignors that write into the journal what they lead and what they are given, and can die or stop while they lead."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,19 @@ __all__ = ["lead_event", "options", "watched"]
 def watched(module: Any, settings: dict[str, Any], journal: Journal) -> list[Any]:
     """Instances of the named assignors of a module.
 
-    With a file at `settings["deadly"]` the process dies by a kill -9 of its own between JoinGroup and SyncGroup.
+    With a file at `settings["deadly"]` the process sends itself the signal that the file names (KILL, STOP), between
+    JoinGroup and SyncGroup.
     """
     deadly = settings.get("deadly")
 
     def led(lead: Any) -> None:
         journal.write("lead", **lead_event(lead))
         if deadly and Path(deadly).exists():
+            number = signal.Signals[f"SIG{Path(deadly).read_text()}"]
             Path(deadly).unlink()
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), number)
+            # A stop reaches this thread only after a moment.
+            time.sleep(0.5)
 
     def watch(name: str) -> Any:
         class Watched(getattr(module, name)):  # type: ignore[misc]
