@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka wheel release lock clean distclean
+.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka wheel release site lock clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -68,6 +68,9 @@ wheel: $(READY) ## build the wheel and try it in a fresh environment away from t
 release: wheel ## the wheel, a software bill of materials in dist/, and an audit of all locked packages (needs the network)
 	@scripts/release.sh
 
+site: $(READY) ## the documentation as a site in out/site, which needs no web server and no network (packages of its own in .site)
+	@scripts/site.sh
+
 lock: $(READY) ## renew requirements.lock from pyproject.toml; versions change only where they must (rm it first to renew all)
 	@scripts/lock.sh
 
@@ -76,7 +79,7 @@ clean: ## remove what the other targets made, except the environment and the bro
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove those too
-	rm -rf $(VENV) .kafka .oldest .lake .fuzz .release
+	rm -rf $(VENV) .kafka .oldest .lake .fuzz .release .site
 
 $(READY): requirements.lock pyproject.toml
 	@scripts/make_env.sh $(VENV)

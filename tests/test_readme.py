@@ -63,6 +63,14 @@ def test_every_page_is_reachable_from_the_readme() -> None:
     assert set(PAGES) - found == set()
 
 
+def test_the_navigation_of_the_site_has_every_page_once() -> None:
+    """Those of docs, those beside README.md, and those that the hook generates."""
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1].split("\ntheme:")[0]
+    listed = re.findall(r": (\S+\.md)$", navigation, re.MULTILINE)
+    written = {"index.md" if page == "README.md" else page.removeprefix("docs/") for page in PAGES}
+    assert sorted(listed) == sorted({*written, "api.md", "commands.md", "examples.md"})
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/") and page != "docs/benchmarks-tables.md"])
 def test_a_page_begins_with_the_question_it_answers(page: str) -> None:
     """In its title or first sentence."""
