@@ -39,7 +39,7 @@ def check_strategy(strategy: Strategy, *, laws: Iterable[str] = (), groups: int 
     AssertionError
         With the number of the first group that breaks a law, and what is wrong with its plan.
     OptionError
-        A name is no such law.
+        A name in `laws` is unknown, or of a law about a round.
 
     Notes
     -----

@@ -61,7 +61,7 @@ def command(out: str, query: str, as_json: bool) -> None:
 
 
 def _plain(value: object) -> object:
-    """As JSON has it: times in ISO 8601, numbers that are not finite as null, other values as text."""
+    """A value of DuckDB for JSON: times in ISO 8601, numbers that are not finite as null, other types as text."""
     if isinstance(value, dict):
         return {str(_plain(key)): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -92,7 +92,7 @@ def connect(out: str) -> duckdb.DuckDBPyConnection:
     if not exists(join(place, "tables")):
         raise CaptureError(f"{out}: no tables; name the output folder of an audit")
     manifest, connection = load_manifest(place), duckdb.connect()
-    # A name that is no table must not mean a variable of this program.
+    # Otherwise a name that is no table could mean a variable of this program.
     connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false; CREATE MACRO explode(list) AS unnest(list)")
     for name in TABLES:
         connection.register(name, dataset(join(place, "tables", name), manifest))

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from counterpoise.clients.listener_core import ListenerCore
-from counterpoise.clients.ownership import Membership, Partition
+from counterpoise.clients.ownership import Membership
 from counterpoise.errors import MissingExtraError
+from counterpoise.wire.consumer_protocol import Partition
 
 try:
     from aiokafka.abc import ConsumerRebalanceListener

@@ -26,7 +26,7 @@ log = logging.getLogger("counterpoise.clients")
 _BEGIN_MS = 100
 """How long the poll that starts a join may wait: it includes the commit before the join."""
 _PENDING_MS = 10
-"""How long a later poll waits for a pending join before it fetches: bounds the polls per second, as nothing else does."""
+"""How long a later poll waits for a pending join before it fetches: nothing else bounds the polls per second."""
 _USED = ("config", "commit_offsets_async", "join_group_async", "need_rejoin", "poll", "poll_heartbeat", "state")
 _USED_PRIVATE = (
     *("_do_join_and_sync_async", "_enable_heartbeat", "_generation", "_join_task", "_lock", "_manager"),
@@ -41,9 +41,10 @@ def mend_joining(coordinator: Any) -> None:
 
     Records arrive during a join while the consumer owns partitions, runs the cooperative protocol, and commits automatically
     or through `rebalance_listener`: `KafkaConsumer.commit` raises RebalanceInProgressError during a join, and a consumer that
-    calls it after each poll must not meet it more often than without counterpoise.
+    calls it after each poll must not get it more often than without counterpoise.
 
-    Without the attributes it needs (another release of kafka-python) it leaves the consumer as it is and logs a warning.
+    If the coordinator lacks an attribute that this needs (another release of kafka-python), the consumer stays as it is and a
+    warning is logged.
     """
     if isinstance(getattr(coordinator, "poll", None), _Poll):
         return
@@ -106,7 +107,7 @@ class _Poll:
         self._member_id: str | None = coordinator._generation.member_id  # noqa: SLF001
 
     def __call__(self, timeout_ms: float | None = None) -> bool:
-        """True: the consumer may fetch. Raises what the host's method raises."""
+        """Whether the consumer may fetch. Errors of the host's method are raised unchanged."""
         coordinator = self._coordinator
         if not self._keeps_partitions():
             self._member_id = None

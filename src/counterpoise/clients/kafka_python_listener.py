@@ -10,8 +10,9 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from counterpoise.clients.listener_core import ListenerCore
-from counterpoise.clients.ownership import Membership, Partition
+from counterpoise.clients.ownership import Membership
 from counterpoise.errors import MissingExtraError, OptionError
+from counterpoise.wire.consumer_protocol import Partition
 
 try:
     import kafka

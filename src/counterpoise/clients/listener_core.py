@@ -7,7 +7,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from counterpoise.clients.ownership import Membership, Ownership, Partition
+from counterpoise.clients.ownership import Membership, Ownership
+from counterpoise.wire.consumer_protocol import Partition
 
 __all__ = ["Callback", "ListenerCore"]
 

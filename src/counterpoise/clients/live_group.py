@@ -17,6 +17,7 @@ from counterpoise.errors import MissingExtraError, OptionError, SourceError
 from counterpoise.model.lag import PartitionLag, partition_lag
 from counterpoise.model.order import java_order
 from counterpoise.snapshot.group import Group, Member, Topic
+from counterpoise.wire.consumer_protocol import Partition
 
 __all__ = ["LiveGroup", "PartitionState", "read_live_group"]
 
@@ -24,7 +25,6 @@ BATCH = 5_000
 """Partitions per ListOffsets request: brokers answer these in well under a second."""
 
 Answer = TypeVar("Answer")
-Partition = tuple[str, int]
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from threading import Lock
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["Membership", "Ownership", "Partition", "Partitions"]
+from counterpoise.wire.consumer_protocol import Partition
 
-Partition: TypeAlias = tuple[str, int]
-"""The hosts' TopicPartition is one of these."""
+__all__ = ["Membership", "Ownership", "Partitions"]
 
 Partitions: TypeAlias = frozenset[Partition]
 

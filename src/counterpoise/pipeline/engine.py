@@ -68,8 +68,8 @@ class ClusterInput:
         Its samples of log ends.
     begin : mapping
         Log partition -> the first offset to read (see `InputSplit`).
-    settled : int
-        The time of the last settled sample in microseconds; `NEVER` in a whole audit.
+    aggregate_until : int
+        Commits after this time, in microseconds, are not aggregated (see `ScanSpec`); `NEVER` in a whole audit.
     states : tuple of str
         Files with the states of the previous update.
     buckets : int, optional
@@ -83,7 +83,7 @@ class ClusterInput:
     source: SourceFiles
     ends: EndsFile
     begin: Mapping[int, int] = field(default_factory=dict)
-    settled: int = NEVER
+    aggregate_until: int = NEVER
     states: tuple[str, ...] = ()
     buckets: int | None = None
     names: Mapping[str, str] = field(default_factory=dict)
@@ -235,7 +235,7 @@ class Engine:
                 first_bucket=first,
                 buckets=buckets,
                 instants=tuple(one.ends.instants.tolist()),
-                settled=one.settled,
+                aggregate_until=one.aggregate_until,
                 aborted=frozenset() if aborted is None else aborted,
                 groups=filters[name],
                 begin=one.begin,
@@ -279,15 +279,15 @@ class Engine:
             names |= {topic_id: topic for topic, topic_id in sorted((one.source.topic_ids or {}).items())}
         return names
 
-    def fold(self, strategies: Sequence[str], last_times: Mapping[str, int], settled: Mapping[str, int] | None = None) -> None:
+    def fold(self, strategies: Sequence[str], last_times: Mapping[str, int], watermarks: Mapping[str, int] | None = None) -> None:
         """Fold the blocks of `scan`, and unpersist them.
 
-        `last_times`: cluster name -> time of its last record, in microseconds. `settled`: cluster name -> the time of the last
-        settled sample after `scan`; default: `ClusterInput.settled`.
+        `last_times`: cluster name -> time of its last record, in microseconds. `watermarks`: cluster name -> the
+        watermark, in microseconds (`snapshot.watermark_of`); default: `NEVER`, no sample or record follows.
         """
         blocks = self._blocks
         assert blocks is not None, "scan first"
-        clusters = self._cluster_folds(strategies, last_times, settled or {})
+        clusters = self._cluster_folds(strategies, last_times, watermarks or {})
         data = blocks.where(fn.col("bucket") != MANIFEST)
         size = sum(about["bytes"] for about in self.scanned)
         tasks = min(_MOST_TASKS, max(self._tasks, size // _FOLD_BYTES))
@@ -298,7 +298,7 @@ class Engine:
         self.close()
 
     def _cluster_folds(
-        self, strategies: Sequence[str], last_times: Mapping[str, int], settled: Mapping[str, int]
+        self, strategies: Sequence[str], last_times: Mapping[str, int], watermarks: Mapping[str, int]
     ) -> list[ClusterFold]:
         folds, first, names = [], 0, self.topic_names()
         for name, one in self.clusters.items():
@@ -309,9 +309,7 @@ class Engine:
                     first_bucket=first,
                     buckets=one.buckets or 0,
                     ends=one.ends.share(self._work),
-                    spec=FoldSpec(
-                        tuple(strategies), names, one.source.topic_ids, self._scope.reset, settled.get(name, one.settled)
-                    ),
+                    spec=FoldSpec(tuple(strategies), names, one.source.topic_ids, self._scope.reset, watermarks.get(name, NEVER)),
                     chunk_starts=frozenset(chunk_starts(self._flushes(name))),
                     end=last_times[name],
                     write_states=self._write_states,

@@ -23,6 +23,7 @@ from counterpoise.snapshot.json_text import decoded, fitted, shown, text_of
 from counterpoise.snapshot.names import Offsets
 from counterpoise.snapshot.plan import PLAN_ADVICE
 from counterpoise.snapshot.written import WrittenPlan, read_plan
+from counterpoise.wire.consumer_protocol import Partition
 
 __all__ = ["PROCEDURE", "export_plan", "export_written", "read_offsets", "read_previous"]
 
@@ -46,7 +47,6 @@ PROCEDURE = (
 Row = dict[str, Any]
 Assignments = Mapping[str, Mapping[str, Sequence[int]]]
 """Streaming query name -> topic -> partitions."""
-Partition = tuple[str, int]
 
 
 def export_plan(

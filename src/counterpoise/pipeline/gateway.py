@@ -54,7 +54,7 @@ def quiet_context(settings: Mapping[str, str]) -> None:
     reader.start()
     stopped: list[int] = []
     main = current_thread() is main_thread()
-    # An interrupted launch deletes the file that the JVM is about to write; then the JVM fails, and never ends.
+    # If a launch is interrupted, it deletes the file that the JVM is about to write: the JVM fails, but does not end.
     handler = signal.signal(signal.SIGINT, lambda number, _: stopped.append(number)) if main else None
     try:
         gateway = launch_gateway(conf, popen_kwargs={"stderr": its})  # type: ignore[no-untyped-call]
@@ -70,7 +70,7 @@ def quiet_context(settings: Mapping[str, str]) -> None:
             signal.signal(signal.SIGINT, handler)
     os.close(its)
     if stopped:
-        gateway.proc.stdin.close()  # by which a JVM ends
+        gateway.proc.stdin.close()  # the JVM ends when its stdin is closed
         raise KeyboardInterrupt
     SparkContext(conf=conf, gateway=gateway)
 

@@ -77,7 +77,11 @@ class Run:
         self._sums: dict[str, Any] = {}
 
     def run(self, source: str, strategies: Sequence[str]) -> dict[str, Any]:
-        """Run all stages; returns the summary as written to ``summary.json``. Raises `StateTooOldError`."""
+        """Run all stages; returns the summary as written to ``summary.json``.
+
+        Raises `StateTooOldError` if an update contradicts stored final rows: the caller audits everything again. Raises
+        `CaptureError` if a source cannot be read or is not the one of the last audit.
+        """
         with self._work_folders() as (scratch, work):
             self._report_progress("records")
             sources = source_files(self._captures, scratch)
@@ -117,17 +121,18 @@ class Run:
     def _stages(self, engine: Engine, strategies: Sequence[str]) -> None:
         self._report_progress("scan")
         engine.scan()
-        settled: dict[str, int] = {}
+        watermarks: dict[str, int] = {}
         if self._update is None:
             self._ends = {name: engine.last_record_time(name) for name in engine.clusters}
         else:
             self._update.add_scanned(engine)
-            settled = {name: -NEVER if one.settled is None else one.settled for name, one in self._update.clusters.items()}
-            self._ends = {name: one.end for name, one in self._update.clusters.items()}
+            states = self._update.clusters.items()
+            watermarks = {name: -NEVER if one.watermark is None else one.watermark for name, one in states}
+            self._ends = {name: one.end for name, one in states}
         # For a cluster without records any time is fine.
         last_times = {name: 0 if end is None else end for name, end in self._ends.items()}
         self._report_progress("fold")
-        engine.fold(strategies, last_times, settled)
+        engine.fold(strategies, last_times, watermarks)
         self._report_progress("findings")
         engine.rank(last_times)
 

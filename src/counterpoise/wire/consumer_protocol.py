@@ -16,6 +16,7 @@ from counterpoise.wire.primitives import Reader, Writer, java_key
 __all__ = [
     "NEWEST",
     "Assignment",
+    "Partition",
     "Subscription",
     "TopicPartitions",
     "decode_assignment",
@@ -27,6 +28,8 @@ __all__ = [
     "write_topic_partitions",
 ]
 
+Partition = tuple[str, int]
+"""Topic and partition. The `TopicPartition` of a client library is one."""
 TopicPartitions = tuple[str, tuple[int, ...]]
 """A topic and partitions of it, in the order of the wire."""
 

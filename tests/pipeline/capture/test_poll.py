@@ -115,8 +115,8 @@ def test_two_rebalances_between_two_looks_are_one_and_a_round_trip_is_none() -> 
 
 def test_a_group_in_a_rebalance_is_not_taken_for_an_empty_one() -> None:
     """While members join, the coordinator tells no assignments."""
-    unsettled = group(member("a"), member("b"), settled=False)
-    assert len(lived([group(member("a", 0))], [unsettled], [group(member("a", 0))])) == 1
+    rebalancing = group(member("a"), member("b"), stable=False)
+    assert len(lived([group(member("a", 0))], [rebalancing], [group(member("a", 0))])) == 1
 
 
 def test_a_group_that_changes_its_protocol_is_migrated() -> None:

@@ -140,6 +140,17 @@ def test_a_switch_saves_what_commits_show_less_what_is_predicted_and_else_an_est
     assert "estimated" in guessed["saves"]
 
 
+def test_a_group_that_leaves_its_librarys_own_version_of_the_strategy_is_named_so_in_the_title() -> None:
+    row = measured()
+    (part,) = (one for one in parts_of(row, findings_of(row)) if one["kind"] == "switch_strategy")
+    own = {**part, "group_id": "own", "now": part["target"]}
+    titles = [ranked(parts, {})[0][0]["title"] for parts in ([own], [part, own])]
+    assert titles == [
+        "Switch 1 group to cooperative-sticky, from their library's own version",
+        "Switch 2 groups to cooperative-sticky, from range or their library's own version",
+    ]
+
+
 def test_groups_come_in_the_order_of_what_they_save_and_equal_lines_of_configuration_once() -> None:
     rows = [measured(group_id=f"g{at}", stopped_partition_seconds=seconds) for at, seconds in enumerate((50.0, 400.0, 100.0))]
     rows.append(measured(group_id="rd", libraries=["librdkafka"]))

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Partition
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.sampler import Sample, sample_batch
 from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
 from counterpoise.pipeline.fold.new_samples import NewSamples
-from counterpoise.pipeline.incremental.snapshot import settled_until
+from counterpoise.pipeline.incremental.snapshot import watermark_of
+from counterpoise.wire.consumer_protocol import Partition
 
 SECOND = 1_000_000
 TWO = [(OFFSETS_TOPIC, 0), (OFFSETS_TOPIC, 1)]
@@ -54,4 +55,4 @@ def test_all_is_known(
 ) -> None:
     ends = sampled(samples, tmp_path) if samples else EndsFile.empty()
     newest, before, expected = (None if one is None else one * SECOND for one in (newest, before, expected))
-    assert settled_until(ends, read, newest, before) == expected
+    assert watermark_of(ends, read, newest, before) == expected

@@ -75,8 +75,8 @@ def test_no_aggregate_spans_what_somebody_looks_at_and_every_commit_is_in_one(
     if forgets:
         monkeypatch.setattr(key_dictionary, "_MOST", 0)
     times = sorted(us(row) for row in records.to_pylist())
-    instants, settled = tuple(times[at] for at in (2_000, 5_000, 7_000)), times[9_000]
-    flushes, manifest = scanned(records, tmp_path, instants=instants, settled=settled)
+    instants, aggregate_until = tuple(times[at] for at in (2_000, 5_000, 7_000)), times[9_000]
+    flushes, manifest = scanned(records, tmp_path, instants=instants, aggregate_until=aggregate_until)
     commits, rows = commits_of(records), rows_in(flushes, COMMITS)
     assert (len(flushes) > 10) == forgets
     others = defaultdict(list)
@@ -99,7 +99,7 @@ def test_no_aggregate_spans_what_somebody_looks_at_and_every_commit_is_in_one(
             assert not any(first["offset"] < at < last["offset"] for at in others[key[0]])
             at = [us(one) for one in spanned]
             assert not any(min(at) <= instant < max(at) for instant in instants if instant not in (min(at), max(at)))
-            assert n == 1 or max(at) <= settled
+            assert n == 1 or max(at) <= aggregate_until
             joined += n > 1
         assert left == []
     assert joined > 50
@@ -170,7 +170,7 @@ def test_the_manifest_has_the_last_record_of_each_log_partition_and_the_one_befo
     }
     before = [row for row in of[many] if row["offset"] == begin[many] - 1]
     assert before
-    assert manifest["was"] == [[many, row["offset"], us(row)] for row in before]
+    assert manifest["before_begin"] == [[many, row["offset"], us(row)] for row in before]
     assert manifest["skipped"]
     assert not scanned(records, tmp_path)[1]["skipped"]
     read = {(row["partition"], row["offset"]) for row in rows_in(flushes, RECORDS)}
@@ -197,4 +197,4 @@ def test_a_record_without_a_time_at_the_end_of_its_partition_is_not_read_again(r
     assert [place, at, 0] in manifest["last"]
     assert manifest["tables"]["decode_errors"]["rows"] == 1
     _, again = scanned(more, tmp_path, begin={place: at + 1})
-    assert ([place, at, 0] in again["was"], again["tables"]["decode_errors"]["rows"]) == (True, 0)
+    assert ([place, at, 0] in again["before_begin"], again["tables"]["decode_errors"]["rows"]) == (True, 0)

@@ -16,12 +16,11 @@ from confluent_kafka.admin import OffsetSpec as _OffsetSpec  # type: ignore[attr
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.settings import Settings
+from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["AWAY", "OFFSETS_TOPIC", "Cluster", "Partition", "Tail", "connect", "hidden_tails", "id_text", "source_error"]
+__all__ = ["AWAY", "OFFSETS_TOPIC", "Cluster", "Tail", "connect", "hidden_tails", "id_text", "source_error"]
 
 TIMEOUT_S = 30.0
-Partition = tuple[str, int]
-"""Topic and partition."""
 Which = Literal["start", "end", "stable"]
 OffsetSpec: Any = _OffsetSpec
 T = TypeVar("T")

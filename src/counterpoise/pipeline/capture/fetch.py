@@ -18,9 +18,10 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from numpy.typing import NDArray
 
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import AWAY, Partition, connect, source_error
+from counterpoise.pipeline.capture.cluster import AWAY, connect, source_error
 from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.settings import Settings
+from counterpoise.wire.consumer_protocol import Partition
 
 __all__ = ["ARROW", "COMMITTED", "PASSING", "PATIENCE_S", "open_consumer", "read_range", "split_events", "to_batch"]
 

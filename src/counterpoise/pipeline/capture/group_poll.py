@@ -12,7 +12,8 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaException
 
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import TIMEOUT_S, Cluster, Partition
+from counterpoise.pipeline.capture.cluster import TIMEOUT_S, Cluster
+from counterpoise.wire.consumer_protocol import Partition
 
 __all__ = ["Committed", "GroupPoll", "SeenGroup", "SeenMember", "nothing_visible", "poll_groups"]
 
@@ -42,7 +43,7 @@ class SeenGroup:
     ----------
     modern : bool
         Whether it is a consumer group of KIP-848: the broker assigns.
-    settled : bool
+    stable : bool
         Whether the group was not rebalancing: only then the assignments of its members are known.
     assignor : str
     members : tuple of SeenMember
@@ -53,7 +54,7 @@ class SeenGroup:
 
     group_id: str
     modern: bool
-    settled: bool
+    stable: bool
     assignor: str
     members: tuple[SeenMember, ...]
     commits: dict[Partition, Committed] | None = None
@@ -128,8 +129,8 @@ def _group(about: Any, offsets: Iterable[Any] | None) -> SeenGroup:
         }
     members = sorted((_member(each, modern) for each in about.members), key=lambda member: member.member_id)
     # A KIP-848 group has a target at any time, also before its members have reached it.
-    settled = modern or about.state in STABLE_STATES
-    return SeenGroup(about.group_id, modern, settled, about.partition_assignor or "", tuple(members), commits)
+    stable = modern or about.state in STABLE_STATES
+    return SeenGroup(about.group_id, modern, stable, about.partition_assignor or "", tuple(members), commits)
 
 
 def _member(member: Any, modern: bool) -> SeenMember:

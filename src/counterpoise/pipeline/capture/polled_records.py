@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from counterpoise.pipeline.capture.cluster import Partition
 from counterpoise.pipeline.capture.group_poll import Committed, SeenGroup, SeenMember
 from counterpoise.wire.consumer_protocol import (
     Assignment,
+    Partition,
     Subscription,
     TopicPartitions,
     encode_assignment,
@@ -60,7 +60,7 @@ class PolledHistory:
         """
         changes: list[Change] = []
         for group in groups:
-            if group.settled:
+            if group.stable:
                 changes += self._modern(group, topic_ids) if group.modern else self._classic(group)
             if group.commits is not None:
                 changes += self._commits(group.group_id, group.commits, now_ms)

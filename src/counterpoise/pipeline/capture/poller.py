@@ -43,7 +43,7 @@ class Poller(Recording):
         self._every = every
         self._history = PolledHistory()
         self._topic_ids: dict[str, bytes] = {}
-        self._next = self._polls = self._unsettled = 0
+        self._next = self._polls = self._rebalancing = 0
 
     def run(self, *, follow: bool) -> Status:
         """Poll once, or with `follow` until `stop`.
@@ -103,7 +103,7 @@ class Poller(Recording):
             self._pending += in_batches((POLLED, number, now_ms, 0, key, value) for number, (key, value) in numbered)
             self._next += len(changes)
         self._polls += 1
-        self._unsettled += sum(not group.settled for group in poll.groups)
+        self._rebalancing += sum(not group.stable for group in poll.groups)
         self.status.groups, self.status.trouble = len(poll.groups), ""
         notes = [*poll.faults[:_FAULTS], *([f"{len(poll.faults)} faults in all"] if len(poll.faults) > _FAULTS else [])]
         self.status.hidden = notes
@@ -119,7 +119,7 @@ class Poller(Recording):
 
     def _add_sample(self, folder: CaptureFolder, taken: Sample) -> None:
         self._topic_ids |= {name: base64.urlsafe_b64decode(about["topic_id"] + "==") for name, about in taken.topics.items()}
-        self._write_sample(folder, taken, polls=self._polls, unsettled=self._unsettled, every=self._every)
+        self._write_sample(folder, taken, polls=self._polls, rebalancing=self._rebalancing, every=self._every)
 
     @property
     def _position(self) -> dict[str, Any]:

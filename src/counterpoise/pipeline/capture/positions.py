@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 
 from counterpoise.errors import OptionError
-from counterpoise.pipeline.capture.cluster import Cluster, Partition, Which
+from counterpoise.pipeline.capture.cluster import Cluster, Which
+from counterpoise.wire.consumer_protocol import Partition
 
 __all__ = ["EARLIEST", "LATEST", "from_json", "parse_positions", "resolve", "share_out", "to_json"]
 

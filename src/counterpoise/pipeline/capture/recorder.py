@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError, TopicPartition
 
 from counterpoise.errors import CaptureError, SourceError
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Partition, id_text, source_error
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, id_text, source_error
 from counterpoise.pipeline.capture.fetch import PASSING, PATIENCE_S, open_consumer, split_events, to_batch
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
 from counterpoise.pipeline.capture.positions import from_json, to_json
 from counterpoise.pipeline.capture.recording import Recording, Schedule, Status
 from counterpoise.pipeline.capture.sampler import Sample, Sampler, sample
 from counterpoise.pipeline.capture.settings import Settings
+from counterpoise.wire.consumer_protocol import Partition
 
 __all__ = ["Recorder"]
 

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Partition, Tail, hidden_tails
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Tail, hidden_tails
 from counterpoise.pipeline.capture.columns import SAMPLES
+from counterpoise.wire.consumer_protocol import Partition
 
 __all__ = ["Sample", "Sampler", "sample", "sample_batch"]
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql.datasource import InputPartition
 
 from counterpoise.errors import OptionError
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Partition, hidden_tails
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, hidden_tails
 from counterpoise.pipeline.capture.positions import LATEST, parse_positions
 from counterpoise.pipeline.capture.settings import Settings
+from counterpoise.wire.consumer_protocol import Partition
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,9 +9,9 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import Partition
 from counterpoise.pipeline.capture.positions import from_json, resolve, share_out, to_json
 from counterpoise.pipeline.capture.source_options import Options, Range, warn_of_tails
+from counterpoise.wire.consumer_protocol import Partition
 
 if TYPE_CHECKING:
     import pyarrow as pa

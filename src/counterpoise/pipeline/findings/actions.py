@@ -57,6 +57,8 @@ _AMOUNTS = {
 _SAVED = ("saved_seconds", "estimated_seconds", "saved_moves", "saved_rebalances", "restarts")
 _SEVERITIES = (CRITICAL, WARNING, NOTICE)
 _NAMED, _MUCH = 3, 0.01
+"""Strategies that a title names; the share of the stopped seconds from which on an action is ranked by seconds."""
+_OWN = "their library's own version"
 _ALONE = ("", "cooperative-sticky")
 """Targets that share no action with other targets."""
 Part = Mapping[str, Any]
@@ -70,12 +72,12 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
     row : mapping
         A row of `group_report`.
     findings : iterable of Finding
-        Those of this row. One that asks for nothing (leave the strategy) contributes nothing.
+        Those of this row. A finding that asks for no change contributes nothing.
 
     Yields
     ------
     part : dict
-        Columns of `ACTION_PARTS`. The seconds of all parts of a group are at most those that it stopped.
+        Columns of `ACTION_PARTS`. The partition-seconds of all parts of a group are at most those that it stopped.
     """
     found: dict[str, list[Finding]] = {}
     for finding in findings:
@@ -115,9 +117,9 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
 
 
 def _change(row: Row, found: Sequence[Finding]) -> tuple[str, list[Note], float]:
-    """The strategy that a group should have, how to change to it, and the seconds that this saves.
+    """The strategy that a group should have, how to change to it, and the partition-seconds that this saves.
 
-    One strategy for all findings of the group: that of a skewed topic counts only if no other finding asks for a change.
+    A group gets one strategy. If its findings name several, it is the one that `group_report` suggests.
     """
     goals = {one.target or row["suggested_strategy"] for one in found}
     goal = (goals.pop() if len(goals) == 1 else row["suggested_strategy"]) or suggested_strategy(row)
@@ -126,7 +128,7 @@ def _change(row: Row, found: Sequence[Finding]) -> tuple[str, list[Note], float]
 
 
 def _kind_of(row: Row, finding: Finding) -> str | None:
-    """The kind of the action that a finding asks for; None: it asks for nothing."""
+    """The kind of the action that a finding asks for; None: for no change."""
     if finding.kind in _STRATEGY or finding.target or (finding.kind == "eager_stops" and row["suggested_strategy"]):
         if change_notes(row, finding.target or row["suggested_strategy"]):
             return "broker_assignor" if by_broker(row) else "switch_strategy"
@@ -173,11 +175,11 @@ def ranked(parts: Iterable[Part], stopped: Mapping[str, float]) -> list[tuple[di
     Returns
     -------
     actions : list of (dict, list of dict)
-        The action over all clusters, whose groups have their cluster too, and its row of `ACTIONS` for each cluster.
+        An action over all clusters, whose `groups` have the key `cluster` too; and its rows of `ACTIONS`, one per cluster.
 
     Notes
     -----
-    All parts are in memory, some two kilobytes each.
+    O(n log n) for n parts. All parts are in memory, some two kilobytes each.
     """
     by_key: dict[tuple[str, bool], list[Part]] = {}
     for part in parts:
@@ -230,14 +232,16 @@ def _action(parts: Sequence[Part], stopped: float) -> dict[str, Any]:
 
 
 def _switch_title(listed: Sequence[Part]) -> str:
-    now = Counter(part["now"] if part["now"] != part["target"] else f"their library's {part['now']}" for part in listed)
+    now = Counter(_OWN if part["now"] == part["target"] else part["now"] for part in listed)
     names = [name or "an unknown one" for name, _ in sorted(now.items(), key=lambda item: (-item[1], item[0]))]
-    whence = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    return f"Switch {times(len(listed), 'groups')} from {whence} to {' or '.join(sorted({part['target'] for part in listed}))}"
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    before = " or ".join(names[:_NAMED] + more)
+    groups, after = times(len(listed), "groups"), " or ".join(sorted({part["target"] for part in listed}))
+    return f"Switch {groups} to {after}, from {before}" if _OWN in names else f"Switch {groups} from {before} to {after}"
 
 
 def _saves(kind: str, sums: Mapping[str, float], per_day: float | None, stopped: float) -> str:
-    """What an action saves, in words: measured seconds, estimated ones, moves, rebalances; and the amount that it is about."""
+    """What an action saves, in words: measured seconds, estimated ones, moves, rebalances; and what its findings count."""
     saved, estimated, moves, rebalances = (round(sums[name]) for name in _SAVED[:4])
     words = (
         (saved, f"{grouped(saved)} of {grouped(round(stopped))} stopped partition-seconds"),
@@ -259,7 +263,7 @@ def _cost(listed: Sequence[Part]) -> str:
 
 
 def _config(kind: str, listed: Sequence[Part]) -> list[dict[str, Any]]:
-    """Configuration by client libraries, that of most groups first; for groups without members the commands that delete them."""
+    """Configuration per client library, that of most groups first; for groups without members the commands that delete them."""
     blocks: dict[str, list[tuple[str, Part]]] = {}
     for part in listed:
         for one in part["config"]:

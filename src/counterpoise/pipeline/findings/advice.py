@@ -44,7 +44,7 @@ Row = Mapping[str, Any]
 
 
 class Note(NamedTuple):
-    """How to change the configuration of one client library; `restarts`: rolling ones, and to stop all members counts as one."""
+    """How to change the configuration of one client library; `restarts`: rolling ones (a stop of all members counts as one)."""
 
     library: str
     restarts: int
@@ -184,7 +184,7 @@ def change_lines(row: Row, target: str | None = None) -> str:
 
 
 def change_notes(row: Row, target: str | None = None) -> list[Note]:
-    """`change_lines` by client library; empty: there is no better strategy."""
+    """`change_lines` by client library; empty if there is no better strategy."""
     classic, libraries = suggested_strategy(row), resolved(row["libraries"])
     target = target or classic
     if by_broker(row):

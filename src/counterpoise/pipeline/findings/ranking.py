@@ -28,7 +28,7 @@ _ORDER = [("score", "descending"), ("group_id", "ascending"), ("kind", "ascendin
 
 
 def finding_rows(report: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Rows of `GROUP_REPORT` -> rows of `FINDINGS`, rank 0, and rows of `ACTION_PARTS`."""
+    """Rows of `GROUP_REPORT` -> (rows of `FINDINGS`, all with rank 0; rows of `ACTION_PARTS`)."""
     found = [(row, list(findings_of(row))) for row in report.to_pylist()]
     parts = [part for row, mine in found for part in parts_of(row, mine)]
     return _batch(finding for _, mine in found for finding in mine), pa.RecordBatch.from_pylist(parts, schema=ACTION_PARTS)
@@ -42,7 +42,7 @@ def _batch(findings: Iterable[Finding]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=FINDINGS)
 
 
-def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, ends: Mapping[str, int]) -> dict[str, Any]:
+def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, last_times: Mapping[str, int]) -> dict[str, Any]:
     """Write the tables `findings` and `actions`.
 
     Parameters
@@ -51,7 +51,7 @@ def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, ends: Mapping
         Manifests of fold tasks.
     names : NewFiles
         Names of the files that are written.
-    ends : mapping
+    last_times : mapping
         Cluster -> time of its last record, in microseconds, which gives the day of its rows.
 
     Returns
@@ -62,7 +62,7 @@ def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, ends: Mapping
 
     Notes
     -----
-    In memory are some fifty bytes per finding, some two kilobytes per group with findings, and the rows of one file.
+    Memory: some fifty bytes per finding, some two kilobytes per group with findings, and the rows of one file.
     """
     kinds: Counter[tuple[str, str]] = Counter()
     top: list[dict[str, Any]] = []
@@ -73,7 +73,7 @@ def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, ends: Mapping
         parts += [one["actions"]] if one["actions"] else []
     with ExitStack() as stack:
         tables = {
-            table: {name: stack.enter_context(DayRows(names.of(table, name), schema, end)) for name, end in ends.items()}
+            table: {name: stack.enter_context(DayRows(names.of(table, name), schema, end)) for name, end in last_times.items()}
             for table, schema in _SCHEMAS.items()
             if files
         }

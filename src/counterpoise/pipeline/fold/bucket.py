@@ -44,15 +44,15 @@ class FoldSpec:
         Topic -> its id at the end of the recording.
     reset : "earliest" or "latest", optional
         As for `lag_rows`.
-    settled : int
-        The time of the last settled sample, in microseconds; `NEVER`: all samples are settled.
+    watermark : int
+        Rows of lag up to this time, in microseconds, may be final (`snapshot.watermark_of`); `NEVER`: no record follows.
     """
 
     strategies: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     now_ids: Mapping[str, str] | None = None
     reset: Reset | None = None
-    settled: int = NEVER
+    watermark: int = NEVER
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Bucket:
         """Fold a chunk; rows that no later chunk can change are added to `rows`."""
         self._feed(chunk.records, rows)
         # All samples and all records up to this time are known.
-        until = min(NEVER if chunk.until == NEVER else chunk.until - 1, self._spec.settled)
+        until = min(NEVER if chunk.until == NEVER else chunk.until - 1, self._spec.watermark)
         self._fold(chunk.commits, rows, min(until, NEVER - 1), until)
 
     def finish(self, chunk: Chunk, rows: Rows) -> Iterator[dict[str, Any]]:
@@ -175,16 +175,16 @@ class Bucket:
         for _, group in sorted(self.groups.items()):
             for replay in group.replay(replay_until, lookup.at):
                 rows.add_replay(replay)
-        settled = None if until is None else parts.settled(ends, until, complete=spec.settled == NEVER)
-        stops = find_stops(parts, settled)
+        watermarks = None if until is None else parts.watermarks(ends, until, complete=spec.watermark == NEVER)
+        stops = find_stops(parts, watermarks)
         figures = {name: group.stops for name, group in self.groups.items()}
         add_stops(figures, parts, stops)
         add_last_commits({name: group.timeouts for name, group in self.groups.items()}, parts, stops)
-        if settled is not None and until is not None:
+        if watermarks is not None and until is not None:
             self._add_replays(rows)
             for group in self.groups.values():
                 group.timeouts.count_final()
-            parts.compact(settled, until)
+            parts.compact(watermarks, until)
         return stops
 
     def _feed(self, records: Iterable[Row], rows: Rows) -> None:

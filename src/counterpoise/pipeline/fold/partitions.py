@@ -189,17 +189,17 @@ class PartitionStates:
             changed[name][rows.key[newest]] = value[newest]  # of several rows of a key the last one wins
         self.keys = replace(keys, **changed)
 
-    def compact(self, settled: Int64, until: int) -> None:
+    def compact(self, watermarks: Int64, until: int) -> None:
         """Drop rows that no later chunk needs, after rows of lag up to `until` and all known stops are written.
 
         - spans of ownership that are finished (see `_finished_spans`), and their commits;
-        - commits before `settled`, except the newest row of each partition, which stays without its counts, because lag is
+        - commits before `watermarks`, except the newest row of each partition, which stays without its counts, because lag is
           counted from its offset; rows between the same two steps become one;
         - steps before the last `FOLLOWING` of each group, and times for which no row of lag can follow.
         """
-        commits, finished = self.commits, self._finished_spans(settled)
-        is_old = commits.max_ts <= settled[commits.key]
-        droppable = self._of_finished_spans(finished, settled) & is_old
+        commits, finished = self.commits, self._finished_spans(watermarks)
+        is_old = commits.max_ts <= watermarks[commits.key]
+        droppable = self._of_finished_spans(finished, watermarks) & is_old
         newest = np.zeros(len(commits), np.bool_)
         newest_first = np.flatnonzero(is_old)[::-1]
         newest[newest_first[run_starts(commits.key[newest_first])]] = True
@@ -217,20 +217,20 @@ class PartitionStates:
         cell = np.where(is_old[keep], self._cells(rows), (1 << 40) + np.arange(len(rows)))
         self.commits, _ = aggregated(rows, cell)
         self.spans = self._without_old_steps(self.spans.take(np.flatnonzero(~finished)))
-        self._drop_step_times(settled, until)
+        self._drop_step_times(watermarks, until)
         self.since = max(self.since, until)
 
-    def _finished_spans(self, settled: Int64) -> Bool:
+    def _finished_spans(self, watermarks: Int64) -> Bool:
         """Whether the stop of each span is counted, its end is final, and rows of lag up to the next span are written."""
         spans = self.spans
         next_time = np.full(len(spans.key), NEVER)
         next_time[:-1][spans.key[1:] == spans.key[:-1]] = spans.time[1:][spans.key[1:] == spans.key[:-1]]
-        return np.asarray((spans.closed != NEVER) & spans.timed & (next_time <= settled[spans.key]))
+        return np.asarray((spans.closed != NEVER) & spans.timed & (next_time <= watermarks[spans.key]))
 
-    def _of_finished_spans(self, finished: Bool, settled: Int64) -> Bool:
-        """For each row of commits: its span is finished. Of a row before the first step: that step is settled."""
+    def _of_finished_spans(self, finished: Bool, watermarks: Int64) -> Bool:
+        """For each row of commits: its span is finished. Of a row before the first step: that step is before the watermark."""
         key, span = self.commits.key, self._span_of(self.commits)
-        before_first = self.keys.begun[key] & (self._first_time()[key] <= settled[key])
+        before_first = self.keys.begun[key] & (self._first_time()[key] <= watermarks[key])
         return np.where(span < 0, before_first, np.append(finished, False)[span])
 
     def _first_time(self) -> Int64:
@@ -239,7 +239,7 @@ class PartitionStates:
         np.minimum.at(first, self.spans.key, self.spans.time)
         return first
 
-    def settled(self, ends: LogEnds, until: int, *, complete: bool) -> Int64:
+    def watermarks(self, ends: LogEnds, until: int, *, complete: bool) -> Int64:
         """By key: the time after which rows of lag may still be computed, if those up to `until` are final.
 
         If `ends` is `complete`, there are none after the last sample of a log.
@@ -298,7 +298,7 @@ class PartitionStates:
         self.steps = self.steps.take(np.flatnonzero(stay))
         return replace(spans, step=place[spans.step])
 
-    def _drop_step_times(self, settled: Int64, until: int) -> None:
+    def _drop_step_times(self, watermarks: Int64, until: int) -> None:
         """Keep the times of steps after the last sample of some log of the group, if the partition has a commit.
 
         Between samples a row of lag needs a commit. A deleted topic has no more samples, and Kafka deletes its offsets.
@@ -310,7 +310,7 @@ class PartitionStates:
         key = np.flatnonzero(live >= 0)
         after = live[key] + 1
         dead = np.append(commits.key, -1)[after] == key
-        group, since = self.keys.group[key], settled[key]
+        group, since = self.keys.group[key], watermarks[key]
         least, first, last = (np.full(len(self.names.groups), one) for one in (until, NEVER, -NEVER))
         np.minimum.at(least, group[~dead], since[~dead])
         np.minimum.at(first, group[dead], since[dead])

@@ -84,10 +84,10 @@ class _CommitsBySpan(Columns):
     unowned: Int64
 
 
-def find_stops(parts: PartitionStates, settled: Int64 | None) -> Stops:
+def find_stops(parts: PartitionStates, watermarks: Int64 | None) -> Stops:
     """The stops that became known, in O(n log n) of spans and commits in the state; marks them as timed in the state.
 
-    `settled` is a result of `PartitionStates.settled`; None: no record follows, so every stop is known.
+    `watermarks` is a result of `PartitionStates.watermarks`; None: no record follows, so every stop is known.
 
     A stop is known when `FOLLOWING` steps have followed (`OwnerSpans.closed`). Spans of one owner and step share their first and
     last commit, and the smallest of their mean gaps, in seconds. The last commit before a span comes from the nearest earlier
@@ -122,7 +122,7 @@ def find_stops(parts: PartitionStates, settled: Int64 | None) -> Stops:
     closed = np.where(has_span, _pick(spans.closed, at) != NEVER, parts.n_steps[group] >= FOLLOWING)
     following = np.full(len(at), NEVER)
     following[:-1] = np.where(by_span.key[1:] == by_span.key[:-1], time[1:], NEVER)
-    final = settled is None
+    final = watermarks is None
     stops = Stops(
         key=by_span.key,
         group=group,
@@ -134,7 +134,7 @@ def find_stops(parts: PartitionStates, settled: Int64 | None) -> Stops:
         commits=by_span.commits,
         unowned=by_span.unowned,
         timed=(closed | final) & ~timed_before,
-        counted=np.ones(len(at), np.bool_) if settled is None else closed & (following <= settled[by_span.key]),
+        counted=np.ones(len(at), np.bool_) if watermarks is None else closed & (following <= watermarks[by_span.key]),
     )
     if not final:
         timed = spans.timed.copy()

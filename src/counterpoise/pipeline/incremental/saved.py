@@ -18,7 +18,7 @@ from counterpoise.pipeline.stored.transaction import TableTransaction
 
 __all__ = ["START_AGAIN", "ClusterState", "SavedState", "identity_of", "is_continued", "load_state"]
 
-_FORMAT = 10
+_FORMAT = 11
 START_AGAIN = "to audit from the start, give another --out"
 _FOLDER = ".state/saved/"
 
@@ -41,8 +41,8 @@ class ClusterState:
         File -> size and time of the last change.
     begin, end : int, optional
         Times of the first and the last record.
-    settled : int, optional
-        The time of the last settled sample: rows of `partition_lag` up to then are final.
+    watermark : int, optional
+        Rows of `partition_lag` up to then are final (`snapshot.watermark_of`).
     topics : dict
         Topic -> its id.
     lives : dict
@@ -72,7 +72,7 @@ class ClusterState:
     files: dict[str, list[int]] = field(default_factory=dict)
     begin: int | None = None
     end: int | None = None
-    settled: int | None = None
+    watermark: int | None = None
     topics: dict[str, str] = field(default_factory=dict)
     lives: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

@@ -19,7 +19,7 @@ from counterpoise.pipeline.incremental.snapshot import (
     first_record,
     read_until,
     recreated,
-    settled_until,
+    watermark_of,
 )
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.source.capture import Capture, SourceFiles
@@ -89,13 +89,13 @@ class Update:
             if is_local(work.state)
             else (scratch / f"ends-{uuid4().hex}.bin").__str__
         )
-        ends = samples_of(source.files, new_file, self._scope.window, before, last.settled)
+        ends = samples_of(source.files, new_file, self._scope.window, before, last.watermark)
         return ClusterInput(
             replace(source, files=changed_files(source.files, last.files, self.clusters[name].files)),
             ends,
             begin={int(partition): at for partition, at in last.positions.items()},
             # Samples come in the order of time: no later one is between earlier commits.
-            settled=int(ends.instants[-1]) if len(ends.instants) else NEVER,
+            aggregate_until=int(ends.instants[-1]) if len(ends.instants) else NEVER,
             states=tuple(map(work.place_of, last.states)),
             buckets=last.buckets,
             names=last.names,
@@ -105,7 +105,8 @@ class Update:
     def add_scanned(self, engine: Engine) -> None:
         """Check the scanned records against the last audit, and set the positions of `clusters`.
 
-        Raises `CaptureError` if the captures are not those of the last audit, and `StateTooOldError`.
+        Raises `CaptureError` if the captures are not those of the last audit, and `StateTooOldError` if new records change final
+        rows.
         """
         names = engine.topic_names()
         for name, last in self._last.items():
@@ -116,8 +117,10 @@ class Update:
             check_same_capture(name, last, some_unchanged, manifests, first)
             named = any(one in names for one in last.unnamed)
             ends = engine.clusters[name].ends
-            older = last.ends is None and len(ends.instants) > 0  # the first samples may be before what was settled without them
-            late = last.settled is not None and (older or (first is not None and first <= last.settled))
+            older = (
+                last.ends is None and len(ends.instants) > 0
+            )  # the first samples may be before the watermark that was found without them
+            late = last.watermark is not None and (older or (first is not None and first <= last.watermark))
             now.lives = ends.lives_of_topics()
             now.groups = engine.groups.get(name, {})
             in_scope = any(now.groups[group] and not before for group, before in last.groups.items())
@@ -143,7 +146,7 @@ class Update:
                     now.positions[str(partition)], now.stamps[str(partition)] = offset + 1, time
         now.end = max((at for at in (last.end, engine.last_record_time(name)) if at is not None), default=None)
         now.read = last.read | read_until(engine.clusters[name].source.files, now.positions)
-        now.settled = settled_until(engine.clusters[name].ends, now.read, now.end, last.settled)
+        now.watermark = watermark_of(engine.clusters[name].ends, now.read, now.end, last.watermark)
         now.buckets, now.names = engine.clusters[name].buckets, dict(sorted(engine.topic_names().items()))
 
     def save_state(self, engine: Engine, provisional_files: list[str], sums: Sums) -> tuple[list[str], list[str]]:
@@ -158,7 +161,7 @@ class Update:
             states = [one["states"] for one in mine if one["states"] is not None]
             now.states = sorted(map(work.name_of, states))
             added += states
-            if now.settled is not None and engine.clusters[name].ends.file:
+            if now.watermark is not None and engine.clusters[name].ends.file:
                 added += self._save_samples(now, engine.clusters[name].ends)
                 stay.add(now.samples)
         saved = work.new_files.state_file("saved", "json")
@@ -167,13 +170,13 @@ class Update:
         return added, [work.place_of(name) for name in sorted(work.state_files - stay)]
 
     def _save_samples(self, now: ClusterState, ends: EndsFile) -> list[str]:
-        """Save samples up to the last settled one; the next audit reads the others again, because more may come between them."""
+        """Save samples up to the watermark; the next audit reads the others again, because more may come between them."""
         about, file = self._transaction.new_files.state_file("ends", "json"), ends.file
         if not is_local(self._transaction.state):
             file = self._transaction.new_files.state_file("ends", "bin")
             with Path(ends.file).open("rb") as content:
                 upload(file, content)
-        replace(ends.up_to(now.settled or 0), file="").save(about)
+        replace(ends.up_to(now.watermark or 0), file="").save(about)
         now.ends, now.samples = self._transaction.name_of(about), self._transaction.name_of(file)
         return [about, file]
 

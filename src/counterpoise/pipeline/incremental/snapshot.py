@@ -1,4 +1,4 @@
-"""The files, positions and settled samples of a capture, and the check that it is the one of the last audit."""
+"""The files, positions and watermark of a capture, and the check that it is the one of the last audit."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ from counterpoise.pipeline.source.parquet_rows import time_spans
 from counterpoise.pipeline.storage.files import file_infos, parquet_footers
 
 __all__ = [
-    "SETTLED",
     "changed_files",
     "check_same_capture",
     "files_of",
     "first_record",
     "read_until",
     "recreated",
-    "settled_until",
+    "watermark_of",
 ]
 
-SETTLED = timedelta(seconds=60) // timedelta(microseconds=1)
-"""60 s in microseconds. Commits are written within seconds, so a sample is final after this time."""
+_DELAY = timedelta(seconds=60) // timedelta(microseconds=1)
+"""60 s in microseconds: a commit is written within seconds, so no record of an earlier time follows later than this."""
 FileMarks = dict[str, list[int]]
 
 
@@ -68,17 +67,17 @@ def read_until(files: CaptureFiles, positions: Mapping[str, int]) -> dict[str, i
     return recorded
 
 
-def settled_until(ends: EndsFile, positions: Mapping[str, int], newest: int | None, before: int | None) -> int | None:
-    """The watermark, in microseconds: the time of the last settled sample, one whose earlier records have all been read.
+def watermark_of(ends: EndsFile, positions: Mapping[str, int], newest: int | None, before: int | None) -> int | None:
+    """The watermark, in microseconds: the time of the newest sample whose earlier records have all been read.
 
-    If the offsets topic itself is sampled, a sample is settled when all records up to its ends have been read. Otherwise it is
-    settled when it is 60 seconds older than the newest record. In both cases 60 seconds must have passed, because clocks differ.
-    Without samples the watermark is 60 seconds before the newest record. It is never before `before`, that of the last audit.
+    If the offsets topic itself is sampled, these are the records below its sampled ends. Otherwise the sample must be 60 seconds
+    older than the newest record. In both cases 60 seconds must have passed, because clocks differ. Without samples the watermark
+    is 60 seconds before the newest record. It is never before `before`, that of the last audit.
 
     `positions`: log partition -> the offset after the last record that was read; `newest`: the time of the newest record.
     """
     if not len(ends.instants):
-        times = [one for one in (before, None if newest is None else newest - SETTLED) if one is not None]
+        times = [one for one in (before, None if newest is None else newest - _DELAY) if one is not None]
         return max(times, default=None)
     rows, first_missing, sampled = ends.rows(), NEVER, False
     for at, (topic, partition) in enumerate(ends.logs):
@@ -90,7 +89,7 @@ def settled_until(ends: EndsFile, positions: Mapping[str, int], newest: int | No
                 first_missing = min(first_missing, int(mine[beyond[0], TIME]))
     now = int(ends.instants[-1]) if sampled else -NEVER
     now = now if newest is None else max(now, newest)
-    known = ends.instants[(ends.instants < first_missing) & (ends.instants <= now - SETTLED)]
+    known = ends.instants[(ends.instants < first_missing) & (ends.instants <= now - _DELAY)]
     return max((one for one in (before, int(known[-1]) if len(known) else None) if one is not None), default=None)
 
 
@@ -111,7 +110,7 @@ def check_same_capture(
     `last` is the state of the last audit; `some_unchanged`: some of its files did not change; `manifests` are those of the scan
     tasks; `first_time` is the earliest time of the new records, in microseconds.
     """
-    for partition, offset, time in (place for one in manifests for place in one["was"]):
+    for partition, offset, time in (place for one in manifests for place in one["before_begin"]):
         if last.stamps.get(str(partition)) != time:
             raise CaptureError(_other(cluster, f"log partition {partition} holds another record at offset {offset}"))
     if not some_unchanged and last.positions:

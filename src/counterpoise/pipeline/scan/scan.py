@@ -61,8 +61,8 @@ class ScanSpec:
         The first bucket of the cluster's groups, and their number.
     instants : tuple of int
         Times of samples of log ends, in microseconds, ascending: no aggregate spans one.
-    settled : int
-        Commits after this time are not aggregated, because a sample that is recorded later may lie between them.
+    aggregate_until : int
+        Commits after this time, in microseconds, are not aggregated: a sample that is recorded later may lie between them.
     aborted : frozenset of (int, int)
         (log partition, offset) of records of aborted transactions. They are in `offset_commits`, but not in the aggregates.
     groups : GroupFilter
@@ -80,7 +80,7 @@ class ScanSpec:
     first_bucket: int
     buckets: int
     instants: tuple[int, ...] = ()
-    settled: int = NEVER
+    aggregate_until: int = NEVER
     aborted: frozenset[tuple[int, int]] = frozenset()
     groups: GroupFilter = field(default_factory=GroupFilter)
     begin: Mapping[int, int] = field(default_factory=dict)
@@ -92,8 +92,9 @@ def scan(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[list[Blo
     """Yield the blocks of the records; the last one is the task's manifest.
 
     The manifest holds counts, files by table and day, and names of topic ids; for each flush, its earliest time and its spans of
-    offsets. `last`: the last record (offset and time) of each log partition. `was`: the record at offset `ScanSpec.begin` - 1, if
-    it was read. `skipped`: there are records before `begin` or outside the window. `early`: some from `begin` on are before it.
+    offsets. `last`: the last record (offset and time) of each log partition. `before_begin`: the record at offset
+    `ScanSpec.begin` - 1, if it was read. `skipped`: there are records before `begin` or outside the window. `early`: some records
+    from `begin` on are before the window.
     """
     gc.set_threshold(_ALLOCATIONS)
     with _Scan(spec) as task:
@@ -125,7 +126,7 @@ class _Scan:
         self._kinds: dict[int | None, list[Any]] = {}
         self._times: tuple[int, int] | None = None
         self._last: dict[int, tuple[int, int]] = {}
-        self._was: dict[int, tuple[int, int]] = {}
+        self._before_begin: dict[int, tuple[int, int]] = {}
         self._skipped = self._early = False
         self._names: set[tuple[str, str]] = set()
         self._flushes: list[list[Any]] = []
@@ -147,7 +148,7 @@ class _Scan:
             **self._counts,
             "times": self._times,
             "last": [[partition, *last] for partition, last in self._last.items()],
-            "was": [[partition, *was] for partition, was in self._was.items()],
+            "before_begin": [[partition, *place] for partition, place in self._before_begin.items()],
             "skipped": self._skipped,
             "early": self._early,
             "kinds": list(self._kinds.values()),
@@ -185,7 +186,7 @@ class _Scan:
     def _rows_that_count(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows from `begin` on and in the window; updates the spans of offsets and the positions in the manifest.
 
-        `_last` is the last record of each log partition, `_was` the record at offset `begin` - 1.
+        `_last` is the last record of each log partition, `_before_begin` the record at offset `begin` - 1.
         """
         begin = self._spec.begin
         # A record without a time has a place all the same: the next update must not read it again.
@@ -199,7 +200,7 @@ class _Scan:
                 ends = np.full(wide, -1)
                 np.maximum.at(ends, partition - low, offset)
                 before = np.array([begin.get(low + at, 0) - 1 for at in range(wide)] if begin else [], np.int64)
-                for known, offsets in ((self._last, ends), (self._was, before)):
+                for known, offsets in ((self._last, ends), (self._before_begin, before)):
                     rows = np.flatnonzero(offset == offsets[partition - low]) if len(offsets) else ()
                     for row in rows:
                         one = int(partition[row])
@@ -294,7 +295,7 @@ class _Scan:
         self._name(self._keys.topic[key], id_of, listed)
         topic_id = np.array([*(self._ids.setdefault(one, len(self._ids)) for one in listed), -1], np.int32)[id_of]
         cell = np.searchsorted(self._instants, time) + before
-        late = np.flatnonzero(time > self._spec.settled)
+        late = np.flatnonzero(time > self._spec.aggregate_until)
         cell[late] = _SINGLE + self._rows + late
         self._rows += len(time)
         rows = Aggregates.of_commits(key, time, offset, decoded.offset[chosen], decoded.deleted[chosen], topic_id)

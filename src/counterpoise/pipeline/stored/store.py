@@ -90,8 +90,8 @@ def merge(
 ) -> tuple[list[str], list[str]]:
     """The files that a transaction adds and removes, so that the table has the new rows and none twice.
 
-    Tables without a key (`group_report`, `findings`): stored rows of partitions in `ended` are deleted, also if no new rows
-    exist. Files of new or replaced partitions are added unchanged: their rows are not read or written again.
+    Tables without a key (`group_report`, `findings`, `actions`): stored rows of partitions in `ended` are deleted, even if there
+    are no new ones. Files of new or replaced partitions are added unchanged: their rows are not read or written again.
     """
     old = by_partition(work.manifest.below("tables", name))
     if name not in KEYS:

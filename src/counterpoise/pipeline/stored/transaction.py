@@ -84,7 +84,7 @@ class TableTransaction:
     """The writer of an output folder, a local path or a URI.
 
     `private`: names in `out` are hashed, but state files have plain names, so they are in a folder beside `out`. Raises
-    `OptionError` if `private` is set and `out` is a whole bucket: no folder can be beside it.
+    `OptionError` if `private` is set and `out` is a whole bucket of an object store: no folder can be beside it.
 
     Attributes
     ----------

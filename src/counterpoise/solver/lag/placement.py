@@ -10,14 +10,14 @@ from counterpoise.solver.lag.state import PlanState
 _SCALE = 2**40
 """Counts per capacity are compared in units of 1 / _SCALE."""
 _STEPS = 8
-"""So many members are looked at for each partition and for each member, on average."""
+"""`place` gives up after this many looks at members per partition and member of the group."""
 
 __all__ = ["CountSlack", "place"]
 
 
 @dataclass
 class CountSlack:
-    """How many more partitions members may take, of any topic class; quotas, if they own none yet.
+    """How many more partitions each member may take, whatever their topic class. If members own none yet, these are quotas.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class CountSlack:
     takers : list of list of int
         Per topic class: the member classes that may take its partitions.
     reserve : int
-        The slack that a member keeps for each further partition that it must take: the lightest one weighs as much.
+        The lag that a member keeps free for each further partition that it must take: that of the lightest one.
     """
 
     least: list[int]
@@ -40,7 +40,7 @@ class CountSlack:
     reserve: int = 0
 
     def has(self, state: PlanState, member: int) -> bool:
-        """Whether the member takes another one."""
+        """Whether the member may take another partition."""
         if self.least[member] > 0:
             return True
         return state.count[member] < self.most[member] and self.ceilings.get(state.next_cost(member), 0) > 0
@@ -51,7 +51,7 @@ class CountSlack:
 
 
 def place(state: PlanState, partitions: list[int], counts: CountSlack) -> bool:
-    """Give each partition to the subscriber with most slack whose count may rise, ties by member; whether all found one.
+    """Give each partition to the subscriber with most slack whose count may rise; ties by member. Whether all were placed.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def place(state: PlanState, partitions: list[int], counts: CountSlack) -> bool:
     Notes
     -----
     If no subscriber's count may rise, partitions that were just placed are passed on along an augmenting path.
-    O(P log M + M): False also if more members must be looked at than that.
+    O(P log M + M). Returns False too if the search for members takes longer than that.
     """
     lag, queue = state.group.lag, _Queue(state, counts)
     steps = _STEPS * (len(partitions) + len(state.load))
@@ -83,7 +83,7 @@ def place(state: PlanState, partitions: list[int], counts: CountSlack) -> bool:
 
 
 class _Queue:
-    """Members that take another partition, by level, then by member: a sorted list per member class.
+    """Members that may take another partition, by level, then by member: a sorted list per member class.
 
     An entry is one number: the level times the number of members, plus the member. The level is the excess and the slack that the
     member keeps for further partitions, or, for partitions without lag (`idle`), the count per capacity. `placed`: the partitions
@@ -99,7 +99,7 @@ class _Queue:
         self.fill()
 
     def fill(self) -> None:
-        """List the members that take another partition."""
+        """List the members that may take another partition."""
         self.lists = [[] for _ in range(max(self.member_class) + 1)]
         for member, number in enumerate(self.member_class):
             if self.counts.has(self.state, member):
@@ -115,7 +115,7 @@ class _Queue:
         return (level + max(more - 1, 0) * self.counts.reserve) * self.n + member
 
     def pop(self, partition: int) -> tuple[int | None, int]:
-        """Take out the first subscriber: (its entry or None, members looked at)."""
+        """Remove and return the first subscriber of the partition: (its entry or None, number of members looked at)."""
         n, looked, first, number = self.n, 0, None, self.topic_class[partition]
         able = self.able[number]
         for one in self.takers[number]:
@@ -130,7 +130,7 @@ class _Queue:
         return first, looked
 
     def give(self, partition: int, entry: int) -> None:
-        """Place the partition with a member whose entry is in no list; it goes back if the member takes another one."""
+        """Place the partition with a member whose entry is in no list; list it again if the member may take another partition."""
         state, counts, member = self.state, self.counts, entry % self.n
         more = counts.least[member] - 1
         if more >= 0:
@@ -144,14 +144,14 @@ class _Queue:
             insort(self.lists[self.member_class[member]], self._entry(member) if self.idle else entry)
 
     def _use_ceiling(self, cost: int) -> None:
-        """A member takes its ceiling slot; with the last of this cost those that take no other one leave the lists."""
+        """Use a ceiling slot of this cost; after the last one, members that may take no other partition leave the lists."""
         counts = self.counts
         counts.ceilings[cost] -= 1
         if not counts.ceilings[cost]:
             self.lists = [[entry for entry in some if counts.has(self.state, entry % self.n)] for some in self.lists]
 
     def pass_on(self, path: list[int], entry: int) -> int:
-        """Pass on the partitions of an augmenting path, the last one to this member; the entry of the first one's holder."""
+        """Pass on the partitions of an augmenting path, the last one to this member. Returns the entry of the first holder."""
         for partition in reversed(path):
             holder = self.state.owner[partition]
             self.state.release(partition)
@@ -163,9 +163,9 @@ class _Queue:
 
 
 def _free_slot(queue: _Queue, unplaced: int) -> tuple[int | None, int]:
-    """Free a slot along a shortest augmenting path: (the entry of a subscriber of the partition or None, what was looked at).
+    """Free a slot along a shortest augmenting path: (the entry of a subscriber of the partition or None, number of looks).
 
-    Nodes are topic classes. There is an edge to another class if a subscriber of this one was given a partition of it; the one
+    Nodes are topic classes. There is an edge from class a to class b if a subscriber of a was given a partition of b; the one
     given last (the lightest) is passed on. The path ends with a member whose count may rise. Breadth first, each class once.
     """
     owner, lag, takers, looked = queue.state.owner, queue.state.group.lag, queue.takers, 0

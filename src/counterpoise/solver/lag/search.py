@@ -26,13 +26,13 @@ from counterpoise.solver.lag.repair import repair
 from counterpoise.solver.lag.state import Effort, LagGroup, PlanState, lag_group
 
 _STEPS, _LARGE, _MORE = 11_000, 6_000, 3
-"""The steps of a local search: so many, less one for each partition and member, as the passes over them take time too; above so
-many partitions and members so many more for each.
+"""The steps of a local search in a group of n partitions and members: `_STEPS` - n up to n = `_LARGE` (passes over all of them
+take time too), and `_MORE` for each further one.
 
-A step is what the search takes to look at one candidate, rather less than a microsecond.
+A step is the time to look at one candidate, less than a microsecond.
 """
 _FROM_CLAIMS = 4
-"""The plan from the claims, with the second rounds that it is tested by, has the steps of so many local searches."""
+"""The plan from the claims and its tests by second rounds share the steps of this many local searches."""
 
 __all__ = ["LagSearch"]
 
@@ -47,7 +47,7 @@ class LagSearch:
         With at least one member; its claims do not matter.
     lag : int64[P]
     tolerance, gain : Fraction, int
-        A member's lag per capacity may exceed the bound by this share of it, or its lag by so many records.
+        A member's lag per capacity may exceed the bound by this share of the bound, or its lag by this number of records.
     band : int
         How far counts may lie from balanced ones; 0: they are balanced.
     max_moves : int, optional
@@ -128,11 +128,11 @@ class LagSearch:
 
     @cached_property
     def limit(self) -> list[int]:
-        """The same with the largest lag of the plan from scratch in place of the bound, if that plan misses the limit."""
+        """`_bound_limit`; if the plan from scratch misses it, the largest lag of that plan takes the place of the bound."""
         return self._limits(_largest(self.scratch)) if self.scratch.over() else self._bound_limit
 
     def _limits(self, level: Fraction) -> list[int]:
-        """Per member: the level and what is tolerated above it, rounded up to whole records."""
+        """Per member: the level times its capacity and what is tolerated above it, rounded up to whole records."""
         low, high = level.as_integer_ratio()
         top, bottom = (self.bound.numerator * self.tolerance.numerator, self.bound.denominator * self.tolerance.denominator)
         top, bottom = low * bottom + top * high, bottom * high
