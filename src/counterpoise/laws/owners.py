@@ -6,7 +6,7 @@ import numpy as np
 
 from counterpoise.errors import ProblemError
 from counterpoise.laws.violation import Violation, Words, of_partitions
-from counterpoise.model.claims import subscribes
+from counterpoise.model.claims import keepers
 from counterpoise.model.problem import UNOWNED, Int32, Problem, check_problem
 
 __all__ = ["check_owners", "check_shape", "complete", "valid"]
@@ -21,15 +21,9 @@ def valid(problem: Problem, owner: Int32, *, words: Words | None = None) -> list
         `owner` is not an integer array of length P.
     """
     check_shape(problem, owner)
-    member = (owner >= 0) & (owner < problem.n_members)
-    wrong = (owner != UNOWNED) & ~member
-    if len(problem.subscriber) != problem.n_members * problem.n_topics:
-        at = np.flatnonzero(member)
-        topic = problem.topic_of_partition()[at].astype(np.int64)
-        may = subscribes(topic, owner[at], problem.subscriber_start, problem.subscriber, problem.n_members)
-        wrong[at[~may]] = True
+    allowed = keepers(owner, problem.topic_start, problem.subscriber_start, problem.subscriber, problem.n_members)
     words = Words(problem) if words is None else words
-    return of_partitions("valid", wrong, "given to a member that does not subscribe to the topic", words, owner)
+    return of_partitions("valid", owner != allowed, "given to a member that does not subscribe to the topic", words, owner)
 
 
 def complete(problem: Problem, owner: Int32, *, words: Words | None = None) -> list[Violation]:

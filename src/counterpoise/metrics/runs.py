@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.claims import subscribes
-from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.model.claims import keepers
+from counterpoise.model.problem import Int32, Int64, Problem
 
 __all__ = ["Runs", "owned_by_subscribers", "subscribed", "topic_spreads", "within_topics"]
 
@@ -92,16 +92,7 @@ def within_topics(problem: Problem, owner: Int32) -> Int64:
 
 def owned_by_subscribers(problem: Problem, owner: Int32) -> Int32:
     """`owner` with UNOWNED for members that do not subscribe to the topic, int32[P]; a new array only if it differs."""
-    if len(problem.subscriber) == problem.n_members * problem.n_topics:
-        return owner
-    at = np.flatnonzero(owner >= 0)
-    topic = problem.topic_of_partition()[at].astype(np.int64)
-    may = subscribes(topic, owner[at], problem.subscriber_start, problem.subscriber, problem.n_members)
-    if may.all():
-        return owner
-    mine = owner.copy()
-    mine[at[~may]] = UNOWNED
-    return mine
+    return keepers(owner, problem.topic_start, problem.subscriber_start, problem.subscriber, problem.n_members)
 
 
 def subscribed(problem: Problem) -> npt.NDArray[np.bool_]:
