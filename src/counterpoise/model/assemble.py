@@ -12,7 +12,7 @@ from counterpoise.model.claims import DENSE_CELLS, settle
 from counterpoise.model.order import java_key
 from counterpoise.model.problem import Int32, Int64, Problem, Racks
 
-__all__ = ["assemble", "assemble_csr", "lag_array", "rack_codes", "static_rank", "subscriber_csr"]
+__all__ = ["assemble", "lag_array", "rack_codes", "static_rank", "subscriber_csr"]
 
 
 def assemble(
@@ -48,35 +48,11 @@ def assemble(
     """
     counts = np.asarray(partitions_of_topic, np.int64)
     topic_start = np.concatenate(([0], np.cumsum(counts)))
-    start, subscriber = subscriber_csr(n_members, len(counts), subscription_member, subscription_topic)
-    claims = claim_member, claim_partition, generation
-    return assemble_csr(
-        n_members, topic_start, start, subscriber, claims, capacity=capacity, lag=lag, racks=racks, rank=rank
-    )  # fmt: skip
-
-
-def assemble_csr(
-    n_members: int,
-    topic_start: Int64,
-    start: Int64,
-    subscriber: Int32,
-    claims: tuple[Int32, Int64, Int64],
-    *,
-    capacity: Int64 | None = None,
-    lag: Int64 | None = None,
-    racks: Racks | None = None,
-    rank: Int32 | None = None,
-) -> Problem:
-    """The same for subscriptions in order: ``topic_start, subscriber_start, subscriber`` as `Problem` takes them.
-
-    `claims` are ``claim_member, claim_partition, generation`` as `assemble` takes them.
-    """
     return Problem(
         n_members,
         topic_start,
-        start,
-        subscriber,
-        locked(settle(int(topic_start[-1]), *claims)),
+        *subscriber_csr(n_members, len(counts), subscription_member, subscription_topic),
+        locked(settle(int(topic_start[-1]), claim_member, claim_partition, generation)),
         capacity=capacity,
         lag=lag,
         racks=racks,

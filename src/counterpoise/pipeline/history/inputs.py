@@ -16,7 +16,9 @@ from typing import Any, Literal
 import numpy as np
 
 from counterpoise.errors import SnapshotError
-from counterpoise.model.assemble import assemble_csr, static_rank, subscriber_csr
+from counterpoise.model.arrays import locked
+from counterpoise.model.assemble import static_rank, subscriber_csr
+from counterpoise.model.claims import settle
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.pipeline.history.causes import identity
@@ -210,17 +212,15 @@ def _problem(group: Names, members: Sequence[Row], start: Int64, claimed: Sequen
                 claim_partition += valid
                 claim_member += [at] * len(valid)
     instances = [one["group_instance_id"] for one in members]
-    return assemble_csr(
+    generation = np.array([generation for _, generation in claimed], np.int64)
+    holder = settle(first[-1], np.array(claim_member, np.int32), np.array(claim_partition, np.int64), generation)
+    return Problem(
         len(members),
         start,
         *_subscriptions(members, at_topic),
-        (
-            np.array(claim_member, np.int32),
-            np.array(claim_partition, np.int64),
-            np.array([generation for _, generation in claimed], np.int64),
-        ),
+        locked(holder),
         lag=lag,
-        rank=static_rank(group.member_ids, instances) if any(one is not None for one in instances) else None,
+        static_rank=static_rank(group.member_ids, instances) if any(one is not None for one in instances) else None,
     )
 
 
