@@ -9,7 +9,7 @@ import numpy as np
 from counterpoise.errors import SnapshotError, some
 from counterpoise.laws.balance import MarginalCosts, loads, marginal_costs
 from counterpoise.laws.names import AnyPlan, owners_or_faults
-from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.plan import Plan
 from counterpoise.snapshot.written import WrittenPlan
@@ -106,7 +106,7 @@ def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
         keeper=int(claims[at]),
         target=target,
         given=[target] if isinstance(plan, Plan) and target >= 0 else _given(group, plan, topic, partition),
-        waits=isinstance(plan, Plan) and plan.protocol != "eager" and target >= 0 and _waits(plan, topic, partition),
+        waits=isinstance(plan, Plan) and partition in plan.withheld.get(topic, ()),
         strategy=_strategy(plan),
         load=load,
         claimed=loads(problem.n_members, claims),
@@ -147,8 +147,3 @@ def _given(group: Group, plan: AnyPlan, topic: str, partition: int) -> list[int]
     assignment = plan.target if isinstance(plan, Plan | WrittenPlan) else plan
     code = {name: at for at, name in enumerate(group.member_ids)}
     return [code[member] for member, topics in assignment.items() if member in code and partition in topics.get(topic, ())]
-
-
-def _waits(plan: Plan, topic: str, partition: int) -> bool:
-    at = int(plan.problem.topic_start[plan.topic_names.index(topic)]) + partition
-    return int(plan.owner[at]) == UNOWNED
