@@ -221,11 +221,9 @@ class TargetAssignmentMemberValue(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AssignedTopic(Flexible):
+class AssignedTopic(TopicPartitionIds):
     """Partitions of a topic with the epochs at which they were assigned (None before Kafka 4.2)."""
 
-    topic_id: bytes = wire(UUID)
-    partitions: tuple[int, ...] = wire(_INT32S)
     assignment_epochs: tuple[int, ...] | None = wire(_EPOCHS, None, tag=0)
 
 
@@ -278,20 +276,18 @@ class ShareGroupCurrentMemberAssignmentValue(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InitializedTopic(Flexible):
-    """A topic with the partitions whose share state exists or is being made."""
-
-    topic_id: bytes = wire(UUID)
-    topic_name: str = wire(STRING)
-    partitions: tuple[int, ...] = wire(_INT32S)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTopic(Flexible):
     """A topic by id and name."""
 
     topic_id: bytes = wire(UUID)
     topic_name: str = wire(STRING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitializedTopic(NamedTopic):
+    """A topic with the partitions whose share state exists or is being made."""
+
+    partitions: tuple[int, ...] = wire(_INT32S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,11 +349,9 @@ class Tasks(Flexible):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnedTasks(Flexible):
+class OwnedTasks(Tasks):
     """Tasks of one subtopology with the epochs at which they were assigned (active tasks only, else None)."""
 
-    subtopology_id: str = wire(STRING)
-    partitions: tuple[int, ...] = wire(_INT32S)
     assignment_epochs: tuple[int, ...] | None = wire(_EPOCHS, None, tag=0)
 
 
