@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from counterpoise.assignors.registry import check_options
-from counterpoise.cli.inputs import read_options
+from counterpoise.cli.inputs import read_groups, read_options
+from counterpoise.cli.lead_command import read_request, write_answer
 from counterpoise.errors import CounterpoiseError
 from counterpoise.laws import verify
 from counterpoise.pipeline.capture.backup.dump_folder import DumpCounts, rows_of
@@ -25,9 +26,7 @@ from counterpoise.planning.lead import lead
 from counterpoise.simulation.scenario_file import load
 from counterpoise.snapshot import Group
 from counterpoise.snapshot.describe import describe_parts
-from counterpoise.snapshot.group_lines import read_groups
 from counterpoise.snapshot.json_text import text_of
-from counterpoise.snapshot.request import read_request, write_answer
 from counterpoise.snapshot.written import read_plan
 from counterpoise.wire.consumer_protocol import decode_assignment, decode_subscription
 from counterpoise.wire.group_metadata import decode_group

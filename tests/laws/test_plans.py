@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws import DEFAULT_LAWS, LAWS, audit
+from counterpoise.laws.audit import sticky_first
 from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.exchange_graph import classes
 from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.rounds import after_round
-from counterpoise.laws.sticky_first import sticky_first
 from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
 from tests.laws.oracle import all_plans, flow_optimum, score, valid_claims

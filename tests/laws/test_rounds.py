@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from counterpoise.assignors import assignor, strategies
 from counterpoise.laws import certify
+from counterpoise.laws.audit import sticky_first
 from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.rounds import after_round, idempotent, pure, two_rounds
-from counterpoise.laws.sticky_first import sticky_first
 from counterpoise.laws.violation import Violation
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold

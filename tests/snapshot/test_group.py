@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from counterpoise.cli.inputs import read_groups
 from counterpoise.errors import SnapshotError
 from counterpoise.explanation import explain
 from counterpoise.laws import verify
@@ -20,7 +21,6 @@ from counterpoise.model.problem import UNOWNED
 from counterpoise.planning.assign import assign
 from counterpoise.planning.compare import compare
 from counterpoise.snapshot import Group, Member, Topic, read_assignment
-from counterpoise.snapshot.group_lines import read_groups
 
 EXAMPLE = """{"topics": {"t1": 10, "t2": {"partitions": 2, "racks": [["a","b"],["b","c"]]}},
  "members": [{"id": "c0", "instance_id": null, "rack": null, "topics": ["t1"], "owned": {"t1": [0,1]},

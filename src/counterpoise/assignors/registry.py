@@ -13,12 +13,11 @@ from importlib.metadata import entry_points
 
 import numpy as np
 
-from counterpoise.assignors.constrained import CONSTRAINED
 from counterpoise.assignors.lag import LAG
 from counterpoise.assignors.lag_sticky import LAG_STICKY
 from counterpoise.assignors.ranges import RANGE
 from counterpoise.assignors.roundrobin import ROUNDROBIN
-from counterpoise.assignors.sticky import COOPERATIVE_STICKY, FAIR, STICKY, STICKY_FIRST
+from counterpoise.assignors.sticky import CONSTRAINED, COOPERATIVE_STICKY, FAIR, STICKY, STICKY_FIRST
 from counterpoise.assignors.strategy import Assignor, Strategy
 from counterpoise.errors import OptionError, UnknownStrategyError
 from counterpoise.model.problem import Int32, Problem, check_problem

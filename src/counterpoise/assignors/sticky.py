@@ -1,6 +1,7 @@
-"""Optimal balance, then what history says: `sticky`, `cooperative-sticky`, `fair` and `sticky-first`.
+"""Optimal balance, then what history says: `sticky` and its variants for the cooperative protocol, without history, and pinned.
 
-KIP-54, KIP-341 and KIP-429; KIP-49 for `fair`; `sticky-first` is KIP-54's "sticky yet fair".
+KIP-54, KIP-341 and KIP-429; KAFKA-9987 and KAFKA-12464 for `constrained-cooperative-sticky`; KIP-49 for `fair`; `sticky-first` is
+KIP-54's "sticky yet fair".
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from counterpoise.model.problem import Int32, Problem
 if TYPE_CHECKING:
     from counterpoise.solver.engine import Evenness, History, RackOrder
 
-__all__ = ["COOPERATIVE_STICKY", "FAIR", "STICKY", "STICKY_FIRST"]
+__all__ = ["CONSTRAINED", "COOPERATIVE_STICKY", "FAIR", "STICKY", "STICKY_FIRST"]
 
 _OPTIONS = MappingProxyType(
     {
@@ -42,6 +43,20 @@ def _optimal(problem: Problem, *, history: History = "prefer", racks: RackOrder 
     return solve(problem, history=history, racks=racks, evenness=evenness)
 
 
+def _constrained(problem: Problem) -> Int32:
+    """Target owners, int32[P].
+
+    With equal subscriptions: quotas C_f = floor(P/N) and C_c = ceil(P/N), the C_r = P mod N larger ones for the members with
+    the most claims (ties by id); a member keeps its first claims in partition order; free partitions in the order t0p0, t1p0,
+    t2p0, t0p1, .. go in turns, by id, to members that are short. Other groups get what `sticky` gives them. Racks are ignored.
+    """
+    from counterpoise.solver.engine import solve
+    from counterpoise.solver.equal import assign_equal, common_subscribers
+
+    members = common_subscribers(problem)
+    return solve(problem, racks="ignore") if members is None else assign_equal(problem, members, by_index=True)
+
+
 STICKY = Strategy(
     name="sticky",
     protocols=(EAGER,),
@@ -56,6 +71,14 @@ COOPERATIVE_STICKY = replace(
     name="cooperative-sticky",
     protocols=(COOPERATIVE, EAGER),
     guarantee="the target of sticky; partitions that change hands are withheld until revoked",
+)
+
+CONSTRAINED = Strategy(
+    name="constrained-cooperative-sticky",
+    protocols=(COOPERATIVE, EAGER),
+    kernel=_constrained,
+    guarantee="equal subscriptions: optimal balance and stickiness in linear passes, free partitions by index; others as sticky",
+    reads=_READS - {"racks"},
 )
 
 FAIR = replace(

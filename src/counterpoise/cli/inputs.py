@@ -20,8 +20,7 @@ from counterpoise.cli.render import say
 from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SubscriptionWarning
 from counterpoise.snapshot.describe import describe_parts, looks_like_describe
 from counterpoise.snapshot.group import Group
-from counterpoise.snapshot.group_lines import read_groups
-from counterpoise.snapshot.json_text import json_lines, text_of
+from counterpoise.snapshot.json_text import decoded, json_lines, text_of
 from counterpoise.snapshot.written import WrittenPlan, read_plan
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ __all__ = [
     "cluster_settings",
     "named",
     "need",
+    "read_groups",
     "read_lines",
     "read_options",
     "read_plans",
@@ -141,6 +141,27 @@ def read_snapshots(path: str) -> list[Group]:
         if group.missing_topics:
             say(f"counterpoise: warning: {name}{SubscriptionWarning(group.missing_topics)}", err=True)
     return groups
+
+
+def read_groups(text: str) -> Iterator[Group]:
+    """One object, or JSON lines: one object per line; errors name the line."""
+    lines = list(json_lines(text))
+    if len(lines) <= 1 or not _is_whole(lines[0][1]):
+        yield Group.from_json(text)
+        return
+    for number, line in lines:
+        try:
+            yield Group.from_json(line)
+        except SnapshotError as error:
+            raise SnapshotError(f"line {number}: {error}") from None
+
+
+def _is_whole(line: str) -> bool:
+    try:
+        decoded(line, "")
+    except SnapshotError:
+        return False
+    return True
 
 
 def read_plans(path: str, groups: int) -> list[WrittenPlan | dict[str, dict[str, list[int]]]]:

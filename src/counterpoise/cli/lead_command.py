@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from counterpoise.assignors.registry import check_options
 from counterpoise.cli.inputs import read_lines
 from counterpoise.cli.render import say
-from counterpoise.errors import CounterpoiseError
+from counterpoise.errors import CounterpoiseError, SnapshotError
 from counterpoise.planning.lead import lead
-from counterpoise.snapshot.request import read_request, write_answer
+from counterpoise.snapshot.json_text import decoded, fields_of
 
-__all__ = ["command"]
+__all__ = ["command", "read_request", "write_answer"]
 
 
 @click.command("lead")
@@ -42,3 +44,23 @@ def command(requests: str, _json: bool) -> None:
             say(json.dumps({"error": f"line {number}: {error}"}))
             say(f"counterpoise: line {number}: {error}", err=True)
     sys.exit(2 if failed else 0)
+
+
+def read_request(line: str | bytes) -> Mapping[str, Any]:
+    """The fields of one request: `strategy`, `topics`, `members`, `protocol` and `options`, as `lead` takes and checks them.
+
+    Raises
+    ------
+    SnapshotError
+        It is no JSON object, or a field is missing or unknown.
+    """
+    value = decoded(line, "a request is one JSON object with strategy, topics and members")
+    fields = fields_of(value, "request", ("strategy", "topics", "members"), ("protocol", "options"))
+    if not isinstance(fields.get("options", {}), Mapping):
+        raise SnapshotError("request.options: expected an object of option names and values")
+    return {"protocol": None, "options": {}, **fields}
+
+
+def write_answer(assignments: Mapping[str, bytes]) -> str:
+    """One answer, in ASCII: a name that holds control characters is harmless in a terminal."""
+    return json.dumps({"assignments": {member: given.hex() for member, given in assignments.items()}})

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from counterpoise.errors import InvariantError, OptionError
-from counterpoise.laws.certificate import certify, check
+from counterpoise.laws.certificate import balance_violation, certify, check
 from counterpoise.laws.lag_law import count_band, lag
 from counterpoise.laws.owners import complete, valid
-from counterpoise.laws.sticky_first import sticky_first
-from counterpoise.laws.violation import Violation, Words
+from counterpoise.laws.violation import Violation, Words, of_partitions
 from counterpoise.model.problem import Int32, Problem
 
-__all__ = ["DEFAULT_LAWS", "LAWS", "audit", "chosen"]
+__all__ = ["DEFAULT_LAWS", "LAWS", "audit", "chosen", "sticky_first"]
 
 LAWS = {
     "valid": "the owner of a partition is a member that subscribes to its topic",
@@ -92,3 +91,23 @@ def audit(problem: Problem, owner: Int32, laws: Iterable[str] | None = None, *, 
     if "lag" in wanted:
         found += lag(problem, owner, words=words)
     return found
+
+
+def sticky_first(problem: Problem, owner: Int32, *, words: Words | None = None) -> list[Violation]:
+    """Law ``sticky-first`` (KIP-54's "sticky yet fair"): no valid claim moves, and the loads are as balanced as that allows.
+
+    Every partition whose claimant still subscribes stays with it, and the loads are lexicographically smallest among all plans
+    that do so (with capacities: the sum of load²/capacity is smallest).
+
+    Needs a valid, complete plan and says so otherwise. O(P + S) and a few sweeps over the exchange graph.
+    """
+    words = Words(problem) if words is None else words
+    broken = [*valid(problem, owner, words=words), *complete(problem, owner, words=words)]
+    if broken:
+        return broken
+    claims = problem.previous_owner
+    moved = (claims >= 0) & (claims != owner)
+    if moved.any():
+        return of_partitions("sticky-first", moved, "taken from the member that claims it", words, owner)
+    found = balance_violation(problem, owner, claims < 0, words)
+    return [Violation("sticky-first", fault.message, fault.count, fault.moves, fault.gain) for fault in found]
