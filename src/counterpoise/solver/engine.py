@@ -119,14 +119,12 @@ def _stickiest(task: _Task) -> ClassAllocation:
         allocation = _attempt(task, whole, shares)
         if not allocation.short.any():
             return allocation
-    blocks = decompose(task.classes, task.units, task.demand)
-    return _attempt(task, blocks, quotas(blocks.units, blocks.of_member, task.demand), final=True)
+    return _attempt(task, *decompose(task.classes, task.units, task.demand), final=True)
 
 
 def _cheapest(task: _Task, costs: Costs) -> ClassAllocation:
     """The cheapest balanced plan, for any costs."""
-    blocks = decompose(task.classes, task.units, task.demand)
-    shares = quotas(blocks.units, blocks.of_member, task.demand)
+    blocks, shares = decompose(task.classes, task.units, task.demand)
     return reroute(task.classes, task.claims, task.units, blocks, shares, costs, None)
 
 
@@ -134,8 +132,7 @@ def _solve_evenly(
     problem: Problem, task: _Task, claims: Claims, match: Bools | None, pinned: Int64 | None, *, before: bool
 ) -> Int32:
     """Owners with every topic as even as the other objectives allow: the same blocks, but a network by topic and member."""
-    blocks = decompose(task.classes, task.units, task.demand)
-    shares = quotas(blocks.units, blocks.of_member, task.demand)
+    blocks, shares = decompose(task.classes, task.units, task.demand)
     view = view_by_topic(problem, task.classes)
     fine = view.classes
     mine = replace(claims_of(problem, fine), owner=claims.owner) if len(claims.count) else claims

@@ -190,6 +190,5 @@ def _network(
 def _pinned_counts(view: TopicView, pinned: Claims, wanted: Int64) -> Int64:
     """Pinned claims of each pair, given as topic * members + member."""
     n_members = len(view.classes.member_class)
-    number, first = first_seen(np.concatenate([wanted, view.topic[pinned.topic_class] * n_members + pinned.member]))
-    del first
+    number, _ = first_seen(np.concatenate([wanted, view.topic[pinned.topic_class] * n_members + pinned.member]))
     return sum_by(number[len(wanted) :], pinned.count, int(number.max(initial=-1)) + 1)[number[: len(wanted)]]

@@ -62,8 +62,8 @@ def plausible(classes: Classes, units: Int64, shares: Quotas) -> bool:
     return bool((seen >= floor).all() and (open_to >= units).all())
 
 
-def decompose(classes: Classes, units: Int64, demand: Demand) -> Blocks:
-    """Split topic classes and member classes into blocks in which the quotas are feasible.
+def decompose(classes: Classes, units: Int64, demand: Demand) -> tuple[Blocks, Quotas]:
+    """Split topic classes and member classes into blocks in which the quotas are feasible; the blocks and their quotas.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def decompose(classes: Classes, units: Int64, demand: Demand) -> Blocks:
         open_blocks[short] = True
         open_blocks[n_blocks:] = True
         n_blocks += len(short)
-    return blocks
+    return blocks, shares
 
 
 def _blocks(classes: Classes, of_topic_class: Int64, of_member_class: Int64, n_blocks: int, units: Int64) -> Blocks:
