@@ -90,7 +90,7 @@ def certify(problem: Problem, owner: Int32, *, words: Words | None = None) -> Ce
     load = loads(problem.n_members, owner)
     marginal = marginal_costs(load, problem.capacity)
     top = heaviest(graph, marginal)
-    found = _unbalanced(problem, owner, claims, graph, marginal, top, words, None)
+    found = _unbalanced(problem, owner, graph, marginal, top, words)
     balanced = not found
     labels = shortest_labels(graph, load, marginal, balanced=balanced)
     if labels.cycle:
@@ -104,11 +104,10 @@ def balance_violation(
     problem: Problem, owner: Int32, movable: npt.NDArray[np.bool_] | None = None, words: Words | None = None
 ) -> list[Violation]:
     """Check that a valid, complete plan is as balanced as it can be if only `movable` partitions (bool[P]) may change hands."""
-    claims, known = problem.previous_owner, classes(problem)
-    graph = exchange_graph(problem, owner, claims, known, movable)
+    graph = exchange_graph(problem, owner, problem.previous_owner, classes(problem), movable)
     marginal = marginal_costs(loads(problem.n_members, owner), problem.capacity)
     words = Words(problem) if words is None else words
-    return _unbalanced(problem, owner, claims, graph, marginal, heaviest(graph, marginal), words, movable)
+    return _unbalanced(problem, owner, graph, marginal, heaviest(graph, marginal), words, movable)
 
 
 def check(problem: Problem, owner: Int32, certificate: Certificate) -> list[Violation]:
@@ -186,19 +185,18 @@ def _labels_hold(problem: Problem, owner: Int32, load: Int64, marginal: Marginal
 def _unbalanced(
     problem: Problem,
     owner: Int32,
-    claims: Int32,
     graph: ExchangeGraph,
     marginal: MarginalCosts,
     top: Int32,
     words: Words,
-    movable: npt.NDArray[np.bool_] | None,
+    movable: npt.NDArray[np.bool_] | None = None,
 ) -> list[Violation]:
     excess = marginal.last[top] - marginal.following
     if not len(excess) or int(excess.max()) <= 0:
         return []
     taker = int(np.argmax(excess))
     giver = int(top[taker])
-    moves = along_walk(problem, owner, claims, graph.classes, walk(graph, giver, taker), movable)
+    moves = along_walk(problem, owner, problem.previous_owner, graph.classes, walk(graph, giver, taker), movable)
     load = loads(problem.n_members, owner)
     gain = Fraction(2 * int(load[giver]) - 1, int(problem.capacity[giver]))
     gain -= Fraction(2 * int(load[taker]) + 1, int(problem.capacity[taker]))

@@ -74,17 +74,16 @@ def lag(
 def carried_lag(
     problem: Problem,
     owner: Int32,
-    said: Mapping[str, Any] | None,
+    said: Mapping[str, Any],
     true: Mapping[str, Any],
     words: Words,
 ) -> list[Violation]:
     """Compare the figures that a plan carries with the true ones; both as `snapshot.plan.lag_figures`."""
     if true["counts"] == "balanced" and not _is_balanced(problem, owner, words):
         return [Violation("lag", "the plan is not balanced, and the bound it carries is one of balanced plans")]
-    carried = true if said is None else said
-    for name in (*true, *carried):
-        if carried.get(name) != true.get(name):
-            return [Violation("lag", f"the plan says {name} {shown(carried.get(name))} of its lag, but it is {true.get(name)!r}")]
+    for name in (*true, *said):
+        if said.get(name) != true.get(name):
+            return [Violation("lag", f"the plan says {name} {shown(said.get(name))} of its lag, but it is {true.get(name)!r}")]
     return []
 
 
