@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar, cast
 
 __all__ = ["FrozenDict", "FrozenList", "frozen"]
 
 K = TypeVar("K")
+T = TypeVar("T")
 V = TypeVar("V")
 
 
@@ -25,13 +26,13 @@ class FrozenList(list[V]):
         return type(self), (list(self),)
 
 
-def frozen(value: Any) -> Any:
+def frozen(value: T) -> T:
     """Dicts and lists, and those inside them, as read-only copies; anything else as it is."""
     if isinstance(value, Mapping):
-        return FrozenDict({name: frozen(part) for name, part in value.items()})
+        return cast(T, FrozenDict({name: frozen(part) for name, part in value.items()}))
     if isinstance(value, list):
         nested = bool(value) and isinstance(value[0], Mapping | Sequence) and not isinstance(value[0], str | tuple)
-        return FrozenList([frozen(part) for part in value] if nested else value)
+        return cast(T, FrozenList([frozen(part) for part in value] if nested else value))
     return value
 
 

@@ -62,7 +62,7 @@ def _topic_value(topic: Topic) -> int | dict[str, Any]:
 
 
 def _member_value(member: Member) -> dict[str, Any]:
-    value: dict[str, Any] = {
+    return {
         "id": member.id,
         "instance_id": member.instance_id,
         "rack": member.rack,
@@ -71,4 +71,3 @@ def _member_value(member: Member) -> dict[str, Any]:
         "generation": member.generation,
         "capacity": member.capacity,
     }
-    return value

@@ -19,7 +19,7 @@ from counterpoise.snapshot.html import html_table
 from counterpoise.snapshot.json_text import decoded, fitted, plain
 from counterpoise.snapshot.names import Assignment, named, partition_list, partitions_by_topic
 
-__all__ = ["PLAN_ADVICE", "Plan", "assignment_in", "lag_figures", "read_assignment", "target_in"]
+__all__ = ["PLAN_ADVICE", "Plan", "lag_figures", "read_assignment", "target_in"]
 
 PLAN_ADVICE = "a plan is an object {member: {topic: [partitions]}}"
 """How an error about an unreadable plan ends."""
@@ -92,30 +92,23 @@ class Plan:
     @cached_property
     def assignment(self) -> Assignment:
         """{member id: {topic: [partitions]}}: what this round hands out; every member is present."""
-        return self._named(self.owner)
+        return frozen(named(self.problem, self.owner, self.member_ids, self.topic_names))
 
     @cached_property
     def target(self) -> Assignment:
         """The target owners in the same form; equals `assignment` under the eager protocol."""
-        return self._named(self.target_owner)
-
-    def _named(self, owner: Int32) -> Assignment:
-        made: Assignment = frozen(named(self.problem, owner, self.member_ids, self.topic_names))
-        return made
+        return frozen(named(self.problem, self.target_owner, self.member_ids, self.topic_names))
 
     @cached_property
     def withheld(self) -> dict[str, list[int]]:
         """{topic: [partitions]} that wait until their holder has revoked them."""
-        return self._by_topic((self.target_owner >= 0) & (self.owner == UNOWNED))
+        waits = (self.target_owner >= 0) & (self.owner == UNOWNED)
+        return frozen(partitions_by_topic(self.problem, waits, self.topic_names))
 
     @cached_property
     def unassigned(self) -> dict[str, list[int]]:
         """{topic: [partitions]} that no member subscribes to."""
-        return self._by_topic(self.target_owner == UNOWNED)
-
-    def _by_topic(self, mask: np.ndarray) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = frozen(partitions_by_topic(self.problem, mask, self.topic_names))
-        return found
+        return frozen(partitions_by_topic(self.problem, self.target_owner == UNOWNED, self.topic_names))
 
     @cached_property
     def loads(self) -> dict[str, int]:
@@ -234,9 +227,4 @@ def target_in(value: Any) -> dict[str, dict[str, list[int]]]:
     """`read_assignment` for decoded JSON."""
     if isinstance(value, Mapping) and "strategy" in value:
         value = next((value[part] for part in ("target", "assignment") if isinstance(value.get(part), Mapping)), value)
-    return assignment_in(value)
-
-
-def assignment_in(value: Any) -> dict[str, dict[str, list[int]]]:
-    """Decoded JSON as ``{member: {topic: [partitions]}}``, or one clear error."""
-    return fitted(value, dict[str, dict[str, list[int]]], "plan", PLAN_ADVICE)
+    return fitted(value, Assignment, "plan", PLAN_ADVICE)

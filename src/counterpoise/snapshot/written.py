@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from counterpoise.snapshot.json_text import decoded, fitted
-from counterpoise.snapshot.plan import PLAN_ADVICE, assignment_in, target_in
+from counterpoise.snapshot.names import Assignment
+from counterpoise.snapshot.plan import PLAN_ADVICE, target_in
 
 __all__ = ["WrittenPlan", "read_plan"]
 
@@ -58,6 +59,6 @@ def read_plan(text: str | bytes) -> WrittenPlan | dict[str, dict[str, list[int]]
     if not isinstance(value, Mapping) or not isinstance(value.get("strategy"), str):
         return target_in(value)
     found = fitted(value, _Header, "plan", "counterpoise plan --json writes such an object")
-    handed = assignment_in(found.assignment)
-    target = handed if found.target is None else assignment_in(found.target)
+    handed = fitted(found.assignment, Assignment, "plan", PLAN_ADVICE)
+    target = handed if found.target is None else fitted(found.target, Assignment, "plan", PLAN_ADVICE)
     return WrittenPlan(found.strategy, found.protocol, found.options, handed, target, found.lag)
