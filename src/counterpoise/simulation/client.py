@@ -121,10 +121,6 @@ class Client:
         elif self.coordinator.said(self).topics != self.topics or self._misfits(keys):
             self.join()
 
-    def on_answer_lost(self) -> None:
-        """The generation it has joined failed: whatever it waited for will not come."""
-        self.waiting = False
-
     def subscribe(self, topics: Sequence[str]) -> None:
         """Another subscription: rejoins now, or as soon as the answer it waits for has come."""
         if tuple(topics) != self.topics:

@@ -269,7 +269,7 @@ class Coordinator:
             self.world.after(wait, entry.client.on_rebalance, self.epoch)
 
     def _fail(self, client: Client, epoch: int) -> None:
-        client.on_answer_lost()
+        client.waiting = False  # the answer that it waited for will not come
         client.on_rebalance(epoch)
 
     def _deadline(self, epoch: int) -> None:
@@ -328,8 +328,7 @@ class Coordinator:
         self.world.after(wait, self._sync, self.epoch, leader)
 
     def _elect(self) -> str:
-        strategy = elect([entry.said.strategies for entry in self._members.values()])
-        return "" if strategy is None else strategy
+        return elect([entry.said.strategies for entry in self._members.values()]) or ""
 
     def _sync(self, epoch: int, leader: Client) -> None:
         """SyncGroup of the leader arrives with the plan."""
