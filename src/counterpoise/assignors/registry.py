@@ -24,19 +24,8 @@ from counterpoise.model.problem import Int32, Problem, check_problem
 
 __all__ = ["assignor", "check_options", "register", "strategies", "strategy"]
 
-_BUILT_IN: tuple[Strategy, ...] = (
-    RANGE,
-    ROUNDROBIN,
-    STICKY,
-    COOPERATIVE_STICKY,
-    CONSTRAINED,
-    FAIR,
-    STICKY_FIRST,
-    LAG,
-    LAG_STICKY,
-)
-
-_BY_NAME: dict[str, Strategy] = {}
+_BUILT_IN = (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY, CONSTRAINED, FAIR, STICKY_FIRST, LAG, LAG_STICKY)
+_BY_NAME = {built_in.name: built_in for built_in in _BUILT_IN}
 _ENTRY_POINTS = "counterpoise.strategies"
 
 
@@ -139,7 +128,3 @@ def check_options(name: str, options: Mapping[str, object]) -> dict[str, object]
             wanted = known.wanted or f"expected one of {', '.join(map(repr, known.choices))}"
             raise OptionError(f"strategy {name!r}, option {option!r}: {value!r} does not fit; {wanted}")
     return plain
-
-
-for _strategy in _BUILT_IN:
-    register(_strategy)
