@@ -59,13 +59,13 @@ class Behaviour:
         As the audit's column `library` names it.
     kind : str
         EAGER, COOPERATIVE or SERVER (KIP-848).
-    stands_first, stands_second : bool
-        Whether partitions that a member keeps stand still while the first round is under way, and while the second one is. An
-        eager rebalance and KIP-848 have one round.
     all_s, kept_s : float
         Partition-seconds without a record in one benchmark run: all partitions; those that stayed with their member.
     longest_s : float
         The longest time without a record of one partition, in seconds.
+    stands_first, stands_second : bool
+        Whether partitions that a member keeps stand still while the first round is under way, and while the second one is. An
+        eager rebalance and KIP-848 have one round.
     at_once : bool
         Whether members hear of a second round as soon as it begins, and not with their next heartbeat.
     measured : bool
@@ -74,11 +74,11 @@ class Behaviour:
 
     library: str
     kind: str
-    stands_first: bool
-    stands_second: bool
     all_s: float
-    kept_s: float
     longest_s: float
+    kept_s: float = 0.0
+    stands_first: bool = False
+    stands_second: bool = False
     at_once: bool = False
     measured: bool = True
 
@@ -99,20 +99,12 @@ class Behaviour:
 
 
 def _eager(library: str, all_s: float, kept_s: float, longest_s: float) -> Behaviour:
-    return Behaviour(library, EAGER, True, False, all_s, kept_s, longest_s)
-
-
-def _cooperative(library: str, all_s: float, longest_s: float, *, at_once: bool = False) -> Behaviour:
-    return Behaviour(library, COOPERATIVE, False, False, all_s, 0.0, longest_s, at_once)
-
-
-def _server(library: str, all_s: float, longest_s: float) -> Behaviour:
-    return Behaviour(library, SERVER, False, False, all_s, 0.0, longest_s)
+    return Behaviour(library, EAGER, all_s, longest_s, kept_s, stands_first=True)
 
 
 def _assumed(library: str) -> Behaviour:
     """An eager row without a benchmark: one second per partition."""
-    return Behaviour(library, EAGER, True, False, 46.0, 39.0, 1.0, measured=False)
+    return Behaviour(library, EAGER, 46.0, 1.0, 39.0, stands_first=True, measured=False)
 
 
 _OURS = COUNTERPOISE[KAFKA_PYTHON]
@@ -120,18 +112,18 @@ BEHAVIOURS = (
     # The phase "heartbeats out of step". An eager rebalance stops the same under every assignor: means of a library's lines.
     # Each join of Java starts a JVM on the benchmark's two cores: gaps of what it keeps (7.6 and 6.1) are left out.
     _eager(JAVA, 66.4, 45.2, 2.9),
-    _cooperative(JAVA, 30.5, 3.6),
-    _server(JAVA, 11.6, 1.5),
+    Behaviour(JAVA, COOPERATIVE, 30.5, 3.6),
+    Behaviour(JAVA, SERVER, 11.6, 1.5),
     _eager(LIBRDKAFKA, 57.2, 27.5, 2.6),
-    _cooperative(LIBRDKAFKA, 17.3, 3.1),
-    _server(LIBRDKAFKA, 3.8, 1.0),
+    Behaviour(LIBRDKAFKA, COOPERATIVE, 17.3, 3.1),
+    Behaviour(LIBRDKAFKA, SERVER, 3.8, 1.0),
     _assumed(FRANZ_GO),
-    Behaviour(FRANZ_GO, COOPERATIVE, False, False, 14.0, 0.0, 2.0, measured=False),
+    Behaviour(FRANZ_GO, COOPERATIVE, 14.0, 2.0, measured=False),
     _eager(KAFKA_PYTHON, 62.2, 41.0, 4.6),
     # KafkaConsumer._poll_once returns nothing while a join is under way, whatever the protocol.
-    Behaviour(KAFKA_PYTHON, COOPERATIVE, True, True, 139.0, 102.4, 5.5),
+    Behaviour(KAFKA_PYTHON, COOPERATIVE, 139.0, 5.5, 102.4, stands_first=True, stands_second=True),
     _eager(_OURS, 62.2, 41.0, 4.6),
-    _cooperative(_OURS, 5.9, 2.6, at_once=True),
+    Behaviour(_OURS, COOPERATIVE, 5.9, 2.6, at_once=True),
     _eager(AIOKAFKA, 60.9, 38.8, 2.7),
     _eager(COUNTERPOISE[AIOKAFKA], 60.9, 38.8, 2.7),
     _assumed(UNKNOWN),
