@@ -47,18 +47,15 @@ class Table:
                 if problem == len(self.problems):
                     self.problems.append(one.problem)
                     group_of_problem.append(group)
-                plan = row_of.setdefault(id(one.owner), len(self.plans))
-                if plan == len(self.plans):
-                    self.plans.append(one.owner)
-                    self.group_of_plan.append(group)
-                mine = best = pair_of.setdefault((problem, plan), len(pair_of))
-                if one.optimal is not None and one.optimal is not one.owner:
-                    optimal = row_of.setdefault(id(one.optimal), len(self.plans))
-                    if optimal == len(self.plans):
-                        self.plans.append(one.optimal)
+                pairs = []
+                for owner in (one.owner, one.owner if one.optimal is None else one.optimal):
+                    plan = row_of.setdefault(id(owner), len(self.plans))
+                    if plan == len(self.plans):
+                        self.plans.append(owner)
                         self.group_of_plan.append(group)
-                    best = pair_of.setdefault((problem, optimal), len(pair_of))
-                self.places.append((plan, mine, best))
+                    pairs.append(pair_of.setdefault((problem, plan), len(pair_of)))
+                mine, best = pairs
+                self.places.append((row_of[id(one.owner)], mine, best))
                 if one.prove:
                     self.proved.add(mine)
         self.everybody = [len(one.subscriber) == one.n_members * one.n_topics for one in self.groups]
