@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,26 +94,16 @@ def follow(
                 check_lasting(spark, options["into"])
             report = partial(write_report, out)
             running = Follow(spark, sources, out, pace=Pace(*pace), write_report=report, on_status=show, watch=watch, **options)
-            with stopped_by_signals(running.stop), _served(running.gauges, port, host):
+            with stopped_by_signals(running.stop), ExitStack() as served:
+                if port is not None:
+                    from counterpoise.pipeline.follow.openmetrics import serve
+
+                    served.callback(serve(running.gauges, port, host))
                 running.run()
         finally:
             if made:
                 with suppress(Exception):  # A JVM that is gone cannot be stopped; the error of `run` says why it is gone.
                     spark.stop()
-
-
-@contextmanager
-def _served(gauges: Any, port: int | None, host: str) -> Iterator[None]:
-    if port is None:
-        yield
-        return
-    from counterpoise.pipeline.follow.openmetrics import serve
-
-    end = serve(gauges, port, host)
-    try:
-        yield
-    finally:
-        end()
 
 
 @contextmanager
