@@ -24,6 +24,7 @@ __all__ = [
     "equal_slices",
     "first_seen",
     "mix",
+    "split_topic_classes",
     "sum_by",
     "topic_classes",
 ]
@@ -141,6 +142,23 @@ def classify_members(
     linked = representative[edge_member] == edge_member
     link_topic_class, link_member_class = edge_topic_class[linked], member_class[edge_member[linked]]
     return Classes(topic_class, size, edge_start, edge_member, member_class, len(first), link_topic_class, link_member_class)
+
+
+def split_topic_classes(classes: Classes, part: npt.NDArray[np.integer]) -> tuple[Int32, Int64, Int64, Int64, Int64]:
+    """Topic classes split by a number >= 0 of each partition (int[P]), in order of their first partitions; O(P), vectorised.
+
+    Returns ``topic_class, size, edge_start, edge_member`` as in `Classes`, and the first partition of each topic class.
+    """
+    live = np.flatnonzero(classes.topic_class >= 0)
+    number, example = first_seen(part[live] * np.int64(classes.n_topic_classes) + classes.topic_class[live])
+    topic_class = np.full(len(classes.topic_class), -1, np.int32)
+    topic_class[live] = number
+    first = live[example]
+    before = classes.topic_class[first]
+    count = np.diff(classes.edge_start)[before]
+    edge_member = classes.edge_member[ranges(classes.edge_start[before], count)]
+    size = np.bincount(number, minlength=len(first)).astype(np.int64)
+    return topic_class, size, np.concatenate([[0], np.cumsum(count)]), edge_member, first
 
 
 def sum_by(index: Int64, values: npt.NDArray[np.integer | np.bool_], n: int) -> Int64:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.errors import OptionError
-from counterpoise.model.arrays import ranges, ranks_in_runs
+from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import Int64, Problem
-from counterpoise.solver.classes import Classes, first_seen, sum_by
+from counterpoise.solver.classes import Classes, first_seen, split_topic_classes, sum_by
 from counterpoise.solver.flows.balance import Blocks
 from counterpoise.solver.flows.flow import Arcs, Network
 from counterpoise.solver.flows.quotas import Quotas
@@ -45,20 +45,12 @@ class TopicView:
 
 def view_by_topic(problem: Problem, classes: Classes) -> TopicView:
     """Split topic classes by topic, member classes into members; O(P + topics x subscribers)."""
-    live = np.flatnonzero(classes.topic_class >= 0)
-    topic_of = problem.topic_of_partition()[live].astype(np.int64)
-    number, first = first_seen(topic_of * classes.n_topic_classes + classes.topic_class[live])
-    coarse_class = classes.topic_class[live][first].astype(np.int64)
-    topic_class = np.full(len(classes.topic_class), -1, np.int32)
-    topic_class[live] = number
-    count = np.diff(classes.edge_start)[coarse_class]
-    member = classes.edge_member[ranges(classes.edge_start[coarse_class], count)]
-    start = np.concatenate([[0], np.cumsum(count)])
+    topic = problem.topic_of_partition().astype(np.int64)
+    topic_class, size, start, member, first = split_topic_classes(classes, topic)
     member_class = np.where(classes.member_class >= 0, np.arange(len(classes.member_class)), -1)
-    size = np.bincount(number, minlength=len(first)).astype(np.int64)
-    links = np.repeat(np.arange(len(first)), count)
+    links = np.repeat(np.arange(len(first)), np.diff(start))
     fine = Classes(topic_class, size, start, member, member_class, len(member_class), links, member)
-    return TopicView(fine, coarse_class, topic_of[first])
+    return TopicView(fine, classes.topic_class[first].astype(np.int64), topic[first])
 
 
 def assign_evenly(

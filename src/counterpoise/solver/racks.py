@@ -6,7 +6,7 @@ import numpy as np
 
 from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int32, Int64, Problem, Racks
-from counterpoise.solver.classes import Classes, classify_members, equal_slices, first_seen
+from counterpoise.solver.classes import Classes, classify_members, equal_slices, split_topic_classes
 from counterpoise.solver.flows.flow import Bools
 from counterpoise.solver.flows.stickiness import Costs
 from counterpoise.solver.history import Claims
@@ -36,18 +36,9 @@ def rack_classes(problem: Problem, classes: Classes) -> tuple[Classes, Bools]:
     assert racks is not None
     start, rack = _inhabited(racks)
     rack_set, example = equal_slices(rack, start[:-1], np.diff(start), int(rack.max(initial=-1)) + 1)
-    live = np.flatnonzero(classes.topic_class >= 0)
-    old = classes.topic_class[live].astype(np.int64)
-    number, first = first_seen(old * len(example) + rack_set[live])
-    topic_class: Int32 = np.full(len(classes.topic_class), -1, np.int32)
-    topic_class[live] = number
-    coarse_class = old[first]
-    count = np.diff(classes.edge_start)[coarse_class]
-    edge_member = classes.edge_member[ranges(classes.edge_start[coarse_class], count)]
-    size = np.bincount(number, minlength=len(first)).astype(np.int64)
-    edge_start = np.concatenate([[0], np.cumsum(count)])
+    topic_class, size, edge_start, edge_member, first = split_topic_classes(classes, rack_set)
     match = np.zeros((len(first), int(max(racks.rack_of_member.max(), 0)) + 2), np.bool_)
-    of_topic_class = example[rack_set[live][first]]
+    of_topic_class = example[rack_set[first]]
     width = (start[1:] - start[:-1])[of_topic_class]
     match[np.repeat(np.arange(len(first)), width), rack[ranges(start[of_topic_class], width)]] = True
     return classify_members(topic_class, size, edge_start, edge_member, problem.n_members, racks.rack_of_member), match
