@@ -80,7 +80,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     if (laws is None or "lag" in wanted) and not any(fault.law == "balanced" for fault in found):
         found += _lag_faults(group, whole, target, words, limited="lag" in wanted)
     if whole.protocol != "eager":
-        handed, faults = _handed(group, whole)
+        handed, faults = owners_or_faults(group, whole, now=True)
         found += [fault for fault in faults if fault.law in wanted]
         if not faults and "withheld" in wanted:
             found += withheld(problem, target, handed, words=words)
@@ -112,15 +112,8 @@ def _lag_faults(group: Group, plan: Plan | WrittenPlan, target: Int32, words: Wo
     return lag(problem, target, options=plan.options, words=words) if limited else []
 
 
-def _handed(group: Group, plan: Plan | WrittenPlan) -> tuple[Int32, list[Violation]]:
-    """What a cooperative round hands out now."""
-    if isinstance(plan, Plan) and _same_codes(group, plan):
-        return plan.owner, []
-    return owners_by_names(group, plan.assignment)
-
-
-def owners_or_faults(group: Group, plan: AnyPlan) -> tuple[Int32, list[Violation]]:
-    """The target owners of a plan in the group's codes, and what has no code.
+def owners_or_faults(group: Group, plan: AnyPlan, *, now: bool = False) -> tuple[Int32, list[Violation]]:
+    """The target owners of a plan in the group's codes, or those that its round assigns `now`, and what has no code.
 
     Returns
     -------
@@ -129,12 +122,10 @@ def owners_or_faults(group: Group, plan: AnyPlan) -> tuple[Int32, list[Violation
     faults : list of Violation
         ``valid``: an unknown member; ``complete``: an unknown topic or partition, or one given twice.
     """
-    if isinstance(plan, Plan):
-        if _same_codes(group, plan):
-            return plan.target_owner, []
-        plan = plan.target
-    elif isinstance(plan, WrittenPlan):
-        plan = plan.target
+    if isinstance(plan, Plan) and _same_codes(group, plan):
+        return plan.owner if now else plan.target_owner, []
+    if isinstance(plan, (Plan, WrittenPlan)):
+        plan = plan.assignment if now else plan.target
     return owners_by_names(group, plan)
 
 
