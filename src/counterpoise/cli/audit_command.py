@@ -119,11 +119,8 @@ def command(
       counterpoise audit --follow --bootstrap-server broker:9092 --metrics-port 9308 --out live
     """
     need("audit", "spark,report", "pyspark", "pyarrow", "jinja2")
-    given: dict[str, object] = {"--since": since_last, "--topic": topics, "--from": since, "--anonymize": anonymize}
-    given |= {"--to": until, "--into": into, "--json": as_json, "--bootstrap-server": bootstrap, "--command-config": config}
-    given |= {"--metrics-port": metrics_port, "--metrics-host": metrics_host, "--trigger": trigger}
-    given |= {"--report-every": report_every, "--fail-on": fail_on}
-    check_together(following, given)
+    context = click.get_current_context()
+    check_together({option.opts[0]: context.params[str(option.name)] for option in context.command.params})
     strategies = strategy_names(names)
     if not following and not sources:
         raise OptionError("no SOURCE; give the folder of a capture, or --follow with --bootstrap-server")

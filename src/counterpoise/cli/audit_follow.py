@@ -28,8 +28,12 @@ FLUSH_S, SAMPLE_S = 0.5, 15.0
 """Seconds between two files, and between two samples of log ends, of the capture that runs alongside."""
 
 
-def check_together(following: bool, given: Mapping[str, object]) -> None:
-    """Raise an `OptionError` if an option is given without the one that it needs, or with one that it excludes."""
+def check_together(given: Mapping[str, object]) -> None:
+    """Raise an `OptionError` if an option is given without the one that it needs, or with one that it excludes.
+
+    `given`: each option of the command, such as ``--follow``, with its value.
+    """
+    following = given["--follow"]
     only = [name for name in _FOLLOWING if given.get(name) is not None]
     if only and not following:
         raise OptionError(f"{only[0]} goes with --follow; give both, or none")
