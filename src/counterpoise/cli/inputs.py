@@ -105,6 +105,7 @@ def cluster_settings(bootstrap: str | None, config: Path | None) -> Settings:
     Raises
     ------
     OptionError
+        No server is given, a line of the file or a setting cannot be used, or the isolation level is unknown.
     """
     from counterpoise.pipeline.capture.settings import Settings, read_properties
 
@@ -205,6 +206,7 @@ def strategy_names(text: str | None) -> tuple[str, ...] | None:
     Raises
     ------
     OptionError, UnknownStrategyError
+        The list is empty; or a name in it is not registered.
     """
     if text is None or text.strip() == "all":
         return None

@@ -62,6 +62,7 @@ def check_shape(problem: Problem, owner: Int32) -> None:
     Raises
     ------
     ProblemError
+        It holds something else, or another number of them.
     """
     check_problem(problem)
     if not isinstance(owner, np.ndarray):

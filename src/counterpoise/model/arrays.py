@@ -81,6 +81,7 @@ def codes(name: str, values: object, length: int) -> Int32:
     Raises
     ------
     ProblemError
+        Another length, or no integers; the message starts with `name`.
     """
     given = _array(name, values)
     if given.dtype.kind in "iu" and given.dtype != np.int32:
@@ -95,6 +96,7 @@ def starts(name: str, values: object) -> npt.NDArray[Any]:
     Raises
     ------
     ProblemError
+        They do not; the message starts with `name`.
     """
     given = _array(name, values)
     if given.ndim != 1 or not len(given):
@@ -112,6 +114,7 @@ def check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
     Raises
     ------
     ProblemError
+        It has another one; the message starts with `name`.
     """
     if len(array) != length:
         raise ProblemError(f"{name}: expected length {length}, got {len(array)}")

@@ -184,6 +184,7 @@ def audit(
         hashed. With `since_last`: an option is not that of the last audit; a source is no capture of files; `out` has audits
         without it.
     UnknownStrategyError
+        A strategy is not registered.
 
     Notes
     -----

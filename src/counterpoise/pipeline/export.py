@@ -89,6 +89,7 @@ def export_plan(
     OptionError
         The group does not exist, is in several clusters or has no partitions; or the number of queries is out of range.
     UnknownStrategyError
+        The strategy is not registered.
 
     Notes
     -----

@@ -40,6 +40,7 @@ def assign(group: Group, strategy: str = "sticky", *, protocol: str | None = Non
     Raises
     ------
     UnknownStrategyError, OptionError
+        The strategy is not registered; or it does not speak the protocol, has no such option, or the value does not fit it.
 
     Warns
     -----

@@ -73,6 +73,7 @@ def lead(
     SnapshotError
         A subscription that cannot be read; unreadable user data is no error (the member has no history).
     UnknownStrategyError, OptionError
+        As for `assign`.
 
     Notes
     -----

@@ -40,6 +40,7 @@ def simulate(
     Raises
     ------
     ScenarioError, UnknownStrategyError
+        The scenario cannot be read or has a fault, or its group never settles; a strategy is not registered.
     OptionError
         One name instead of a list of them.
 

@@ -40,6 +40,7 @@ def check_parts(topics: object, members: object, lag: object = None, name: objec
     Raises
     ------
     SnapshotError
+        One has another type; the message names it.
     """
     if not isinstance(topics, Mapping):
         raise SnapshotError(f"topics: expected {{name: partition count}}, not {shown(topics)}")
@@ -58,6 +59,7 @@ def as_topic(name: str, value: object) -> Topic:
     Raises
     ------
     SnapshotError
+        A field of the object is missing or unknown.
     """
     if isinstance(value, Topic):
         return value
@@ -72,6 +74,7 @@ def check_topics(topics: Mapping[str, Topic]) -> None:
     Raises
     ------
     SnapshotError
+        One of them does not fit; the message starts with its path.
     """
     total = 0
     for name, known in topics.items():
@@ -115,6 +118,7 @@ def check_members(members: Sequence[object]) -> None:
     Raises
     ------
     SnapshotError
+        One of them does not fit, or an id is there twice; the message starts with its path.
     """
     seen: dict[str, int] = {}
     for at, member in enumerate(members):
@@ -143,6 +147,7 @@ def check_claims(members: Sequence[Member], topics: Mapping[str, Topic], *, stri
     Raises
     ------
     SnapshotError
+        An index is negative, beyond int32 or, if `strict`, beyond its topic; the message starts with its path.
     """
     for at, member in enumerate(members):
         for topic, indices in member.owned.items():
@@ -164,6 +169,7 @@ def check_lag(lag: Mapping[str, Sequence[int]], topics: Mapping[str, Topic]) -> 
     Raises
     ------
     SnapshotError
+        A topic does not exist, or its numbers do not fit; the message starts with its path.
     """
     for topic, lags in lag.items():
         if topic not in topics:

@@ -44,7 +44,7 @@ Row = Mapping[str, Any]
 
 
 class Note(NamedTuple):
-    """How to change the configuration of one client library; `restarts`: rolling ones (a stop of all members counts as one)."""
+    """How to change the configuration of a client library, and the rolling restarts that it takes (a full stop counts as one)."""
 
     library: str
     restarts: int

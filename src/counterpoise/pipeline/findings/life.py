@@ -11,7 +11,7 @@ from counterpoise.pipeline.wording import grouped, times, when
 __all__ = ["commits_by_nobody", "dead_groups", "deletion", "simple_consumer"]
 
 _DELETED, _AT_ONCE = 100, 20
-"""Maximal numbers of groups in the commands that delete them, and per command."""
+"""Most groups that the commands for deletion name, in all and per command."""
 
 
 def dead_groups(row: Row) -> Finding | None:

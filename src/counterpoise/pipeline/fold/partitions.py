@@ -228,7 +228,7 @@ class PartitionStates:
         return np.asarray((spans.closed != NEVER) & spans.timed & (next_time <= watermarks[spans.key]))
 
     def _of_finished_spans(self, finished: Bool, watermarks: Int64) -> Bool:
-        """For each row of commits: its span is finished. Of a row before the first step: that step is before the watermark."""
+        """Rows of commits whose span is finished; before the first step: those whose first step is not after the watermark."""
         key, span = self.commits.key, self._span_of(self.commits)
         before_first = self.keys.begun[key] & (self._first_time()[key] <= watermarks[key])
         return np.where(span < 0, before_first, np.append(finished, False)[span])

@@ -84,6 +84,7 @@ def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
     Raises
     ------
     UnknownStrategyError
+        A strategy is not registered.
     """
     if names is not None:
         return tuple(strategy(name).name for name in names)

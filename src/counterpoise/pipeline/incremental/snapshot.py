@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _DELAY = timedelta(seconds=60) // timedelta(microseconds=1)
-"""60 s in microseconds: a commit is written within seconds, so no record of an earlier time follows later than this."""
+"""60 s in microseconds. Commits are written within seconds, so no record that comes later than this is older than the sample."""
 FileMarks = dict[str, list[int]]
 
 
