@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
@@ -51,10 +52,7 @@ def draw_outcomes(title: str, outcomes: Mapping[str, Outcome]) -> str:
 
 
 def _chosen(outcomes: Mapping[str, Outcome]) -> tuple[list[tuple[str, int]], int]:
-    changes: dict[tuple[str, int], int] = {}
-    for outcome in outcomes.values():
-        for piece in outcome.ownership:
-            changes[piece.topic, piece.partition] = changes.get((piece.topic, piece.partition), 0) + 1
+    changes = Counter((piece.topic, piece.partition) for outcome in outcomes.values() for piece in outcome.ownership)
     most = sorted(changes, key=lambda key: (-changes[key], key))[:MOST_RIBBONS]
     return sorted(most), len(changes) - len(most)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -55,11 +56,7 @@ def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]
 
 def plan_table(plan: Plan, title: str) -> Table:
     """One row per member: load, what it keeps, gains and gives up, and its partitions."""
-    gains = dict.fromkeys(plan.member_ids, 0)
-    gives = dict.fromkeys(plan.member_ids, 0)
-    for _, _, giver, taker in plan.moves:
-        gives[giver] += 1
-        gains[taker] += 1
+    gives, gains = Counter(giver for _, _, giver, _ in plan.moves), Counter(taker for *_, taker in plan.moves)
     waiting = {member: plan.loads[member] - sum(map(len, topics.values())) for member, topics in plan.assignment.items()}
     rows = [
         (member, plan.loads[member], gains[member], gives[member], waiting[member], partition_list(plan.target[member]))

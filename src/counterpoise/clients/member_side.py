@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.clients.weights import with_host, with_weight
-from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
+from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription, grouped
 from counterpoise.wire.user_data import encode_cooperative, encode_sticky
 
 __all__ = ["WITHOUT_HISTORY", "MemberSide", "by_topic", "pairs"]
@@ -87,10 +87,7 @@ class MemberSide:
 
 def by_topic(partitions: Iterable[tuple[str, int]]) -> tuple[TopicPartitions, ...]:
     """(topic, partition) pairs grouped by topic, both sorted: equal sets give equal bytes."""
-    grouped: dict[str, list[int]] = {}
-    for topic, partition in sorted(set(partitions)):
-        grouped.setdefault(topic, []).append(partition)
-    return tuple((topic, tuple(indices)) for topic, indices in grouped.items())
+    return tuple(grouped((topic, (partition,)) for topic, partition in sorted(set(partitions))))
 
 
 def pairs(listed: Iterable[tuple[str, Iterable[int]]]) -> Iterator[tuple[str, int]]:

@@ -18,6 +18,8 @@ from counterpoise.snapshot.json_text import UNREADABLE, text_of
 
 __all__ = ["load", "read_scenario", "ready_scenarios"]
 
+_LIBRARY = resources.files("counterpoise.simulation").joinpath("library")
+
 
 def read_scenario(text: str, *, toml: bool) -> Scenario:
     """A scenario from TOML or JSON text.
@@ -48,8 +50,7 @@ def load(name: str) -> Scenario:
     """
     ready = ready_scenarios()
     if name in ready:
-        text = resources.files("counterpoise.simulation").joinpath("library", f"{name}.toml").read_text("utf-8")
-        return read_scenario(text, toml=True)
+        return read_scenario(_LIBRARY.joinpath(f"{name}.toml").read_text("utf-8"), toml=True)
     path = Path(name)
     if path.suffix not in {".toml", ".json"}:
         raise ScenarioError(f"{name}: neither a .toml or .json file nor a ready scenario; ready are: {', '.join(ready)}")
@@ -62,8 +63,7 @@ def load(name: str) -> Scenario:
 
 def ready_scenarios() -> tuple[str, ...]:
     """Names of the scenarios that come with the package."""
-    folder = resources.files("counterpoise.simulation").joinpath("library")
-    return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in _LIBRARY.iterdir() if entry.name.endswith(".toml")))
 
 
 def _known_fields(value: Any) -> Any:

@@ -53,8 +53,7 @@ class Arcs:
 
     def build(self) -> Network:
         """The network of all arcs added so far, without flow."""
-        tail, head, capacity, cost = (np.concatenate(column) for column in self._columns)
-        return Network(tail, head, capacity, cost, self._parts, self._layers)
+        return Network(self._parts, self._layers, [np.concatenate(column) for column in self._columns])
 
     def _nodes(self, ends: Ends) -> Int64:
         if isinstance(ends, str):
@@ -71,15 +70,8 @@ class Network:
         Of each arc, in the order in which arcs were added; callers may preload flow and raise capacities.
     """
 
-    def __init__(
-        self,
-        tail: Int64,
-        head: Int64,
-        capacity: Int64,
-        cost: Int64,
-        parts: dict[str, slice],
-        layers: dict[str, slice],
-    ) -> None:
+    def __init__(self, parts: dict[str, slice], layers: dict[str, slice], columns: list[Int64]) -> None:
+        tail, head, capacity, cost = columns
         self._parts, self._layers = parts, layers
         self._tail, self._head, self._cost = tail, head, cost
         self.capacity, self.flow = capacity, np.zeros(len(tail), np.int64)
