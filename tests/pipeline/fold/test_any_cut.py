@@ -27,6 +27,15 @@ def test_chunks_of_any_length_do_so_too(history: History, cuts: set[int]) -> Non
     assert (cut.lag, cut.known, cut.figures) == (whole.lag, whole.known, whole.figures)
 
 
+@given(histories(), st.integers(1, 9))
+def test_slices_of_a_few_rows_of_lag_do_so_too(history: History, at_once: int) -> None:
+    whole = folded(history)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("counterpoise.pipeline.fold.lag._ROWS", at_once)
+        sliced = folded(history)
+    assert (sliced.lag, sliced.known, sliced.figures) == (whole.lag, whole.known, whole.figures)
+
+
 @given(histories())
 def test_updates_that_know_no_later_sample_do_so_too(history: History) -> None:
     """Without ids of topics: if these and the ends of logs differ in what was made anew, all is read again."""
@@ -78,6 +87,16 @@ def test_a_step_between_two_samples_of_a_log_waits_for_the_second_one(later: int
     whole, cut = folded(history), folded(history, range(1, len(events)), updates=True)
     assert dict(whole.lag["g", "t", 0, datetime.fromtimestamp(0.003, UTC)])["lag"] == 9
     assert cut.lag == whole.lag
+
+
+def test_a_row_between_two_samples_of_a_log_is_no_sample_even_at_the_time_of_one_of_another_log() -> None:
+    """The row at 1 ms is final only at 2 ms, so a generation at 1 ms does not have it, wherever the log is cut."""
+    step = Step(1000, "g", "rebalance", "eager", (None,) * 4, (), False, False)
+    samples = (Sample(0, (4, None, None, None)), Sample(1000, (None, 4, None, None)), Sample(2000, (4, None, None, None)))
+    history = History((Commit(0, "g", 0, 1, None), samples[0], step, samples[1], samples[2]), None, None)
+    whole, cut = folded(history), folded(history, [3], saved=True)
+    assert (cut.known, cut.lag) == (whole.known, whole.lag)
+    assert whole.known == {("g", 2): []}
 
 
 def long_life(rounds: int, *, samples: int, ends_after: int | None = None) -> History:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from counterpoise.pipeline.fold.group_figures import add_commits, add_stops, commit_columns, committed_partitions, lag_figures
 from counterpoise.pipeline.fold.group_state import GroupState
-from counterpoise.pipeline.fold.lag import LagRows, lag_rows
+from counterpoise.pipeline.fold.lag import LagRows, lag_rows, times_of_slices
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import NewSteps
@@ -168,10 +168,12 @@ class Bucket:
         limit = NEVER if until is None else until
         generations = [(name, at) for name, group in self.groups.items() for at in group.times()]
         lookup = LagLookup(generations, ends.instants, parts)
-        for lag in lag_rows(parts, ends, spec.now_ids, spec.reset, limit):
-            lookup.add(lag)
-            rows.add_lag(parts, lag)
-            parts.keep_newest_lag(lag)
+        for moment in times_of_slices(parts, ends, limit):
+            for lag in lag_rows(parts, ends, spec.now_ids, spec.reset, moment):
+                lookup.add(lag.samples)
+                rows.add_lag(parts, lag)
+                parts.keep_newest_lag(lag)
+            parts.since = max(parts.since, moment)
         for _, group in sorted(self.groups.items()):
             for replay in group.replay(replay_until, lookup.at):
                 rows.add_replay(replay)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,37 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import PARTITION_LAG
 from counterpoise.pipeline.source.scope import Reset
 
-__all__ = ["LAG_COLUMNS", "QUALITIES", "LagQuery", "LagRows", "lag_rows"]
+__all__ = ["LAG_COLUMNS", "QUALITIES", "LagQuery", "LagRows", "Samples", "lag_rows", "times_of_slices"]
 
 LAG_COLUMNS = PARTITION_LAG.remove(0)
 _ROWS = 100_000
 QUALITIES = ("exact", "interpolated", "unknown", "reset_policy")
+
+
+@dataclass(frozen=True)
+class Samples(Columns):
+    """Rows of `partition_lag` at samples of log ends, without those between samples.
+
+    Attributes
+    ----------
+    key, time : int64
+        The partition's code, and the time of the sample in microseconds.
+    owner, lag : int64
+        The member's code, -1 for none; -1: unknown.
+    committed, committed_at : int64
+        The newest committed offset, -1 for none, and the time of its commit.
+    start, end : int64
+        The sampled ends of the log.
+    """
+
+    key: Int64
+    time: Int64
+    owner: Int64
+    lag: Int64
+    committed: Int64
+    committed_at: Int64
+    start: Int64
+    end: Int64
 
 
 @dataclass(frozen=True)
@@ -38,6 +64,8 @@ class LagRows:
         Code into `QUALITIES`.
     columns : dict
         The other columns by name.
+    samples : Samples
+        Those of the rows that are at samples.
     """
 
     key: Int64
@@ -46,6 +74,7 @@ class LagRows:
     lag: Int64
     quality: Int64
     columns: Mapping[str, pa.Array]
+    samples: Samples = field(default_factory=Samples.empty)
 
     def batch(self, parts: PartitionStates) -> pa.RecordBatch:
         """The rows with `LAG_COLUMNS`."""
@@ -62,6 +91,16 @@ class LagRows:
             "quality": pa.array(QUALITIES).take(pa.array(self.quality)),
         }
         return pa.RecordBatch.from_arrays([columns[name] for name in LAG_COLUMNS.names], schema=LAG_COLUMNS)
+
+
+def times_of_slices(parts: PartitionStates, ends: LogEnds, until: int) -> list[int]:
+    """Times at which to cut the new rows of lag up to `until`: a slice has all rows of its samples, about `_ROWS` of them.
+
+    If `lag_rows` is called up to each of these times in turn, rows of one sample never come in two calls.
+    """
+    instants = ends.instants[(ends.instants > parts.since) & (ends.instants < until)]
+    at_once = max(_ROWS // max(len(parts.keys), 1), 1)
+    return [*instants[at_once - 1 :: at_once].tolist(), until]
 
 
 def lag_rows(
@@ -145,8 +184,8 @@ class LagQuery(Columns):
         The last sample up to `time`.
     between : bool
         `time` is after the sample.
-    offset : int64
-        The newest committed offset, if `known`.
+    offset, committed_at : int64
+        The newest committed offset and the time of its commit, if `known`.
     owner : int64
         The owner at `time`, if `owned`.
     """
@@ -156,6 +195,7 @@ class LagQuery(Columns):
     sample: Int64
     between: Bool
     offset: Int64
+    committed_at: Int64
     known: Bool
     owner: Int64
     owned: Bool
@@ -179,23 +219,25 @@ def _rows(
     key, time, sample, between = key[keep], time[keep], sample[keep], between[keep]
     known_at = time.copy()
     known_at[between] = ends.next_time[sample[between]]
-    commit, offset = _commits(parts, key, time)
+    commit, offset, committed_at = _commits(parts, key, time)
     known = commit >= 0
     if known.any():
         known &= ~parts.commits.deleted[commit] & ~(former[commit] & ends.newest_life[sample])
     owner, owned = _owners_at(parts, key, time)
     keep = np.flatnonzero((known | (owned & ~between)) & (known_at <= until))
     if len(keep):
-        query = LagQuery(key, time, sample, between, offset, known, owner, owned).take(keep)
+        query = LagQuery(key, time, sample, between, offset, committed_at, known, owner, owned).take(keep)
         yield _lag(ends, query, reset)
 
 
-def _commits(parts: PartitionStates, key: Int64, time: Int64) -> tuple[Int64, Int64]:
-    """The newest row of commits up to a time (-1: none), and its offset."""
+def _commits(parts: PartitionStates, key: Int64, time: Int64) -> tuple[Int64, Int64, Int64]:
+    """The newest row of commits up to a time (-1: none), its offset, and its time."""
     commits = parts.commits
     bounds = np.searchsorted(commits.key, np.arange(len(parts.keys.group) + 1))
     commit = last_at(commits.max_ts, bounds[key], bounds[key + 1], time)
-    return commit, commits.committed[commit] if len(commits) else np.zeros(len(commit), np.int64)
+    if not len(commits):
+        return commit, commit, commit
+    return commit, commits.committed[commit], commits.ts[commit]
 
 
 def _owners_at(parts: PartitionStates, key: Int64, time: Int64) -> tuple[Int64, Bool]:
@@ -227,7 +269,9 @@ def _lag(ends: LogEnds, query: LagQuery, reset: Reset | None) -> LagRows:
     quality = np.where(known, np.where(query.between, 1, 0), 2 if reset is None else 3)
     owner = np.where(query.owned, query.owner, -1)
     lag = lag if reset is not None else np.where(known, lag, -1)
-    return LagRows(query.key, query.time, owner, lag, quality, columns)
+    committed = np.where(known, offset, -1)
+    samples = Samples(query.key, query.time, owner, lag, committed, query.committed_at, begin, end)
+    return LagRows(query.key, query.time, owner, lag, quality, columns, samples.take(np.flatnonzero(~query.between)))
 
 
 def _end(ends: LogEnds, query: LagQuery) -> Int64:

@@ -14,7 +14,7 @@ import numpy as np
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import run_starts
-from counterpoise.pipeline.fold.lag import LagRows
+from counterpoise.pipeline.fold.lag import QUALITIES, Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
 
 __all__ = ["LagLookup"]
@@ -36,9 +36,10 @@ class LagLookup:
         self._rows: list[tuple[Int64, Int64, Int64]] = []
         self._entries: dict[int, list[tuple[int, Int64, Int64]]] | None = None
         keys = parts.keys
-        self._keep(np.arange(len(keys.group)), keys.lag_at, keys.lag)
+        sampled = np.flatnonzero(keys.lag_quality != QUALITIES.index("interpolated"))
+        self._keep(sampled, keys.lag_at[sampled], keys.lag[sampled])
 
-    def add(self, rows: LagRows) -> None:
+    def add(self, rows: Samples) -> None:
         """Keep the rows that `at` will return."""
         self._keep(rows.key, rows.time, rows.lag)
 

@@ -106,6 +106,7 @@ class PartitionStates:
         self.keys, self.steps, self.spans, self.commits = Keys.empty(), Steps.empty(), OwnerSpans.empty(), Aggregates.empty()
         self.step_group = self.step_time = self.n_steps = self.third_step = np.zeros(0, np.int64)
         self.since = -NEVER
+        self._logs: tuple[LogEnds | None, Int64, Int64] = (None, self.keys.partition, np.zeros((0, 2), np.int64))
 
     @property
     def groups(self) -> list[str]:
@@ -218,7 +219,6 @@ class PartitionStates:
         self.commits, _ = aggregated(rows, cell)
         self.spans = self._without_old_steps(self.spans.take(np.flatnonzero(~finished)))
         self._drop_step_times(watermarks, until)
-        self.since = max(self.since, until)
 
     def _finished_spans(self, watermarks: Int64) -> Bool:
         """Whether the stop of each span is counted, its end is final, and rows of lag up to the next span are written."""
@@ -253,10 +253,14 @@ class PartitionStates:
 
     def logs(self, ends: LogEnds) -> Int64:
         """By key: first row of its log's samples, and the one after the last."""
-        topics = self.topics
-        names = [topics[at] for at in self.keys.topic.tolist()]
-        logs = [ends.log.get(pair, (0, 0)) for pair in zip(names, self.keys.partition.tolist(), strict=True)]
-        return np.array(logs, np.int64).reshape(-1, 2)
+        known, partition, logs = self._logs
+        if known is not ends or partition is not self.keys.partition:
+            topics = self.topics
+            names = [topics[at] for at in self.keys.topic.tolist()]
+            found = [ends.log.get(pair, (0, 0)) for pair in zip(names, self.keys.partition.tolist(), strict=True)]
+            logs = np.array(found, np.int64).reshape(-1, 2)
+            self._logs = ends, self.keys.partition, logs
+        return logs.copy()
 
     def _span_of(self, rows: Aggregates) -> Int64:
         """The row of `spans` that each row of commits comes after; -1: before the first of its key."""
