@@ -1,7 +1,8 @@
 """Golden tables: what audits of the test captures gave when they were frozen, small enough for the repository.
 
-Of each table and group a golden file holds the number of rows, a digest of every column, and some whole rows: of `rebalances` and
-`group_report` all, of other tables the first and the last. A difference names the table, the group, the columns and the rows.
+Of each table and group a golden file holds the number of rows, a digest of every column, and some whole rows: of `rebalances`,
+`group_report` and `changes` all, of other tables the first and the last. A difference names the table, the group, the columns
+and the rows.
 `python -m tests.pipeline.freeze_golden [CASE ...]` freezes the audits as they are now; the commit says why they differ.
 """
 
@@ -22,7 +23,7 @@ from tests.pipeline.incremental.pieces import plain
 __all__ = ["differences", "freeze", "frozen", "summed_up"]
 
 FOLDER = Path(__file__).parents[1] / "data" / "golden"
-WHOLE = ("rebalances", "group_report")
+WHOLE = ("rebalances", "group_report", "changes")
 """Tables of which every row is kept."""
 TEXTS = ("suggested_strategy", "suggestion", "migration_note", "fidelity_note")
 """Columns of advice in words, which have tests of their own; so have the tables `findings` and `actions`."""

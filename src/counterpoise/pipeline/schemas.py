@@ -11,6 +11,7 @@ __all__ = [
     "ACTIONS",
     "ACTION_PARTS",
     "ASSIGNMENT",
+    "CHANGES",
     "DECODE_ERRORS",
     "FINDINGS",
     "GROUP_GENERATIONS",
@@ -157,6 +158,13 @@ GROUP_REPORT = _table(
     _SKEWED,
 )
 
+_ERA = """seconds double, rebalances int, rebalances_per_day double, moved int, moved_per_day double, stopped_seconds double,
+    stopped_seconds_per_day double, samples int, lag_mean double, lag_peak bigint"""
+CHANGES = _table(
+    "cluster string, group_id string, kind string, at timestamp, began timestamp, state_before string, state_after string",
+    f"before struct<{_ERA}>, after struct<{_ERA}>, certainty double, verdict string",
+)
+
 FINDINGS = _table(
     """cluster string, rank int, severity string, kind string, group_id string, title string, evidence string,
     cost string, action string, score double, numbers map<string, double>, generation int, at timestamp"""
@@ -184,6 +192,7 @@ TABLES: dict[str, pa.Schema] = {
     "replays": REPLAYS,
     "metrics": METRICS,
     "group_report": GROUP_REPORT,
+    "changes": CHANGES,
     "findings": FINDINGS,
     "actions": ACTIONS,
 }

@@ -161,7 +161,7 @@ class Audit:
         if "days" not in self.summary:
             return where
         parts = [] if where is None else [where]
-        if name in ("group_report", "findings", "actions"):
+        if name in ("group_report", "changes", "findings", "actions"):
             parts.append(reduce(or_, (_on_day(cluster, day) for cluster, day in self.summary["days"].items())))
         else:
             parts.append(pc.field("cluster").isin(list(self.summary["days"])))

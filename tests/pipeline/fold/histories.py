@@ -13,6 +13,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
+from counterpoise.pipeline.fold.changes import change_rows
 from counterpoise.pipeline.fold.group_figures import committed_partitions, lag_figures
 from counterpoise.pipeline.fold.group_state import GroupState
 from counterpoise.pipeline.fold.lag import LagRows
@@ -29,7 +30,7 @@ GROUPS, TOPICS, PARTITIONS, MEMBERS = ("g", "h"), ("t", "u"), range(2), ("a", "b
 PLACES = [(topic, partition) for topic in TOPICS for partition in PARTITIONS]
 ABOUT = {"a": ("x", 2), "b": ("x", 1), "c": ("y", 90_000)}
 """Client id and interval in ms of each member."""
-LONG_MS = 70_000
+LONG_MS, END = 70_000, 9_000_000_000
 """Longer than a client with a short interval may be away."""
 IDS = (None, "old", "new")
 KINDS = ("rebalance", "cooperative_followup", "emptied", "deleted", "static_replacement")
@@ -138,6 +139,7 @@ class _Bucket(Bucket):
                 group.timeouts.add_record(row, time)
             group.timeouts.add_generation(_about(member) for member in MEMBERS)
             group.timeouts.add_step(step, time)
+            group.changes.add_step(step, time, map(_about, MEMBERS[: step["n_static"] + 1]))
             self._add_step(name, step, time)
             moment = datetime.fromtimestamp(time / 1_000_000, UTC)
             group._queue_generation(time, {"members": [0], "log_ts": moment, "log_offset": step["log_offset"]})
@@ -177,7 +179,7 @@ class _Rows:
     def add_step(self, row: Any) -> None:
         raise AssertionError(row)
 
-    add_replay = add_step
+    add_replay = add_change = add_step
 
     def take_metrics(self) -> None:
         return None
@@ -276,7 +278,8 @@ def _finish(bucket: _Bucket, chunk: Chunk, found: Folded) -> None:
     for name, group in bucket.groups.items():
         code = bucket.parts.names.groups.get(name)
         many = 0 if code is None else int(counted[code])
-        found.figures[name] = group.stops.figures, many, group.commits, lag.get(name), group.timeouts.figures
+        changed = list(change_rows(group.changes, name, END))
+        found.figures[name] = changed, group.stops.figures, many, group.commits, lag.get(name), group.timeouts.figures
 
 
 def instants_of(samples: Sequence[Sample]) -> Any:
@@ -304,8 +307,13 @@ def _step_row(one: Step, at: int) -> dict[str, Any]:
         }
         for number, member in enumerate(MEMBERS)
     ]
+    alive = one.kind not in ("emptied", "deleted")
     return {
         "kind": one.kind,
+        "protocol": one.protocol,
+        "n_members": alive and len(set(one.owners)),
+        "n_static": alive and len(set(one.left)),
+        "n_moved": at % 3,
         "group_type": "consumer" if one.protocol == "server" else "classic",
         "protocol_kind": one.protocol,
         "n_withheld": int(one.withheld),
@@ -315,7 +323,7 @@ def _step_row(one: Step, at: int) -> dict[str, Any]:
         "joined": [MEMBERS[number] for number in dict.fromkeys(one.joined)],
         "generation": at,
         "recreated": ["t"] if one.recreated else [],
-        "assignment": [] if one.kind in ("emptied", "deleted") else listed,
+        "assignment": listed if alive else [],
     }
 
 

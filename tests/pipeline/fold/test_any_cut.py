@@ -59,6 +59,28 @@ def test_a_member_that_polled_too_late_is_counted_once_wherever_the_log_is_cut(p
     assert cut.figures == whole.figures
 
 
+def test_a_change_has_the_stops_and_the_lag_of_both_its_sides_wherever_the_log_is_cut() -> None:
+    """Five eager steps and five of the broker, one a second; members a and b swap four partitions, and commit twice a step."""
+    events = list[Event]()
+    for number in range(10):
+        at, protocol = number * 1_000_000, "eager" if number < 5 else "server"
+        events.append(Step(at, "g", "rebalance", protocol, (number % 2,) * 4, (), False, False))
+        events += [Commit(at + later, "g", place, number, None) for place in range(4) for later in (100_000, 200_000)]
+        events.append(Sample(at + 300_000, (number + 7,) * 4))
+    history = History(tuple(sorted(events, key=lambda one: one.time)), None, None)
+    whole, cut = folded(history), folded(history, range(1, len(events), 7), saved=True)
+    ((row,), *_) = whole.figures["g"]
+    figures = ("rebalances", "stopped_seconds", "samples", "lag_mean", "lag_peak")
+    assert [[row[side][name] for name in figures] for side in ("before", "after")] == [
+        [5, 12.8, 5, 19.2, 24],
+        [4, 12.8, 5, 27.2, 28],
+    ]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("counterpoise.pipeline.fold.lag._ROWS", 3)
+        sliced = folded(history)
+    assert (cut.figures, sliced.figures) == (whole.figures, whole.figures)
+
+
 def test_steps_of_one_millisecond_are_two_steps() -> None:
     """Member b keeps a partition in the second step that it got there; its last commits are not those of the first one."""
 

@@ -19,7 +19,7 @@ from counterpoise.pipeline.stored.transaction import TableTransaction
 from tests.pipeline.conftest import SHOP, rows_of
 
 RECORDS, ENDS = "consumer_offsets.parquet", "log_offsets.parquet"
-LATEST = ("group_report", "findings", "actions")
+LATEST = ("group_report", "changes", "findings", "actions")
 """Tables with the state of a day: of earlier days they keep what an audit of then said."""
 
 

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 import msgspec
 import pyarrow as pa
 
+from counterpoise.pipeline.fold import changes
 from counterpoise.pipeline.fold.group_figures import add_commits, add_stops, commit_columns, committed_partitions, lag_figures
 from counterpoise.pipeline.fold.group_state import GroupState
-from counterpoise.pipeline.fold.lag import LagRows, lag_rows, times_of_slices
+from counterpoise.pipeline.fold.lag import LagRows, Samples, lag_rows, times_of_slices
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import NewSteps
@@ -91,6 +92,9 @@ class Rows(Protocol):
     def add_replay(self, replay: Replay) -> None:
         """Add a row of `replays` and one of `metrics`."""
 
+    def add_change(self, row: Row) -> None:
+        """Add a row of `changes`."""
+
     def take_metrics(self) -> pa.Table | None:
         """The rows of `metrics` since the last call, with `strategy_figures.METRICS_COLUMNS`."""
 
@@ -127,10 +131,10 @@ class Bucket:
         until = min(NEVER if chunk.until == NEVER else chunk.until - 1, self._spec.watermark)
         self._fold(chunk.commits, rows, min(until, NEVER - 1), until)
 
-    def finish(self, chunk: Chunk, rows: Rows) -> Iterator[dict[str, Any]]:
+    def finish(self, chunk: Chunk, rows: Rows, end: int) -> Iterator[dict[str, Any]]:
         """Fold the last chunk and add all remaining rows to `rows`, as if no record followed. The bucket cannot be used again.
 
-        Yields the figures of each group, in columns of `group_report`.
+        `end` is the end of the recording, in microseconds. Yields the figures of each group, in columns of `group_report`.
         """
         self._feed(chunk.records, rows)
         for _, group in sorted(self.groups.items()):
@@ -144,6 +148,8 @@ class Bucket:
         counted = committed_partitions(self.parts, stops)
         lag = {name: (figures, n) for name, figures, n in lag_figures(self.parts)}
         for name, group in sorted(self.groups.items()):
+            for row in changes.change_rows(group.changes, name, end):
+                rows.add_change(row)
             figures = dict(group.step_figures.summary())
             if figures:
                 figures |= {"causes": list(figures["causes"].items()), "libraries": sorted(group.libraries) or None}
@@ -168,12 +174,16 @@ class Bucket:
         limit = NEVER if until is None else until
         generations = [(name, at) for name, group in self.groups.items() for at in group.times()]
         lookup = LagLookup(generations, ends.instants, parts)
+        eras = {name: group.changes for name, group in self.groups.items()}
         for moment in times_of_slices(parts, ends, limit):
+            samples = [Samples.empty()]
             for lag in lag_rows(parts, ends, spec.now_ids, spec.reset, moment):
                 lookup.add(lag.samples)
                 rows.add_lag(parts, lag)
                 parts.keep_newest_lag(lag)
+                samples.append(lag.samples)
             parts.since = max(parts.since, moment)
+            changes.add_lag(eras, parts, Samples.joined(samples))
         for _, group in sorted(self.groups.items()):
             for replay in group.replay(replay_until, lookup.at):
                 rows.add_replay(replay)
@@ -181,6 +191,7 @@ class Bucket:
         stops = find_stops(parts, watermarks)
         figures = {name: group.stops for name, group in self.groups.items()}
         add_stops(figures, parts, stops)
+        changes.add_stops(eras, parts, stops)
         add_last_commits({name: group.timeouts for name, group in self.groups.items()}, parts, stops)
         if watermarks is not None and until is not None:
             self._add_replays(rows)

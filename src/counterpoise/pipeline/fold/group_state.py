@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from counterpoise.pipeline.fold.changes import Changes
 from counterpoise.pipeline.fold.group_figures import CommitFigures, StopFigures
 from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures
@@ -48,6 +49,7 @@ class GroupState:
     libraries : set of str
         Client libraries of its members.
     timeouts : PollTimeouts
+    changes : Changes
     stops : StopFigures
     commits : list, optional
         See `group_figures.CommitFigures`.
@@ -71,6 +73,7 @@ class GroupState:
         self.kinds: Counter[tuple[str, str, int]] = Counter({tuple(kind): n for *kind, n in saved.get("kinds", ())})
         self.libraries: set[str] = set(saved.get("libraries", ()))
         self.timeouts = PollTimeouts(saved.get("timeouts"))
+        self.changes = Changes(saved.get("changes"))
         self.stops = StopFigures(saved.get("stops"))
         self.commits: CommitFigures | None = saved.get("commits")
         self.strategies = StrategyFigures(saved.get("strategies"))
@@ -95,6 +98,7 @@ class GroupState:
                 "kinds": [[*kind, n] for kind, n in sorted(self.kinds.items())],
                 "libraries": sorted(self.libraries),
                 "timeouts": self.timeouts.state,
+                "changes": self.changes.state,
                 "stops": self.stops.state,
                 "commits": self.commits,
                 "strategies": self.strategies.state,
@@ -140,6 +144,7 @@ class GroupState:
         """A step of a KIP-848, share or streams group takes effect."""
         at = micros(step["log_ts"])
         self._on_step(self._group, step, at)
+        self.changes.add_step(step, at, self.timeouts.members)
         if is_epoch(step):
             self._queue_generation(at, as_generation({**step, "group_id": self._group}))
 
@@ -147,6 +152,7 @@ class GroupState:
         """A step of a classic group takes effect; its replay uses columns of the step."""
         at = micros(step["log_ts"])
         self._on_step(self._group, step, at)
+        self.changes.add_step(step, at, row["members"] or ())
         self._queue_generation(at, {**row, "classic_step": {name: step.get(name) for name in STEP_COLUMNS}})
 
     def _queue_generation(self, at: int, row: Row) -> None:

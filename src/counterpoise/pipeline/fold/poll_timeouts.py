@@ -116,6 +116,11 @@ class PollTimeouts:
             "kicks": self._kicks,
         }
 
+    @property
+    def members(self) -> list[dict[str, Any]]:
+        """``rebalance_timeout_ms`` of each member of a KIP-848 group."""
+        return [{"rebalance_timeout_ms": interval} for _, interval in self._here.values()]
+
     def _index(self) -> None:
         """Index the departures by the id that has to rejoin, and by the time until which it has to."""
         self._awaited: dict[tuple[bool, str], list[_Key]] = {}

@@ -23,7 +23,7 @@ from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
 from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
 from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
 from counterpoise.pipeline.scan.scan import group_of
-from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS, GROUP_REPORT, METRICS, REBALANCES, REPLAYS
+from counterpoise.pipeline.schemas import ACTION_PARTS, CHANGES, FINDINGS, GROUP_REPORT, METRICS, REBALANCES, REPLAYS
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.tables.by_day import ByDay
 from counterpoise.pipeline.tables.day_rows import DayRows
@@ -34,7 +34,9 @@ __all__ = ["REVISED", "TableRows"]
 
 REVISED = ("rebalances", "partition_lag", "replays", "metrics")
 """Tables with provisional rows."""
-_STEPS, _REPLAYS, _METRICS, _REPORT = (table.remove(0) for table in (REBALANCES, REPLAYS, METRICS, GROUP_REPORT))
+_STEPS, _REPLAYS, _METRICS, _REPORT, _CHANGES = (
+    table.remove(0) for table in (REBALANCES, REPLAYS, METRICS, GROUP_REPORT, CHANGES)
+)
 _AT_ONCE = 2 << 20
 """Bytes of records that are decoded at a time."""
 _GROUPS = 500
@@ -59,6 +61,7 @@ class TableRows:
         self._modern = DayRows(files.of("modern_group_records", cluster), MODERN_COLUMNS, salt=salt)
         self._errors = DayRows(files.of("decode_errors", cluster), ERROR_COLUMNS, salt=salt)
         self._report = DayRows(files.of("group_report", cluster), _REPORT, end)
+        self._changes = DayRows(files.of("changes", cluster), _CHANGES, end, salt=salt)
         self._findings = OneFile(partial(files.state_file, "findings"), FINDINGS)
         self._parts = OneFile(partial(files.state_file, "actions"), ACTION_PARTS)
         self._final, self._provisional = (_Revised(cluster, files, salt) for _ in range(2))
@@ -69,7 +72,8 @@ class TableRows:
 
     def __enter__(self) -> TableRows:
         revised = (one for rows in (self._final, self._provisional) for one in (rows.steps, rows.lag, rows.replays, rows.metrics))
-        for one in (self._generations, self._modern, self._errors, self._report, self._findings, self._parts, *revised):
+        whole = (self._generations, self._modern, self._errors, self._report, self._changes, self._findings, self._parts)
+        for one in (*whole, *revised):
             self._files.enter_context(one)
         return self
 
@@ -86,6 +90,7 @@ class TableRows:
             "modern_group_records": self._modern.manifest,
             "decode_errors": self._errors.manifest,
             "group_report": self._report.manifest,
+            "changes": self._changes.manifest,
             **self._final.manifest,
         }
         times = [one for rows in (self._final, self._provisional) for one in (rows.lag.first, rows.lag.last) if one is not None]
@@ -130,6 +135,10 @@ class TableRows:
         """Add a row of `replays` and one of `metrics`."""
         self._replayed += 1
         self._write(self._pending.add(self._cluster, replay))
+
+    def add_change(self, row: Row) -> None:
+        """Add a row of `changes`."""
+        self._changes.add(row, 500)
 
     def take_metrics(self) -> pa.Table | None:
         """The rows of `metrics` since the last call, with `METRICS_COLUMNS`."""

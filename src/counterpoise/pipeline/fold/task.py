@@ -131,7 +131,7 @@ class _Task:
         self._finish(bucket, Chunk.empty())
 
     def _finish(self, bucket: Bucket, chunk: Chunk) -> None:
-        for figures in bucket.finish(chunk, self._rows):
+        for figures in bucket.finish(chunk, self._rows, self._of.end):
             self._rows.add_group(figures)
         for group in bucket.groups.values():
             self._kinds.update(group.kinds)

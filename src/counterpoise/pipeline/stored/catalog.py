@@ -91,7 +91,7 @@ def check(table: DataFrame, name: str, target: Catalog) -> None:
 def add(table: DataFrame, name: str, target: Catalog, ended: Collection[tuple[str, date]] = ()) -> None:
     """Add the rows that the table in the catalog does not have; create the table if it does not exist.
 
-    Tables without a key (`group_report`, `findings`, `actions`): stored rows of clusters and days in `ended` are deleted,
+    Tables without a key (not in `KEYS`): stored rows of clusters and days in `ended` are deleted,
     even if there are no new ones. Raises `CaptureError` if Spark cannot write the table.
 
     The table is created empty and filled by `insertInto`, which all formats support. If a job that creates and fills a table is

@@ -1,8 +1,8 @@
 """Rows added to stored tables: Parquet folders by cluster and date, or a catalog (`catalog`).
 
 Tables of records and steps are appended to by key: an audit does not change stored rows. Tables that describe the end of a
-recording (`group_report`, `findings`) are replaced if an audit ends on the same day. Arrow reads and writes the files in Spark's
-tasks, at any URI.
+recording (those not in `KEYS`, such as `group_report`) are replaced if an audit ends on the same day. Arrow reads and writes the
+files in Spark's tasks, at any URI.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def merge(
 ) -> tuple[list[str], list[str]]:
     """The files that a transaction adds and removes, so that the table has the new rows and none twice.
 
-    Tables without a key (`group_report`, `findings`, `actions`): stored rows of partitions in `ended` are deleted, even if there
+    Tables without a key (not in `KEYS`): stored rows of partitions in `ended` are deleted, even if there
     are no new ones. Files of new or replaced partitions are added unchanged: their rows are not read or written again.
     """
     old = by_partition(work.manifest.below("tables", name))
