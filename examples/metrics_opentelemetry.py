@@ -17,11 +17,13 @@ class OpenTelemetryMetrics:
         self.owned = meter.create_up_down_counter("counterpoise.partitions.owned", description="partitions this member has now")
         self.joining = meter.create_histogram("counterpoise.join", unit="ms", description="from joining to the assignment")
         self.moved = meter.create_counter("counterpoise.led.moved", description="partitions that plans moved; in the leader")
+        self.dropped_claims = meter.create_counter("counterpoise.led.dropped_claims", description="on what does not exist")
         self.planning = meter.create_histogram("counterpoise.led", unit="ms", description="time to plan; in the leader")
 
     def led(self, lead):
         where = {"group": lead.group, "strategy": lead.strategy}
         self.moved.add(lead.moved, where)
+        self.dropped_claims.add(lead.dropped_claims, where)
         self.planning.record(lead.milliseconds, where)
 
     def rebalanced(self, seen):

@@ -32,13 +32,15 @@ class PrometheusMetrics:
         self.led_members = made(Gauge, "led_members", "members of the group; in its leader")
         self.led_spread = made(Gauge, "led_spread", "largest minus smallest load of the plan; in the leader")
         self.led_moved = made(Counter, "led_moved", "partitions that plans moved; in the leader")
-        self.led_seconds = made(Histogram, "led_seconds", "time to plan; in the leader", buckets=(0.001, 0.01, 0.1, 1, 10))
+        self.led_dropped_claims = made(Counter, "led_dropped_claims", "claims on what does not exist; in the leader")
+        self.led_seconds = made(Histogram, "led_seconds", "time to plan; its count: plans; in the leader", buckets=(0.001, 0.01, 0.1, 1, 10))
 
     def led(self, lead):
         labels = (lead.group, lead.strategy)
         self.led_members.labels(*labels).set(len(lead.loads))
         self.led_spread.labels(*labels).set(lead.spread)
         self.led_moved.labels(*labels).inc(lead.moved)
+        self.led_dropped_claims.labels(*labels).inc(lead.dropped_claims)
         self.led_seconds.labels(*labels).observe(lead.milliseconds / 1000)
 
     def rebalanced(self, seen):

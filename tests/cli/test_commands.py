@@ -180,7 +180,8 @@ def test_lead_answers_each_line_and_reports_the_bad_one() -> None:
     odd = run("lead", stdin=json.dumps(good | {"x\ny": 1}))
     assert (
         odd.stderr
-        == "counterpoise: line 1: request: unknown field 'x\\ny'; there are strategy, topics, members, protocol, options\n"
+        == "counterpoise: line 1: request: unknown field 'x\\ny'; there are strategy, topics, members, protocol, options, lag, "
+        "capacity\n"
     )
     assert result.exit_code == 2
 

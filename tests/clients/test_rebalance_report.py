@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 import math
 import runpy
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from prometheus_client import CollectorRegistry
 
 from counterpoise.assignors.registry import strategy
+from counterpoise.cli.app import app
 from counterpoise.clients import aiokafka, kafka_python
 from counterpoise.clients.rebalance_report import Rebalance
 from counterpoise.errors import OptionError
 from counterpoise.planning.lead import Lead
+from counterpoise.wire.consumer_protocol import decode_assignment
 from tests.clients.hosts import Answer, HostMember, host_member
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
@@ -118,6 +124,86 @@ def subscribe(member: HostMember, topics: list[str]) -> None:
         member._run(change())
     else:
         subscription.change_subscription(topics)
+
+
+@pytest.mark.parametrize("module", HOSTS)
+@pytest.mark.parametrize("name", kafka_python.__all__)
+def test_every_plan_is_made_again_from_one_line(module: ModuleType, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """At DEBUG: racks, weights, lag, options and claims on what is gone are in the line, which `counterpoise lead` reads."""
+    leads: list[Lead] = []
+    shown = inspect.signature(getattr(module, name)).parameters
+    given: dict[str, Any] = {
+        "rack": "r2",
+        "capacity": 2,
+        "lag": lambda topics: {"t": [9, 0, 4, 1, 7, 0][: topics["t"]]},
+        "lag_within_s": 30,
+        "tolerance": 0.5,
+        "evenness": "exact",
+    }
+    group = Group(module, name, on_lead=leads.append, **{each: value for each, value in given.items() if each in shown})
+    group.answer.brokers |= {1: "r1", 2: "r2"}
+    group.answer.replicas["t"] = [[1], [2], [1, 2], [2], [1], [2]]
+    with caplog.at_level(logging.DEBUG, f"{LINE}.plans"):
+        for count in (6, 6, 5):
+            group.answer.topics["t"] = count
+            group.join()
+            group.rebalance()
+    written = [record.getMessage() for record in caplog.records if record.name == f"{LINE}.plans"]
+    answers = CliRunner().invoke(app, ["lead"], input="\n".join(written)).stdout.splitlines()
+    assert len(answers) == len(written) == len(leads) >= 3
+    for answer, led in zip(answers, leads, strict=True):
+        again = {member: decode_assignment(bytes.fromhex(data)) for member, data in json.loads(answer)["assignments"].items()}
+        sent = {member: decode_assignment(data) for member, data in led.assignments.items()}
+        assert {member: each.partitions for member, each in again.items()} == {
+            member: each.partitions for member, each in sent.items()
+        }
+    requests = [json.loads(line) for line in written]
+    assert {"lag" in shown, False} == {bool(request["lag"]) for request in requests} | {False}
+    assert {bool(request["capacity"]) for request in requests} == {"capacity" in shown}
+    assert requests[-1]["topics"]["t"]["racks"] == [["r1"], ["r2"], ["r1", "r2"], ["r2"], ["r1"]]
+    assert all(request["options"] == dict(led.options) for request, led in zip(requests, leads, strict=True))
+
+
+@pytest.mark.parametrize("module", HOSTS)
+def test_claims_on_what_is_gone_are_counted_and_logged(module: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
+    leads: list[Lead] = []
+    group = grown(module, "StickyAssignor", on_lead=leads.append)
+    group.answer.topics["t"] = 3
+    with caplog.at_level(logging.INFO, LINE):
+        group.rebalance()
+    assert [led.dropped_claims for led in leads] == [0, 0, 1]
+    assert "; 1 claims on what does not exist dropped; proven optimal; " in caplog.records[0].getMessage()
+
+
+def test_log_lines_have_their_figures_as_fields(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, LINE):
+        grown(kafka_python, "StickyAssignor")
+    seen = [vars(record)["counterpoise"] for record in caplog.records]
+    assert [fields["event"] for fields in seen] == ["led", "rebalanced", "led", "rebalanced", "rebalanced"]
+    assert {name: seen[2][name] for name in ("generation", "members", "partitions", "least", "most", "moved", "left")} == {
+        "generation": 2, "members": 2, "partitions": 4, "least": 2, "most": 2, "moved": 2, "left": 0,
+    }  # fmt: skip
+    assert seen[4]["gained"] == (("t", 1), ("t", 3))
+    assert {name for name, value in seen[2].items() if not isinstance(value, str | int | float)} == set()
+
+
+@pytest.mark.parametrize("ours", ["kafka_python", "aiokafka"])
+def test_a_host_that_has_not_set_up_logging_sees_nothing(ours: str) -> None:
+    """Not even a warning or an error of a hook; with `logging.basicConfig()` it sees both."""
+    script = f"""
+from counterpoise.clients.{ours} import CooperativeStickyAssignor
+from counterpoise.clients.rebalance_report import Rebalance
+made = CooperativeStickyAssignor(on_rebalance=lambda seen: 1 / 0)
+made._warn_if_history_is_lost()
+made._reports.rebalanced(Rebalance("g", 1, "sticky", (), (), (), 0, 0.0))
+"""
+    printed = [
+        subprocess.run([sys.executable, "-c", head + script], capture_output=True, text=True, check=True).stderr
+        for head in ("", "import logging; logging.basicConfig()")
+    ]
+    assert printed[0] == ""
+    assert "WARNING:counterpoise.clients:cooperative-sticky" in printed[1]
+    assert "ERROR:counterpoise.clients:on_rebalance failed" in printed[1]
 
 
 @pytest.mark.parametrize("module", HOSTS)
@@ -230,15 +316,18 @@ def test_a_hook_that_nothing_awaits_is_refused(module: ModuleType) -> None:
 def test_the_prometheus_example_counts_what_members_did(module: ModuleType) -> None:
     registry = CollectorRegistry()
     metrics = runpy.run_path(str(EXAMPLES / "metrics_prometheus.py"))["PrometheusMetrics"](registry)
-    grown(module, "StickyAssignor", on_lead=metrics.led, on_rebalance=metrics.rebalanced)
+    group = grown(module, "StickyAssignor", on_lead=metrics.led, on_rebalance=metrics.rebalanced)
+    group.answer.topics["t"] = 3
+    group.rebalance()
 
     def value(name: str) -> float | None:
         return registry.get_sample_value(f"counterpoise_{name}", {"group": "g", "strategy": "sticky"})
 
-    assert [value(f"partitions_{name}_total") for name in ("gained", "lost")] == [6, 2]
-    assert [value(name) for name in ("rebalances_total", "partitions_owned", "partitions_left")] == [3, 2, 0]
-    assert [value(f"led_{name}") for name in ("members", "spread", "moved_total", "seconds_count")] == [2, 0, 2, 2]
-    assert value("join_seconds_count") == 3
+    assert [value(f"partitions_{name}_total") for name in ("gained", "lost")] == [6, 3]
+    assert [value(name) for name in ("rebalances_total", "partitions_owned", "partitions_left")] == [5, 1, 0]
+    assert [value(f"led_{name}") for name in ("members", "spread", "moved_total", "seconds_count")] == [2, 1, 2, 3]
+    assert value("led_dropped_claims_total") == 1
+    assert value("join_seconds_count") == 5
 
 
 def test_the_opentelemetry_example_counts_what_members_did() -> None:
@@ -260,8 +349,11 @@ def test_the_opentelemetry_example_counts_what_members_did() -> None:
         create_counter = create_up_down_counter = create_histogram = create
 
     metrics = runpy.run_path(str(EXAMPLES / "metrics_opentelemetry.py"))["OpenTelemetryMetrics"](Meter())
-    grown(kafka_python, "StickyAssignor", on_lead=metrics.led, on_rebalance=metrics.rebalanced)
+    group = grown(kafka_python, "StickyAssignor", on_lead=metrics.led, on_rebalance=metrics.rebalanced)
+    group.answer.topics["t"] = 3
+    group.rebalance()
     assert totals == {
-        "counterpoise.rebalances": 3, "counterpoise.partitions.gained": 6, "counterpoise.partitions.lost": 2,
-        "counterpoise.partitions.owned": 4, "counterpoise.join": 3, "counterpoise.led.moved": 2, "counterpoise.led": 2,
+        "counterpoise.rebalances": 5, "counterpoise.partitions.gained": 6, "counterpoise.partitions.lost": 3,
+        "counterpoise.partitions.owned": 3, "counterpoise.join": 5, "counterpoise.led.moved": 2, "counterpoise.led": 3,
+        "counterpoise.led.dropped_claims": 1,
     }  # fmt: skip

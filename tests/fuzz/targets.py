@@ -90,7 +90,9 @@ def _request(data: bytes) -> object:
     if sum(size for size in sizes if isinstance(size, int)) > FEW:
         return None
     options = check_options(asked["strategy"], asked["options"])
-    return write_answer(lead(asked["strategy"], asked["topics"], asked["members"], protocol=asked["protocol"], **options))
+    lag, weights, protocol = asked["lag"], asked["capacity"], asked["protocol"]
+    topics, members = asked["topics"], asked["members"]
+    return write_answer(lead(asked["strategy"], topics, members, protocol=protocol, lag=lag, capacity=weights, **options))
 
 
 def _dump(data: bytes) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import numpy as np
@@ -132,3 +133,20 @@ def test_topics_are_wanted_by_name() -> None:
 def test_wrong_topics_are_named(count: object) -> None:
     with pytest.raises(SnapshotError, match=r"topics\.t"):
         lead("sticky", {"t": count}, {})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("lag", "capacity", "message"),
+    [
+        ({"t": [1]}, None, "lag.t: 1 numbers, t has 2 partitions"),
+        ({"u": [1]}, None, "lag.u: topic does not exist"),
+        ([1, 2], None, "lag: expected {topic: "),
+        (None, {"b": 2}, "capacity.b: no such member; members are a"),
+        (None, {"a": 0}, "capacity.a: 0; expected 1 to 2147483647"),
+        (None, {"a": "2"}, "capacity.a: '2'; expected 1 to"),
+        (None, ["a"], "capacity: expected {member: weight}, not ['a']"),
+    ],
+)
+def test_a_wrong_lag_or_weight_is_named(lag: Any, capacity: Any, message: str) -> None:
+    with pytest.raises(SnapshotError, match=re.escape(message)):
+        lead("sticky", {"t": 2}, {"a": bytes.fromhex("000000000001000174ffffffff")}, lag=lag, capacity=capacity)

@@ -27,6 +27,8 @@ def command(requests: str, _json: bool) -> None:
 
     A line is {"strategy": "sticky", "topics": {"t": 3}, "members": [{"id": "a", "instance_id": null, "metadata": "<hex>"}]};
     the answer is {"assignments": {"<id>": "<hex>"}}. A line that cannot be answered gives {"error": ...} and exit code 2.
+    Optional: protocol, options, lag ({"t": [9, 0, 4]}) and capacity ({"a": 2}). A live leader logs such lines
+    (docs/clients.md), so every plan can be made again.
 
     \b
     Example:
@@ -37,7 +39,8 @@ def command(requests: str, _json: bool) -> None:
         try:
             request = read_request(line)
             name, options = request["strategy"], check_options(request["strategy"], request["options"])
-            answer = lead(name, request["topics"], request["members"], protocol=request["protocol"], **options)
+            lag, weights, protocol = request["lag"], request["capacity"], request["protocol"]
+            answer = lead(name, request["topics"], request["members"], protocol=protocol, lag=lag, capacity=weights, **options)
             say(write_answer(answer))
         except CounterpoiseError as error:
             failed = True
@@ -47,7 +50,7 @@ def command(requests: str, _json: bool) -> None:
 
 
 def read_request(line: str | bytes) -> Mapping[str, Any]:
-    """The fields of one request: `strategy`, `topics`, `members`, `protocol` and `options`, as `lead` takes and checks them.
+    """The fields of one request, as `lead` takes and checks them; what may be left out has its default.
 
     Raises
     ------
@@ -55,10 +58,10 @@ def read_request(line: str | bytes) -> Mapping[str, Any]:
         It is no JSON object, or a field is missing or unknown.
     """
     value = decoded(line, "a request is one JSON object with strategy, topics and members")
-    fields = fields_of(value, "request", ("strategy", "topics", "members"), ("protocol", "options"))
+    fields = fields_of(value, "request", ("strategy", "topics", "members"), ("protocol", "options", "lag", "capacity"))
     if not isinstance(fields.get("options", {}), Mapping):
         raise SnapshotError("request.options: expected an object of option names and values")
-    return {"protocol": None, "options": {}, **fields}
+    return {"protocol": None, "options": {}, "lag": None, "capacity": None, **fields}
 
 
 def write_answer(assignments: Mapping[str, bytes]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from counterpoise.errors import OptionError
@@ -20,9 +20,19 @@ if TYPE_CHECKING:
 __all__ = ["OnLead", "OnRebalance", "Rebalance", "Reports"]
 
 log = logging.getLogger("counterpoise.clients")
+plans_log = logging.getLogger("counterpoise.clients.plans")
+"""At DEBUG each plan is a line that `counterpoise lead` reads."""
 
 _MOST_NAMES = 20
 """Partitions named in a log line."""
+_LED = (
+    "%(group)s, generation %(generation)d: led %(strategy)s (%(protocol)s): %(members)d members, %(partitions)d partitions, "
+    "%(least)d to %(most)d each; %(moved)d moved, %(left)d left for the next round; %(dropped)s%(proof)s; %(milliseconds).1f ms"
+)
+_REBALANCED = (
+    "%(group)s, generation %(generation)d: %(strategy)s: got %(got)s; gave up %(gave_up)s; has %(has)d; "
+    "%(left)d of the group left for the next round; %(milliseconds).0f ms since it joined"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +113,28 @@ class Reports:
 
 
 def _log_lead(lead: Lead) -> None:
-    if not log.isEnabledFor(logging.INFO):
-        return
-    loads = lead.loads.values()
-    log.info(
-        "%s, generation %d: led %s (%s): %d members, %d partitions, %d to %d each; "
-        "%d moved, %d left for the next round; %s; %.1f ms",
-        *(lead.group, lead.generation, lead.strategy, lead.protocol, len(loads), sum(loads), min(loads), max(loads)),
-        *(lead.moved, sum(map(len, lead.withheld.values())), _proof(lead), lead.milliseconds),
-    )
+    if log.isEnabledFor(logging.INFO):
+        loads = lead.loads.values()
+        values = {
+            "event": "led",
+            "group": lead.group,
+            "generation": lead.generation,
+            "strategy": lead.strategy,
+            "protocol": lead.protocol,
+            "members": len(loads),
+            "partitions": sum(loads),
+            "least": min(loads),
+            "most": max(loads),
+            "moved": lead.moved,
+            "left": sum(map(len, lead.withheld.values())),
+            "dropped_claims": lead.dropped_claims,
+            "proof": _proof(lead),
+            "milliseconds": lead.milliseconds,
+        }
+        dropped = f"{lead.dropped_claims} claims on what does not exist dropped; " if lead.dropped_claims else ""
+        log.info(_LED, {**values, "dropped": dropped}, extra={"counterpoise": values})
+    if plans_log.isEnabledFor(logging.DEBUG):
+        plans_log.debug("%s", lead.request())
 
 
 def _proof(lead: Lead) -> str:
@@ -123,11 +146,10 @@ def _proof(lead: Lead) -> str:
 
 
 def _log_rebalance(seen: Rebalance) -> None:
-    log.info(
-        "%s, generation %d: %s: got %s; gave up %s; has %d; %d of the group left for the next round; %.0f ms since it joined",
-        *(seen.group, seen.generation, seen.strategy, _names(seen.gained), _names(seen.lost), len(seen.owned)),
-        *(seen.left, seen.milliseconds),
-    )
+    if log.isEnabledFor(logging.INFO):
+        values = {"event": "rebalanced"} | {each.name: getattr(seen, each.name) for each in fields(seen)}
+        words = {**values, "got": _names(seen.gained), "gave_up": _names(seen.lost), "has": len(seen.owned)}
+        log.info(_REBALANCED, words, extra={"counterpoise": values})
 
 
 def _names(partitions: Iterable[tuple[str, int]]) -> str:

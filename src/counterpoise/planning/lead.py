@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any
 
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import SnapshotError
 from counterpoise.planning.assign import planned, protocol_of
-from counterpoise.snapshot.checks import as_topic, check_parts, check_topics
+from counterpoise.snapshot.checks import as_topic, check_capacities, check_lag, check_parts, check_topics
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.joined import JoinedProblem, JoinMember, join_problem
 from counterpoise.snapshot.json_text import fields_of
@@ -30,6 +31,8 @@ class Lead(Plan):
     joined : JoinedProblem
     assignments : dict of member id to ConsumerProtocolAssignment bytes
         One per member.
+    known : mapping of name to Topic
+        The topics, with their replicas' racks.
     group : str
         The group's name, "" if unknown.
     generation : int
@@ -40,9 +43,34 @@ class Lead(Plan):
 
     joined: JoinedProblem
     assignments: dict[str, bytes]
+    known: Mapping[str, Topic] = field(default_factory=dict)
     group: str = ""
     generation: int = -1
     milliseconds: float = 0.0
+
+    @property
+    def dropped_claims(self) -> int:
+        """Claims of members on topics and partitions that do not exist; a plan does without them."""
+        return self.joined.unknown_topic + self.joined.vanished_partition
+
+    def request(self) -> str:
+        """Everything that the plan depends on, as one line of JSON: `counterpoise lead` makes the same plan of it again."""
+        behind, weights = self.problem.lag, self.problem.capacity.tolist()
+        ends = self.problem.topic_start.tolist()
+        value = {
+            "strategy": self.strategy,
+            "protocol": self.protocol,
+            "options": dict(self.options),
+            "topics": {name: {"partitions": each.partitions, "racks": each.racks} for name, each in self.known.items()},
+            "lag": None
+            if behind is None
+            else {name: behind[a:b].tolist() for name, a, b in zip(self.topic_names, ends, ends[1:], strict=False)},
+            "capacity": {member: weight for member, weight in zip(self.member_ids, weights, strict=True) if weight != 1},
+            "members": [
+                {"id": each.id, "instance_id": each.instance_id, "metadata": each.metadata.hex()} for each in self.joined.members
+            ],
+        }
+        return json.dumps(value)
 
 
 def lead(
@@ -51,6 +79,8 @@ def lead(
     members: Iterable[JoinMember | Mapping[str, Any]] | Mapping[str, bytes],
     *,
     protocol: str | None = None,
+    lag: Mapping[str, Sequence[int]] | None = None,
+    capacity: Mapping[str, int] | None = None,
     **options: object,
 ) -> dict[str, bytes]:
     """Plan a group from its members' JoinGroup metadata.
@@ -63,6 +93,9 @@ def lead(
         Metadata as bytes or hex text.
     protocol : "eager" or "cooperative", optional
         Default: what the strategy prefers.
+    lag : mapping of topic name to records behind per partition, optional
+    capacity : mapping of member id to weight, optional
+        Members without an entry weigh 1.
 
     Returns
     -------
@@ -71,7 +104,8 @@ def lead(
     Raises
     ------
     SnapshotError
-        A subscription that cannot be read; unreadable user data is no error (the member has no history).
+        A subscription that cannot be read, a lag or a weight that does not fit; unreadable user data is no error (the member
+        has no history).
     UnknownStrategyError, OptionError
         As for `assign`.
 
@@ -79,10 +113,13 @@ def lead(
     -----
     O(bytes + P) around the strategy's own cost; no step per topic or partition in Python.
     """
-    check_parts(topics, [])
+    check_parts(topics, [], lag)
     known = {name: as_topic(name, value) for name, value in topics.items()}
     check_topics(known)
-    return lead_plan(strategy, known, _members(members), protocol=protocol, options=options).assignments
+    check_lag(lag or {}, known)
+    given = _members(members)
+    check_capacities(capacity, {member.id for member in given})
+    return lead_plan(strategy, known, given, protocol=protocol, options=options, lag=lag, capacity=capacity).assignments
 
 
 def lead_plan(
@@ -96,7 +133,7 @@ def lead_plan(
     capacity: Mapping[str, int] | None = None,
     user_data: Callable[[int], bytes | None] = lambda withheld: None,  # noqa: ARG005
 ) -> Lead:
-    """`lead` for hosts: takes lag and weights, and returns the plan with the bytes.
+    """`lead` for hosts: returns the plan with the bytes.
 
     `user_data` gets the number of partitions that this round withholds and returns the user data of every assignment.
     """
@@ -107,7 +144,8 @@ def lead_plan(
     plan = planned(problem, joined.member_ids, joined.topics.names, strategy, chosen, options or {})
     data = user_data(int((plan.owner != plan.target_owner).sum()))
     encoded = encode_assignments(joined.topics, problem.topic_start, plan.owner, problem.n_members, user_data=data)
-    return Lead(**vars(plan), joined=joined, assignments=dict(zip(joined.member_ids, encoded, strict=True)))
+    assignments = dict(zip(joined.member_ids, encoded, strict=True))
+    return Lead(**vars(plan), joined=joined, assignments=assignments, known=topics)
 
 
 def _members(members: Iterable[JoinMember | Mapping[str, Any]] | Mapping[str, bytes]) -> list[JoinMember]:

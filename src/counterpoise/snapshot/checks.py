@@ -17,6 +17,7 @@ from counterpoise.snapshot.parts import Member, Topic
 __all__ = [
     "MOST_PARTITIONS",
     "as_topic",
+    "check_capacities",
     "check_claims",
     "check_lag",
     "check_members",
@@ -135,10 +136,25 @@ def check_members(members: Sequence[object]) -> None:
         _check_text(f"members[{at}].topics", *member.topics)
         if not _is_integer(member.generation) or not -1 <= member.generation < _INT32:
             raise SnapshotError(f"members[{at}].generation: {member.generation!r} is no generation (-1, 0, 1, ...)")
-        if not _is_integer(member.capacity) or not 1 <= member.capacity <= MOST_CAPACITY:
-            raise SnapshotError(f"members[{at}].capacity: {member.capacity!r}; expected 1 to {MOST_CAPACITY}")
+        _check_capacity(f"members[{at}].capacity", member.capacity)
         _check_names(f"members[{at}]", member)
         _check_owned(f"members[{at}].owned", member.owned)
+
+
+def check_capacities(capacity: object, ids: Set[str]) -> None:
+    """Check weights by member id; None: no member has one.
+
+    Raises
+    ------
+    SnapshotError
+        It is no mapping, names no member of the group, or a weight does not fit; the message starts with its path.
+    """
+    if not isinstance(capacity, Mapping | NoneType):
+        raise SnapshotError(f"capacity: expected {{member: weight}}, not {shown(capacity)}")
+    for member, weight in (capacity or {}).items():
+        if member not in ids:
+            raise SnapshotError(f"capacity.{member}: no such member; members are {some(sorted(ids))}")
+        _check_capacity(f"capacity.{member}", weight)
 
 
 def check_claims(members: Sequence[Member], topics: Mapping[str, Topic], *, strict: bool) -> None:
@@ -204,6 +220,11 @@ def indices_of(values: Iterable[int], path: str, what: str = "partition index") 
     raise SnapshotError(f"{path}[{at}]: {listed[at]!r} is no {what}")
 
 
+def _check_capacity(path: str, weight: object) -> None:
+    if not _is_integer(weight) or not 1 <= weight <= MOST_CAPACITY:
+        raise SnapshotError(f"{path}: {shown(weight)}; expected 1 to {MOST_CAPACITY}")
+
+
 def _check_names(path: str, member: Member) -> None:
     for what, name in (("instance_id", member.instance_id), ("rack", member.rack)):
         if not isinstance(name, str | NoneType):
@@ -255,5 +276,5 @@ def _is_number(value: object) -> bool:
     return isinstance(value, np.ndarray) and not value.ndim
 
 
-def _is_integer(value: object) -> bool:
+def _is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
