@@ -162,7 +162,7 @@ def missed(case: Case, line: Line, *, cpu: bool = False) -> list[str]:
     kernel_ms = ours.kernel_cpu_ms if cpu else ours.kernel_ms
     if kernel_ms is None:
         return [f"counterpoise did not finish: {ours.error or 'time was up'}"]
-    least = {"java-sticky": case.java_factor, "broker-uniform": 1, "franz-go": 1}
+    least = {"java-sticky": case.java_factor} | ({"broker-uniform": 1, "franz-go": 1} if case.ahead else {})
     out = [] if ours.optimal else ["not optimal"]
     wanted = [("kernel", peer, factor) for peer, factor in least.items()]
     if case.leader_factor:

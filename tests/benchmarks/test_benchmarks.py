@@ -94,6 +94,9 @@ def test_a_broken_promise_is_named_and_reaches_the_page() -> None:
     line.peers |= dict.fromkeys(("broker-uniform", "franz-go"), java)
     assert missed(CASES["random-40"], line) == ["java-sticky kernel 9.0x, wanted 10x"]
     assert missed(CASES["random-40"], line, cpu=True) == []
+    line.peers |= dict.fromkeys(("broker-uniform", "franz-go"), Figures(kernel_ms=0.5))
+    assert missed(CASES["random-40"], line)[1:] == [f"{peer} kernel 0.5x, wanted 1x" for peer in ("broker-uniform", "franz-go")]
+    assert missed(CASES["chain"], line) == ["java-sticky kernel 9.0x, wanted 10x"]
     machine = dict.fromkeys(("cpu", "cores", "memory_gb", "load", "versions", "seconds", "runs", "rounds", "cap", "twice"), "12")
     assert "java-sticky kernel 9.0x, wanted 10x" in page(machine, [Line.from_json(line.as_json())])
 

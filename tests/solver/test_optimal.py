@@ -7,6 +7,8 @@ import os
 import numpy as np
 import pytest
 
+from counterpoise.laws import certify
+from counterpoise.model.problem import Problem
 from counterpoise.solver.engine import History, solve
 from tests.solver.oracle import brute_force, optimum, random_problem, score, spread
 
@@ -49,6 +51,17 @@ def test_brute_force_agrees_on_tiny_problems():
             continue
         _, cost, kept, _ = score(problem, solve(problem))
         assert (cost, -kept) == brute_force(problem), f"seed {seed}"
+
+
+def test_a_chain_of_a_thousand_members_is_proven_optimal():
+    """Each member shares one topic with the next: the longest augmenting paths."""
+    rng = np.random.default_rng(23)
+    sizes, pairs = rng.integers(5, 12, 999), np.sort(np.stack([np.arange(999), np.arange(1, 1000)], axis=1), axis=1)
+    problem = Problem(1000, np.append(0, np.cumsum(sizes)), np.arange(1000) * 2, pairs.ravel())
+    fresh, lost = solve(problem), rng.random(problem.n_partitions) < 0.3
+    problem = problem.replace(previous_owner=np.where(lost, rng.integers(-1, 1000, problem.n_partitions), fresh))
+    certificate = certify(problem, solve(problem))
+    assert (certificate.balanced, certificate.sticky) == (True, True)
 
 
 def test_planning_again_with_the_plan_changes_nothing():

@@ -1,7 +1,7 @@
 """The engine's entry: one problem in, the optimal owners out.
 
-Paths, tried in this order: `equal` (equal subscriptions), `bitset` (loads within one of each other), `chains` (topics that form a
-path), and `flows` for all other groups, with racks and capacities.
+Methods, tried in this order: `equal` (equal subscriptions), `bitset` (loads within one of each other), and `flows` for all other
+groups, with racks and capacities.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.solver.bitset.near_equal import assign_near_equal
-from counterpoise.solver.chains.chain import assign_chain, chain_of
 from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.decode import fill, give_up
 from counterpoise.solver.equal import assign_equal, common_subscribers
@@ -83,8 +82,7 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
     if evenness == "exact":
         return _solve_evenly(problem, task, claims, match, pinned, before=racks == "before")
     if match is None:
-        chain = chain_of(classes) if task.demand.capacity is None and task.demand.offset is None else None
-        allocation = _stickiest(task) if chain is None else assign_chain(classes, task.claims, chain)
+        allocation = _stickiest(task)
     else:
         assert problem.racks is not None
         costs = rack_costs(classes, task.claims, match, problem.racks.rack_of_member, before=racks == "before")

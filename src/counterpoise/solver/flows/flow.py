@@ -47,7 +47,7 @@ class Arcs:
         """Add len(capacity) arcs under a name by which their flow is read."""
         values = (self._nodes(tail), self._nodes(head), capacity, np.asarray(cost, np.int64))
         for column, value in zip(self._columns, values, strict=True):
-            column.append(np.broadcast_to(value, len(capacity)))
+            column.append(value if value.ndim else np.full(len(capacity), value))
         self._parts[part] = slice(self._count, self._count + len(capacity))
         self._count += len(capacity)
 

@@ -1,1 +1,0 @@
-"""Groups whose topics form paths: dual variables by the taut string, claims by dynamic programming."""
