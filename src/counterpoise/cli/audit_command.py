@@ -53,6 +53,9 @@ _FAIL_ON: dict[str, tuple[str, ...]] = {
     type=click.Choice(["latest", "earliest"]),
     help="auto.offset.reset of the groups: decides the lag if nothing is committed. Default: that lag is unknown.",
 )
+@click.option(
+    "--headroom", default=0.2, show_default=True, type=FiniteRange(0, 10), help="Reserve of a group's members: 0.2 is a fifth."
+)
 @click.option("--strategies", "names", metavar="NAMES", help="Strategies to replay (comma separated). Default: all.")
 @click.option("--anonymize", is_flag=True, help="Hash the names of groups, topics, clients and members in everything written.")
 @click.option(
@@ -88,6 +91,7 @@ def command(
     since: str | None,
     until: str | None,
     reset: Literal["latest", "earliest"] | None,
+    headroom: float,
     names: str | None,
     anonymize: bool,
     salt: str | None,
@@ -138,7 +142,7 @@ def command(
     from counterpoise.pipeline.stored.catalog import Catalog
 
     captures = _by_cluster(sources, clusters) if sources else {}
-    scope = AuditScope(groups, topics, _moment(since, "--from"), _moment(until, "--to"), reset)
+    scope = AuditScope(groups, topics, _moment(since, "--from"), _moment(until, "--to"), reset, headroom)
     catalog = None if into is None else Catalog(into, table_prefix or "")
     secret = (salt or token_hex(16)) if anonymize else None
     options: dict[str, Any] = {"strategies": strategies, "scope": scope, "salt": secret, "into": catalog}

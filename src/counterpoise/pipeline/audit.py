@@ -240,7 +240,11 @@ def _update(
     same: dict[str, Any] = {"--cluster": list(sources), "--group": list(scope.groups), "--topic": list(scope.topics)}
     same |= {name: None if at is None else at.isoformat() for name, at in (("--from", scope.since), ("--to", scope.until))}
     into = options["--into"]
-    same |= {"--reset": scope.reset, "--into": None if into is None else f"{into.schema}.{into.prefix}"}
+    same |= {
+        "--reset": scope.reset,
+        "--headroom": scope.headroom,
+        "--into": None if into is None else f"{into.schema}.{into.prefix}",
+    }
     same["--strategies"] = list(options["--strategies"])
     saved = load_state(work)
     if saved is not None:

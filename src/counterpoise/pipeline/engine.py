@@ -309,7 +309,11 @@ class Engine:
                     first_bucket=first,
                     buckets=one.buckets or 0,
                     ends=one.ends.share(self._work),
-                    spec=FoldSpec(tuple(strategies), names, one.source.topic_ids, self._scope.reset, watermarks.get(name, NEVER)),
+                    spec=FoldSpec(
+                        *(tuple(strategies), names, one.source.topic_ids, self._scope.reset),
+                        watermark=watermarks.get(name, NEVER),
+                        headroom=self._scope.headroom,
+                    ),
                     chunk_starts=frozenset(chunk_starts(self._flushes(name))),
                     end=last_times[name],
                     write_states=self._write_states,

@@ -156,6 +156,10 @@ GROUP_REPORT = _table(
     lag_partitions array<struct<topic string, partition int, lag bigint>>, busiest_clients array<string>,
     n_skewed_topics int""",
     _SKEWED,
+    """production_per_second double, production_ts timestamp,
+    busiest_partitions array<struct<topic string, partition int, per_second double>>,
+    capacity_per_second double, capacity_quality string, capacity_windows int, member_load_per_second double,
+    members_needed int, members_useful int, sizing_seconds double""",
 )
 
 _ERA = """seconds double, rebalances int, rebalances_per_day double, moved int, moved_per_day double, stopped_seconds double,
@@ -178,7 +182,8 @@ ACTIONS = _table(
 )
 ACTION_PARTS = _table(
     f"cluster string, group_id string, kind string, target string, now string, severity string, score double, {_SAVED}",
-    "findings array<string>, saved_moves_per_day double, amount double, config array<struct<library string, lines string>>",
+    "findings array<string>, saved_moves_per_day double, amount double, members int",
+    "config array<struct<library string, lines string>>",
 )
 """What a group contributes to an action; not a table."""
 

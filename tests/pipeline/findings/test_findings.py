@@ -110,12 +110,29 @@ EAGER = {
 
 SKEWED = {"topic": "orders", "most": 6, "fewest": 2, "most_client": "c-1", "fewest_client": "c-2"}
 
+SIZED: dict[str, Any] = {
+    "production_per_second": 400.0,
+    "production_ts": AT,
+    "busiest_partitions": [{"topic": "orders", "partition": 3, "per_second": 60.0}],
+    "capacity_per_second": 100.0,
+    "capacity_quality": "sustained",
+    "capacity_windows": 9,
+    "member_load_per_second": 80.0,
+    "members_needed": 3,
+    "members_useful": 6,
+    "sizing_seconds": 200_000.0,
+}
+"""A group with three members, which is what it needs."""
 CASES: dict[str, dict[str, Any]] = {
     "idle_members": {"idle_now": 2, "idle_clients": ["c-4", "c-5"], "members_now": 6, "partitions_now": 4},
     "unbalanced": {"protocol": "range", "spread_now": 9, "topic_spread_now": 3, "busiest_clients": ["c-1"]},
     "topic_skew": {"topic_spread_now": 4, "n_skewed_topics": 1, "skewed_topics": [SKEWED]},
     "needless_moves": {"needless_moves": 12, "observed_moved": 30, "needless_generation": 4, "needless_ts": AT},
     "better_strategy": {"suggested_strategy": "cooperative-sticky", "suggestion": "fewer moves", "migration_note": "do this"},
+    "too_few_members": SIZED | {"member_load_per_second": 140.0, "members_needed": 5},
+    "too_many_members": SIZED | {"members_now": 8, "members_needed": 5, "capacity_quality": "lower_bound"},
+    "hot_partition": SIZED
+    | {"busiest_partitions": [{"topic": "orders", "partition": 3, "per_second": 160.0}], "members_needed": None},
     "lag_on_one_owner": {
         "lag_now": 5000,
         "lag_owner_share": 0.95,
@@ -416,6 +433,23 @@ def test_only_members_that_can_be_static_are_advised_how(kind: str) -> None:
         ("better_strategy", EAGER | {"suggested_strategy": "cooperative-sticky", "suggestion": "x", "migration_note": "y"}),
         ("lag_on_one_owner", {"lag_now": 5000, "lag_owner_share": 0.95, "members_now": 1}),
         ("lag_on_one_owner", {"lag_now": 5000, "lag_owner_share": 0.5, "members_now": 2}),
+        ("too_few_members", CASES["too_few_members"] | {"member_load_per_second": 104.9}),
+        ("too_few_members", CASES["too_few_members"] | {"capacity_quality": "lower_bound"}),
+        ("too_few_members", CASES["too_few_members"] | {"capacity_windows": 2}),
+        ("too_few_members", CASES["too_few_members"] | {"members_now": 5}),
+        ("too_few_members", CASES["too_few_members"] | {"members_now": 6, "members_needed": None}),
+        ("too_few_members", CASES["too_few_members"] | {"busiest_partitions": CASES["hot_partition"]["busiest_partitions"]}),
+        ("too_few_members", CASES["too_few_members"] | {"state": "empty"}),
+        ("hot_partition", CASES["hot_partition"] | {"capacity_per_second": 153.0}),
+        ("hot_partition", CASES["hot_partition"] | {"capacity_quality": "lower_bound"}),
+        ("hot_partition", CASES["hot_partition"] | {"capacity_windows": 2}),
+        ("too_many_members", CASES["too_many_members"] | {"members_now": 6}),
+        ("too_many_members", CASES["too_many_members"] | {"idle_now": 3, "idle_clients": ["c-4"]}),
+        ("too_many_members", CASES["too_many_members"] | {"members_needed": None}),
+        ("too_many_members", CASES["too_many_members"] | {"members_now": 2, "members_needed": 1}),
+        ("too_many_members", CASES["too_many_members"] | {"lag_now": 250_000, "lag_owner_share": 0.2}),
+        ("too_many_members", CASES["too_many_members"] | {"sizing_seconds": 599.0}),
+        ("too_many_members", CASES["too_many_members"] | {"state": "empty"}),
         ("storm", {"storm_rebalances": 4}),
         ("eager_stops", EAGER | {"rebalances": 2}),
         ("eager_stops", EAGER | {"observed_revoked": 9}),
@@ -433,6 +467,27 @@ def test_only_members_that_can_be_static_are_advised_how(kind: str) -> None:
 )
 def test_a_rule_keeps_quiet_just_short_of_its_case(kind: str, changes: dict[str, Any]) -> None:
     assert kind not in {finding.kind for finding in findings_of(healthy(**changes))}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "severity", "told"),
+    [
+        (200_000.0, "warning", "Confidence: high (2 days recorded)"),
+        (7200.0, "notice", "Confidence: medium (only 120 minutes recorded, other hours may be busier)"),
+        (700.0, "notice", "Confidence: low (only 11 minutes recorded, other hours may be busier)"),
+    ],
+)
+def test_members_are_given_back_with_a_confidence_by_what_was_recorded(seconds: float, severity: str, told: str) -> None:
+    (found,) = findings_of(healthy(**CASES["too_many_members"] | {"sizing_seconds": seconds}))
+    assert (found.severity, found.numbers["spare"]) == (severity, 3)
+    assert found.evidence.endswith(told)
+    assert "no member was ever behind, so it can do at least the 100 records/s" in found.evidence
+
+
+def test_of_two_members_one_may_be_spare_but_stays() -> None:
+    (found,) = findings_of(healthy(**SIZED | {"members_now": 4, "members_needed": 1}))
+    assert found.title == "2 of 4 members would do"
+    assert "so 1 would be enough, with the headroom (two, in case one dies)" in found.evidence
 
 
 def test_every_rule_has_a_group_that_has_not_quite_got_it() -> None:

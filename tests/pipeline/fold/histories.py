@@ -20,6 +20,7 @@ from counterpoise.pipeline.fold.lag import LagRows
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partition_state import encode_partitions
 from counterpoise.pipeline.fold.partitions import PartitionStates
+from counterpoise.pipeline.fold.sizing import sizing_columns
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
 from counterpoise.pipeline.source.scope import Reset
@@ -279,7 +280,8 @@ def _finish(bucket: _Bucket, chunk: Chunk, found: Folded) -> None:
         code = bucket.parts.names.groups.get(name)
         many = 0 if code is None else int(counted[code])
         changed = list(change_rows(group.changes, name, END))
-        found.figures[name] = changed, group.stops.figures, many, group.commits, lag.get(name), group.timeouts.figures
+        sized = {} if code is None else sizing_columns(group.sizing, bucket.parts, code, 2, 0.2)
+        found.figures[name] = changed, sized, group.stops.figures, many, group.commits, lag.get(name), group.timeouts.figures
 
 
 def instants_of(samples: Sequence[Sample]) -> Any:

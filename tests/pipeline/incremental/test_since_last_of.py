@@ -149,7 +149,15 @@ def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What an audit of the shop with one strategy left, without its tables."""
     monkeypatch.setattr(auditing, "check_target", lambda *_: None)
     work = TableTransaction(str(tmp_path / "out"))
-    options = {"--cluster": ["default"], "--group": [], "--topic": [], "--from": None, "--to": None, "--reset": None}
+    options = {
+        "--cluster": ["default"],
+        "--group": [],
+        "--topic": [],
+        "--from": None,
+        "--to": None,
+        "--reset": None,
+        "--headroom": 0.2,
+    }
     clusters = {"default": ClusterState(identity=identity_of(SHOP))}
     with work.open():
         file = work.new_files.state_file("saved", "json")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from counterpoise.pipeline.findings import balance, life, rebalancing
+from counterpoise.pipeline.findings import balance, life, rebalancing, size
 from counterpoise.pipeline.findings.finding import Finding
 
 __all__ = ["RULES", "Finding", "findings_of"]
@@ -20,6 +20,9 @@ RULES: tuple[Rule, ...] = (
     balance.needless_moves,
     balance.better_strategy,
     balance.lag_on_one_owner,
+    size.too_few_members,
+    size.hot_partition,
+    size.too_many_members,
     rebalancing.storm,
     rebalancing.eager_stops,
     rebalancing.failed_generations,

@@ -1,7 +1,7 @@
 """Actions over the fleet: what findings ask for, grouped over groups and ranked by what it saves.
 
     row of group_report, its findings -> parts_of -> one part per action of the group
-    parts of all groups               -> ranked   -> at most ten actions, one per kind and (for strategies) target
+    parts of all groups               -> ranked   -> at most eleven actions, one per kind and (for strategies) target
 
 A stopped partition-second counts once: a group's first action (in the order of `KINDS`) takes its share of the group's stopped
 seconds, the next one a share of what is left.
@@ -32,7 +32,11 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "steady_members": ("Keep the members of {} from coming and going", "see in their logs why they leave; make them static"),
     "raise_timeouts": ("Give the members of {} more time", "process fewer records per poll; allow more time between polls"),
     "look_at_members": ("Look at single members that hold up {}", "see host and logs of the members that the findings name"),
-    "idle_members": ("Stop idle members of {}, or add partitions", "stop members that own no partition, or add partitions"),
+    "add_members": ("Add members to {}, or spread their load", "start as many members as the findings say; split hot partitions"),
+    "give_back_members": (
+        "Give back {amount} of {members} members of {}",
+        "stop those that own no partition first, then others one at a time, down to what each group needs",
+    ),
     "dead_groups": ("Start or delete {} without members", "start their members, or delete the groups"),
     "outside_commits": ("Find out who commits from outside of {}", "find who resets offsets, or assigns partitions by hand"),
 }
@@ -44,12 +48,15 @@ _KIND_OF = {
     **dict.fromkeys(("failed_generations", "polled_too_late"), "raise_timeouts"),
     **dict.fromkeys(("slow_leader", "lag_on_one_owner"), "look_at_members"),
     **dict.fromkeys(("simple_consumer", "commits_by_nobody"), "outside_commits"),
-    **{name: name for name in ("idle_members", "dead_groups")},
+    **dict.fromkeys(("too_few_members", "hot_partition"), "add_members"),
+    **dict.fromkeys(("idle_members", "too_many_members"), "give_back_members"),
+    "dead_groups": "dead_groups",
 }
 _AMOUNTS = {
     "raise_timeouts": ("failed kicks", "failed rebalances or late polls"),
     "look_at_members": ("waiting", "records wait for one member"),
-    "idle_members": ("idle", "members process nothing"),
+    "add_members": ("missing", "members are missing"),
+    "give_back_members": ("idle spare", "members are not needed"),
     "dead_groups": ("lag", "records behind, which raises alarms"),
     "outside_commits": ("commits", "commits came from no member"),
 }
@@ -111,6 +118,7 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
             "saved_moves_per_day": moves * per_move if per_move else None,
             "saved_rebalances": avoided,
             "amount": _amount(kind, mine),
+            "members": row["members_now"],
             "restarts": max((note.restarts for note in notes), default=0),
             "config": [{"library": note.library, "lines": note.lines} for note in notes],
         }
@@ -211,14 +219,14 @@ def _action(parts: Sequence[Part], stopped: float) -> dict[str, Any]:
     """One action over the groups of its parts; `stopped` are the partition-seconds of the whole fleet."""
     listed = sorted(parts, key=_group_order)
     kind, n = listed[0]["kind"], len(listed)
-    sums = {name: round(fsum(part[name] for part in listed), 3) for name in (*_SAVED, "amount")}
+    sums = {name: round(fsum(part[name] or 0 for part in listed), 3) for name in (*_SAVED, "amount", "members")}
     rates = [part["saved_moves_per_day"] for part in listed if part["saved_moves_per_day"] is not None]
     per_day = round(fsum(rates), 3) if rates else None
     return {
         "severity": min((part["severity"] for part in listed), key=_SEVERITIES.index),
         "kind": kind,
         "target": ", ".join(sorted({part["target"] for part in listed} - {""})),
-        "title": KINDS[kind][0].format(times(n, "groups")) or _switch_title(listed),
+        "title": KINDS[kind][0].format(times(n, "groups"), **_members(sums)) or _switch_title(listed),
         "saves": _saves(kind, sums, per_day, stopped),
         "cost": _cost(listed),
         "action": KINDS[kind][1],
@@ -229,6 +237,10 @@ def _action(parts: Sequence[Part], stopped: float) -> dict[str, Any]:
         "saved_moves_per_day": per_day,
         "config": _config(kind, listed),
     }
+
+
+def _members(sums: Mapping[str, float]) -> dict[str, str]:
+    return {name: grouped(sums[name]) for name in ("amount", "members")}
 
 
 def _switch_title(listed: Sequence[Part]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 import pyarrow as pa
 
+from counterpoise.model.problem import Int64
 from counterpoise.pipeline.fold import changes
 from counterpoise.pipeline.fold.group_figures import add_commits, add_stops, commit_columns, committed_partitions, lag_figures
 from counterpoise.pipeline.fold.group_state import GroupState
@@ -20,6 +21,7 @@ from counterpoise.pipeline.fold.ownership import NewSteps
 from counterpoise.pipeline.fold.partition_state import decode_partitions, encode_partitions
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.poll_timeouts import add_last_commits
+from counterpoise.pipeline.fold.sizing import add_samples, sizing_columns
 from counterpoise.pipeline.fold.stops import Stops, find_stops
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, add_metrics
 from counterpoise.pipeline.history.replay_fold import Replay
@@ -45,6 +47,8 @@ class FoldSpec:
         Topic -> its id at the end of the recording.
     reset : "earliest" or "latest", optional
         As for `lag_rows`.
+    headroom : float
+        By how much members must be able to do more than is produced: 0.2 is a fifth.
     watermark : int
         Rows of lag up to this time, in microseconds, may be final (`snapshot.watermark_of`); `NEVER`: no record follows.
     """
@@ -54,6 +58,7 @@ class FoldSpec:
     now_ids: Mapping[str, str] | None = None
     reset: Reset | None = None
     watermark: int = NEVER
+    headroom: float = 0.2
 
 
 @dataclass(frozen=True)
@@ -150,20 +155,25 @@ class Bucket:
         for name, group in sorted(self.groups.items()):
             for row in changes.change_rows(group.changes, name, end):
                 rows.add_change(row)
-            figures = dict(group.step_figures.summary())
-            if figures:
-                figures |= {"causes": list(figures["causes"].items()), "libraries": sorted(group.libraries) or None}
-                if group.stops.known:
-                    figures |= {**group.stops.figures, "committed_partitions": int(counted[self.parts.names.groups[name]])}
-            figures |= group.timeouts.figures
-            if group.commits is not None:
-                figures |= commit_columns(group.commits)
             of_lag, committed = lag.get(name, ({}, None))
-            figures |= of_lag
+            figures = {**self._figures(name, group, counted), **of_lag}
             if figures.get("committed_partitions") is None:  # a group without steps has no stops
                 figures["committed_partitions"] = committed
             if figures.get("first_ts") is not None or group.commits is not None:
                 yield {"group_id": name, **figures, **group.strategies.figures}
+
+    def _figures(self, name: str, group: GroupState, counted: Int64) -> dict[str, Any]:
+        """The figures of a group without lag and strategies."""
+        figures, code = dict(group.step_figures.summary()), self.parts.names.groups.get(name)
+        if figures:
+            figures |= {"causes": list(figures["causes"].items()), "libraries": sorted(group.libraries) or None}
+            if group.stops.known:
+                figures |= {**group.stops.figures, "committed_partitions": int(counted[code])}
+        if code is not None:
+            figures |= sizing_columns(group.sizing, self.parts, code, figures.get("members_now"), self._spec.headroom)
+        if group.commits is not None:
+            figures |= commit_columns(group.commits)
+        return figures | group.timeouts.figures
 
     def _fold(self, commits: pa.Table, rows: Rows, until: int | None, replay_until: int) -> Stops:
         """Fold commits and the steps that took effect; lag is final up to `until`, None: no record follows."""
@@ -175,6 +185,7 @@ class Bucket:
         generations = [(name, at) for name, group in self.groups.items() for at in group.times()]
         lookup = LagLookup(generations, ends.instants, parts)
         eras = {name: group.changes for name, group in self.groups.items()}
+        sizing = {name: group.sizing for name, group in self.groups.items()}
         for moment in times_of_slices(parts, ends, limit):
             samples = [Samples.empty()]
             for lag in lag_rows(parts, ends, spec.now_ids, spec.reset, moment):
@@ -184,6 +195,7 @@ class Bucket:
                 samples.append(lag.samples)
             parts.since = max(parts.since, moment)
             changes.add_lag(eras, parts, Samples.joined(samples))
+            add_samples(sizing, parts, ends.instants, Samples.joined(samples))
         for _, group in sorted(self.groups.items()):
             for replay in group.replay(replay_until, lookup.at):
                 rows.add_replay(replay)

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from itertools import chain
 from typing import Any
 
@@ -14,6 +15,7 @@ import msgspec
 from counterpoise.pipeline.fold.changes import Changes
 from counterpoise.pipeline.fold.group_figures import CommitFigures, StopFigures
 from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
+from counterpoise.pipeline.fold.sizing import Sizing
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures
 from counterpoise.pipeline.history.epochs import as_generation, is_epoch
 from counterpoise.pipeline.history.fold_state import from_text, to_text
@@ -50,6 +52,7 @@ class GroupState:
         Client libraries of its members.
     timeouts : PollTimeouts
     changes : Changes
+    sizing : Sizing
     stops : StopFigures
     commits : list, optional
         See `group_figures.CommitFigures`.
@@ -74,6 +77,7 @@ class GroupState:
         self.libraries: set[str] = set(saved.get("libraries", ()))
         self.timeouts = PollTimeouts(saved.get("timeouts"))
         self.changes = Changes(saved.get("changes"))
+        self.sizing = Sizing(*saved.get("sizing", ()))
         self.stops = StopFigures(saved.get("stops"))
         self.commits: CommitFigures | None = saved.get("commits")
         self.strategies = StrategyFigures(saved.get("strategies"))
@@ -99,6 +103,7 @@ class GroupState:
                 "libraries": sorted(self.libraries),
                 "timeouts": self.timeouts.state,
                 "changes": self.changes.state,
+                "sizing": astuple(self.sizing),
                 "stops": self.stops.state,
                 "commits": self.commits,
                 "strategies": self.strategies.state,

@@ -19,6 +19,7 @@ from counterpoise.pipeline.scan.aggregation import Aggregates
 __all__ = ["decode_partitions", "encode_partitions"]
 
 _TABLES = {"keys": Keys, "steps": Steps, "spans": OwnerSpans, "commits": Aggregates}
+_OWNERS = ("owner_before", "lag_owner", "window_owner")
 _COLUMNS = ("step_group", "step_time", "n_steps", "third_step")
 
 
@@ -48,10 +49,10 @@ def _without_unused_names(parts: PartitionStates) -> tuple[list[list[str]], dict
     """Names by code, and the tables with these codes. New member ids and topic ids keep coming, so unused ones are dropped."""
     keys, steps, spans, commits = parts.keys, parts.steps, parts.spans, parts.commits
     left = np.fromiter(chain.from_iterable(steps.left), np.int64)
-    members, of_member = _used(parts.members, (spans.owner, left, keys.owner_before, keys.lag_owner))
+    members, of_member = _used(parts.members, (spans.owner, left, *(getattr(keys, name) for name in _OWNERS)))
     ids, of_id = _used(list(parts.names.ids), (commits.topic_id,))
     return [parts.groups, parts.topics, members, ids], {
-        "keys": replace(keys, owner_before=of_member[keys.owner_before], lag_owner=of_member[keys.lag_owner]),
+        "keys": replace(keys, **{name: of_member[getattr(keys, name)] for name in _OWNERS}),
         "steps": replace(steps, left=[tuple(of_member[list(one)].tolist()) for one in steps.left]),
         "spans": replace(spans, owner=of_member[spans.owner]),
         "commits": replace(commits, topic_id=of_id[commits.topic_id].astype(np.int32)),

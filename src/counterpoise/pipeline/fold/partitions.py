@@ -56,6 +56,11 @@ class Keys(Columns):
         The usual gap between these commits, in seconds; nan: unknown.
     lag_at, lag_owner, lag, lag_quality : int64
         The newest final row of `partition_lag`: time (-NEVER: none), member (-1: none), lag (-1: unknown), code of the quality.
+    window_at, window_owner, window_committed, window_committed_at, window_end : int64
+        The begin of the present window (see `sizing`; -NEVER: none), and of the row of lag then: member, newest committed offset
+        (-1: none), time of its commit, end of the log.
+    produced, busiest : int64
+        Records produced in the group's open block, and in its busiest one.
     """
 
     group: Int64
@@ -70,15 +75,35 @@ class Keys(Columns):
     lag_owner: Int64
     lag: Int64
     lag_quality: Int64
+    window_at: Int64
+    window_owner: Int64
+    window_committed: Int64
+    window_committed_at: Int64
+    window_end: Int64
+    produced: Int64
+    busiest: Int64
 
     @classmethod
     def new(cls, group: Int64, topic: Int64, partition: Int64) -> Keys:
         """Keys without commits, stops and lag."""
         n = len(group)
-        none, never, no = np.full(n, -1), np.full(n, -NEVER), np.zeros(n, np.bool_)
-        return cls(
-            *(group, topic, partition, no, no, none, never, np.full(n, np.nan)), *(never, none, none, np.zeros(n, np.int64))
+        none, never, no, zero = np.full(n, -1), np.full(n, -NEVER), np.zeros(n, np.bool_), np.zeros(n, np.int64)
+        nothing: tuple[Any, ...] = (
+            no,
+            no,
+            none,
+            never,
+            np.full(n, np.nan),
+            never,
+            none,
+            none,
+            zero,
+            never,
+            *[none] * 4,
+            zero,
+            zero,
         )
+        return cls(group, topic, partition, *nothing)
 
 
 class PartitionStates:

@@ -1,4 +1,4 @@
-"""The scope of an audit: patterns of group and topic names, a window of time, and the reset policy of the groups."""
+"""The scope of an audit: patterns of group and topic names, a window of time, the groups' reset policy and headroom."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ class AuditScope:
         From (inclusive) and to (exclusive), with a time zone.
     reset : "earliest" or "latest", optional
         The groups' ``auto.offset.reset``: from where lag counts for a partition without a commit. None: unknown.
+    headroom : float
+        By how much a group's members must be able to do more than is produced: 0.2 is a fifth.
 
     Raises
     ------
     OptionError
-        The window is empty, or the policy is unknown.
+        The window is empty, the policy is unknown, or the headroom is not between 0 and 10.
     """
 
     groups: tuple[str, ...] = ()
@@ -40,6 +42,7 @@ class AuditScope:
     since: datetime | None = None
     until: datetime | None = None
     reset: Reset | None = None
+    headroom: float = 0.2
 
     def __post_init__(self) -> None:
         if self.since is not None and self.until is not None and self.since >= self.until:
@@ -48,6 +51,8 @@ class AuditScope:
             )
         if self.reset not in (None, "earliest", "latest"):
             raise OptionError(f"--reset {self.reset}: expected earliest or latest")
+        if not 0 <= self.headroom <= 10:
+            raise OptionError(f"--headroom {self.headroom}: expected a number from 0 to 10; 0.2 is a fifth")
 
     @property
     def window(self) -> tuple[int | None, int | None]:

@@ -1,0 +1,225 @@
+"""Sizing of groups, from samples of log ends: production of partitions, capacity of members, and how many members keep up.
+
+A window is the time between the first samples of two minutes. If the offset committed at its end is below the end of the log at
+its begin, records were waiting all the time: what the owner consumed meanwhile, on all its partitions, is what it can do.
+A block is ten minutes of windows; a group's busiest one gives the production that its members must keep up with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import Bool, Columns, run_starts
+from counterpoise.pipeline.fold.lag import Samples
+from counterpoise.pipeline.fold.partitions import PartitionStates
+from counterpoise.pipeline.scan.aggregation import NEVER
+
+__all__ = ["Sizing", "add_samples", "fullest", "least_members", "sizing_columns"]
+
+_SECOND = 1_000_000
+_WINDOW, _BLOCK = 60 * _SECOND, 600 * _SECOND
+_NAMED = 3
+"""Partitions with most production that are listed."""
+_USEFUL = 1.05
+"""Another member is useful if the fullest one has more than this, in loads of the largest partition."""
+
+
+@dataclass
+class Sizing:
+    """The figures of one group that its partitions (`Keys`) do not have; times in microseconds.
+
+    Attributes
+    ----------
+    since, until : int
+        The begin of the first window, and the end of the last one; until < since: there is none.
+    open : list of int
+        The block that has not ended: its number, begin, end, and records.
+    busiest : list of int
+        Begin, end and records of the busiest block that has ended; empty: none has.
+    sustained, seen : float
+        The highest rate of a member that was behind in a window, and of any member; records per second.
+    windows : int
+        Windows of members that were behind.
+    """
+
+    since: int = 0
+    until: int = -1
+    open: list[int] | None = None
+    busiest: list[int] | None = None
+    sustained: float = 0.0
+    seen: float = 0.0
+    windows: int = 0
+
+    def end_block(self, begin: int, end: int, records: int) -> bool:
+        """Whether a block that has ended is the busiest one; one of less than half a block's time is none."""
+        busier = 2 * (end - begin) >= _BLOCK and (self.busiest is None or _rate(begin, end, records) > _rate(*self.busiest))
+        if busier:
+            self.busiest = [begin, end, records]
+        return busier
+
+
+def _rate(begin: int, end: int, records: int) -> float:
+    return records * _SECOND / max(end - begin, 1)
+
+
+@dataclass(frozen=True)
+class _Windows(Columns):
+    """Windows of partitions: their begin and end, and the records produced in them."""
+
+    key: Int64
+    group: Int64
+    begin: Int64
+    end: Int64
+    produced: Int64
+
+
+def add_samples(of: Mapping[str, Sizing], parts: PartitionStates, instants: Int64, rows: Samples) -> None:
+    """Add rows at samples, all of each sample; `instants` are the times of all samples of the cluster.
+
+    Changes the windows and blocks in `parts.keys`. O(n log n) in the rows at the first sample of each minute.
+    """
+    at = np.searchsorted(instants, rows.time)
+    rows = rows.take(np.flatnonzero((at == 0) | (instants[at - 1] // _WINDOW != rows.time // _WINDOW)))
+    if not len(rows):
+        return
+    keys = parts.keys
+    known = np.flatnonzero(keys.window_at != -NEVER)
+    none = np.full(len(known), -1)
+    begins = (keys.window_owner, none, keys.window_committed, keys.window_committed_at, none, keys.window_end)
+    before = Samples(known, keys.window_at[known], *(one if one is none else one[known] for one in begins))
+    both = Samples.joined([before, rows])
+    both = both.take(np.lexsort((both.time, both.key)))
+    follows = np.flatnonzero(both.key[1:] == both.key[:-1])
+    newest = both.take(np.flatnonzero(np.append(both.key[1:] != both.key[:-1], True)))
+    columns = ("time", "owner", "committed", "committed_at", "end")
+    changed = {}
+    for name in columns:
+        changed[name] = getattr(keys, "window_at" if name == "time" else f"window_{name}").copy()
+        changed[name][newest.key] = getattr(newest, name)
+    parts.keys = replace(keys, **{"window_at" if name == "time" else f"window_{name}": one for name, one in changed.items()})
+    one, two = both.take(follows), both.take(follows + 1)
+    windows = _Windows(one.key, keys.group[one.key], one.time, two.time, np.maximum(two.end - one.end, 0))
+    _add_capacity(of, parts, windows, one, two)
+    _add_production(of, parts, windows)
+
+
+def _add_capacity(of: Mapping[str, Sizing], parts: PartitionStates, windows: _Windows, one: Samples, two: Samples) -> None:
+    """Add the rates of members in windows, over the partitions that they owned at both ends."""
+    rows = np.flatnonzero(
+        (one.owner == two.owner)
+        & (one.owner >= 0)
+        & (one.committed >= 0)
+        & (two.committed >= one.committed)
+        & (two.end >= one.end)
+    )
+    windows, one, two = windows.take(rows), one.take(rows), two.take(rows)
+    # Offsets that retention deleted meanwhile were skipped, not read.
+    consumed = np.maximum(two.committed - np.maximum(one.committed, two.start), 0)
+    behind = (two.committed < one.end) & (consumed > 0)
+    order = np.lexsort((windows.begin, windows.end, one.owner, windows.group))
+    starts = run_starts(*(column[order] for column in (windows.group, one.owner, windows.end, windows.begin)))
+    if not len(starts):
+        return
+    first = order[starts]
+    length = windows.end[first] - windows.begin[first]
+    total, produced = (np.add.reduceat(each[order], starts) for each in (consumed, windows.produced))
+    # Up to its newest commit a member has read what it committed: so the time between commits counts, not that between samples.
+    passed = np.maximum.reduceat(two.committed_at[order], starts) - np.maximum.reduceat(one.committed_at[order], starts)
+    waited: Bool = np.logical_or.reduceat(behind[order], starts)
+    rate = total * _SECOND / np.maximum(passed, length // 2)
+    # A member that waits for records consumes no more than is produced; an offset that was set looks like more.
+    group, sustained, seen = windows.group[first], np.where(waited, rate, 0.0), np.minimum(rate, produced * _SECOND / length)
+    for begin, end in pairwise([*run_starts(group).tolist(), len(group)]):
+        mine = of[parts.groups[group[begin]]]
+        mine.sustained = max(mine.sustained, float(sustained[begin:end].max()))
+        mine.seen = max(mine.seen, float(seen[begin:end].max()))
+        mine.windows += int(waited[begin:end].sum())
+
+
+def _add_production(of: Mapping[str, Sizing], parts: PartitionStates, windows: _Windows) -> None:
+    """Add what was produced in windows to the open blocks of their groups, and end those that later windows follow."""
+    keys, names = parts.keys, parts.groups
+    groups = np.unique(windows.group)
+    opened = {int(code): of[names[code]].open for code in groups.tolist()}
+    carried = np.flatnonzero(np.isin(keys.group, [code for code, block in opened.items() if block]))
+    bounds = np.array([(opened[code] or ())[:3] for code in keys.group[carried].tolist()], np.int64).reshape(-1, 3)
+    before = _Windows(carried, keys.group[carried], bounds[:, 1], bounds[:, 2], keys.produced[carried])
+    both = _Windows.joined([before, windows])
+    block = np.concatenate((bounds[:, 0], (windows.end - 1) // _BLOCK))
+    order = np.lexsort((both.key, block, both.group))
+    both, block = both.take(order), block[order]
+    starts = run_starts(both.group, block)
+    records, begin, end = (
+        how.reduceat(column, starts)
+        for how, column in ((np.add, both.produced), (np.minimum, both.begin), (np.maximum, both.end))
+    )
+    produced, busiest = keys.produced.copy(), keys.busiest.copy()
+    after = np.append(starts[1:], len(both))
+    for at, (code, number) in enumerate(zip(both.group[starts].tolist(), block[starts].tolist(), strict=True)):
+        mine, figures = of[names[code]], [int(column[at]) for column in (begin, end, records)]
+        rows = slice(starts[at], after[at])
+        if mine.until < mine.since:
+            mine.since = figures[0]
+        mine.until = max(mine.until, figures[1])
+        is_last = at + 1 == len(starts) or both.group[starts[at + 1]] != code
+        if is_last:
+            mine.open = [number, *figures]
+        if is_last or mine.end_block(*figures):
+            column, of_group = produced if is_last else busiest, slice(*np.searchsorted(keys.group, (code, code + 1)))
+            column[of_group] = 0
+            np.add.at(column, both.key[rows], both.produced[rows])
+    parts.keys = replace(keys, produced=produced, busiest=busiest)
+
+
+def least_members(loads: Int64, limit: float) -> int | None:
+    """The smallest number of members of which none has more than `limit`, if partitions are dealt out in turn.
+
+    `loads` are those of the partitions, in order. None: one partition alone has more. O(partitions) per number that is tried.
+    """
+    if not len(loads) or loads.max() > limit:
+        return None if len(loads) else 0
+    least = max(int(np.ceil(loads.sum() / limit)) if limit else 1, 1)
+    return next(n for n in range(min(least, len(loads)), len(loads) + 1) if fullest(loads, n) <= limit)
+
+
+def fullest(loads: Int64, members: int) -> int:
+    """The load of the member that has most, if partitions are dealt out in turn."""
+    return int(np.bincount(np.arange(len(loads)) % members, loads).max())
+
+
+def sizing_columns(of: Sizing, parts: PartitionStates, group: int, members: int | None, headroom: float) -> dict[str, Any]:
+    """Columns of `group_report`; empty without a window. `members`: those of the group now; `headroom`: 0.2 is a fifth."""
+    keys, topics = parts.keys, parts.topics
+    mine = np.flatnonzero((keys.group == group) & (keys.window_at != -NEVER))
+    if of.open is None or not len(mine):
+        return {}
+    mine = np.array(sorted(mine.tolist(), key=lambda at: (topics[keys.topic[at]], keys.partition[at])), np.int64)
+    is_open = of.end_block(*of.open[1:]) or of.busiest is None
+    (begin, end, records), loads = (
+        of.open[1:] if is_open or of.busiest is None else of.busiest,
+        (keys.produced if is_open else keys.busiest)[mine],
+    )
+    per_second = _SECOND / max(end - begin, 1)
+    capacity = max(of.sustained, of.seen)
+    worst = sorted(zip((-loads).tolist(), range(len(mine)), strict=True))[:_NAMED]
+    return {
+        "production_per_second": records * per_second,
+        "production_ts": begin,
+        "busiest_partitions": [
+            {"topic": topics[keys.topic[mine[at]]], "partition": int(keys.partition[mine[at]]), "per_second": -load * per_second}
+            for load, at in worst
+        ],
+        "capacity_per_second": capacity or None,
+        "capacity_quality": "sustained" if of.sustained else "lower_bound" if of.seen else "unknown",
+        "capacity_windows": of.windows,
+        "member_load_per_second": fullest(loads, members) * per_second if members else None,
+        "members_needed": least_members(loads, capacity / per_second / (1 + headroom)) if capacity else None,
+        "members_useful": least_members(loads, loads.max() * _USEFUL),
+        "sizing_seconds": (of.until - of.since) / _SECOND,
+    }
