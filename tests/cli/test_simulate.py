@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.report import fleet
 
 from counterpoise.cli.app import app
+from counterpoise.pipeline.schemas import TABLES
 
 RECORDED = Path(__file__).parent.parent / "data" / "recorded" / "shop-generations.json.gz"
 
@@ -87,3 +90,79 @@ def test_wrong_use_is_one_line(words: tuple[str, ...], message: str) -> None:
     assert result.exit_code == 2
     assert result.stderr.startswith(f"counterpoise: {message}")
     assert result.stderr.count("\n") == 1
+
+
+def lagging(out: Path, capacity: float | None = 50.0, quality: str = "sustained") -> Path:
+    """An audit of a group on two partitions with 30 and 10 records a second, sampled every ten seconds for a hundred."""
+    at = [datetime(2026, 11, 21, 4, tzinfo=UTC) + timedelta(seconds=second) for second in range(0, 101, 10)]
+    rows = [
+        {
+            **dict.fromkeys(TABLES["partition_lag"].names),
+            "cluster": "default",
+            "group_id": "g",
+            "topic": "t",
+            "partition": partition,
+            "at": moment,
+            "quality": "exact",
+            "committed": 0,
+            "log_start": 0,
+            "log_end": rate * 10 * number,
+            "lag": rate * 5 * number,
+            "clamped": False,
+        }
+        for partition, rate in enumerate((30, 10))
+        for number, moment in enumerate(at)
+    ]
+    rows.append(rows[3] | {"quality": "interpolated", "log_end": 10**9, "lag": 10**9})
+    report = fleet.report_row("g", capacity_per_second=capacity, capacity_quality=quality)
+    return fleet.write(out, group_report=[report, fleet.report_row("other")], partition_lag=rows)
+
+
+def test_a_recorded_group_with_another_number_of_members(tmp_path: Path) -> None:
+    """Forty records a second: one member of 50 keeps up, of 10 not; of two members of 28 one is 2 a second short."""
+    out = lagging(tmp_path)
+    figures = (
+        "members",
+        "capacity_per_second",
+        "capacity_quality",
+        "keeps_up",
+        "largest_lag",
+        "lag_at_end",
+        "recorded_lag_at_end",
+    )
+    for options, code, expected in (
+        (("--members", 1), 0, [1, 50.0, "sustained", True, 0, 0, 2000]),
+        (("--members", 1, "--capacity", 10), 1, [1, 10.0, "given", False, 3000, 3000, 2000]),
+        (("--members", 2, "--capacity", 28), 0, [2, 28.0, "given", True, 200, 200, 2000]),
+        (("--members", 2, "--capacity", 25), 1, [2, 25.0, "given", False, 500, 500, 2000]),
+    ):
+        result = run("--audit", out, "--group", "g", *options, "--json")
+        found = json.loads(result.stdout)
+        assert ([found[name] for name in figures], result.exit_code) == (expected, code)
+        assert found["series"]["produced"] == [400.0] * 10
+        assert found["series"]["recorded_lag"] == [200.0 * number for number in range(11)]
+        assert len(found["series"]["at"]) == len(found["series"]["lag"]) == 11
+    assert found["largest_lag_at"] == "2026-11-21T04:01:40.000000Z"
+
+
+def test_in_words_a_lower_bound_of_the_capacity_says_so(tmp_path: Path) -> None:
+    result = run("--audit", lagging(tmp_path, 10.0, "lower_bound"), "--group", "g", "--members", 1)
+    assert "g: 1 member of 10.0 records/s" in result.stdout
+    assert "With 1 member the group does not keep up: largest lag 3,000 at 2026-11-21T04:01:40" in " ".join(result.stdout.split())
+    assert "no member was ever behind, so members may do more, and the lag be less" in " ".join(result.stdout.split())
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--group", "other", "--members", 2), "group other has no partitions there"),
+        (("--group", "g", "--members", 2), "what a member of group g can do is unknown there; give it with --capacity"),
+        (("--group", "g", "--members", 2, "--strategies", "range"), "--members goes with --audit and --group, and with"),
+        (("--group", "g", "--capacity", 2), "--cluster and --capacity go with --members N"),
+    ],
+    ids=["no such partitions", "no capacity", "a strategy", "no members"],
+)
+def test_what_cannot_be_replayed_with_members_is_wrong_use(tmp_path: Path, options: tuple[object, ...], told: str) -> None:
+    result = run("--audit", lagging(tmp_path, None), *options)
+    assert (result.exit_code, told in result.output) == (2, True), result.output

@@ -26,7 +26,7 @@ from confluent_kafka import Producer
 from tests.java import java_home
 from tests.kafka_broker import Broker
 
-__all__ = ["GROUPS", "PARTITIONS"]
+__all__ = ["GROUPS", "PARTITIONS", "copy_capture"]
 
 _OWN, _AIO = "kafka.coordinator.assignors", "aiokafka.coordinator.assignors"
 _OURS, _OURS_AIO = "counterpoise.clients.kafka_python", "counterpoise.clients.aiokafka"
@@ -162,12 +162,12 @@ def record(folder: Path) -> None:
             time.sleep(3)
             capture.terminate()
             capture.wait(60)
-            _copy(Path(scratch) / "capture", folder)
+            copy_capture(Path(scratch) / "capture", folder)
         finally:
             broker.stop()
 
 
-def _copy(capture: Path, folder: Path) -> None:
+def copy_capture(capture: Path, folder: Path) -> None:
     """Each table as one file, which a capture has under a symbolic link to several."""
     import pyarrow.parquet as pq
 

@@ -27,6 +27,7 @@ _COMMANDS = {
     "capture": "Record a cluster's group history, once or continuously.",
     "compare": "Measure several strategies on one group.",
     "explain": "Explain why a plan puts a partition where it does.",
+    "diff": "Compare two audits: groups, figures, findings and actions.",
     "export": "Split a group's partitions over Spark queries: assignments, starting offsets, restarts.",
     "lag": "Show the lag of a live group: who holds it, and whether another assignment would reduce it.",
     "lead": "Act as a group leader: JSON lines of member metadata in, assignments out.",

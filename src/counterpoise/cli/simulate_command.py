@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from counterpoise.cli.inputs import strategy_names
+from counterpoise.cli.inputs import FiniteRange, need, strategy_names
 from counterpoise.cli.ownership_picture import draw_outcomes
 from counterpoise.cli.render import console, table_of
 from counterpoise.errors import MissingExtraError, OptionError, ScenarioError
@@ -35,6 +35,13 @@ _COLUMNS = (
 )
 @click.option("--audit", type=click.Path(file_okay=False), help="Take the scenario from an audit's tables; needs --group.")
 @click.option("--group", help="The recorded group to replay, with --audit.")
+@click.option("--cluster", help="With --members: the cluster of the group, if several have one of this name.")
+@click.option(
+    "--members", type=click.IntRange(1), metavar="N", help="With --audit: replay the recorded production with N members."
+)
+@click.option(
+    "--capacity", type=FiniteRange(0, min_open=True), metavar="R", help="With --members: records per second of a member."
+)
 @click.option("--picture", type=click.Path(dir_okay=False), metavar="FILE.svg", help="Draw the owners over time.")
 @click.option("--list", "listing", is_flag=True, help="List the ready scenarios.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
@@ -44,6 +51,9 @@ def command(
     library: str | None,
     audit: str | None,
     group: str | None,
+    cluster: str | None,
+    members: int | None,
+    capacity: float | None,
     picture: str | None,
     listing: bool,
     as_json: bool,
@@ -53,15 +63,28 @@ def command(
     "stopped" counts partition-seconds without an owner, or with one that does not read while it joins; exit code 1 means that
     a strategy was not safe or did not settle.
 
+    With --members: the lag of a recorded group over time, if N members had to do its production; exit code 1 means that they
+    do not keep up.
+
     \b
     Examples:
       counterpoise simulate rolling-restart-of-50 --strategies range,cooperative-sticky
       counterpoise simulate scale-out --library kafka-python
       counterpoise simulate --audit out/demo --group order-service --picture life.svg
+      counterpoise simulate --audit out/demo --group order-service --members 2
     """
     if listing:
         _list(as_json)
         return
+    if members is not None:
+        if audit is None or group is None or any((scenario, names, library, picture)):
+            raise OptionError("--members goes with --audit and --group, and with --cluster, --capacity and --json alone")
+        need("simulate --members", "report", "pyarrow")
+        from counterpoise.cli.simulate_size import simulate_size
+
+        raise SystemExit(not simulate_size(audit, group, cluster, members, capacity, as_json=as_json))
+    if cluster is not None or capacity is not None:
+        raise OptionError("--cluster and --capacity go with --members N")
     given, past = _given(scenario, audit, group)
     if library is not None:
         given = replace(given, members=[replace(each, library=library) for each in given.members])

@@ -16,7 +16,7 @@ from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.storage.files import absolute, first_line, join
 from counterpoise.pipeline.stored.tables import dataset
 
-__all__ = ["AuditedLag", "audited_lag", "audited_source", "group_rows"]
+__all__ = ["AuditedLag", "AuditedProduction", "audited_lag", "audited_production", "audited_source", "group_rows"]
 
 _UNKNOWN = -1
 
@@ -110,6 +110,62 @@ def audited_source(
         return audited_lag(out, group, cluster=cluster).of(topics)
 
     return read
+
+
+@dataclass(frozen=True)
+class AuditedProduction:
+    """What was produced for a group, and how far it was behind.
+
+    Attributes
+    ----------
+    at : datetime64[us][T + 1]
+        Times of samples of log ends, UTC.
+    produced : float64[P, T]
+        Records produced between two samples, by partition in the order of topic and number. A partition that appears later
+        begins with its lag.
+    lag : float64[T + 1]
+        The recorded lag of the group.
+    first : float64[P]
+        The recorded lag of each partition at the first sample.
+    """
+
+    at: npt.NDArray[np.datetime64]
+    produced: npt.NDArray[np.float64]
+    lag: npt.NDArray[np.float64]
+    first: npt.NDArray[np.float64]
+
+    @property
+    def seconds(self) -> npt.NDArray[np.float64]:
+        """Seconds between the samples."""
+        return np.diff(self.at) / np.timedelta64(1, "s")
+
+
+def audited_production(out: str | Path, group: str, cluster: str | None = None) -> AuditedProduction:
+    """Read the production for a group from an audit's output folder.
+
+    Raises as `group_rows`, and `OptionError` if there are not two samples. O(partitions x samples).
+    """
+    table = group_rows(out, group, cluster)
+    sampled = pc.and_(pc.is_valid(table.column("log_end")), pc.not_equal(table.column("quality"), "interpolated"))
+    table = table.filter(sampled).sort_by([("topic", "ascending"), ("partition", "ascending"), ("at", "ascending")])
+    places = zip(table.column("topic").to_pylist(), table.column("partition").to_pylist(), strict=True)
+    row_of: dict[tuple[str, int], int] = {}
+    row = np.array([row_of.setdefault(place, len(row_of)) for place in places], np.int64)
+    at, column = np.unique(table.column("at").to_numpy().astype("datetime64[us]"), return_inverse=True)
+    if len(at) < 2:
+        raise OptionError(
+            f"{out}: group {group} has less than two samples of log ends there; record them with `counterpoise capture`"
+        )
+    ends, lag = np.full((len(row_of), len(at)), np.nan), np.zeros((len(row_of), len(at)))
+    ends[row, column] = table.column("log_end").to_numpy()
+    lag[row, column] = pc.fill_null(table.column("lag"), 0).to_numpy()
+    known = ~np.isnan(ends)
+    newest = np.maximum.accumulate(np.where(known, np.arange(len(at)), -1), axis=1)
+    ends = np.where(newest >= 0, np.take_along_axis(ends, np.maximum(newest, 0), axis=1), np.nan)
+    produced = np.nan_to_num(np.maximum(np.diff(ends, axis=1), 0.0))
+    later, begins = np.flatnonzero(~known[:, 0]), np.argmax(known, axis=1)
+    produced[later, begins[later] - 1] = lag[later, begins[later]]
+    return AuditedProduction(at, produced, lag.sum(axis=0), lag[:, 0])
 
 
 def group_rows(out: str | Path, group: str, cluster: str | None = None) -> pa.Table:

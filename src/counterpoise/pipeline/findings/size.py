@@ -88,8 +88,8 @@ def too_many_members(row: Row) -> Finding | None:
 
 def _capacity(row: Row) -> float:
     """What a member can do; 0 if only a lower bound of it is known, or too little shows it."""
-    known = row["state"] == "stable" and row["capacity_quality"] == "sustained" and row["capacity_windows"] >= _WINDOWS
-    return row["capacity_per_second"] if known else 0.0
+    shown = row["capacity_quality"] == "sustained" and row["capacity_windows"] >= _WINDOWS and row["sizing_seconds"] >= _BLOCK
+    return row["capacity_per_second"] if shown and row["state"] == "stable" else 0.0
 
 
 def _numbers(**rates: float) -> dict[str, float]:

@@ -21,7 +21,7 @@ from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
 
-__all__ = ["Changes", "add_lag", "add_stops", "change_rows"]
+__all__ = ["Changes", "add_lag", "add_stops", "certainty", "change_rows", "verdict_of"]
 
 _SECOND = 1_000_000
 _LASTS, _MIXED, _REBALANCES = 600 * _SECOND, 3600 * _SECOND, 3
@@ -262,7 +262,7 @@ def change_rows(of: Changes, group: str, until: int) -> Iterator[dict[str, Any]]
         names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
         first = names[0]
         sides = before.figures(until), after.figures(until)
-        sure = _certainty(*((one["rebalances"], one["seconds"]) for one in sides))
+        sure = certainty(*((one["rebalances"], one["seconds"]) for one in sides))
         yield {
             "group_id": group,
             "kind": first if first in ("protocol", "strategy") else "size" if first == "members" else "settings",
@@ -273,11 +273,11 @@ def change_rows(of: Changes, group: str, until: int) -> Iterator[dict[str, Any]]
             "before": sides[0],
             "after": sides[1],
             "certainty": sure,
-            "verdict": _verdict("lag_mean" if first == "members" else "stopped_seconds_per_day", *sides, sure),
+            "verdict": verdict_of("lag_mean" if first == "members" else "stopped_seconds_per_day", *sides, sure),
         }
 
 
-def _verdict(name: str, before: Mapping[str, Any], after: Mapping[str, Any], sure: float) -> str:
+def verdict_of(name: str, before: Mapping[str, Any], after: Mapping[str, Any], sure: float) -> str:
     """better, worse, same or unsure: by one figure, or by rebalances a day if that is unknown."""
     if before[name] is None or after[name] is None:
         name = "rebalances_per_day"
@@ -289,7 +289,7 @@ def _verdict(name: str, before: Mapping[str, Any], after: Mapping[str, Any], sur
     return "better" if now < _BETTER * was else "worse" if now > _WORSE * was else "same"
 
 
-def _certainty(one: tuple[int, float], other: tuple[int, float]) -> float:
+def certainty(one: tuple[int, float], other: tuple[int, float]) -> float:
     """How sure it is that two numbers of rebalances in so many seconds have different rates: 1 - p, exact conditional test.
 
     If both rates are equal, the second number is binomial given the sum of both (Przyborowski and Wilenski 1940). O(rebalances).

@@ -1,0 +1,126 @@
+"""`counterpoise diff`: what is new, gone, changed and worse between two audits of an invented fleet."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.report import fleet
+
+from counterpoise.cli.app import app
+
+DAY = 86_400_000_000
+BEGIN = int(datetime(2026, 11, 21, tzinfo=UTC).timestamp() * 1e6)
+
+
+def audit(
+    out: Path, groups: dict[str, dict[str, Any]], found: list[dict[str, Any]] | None = None, days: int = 1, **more: Any
+) -> Path:
+    """An audit of so many days; groups begin with it."""
+    rows = [fleet.report_row(name, first_ts=BEGIN, **changes) for name, changes in groups.items()]
+    fleet.write(out, more.pop("actions", ()), group_report=rows, findings=found or [])
+    summary = json.loads((out / "summary.json").read_text())
+    times = {"from": BEGIN, "to": BEGIN + days * DAY}
+    summary |= {name: datetime.fromtimestamp(at / 1e6, UTC).isoformat() for name, at in times.items()}
+    (out / "summary.json").write_text(json.dumps(summary))
+    return out
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, ["diff", *map(str, words)])
+
+
+def compared(one: Path, two: Path) -> tuple[dict[str, Any], int]:
+    result = run(one, two, "--json")
+    return json.loads(result.stdout), result.exit_code
+
+
+BUSY = {"rebalances": 40, "stopped_partition_seconds": 400.0}
+CALM = {"rebalances": 38, "stopped_partition_seconds": 20.0}
+
+
+def test_an_audit_differs_in_nothing_from_itself(tmp_path: Path) -> None:
+    out = audit(tmp_path, {"g": BUSY}, [fleet.finding(1, "g", "critical")], actions=[fleet.action(1, ["g"])])
+    found, code = compared(out, out)
+    assert (found["groups"], found["findings"]) == ({"new": [], "gone": [], "changed": []}, {"new": [], "gone": []})
+    assert (found["fleet"]["verdict"], found["worse"], code) == ("same", False, 0)
+    assert [(one["kind"], one["n_groups"]) for one in found["actions"]] == [("switch_strategy", [1, 1])]
+
+
+def test_groups_are_new_gone_and_changed_with_figures_of_both(tmp_path: Path) -> None:
+    one = audit(tmp_path / "1", {"a": BUSY, "b": {}, "old": {}, "deleted": {"state": "deleted"}})
+    two = audit(
+        tmp_path / "2", {"a": CALM | {"protocol": "sticky", "members_now": 5}, "b": {}, "new": {}, "old": {"state": "deleted"}}
+    )
+    found, code = compared(one, two)
+    assert (found["groups"]["new"], found["groups"]["gone"]) == (["new"], ["old"])
+    (row,) = found["groups"]["changed"]
+    assert (row["group_id"], row["state"]) == ("a", {"protocol": ["range", "sticky"], "members_now": [2, 5]})
+    assert [row[side]["stopped_seconds_per_day"] for side in ("before", "after")] == [400.0, 20.0]
+    assert (row["verdict"], found["fleet"]["verdict"], code) == ("better", "better", 0)
+    assert [found["fleet"][side]["members"] for side in ("before", "after")] == [6, 9]
+
+
+def test_figures_are_per_day_so_that_recordings_may_differ_in_length(tmp_path: Path) -> None:
+    one = audit(tmp_path / "1", {"a": BUSY})
+    two = audit(tmp_path / "2", {"a": {name: 3 * value for name, value in BUSY.items()}}, days=3)
+    found, code = compared(one, two)
+    assert found["fleet"]["before"]["rebalances_per_day"] == found["fleet"]["after"]["rebalances_per_day"] == 40
+    assert (found["groups"]["changed"], found["fleet"]["verdict"], code) == ([], "same", 0)
+
+
+@pytest.mark.parametrize(
+    ("groups", "findings", "worse"),
+    [
+        ({"a": CALM}, [], False),
+        ({"a": BUSY}, [], True),
+        ({"a": {"rebalances": 38, "stopped_partition_seconds": 24.0}}, [], False),
+        ({"a": {"rebalances": 1, "stopped_partition_seconds": 24.0}, "b": {"stopped_partition_seconds": None}}, [], False),
+        ({"a": CALM}, [fleet.finding(1, "a", "warning")], True),
+        ({"a": CALM}, [fleet.finding(1, "a", "critical")], True),
+        ({"a": CALM}, [fleet.finding(1, "a", "notice")], False),
+    ],
+    ids=["nothing", "more stops", "a fifth more", "few rebalances", "a warning", "a critical one", "a notice"],
+)
+def test_worse_gives_exit_code_1(tmp_path: Path, groups: dict[str, Any], findings: list[dict[str, Any]], worse: bool) -> None:
+    one, two = audit(tmp_path / "1", {"a": CALM}), audit(tmp_path / "2", groups, findings)
+    found, code = compared(one, two)
+    assert (found["worse"], code) == (worse, int(worse))
+    assert [row["severity"] for row in found["findings"]["new"]] == [row["severity"] for row in findings]
+    assert compared(two, one)[0]["findings"]["gone"] == found["findings"]["new"]
+
+
+def test_actions_that_are_done_have_no_group_any_more(tmp_path: Path) -> None:
+    left = fleet.action(1, ["a"], kind="dead_groups", target="", saved_seconds=0.0)
+    one = audit(tmp_path / "1", {"a": {}}, actions=[fleet.action(1, ["a", "b"]), left])
+    two = audit(tmp_path / "2", {"a": {}}, actions=[left])
+    found = compared(one, two)[0]["actions"]
+    assert [(row["kind"], row["n_groups"], row["saved_seconds"]) for row in found] == [
+        ("dead_groups", [1, 1], [0.0, 0.0]),
+        ("switch_strategy", [2, 0], [12.4, 0]),
+    ]
+
+
+def test_in_words_it_has_the_periods_the_fleet_and_what_changed_and_names_are_harmless(tmp_path: Path) -> None:
+    hostile = "evil\x1b[2J\ngroup"
+    many: dict[str, Any] = {f"g{at}": {"rebalances": 0, "stopped_partition_seconds": None} for at in range(30)}
+    one, two = audit(tmp_path / "1", {hostile: BUSY}), audit(tmp_path / "2", {hostile: CALM, **many})
+    result = run(one, two)
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("OUT1: 2026-11-21T00:00:00+00:00 to 2026-11-22T00:00:00+00:00, 24.0 hours")
+    assert any(line.split()[:4] == ["rebalances", "a", "day", "40"] for line in lines)
+    assert "new groups (30): g0, g1," in result.stdout
+    assert "and 10 more" in result.stdout
+    assert any("evil" in line and "400 -> 20" in line and line.rstrip().endswith("better") for line in lines)
+    assert "\x1b[2J" not in result.stdout
+    assert lines[-1] == "fleet: better; nothing is worse"
+
+
+def test_a_folder_without_an_audit_is_wrong_use(tmp_path: Path) -> None:
+    result = run(audit(tmp_path / "1", {"a": {}}), tmp_path / "2")
+    assert result.exit_code == 2
+    assert "run `counterpoise audit SOURCE --out" in result.output
