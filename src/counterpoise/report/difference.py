@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from math import fsum
 from typing import Any
 
-from counterpoise.pipeline.fold.changes import certainty, verdict_of
+from counterpoise.pipeline.fold.changes import Era, certainty, verdict_of
+from counterpoise.pipeline.records.place import micros
 from counterpoise.report.load import Audit
 
 __all__ = ["difference"]
 
 Row = Mapping[str, Any]
-_DAY = 86400
 _STATE = ("protocol_kind", "protocol", "libraries", "static_now", "members_now", "partitions_now")
 """Columns of `group_report` of which another value is a change."""
-_SUMS = ("rebalances", "moved", "stopped_seconds", "lag")
 _ALARMS = ("critical", "warning")
 
 
@@ -36,19 +34,18 @@ def difference(one: Audit, two: Audit) -> dict[str, Any]:
     -----
     O(groups and findings), which are in memory. Figures are per day, so the recordings may differ in length.
     """
-    sides = [_Side(audit) for audit in (one, two)]
+    sides = [_Side(one), _Side(two)]
     living = [side.living for side in sides]
     both = sorted(living[0].keys() & living[1].keys())
     changed = (_changed(name, *(side.living[name] for side in sides), *(side.figures[name] for side in sides)) for name in both)
-    findings = [{(row["group_id"], row["kind"]): row for row in audit.findings()} for audit in (one, two)]
+    findings, fleet = [side.findings for side in sides], _verdict(*(side.fleet for side in sides))
     new, gone = (
         [_finding(found[key]) for key in sorted(found.keys() - other.keys(), key=lambda key: found[key]["rank"])]
         for found, other in (findings[::-1], findings)
     )
-    fleet = [_sum(side, found.values()) for side, found in zip(sides, findings, strict=True)]
     return {
         "periods": [side.period for side in sides],
-        "fleet": _verdict(*fleet),
+        "fleet": fleet,
         "groups": {
             "new": sorted(living[1].keys() - living[0].keys()),
             "gone": sorted(living[0].keys() - living[1].keys()),
@@ -56,51 +53,40 @@ def difference(one: Audit, two: Audit) -> dict[str, Any]:
         },
         "findings": {"new": new, "gone": gone},
         "actions": _actions(one.summary["actions"], two.summary["actions"]),
-        "worse": _verdict(*fleet)["verdict"] == "worse" or any(row["severity"] in _ALARMS for row in new),
+        "worse": fleet["verdict"] == "worse" or any(row["severity"] in _ALARMS for row in new),
     }
 
 
 class _Side:
-    """The groups of an audit that are not deleted, and their figures in the fields of `changes`."""
+    """The groups of an audit that are not deleted, their figures in the fields of `changes`, and those of all together."""
 
     def __init__(self, audit: Audit) -> None:
         begin, end = (audit.summary[name] for name in ("from", "to"))
-        times = [datetime.fromisoformat(at).timestamp() for at in (begin, end) if at]
-        self.period = {"from": begin, "to": end, "seconds": times[-1] - times[0] if times else 0.0}
+        first, last = (micros(datetime.fromisoformat(at)) if at else 0 for at in (begin, end))
+        self.period = {"from": begin, "to": end, "seconds": (last - first) / 1e6}
         self.living = {str(row["group_id"]): row for row in audit.groups() if row["state"] != "deleted"}
-        self.figures = {name: _figures(row, times[-1] if times else 0.0) for name, row in self.living.items()}
+        self.findings = {(row["group_id"], row["kind"]): row for row in audit.findings()}
+        eras = {name: _era(row, last) for name, row in self.living.items()}
+        whole = Era((), first)
+        for era in eras.values():
+            whole.absorb(era)
+        self.figures = {name: _figures(era, last) for name, era in eras.items()}
+        severities = [row["severity"] for row in self.findings.values()]
+        members = sum(row["members_now"] or 0 for row in self.living.values())
+        self.fleet = {"groups": len(self.living), "members": members, **_figures(whole, last)}
+        self.fleet |= {name: severities.count(name) for name in (*_ALARMS, "notice")}
 
 
-def _figures(row: Row, end: float) -> dict[str, Any]:
-    begins = [row[name] / 1e6 for name in ("first_ts", "first_commit") if row[name] is not None]
-    stopped = row["stopped_partition_seconds"]
-    return _per_day(
-        {
-            "seconds": end - min(begins) if begins else 0.0,
-            "samples": 0,
-            "rebalances": row["rebalances"] or 0,
-            "moved": row["moved"] or 0,
-            "stopped_seconds": stopped,
-            "lag": row["lag_now"],
-        }
-    )
+def _era(row: Row, end: int) -> Era:
+    begin = min((row[name] for name in ("first_ts", "first_commit") if row[name] is not None), default=end)
+    stopped, lag = row["stopped_partition_seconds"], row["lag_now"]
+    counts = {name: row[name] or 0 for name in ("rebalances", "moved")}
+    stops = {"stops": int(stopped is not None), "stopped": round((stopped or 0) * 1e6)}
+    return Era((), begin, **counts, **stops, samples=int(lag is not None), lag=lag or 0)
 
 
-def _per_day(figures: dict[str, Any]) -> dict[str, Any]:
-    for name in _SUMS[:-1]:
-        known = figures[name] is not None and figures["seconds"]
-        figures[f"{name}_per_day"] = figures[name] * _DAY / figures["seconds"] if known else None
-    return figures
-
-
-def _sum(side: _Side, findings: Iterable[Row]) -> dict[str, Any]:
-    rows, listed = side.figures.values(), list(findings)
-    known = {name: [row[name] for row in rows if row[name] is not None] for name in _SUMS}
-    sums = {name: fsum(values) if values else None for name, values in known.items()}
-    figures = _per_day({**sums, "rebalances": int(sums["rebalances"] or 0), "samples": 0, "seconds": side.period["seconds"]})
-    members = sum(row["members_now"] or 0 for row in side.living.values())
-    severities = {name: sum(row["severity"] == name for row in listed) for name in (*_ALARMS, "notice")}
-    return {"groups": len(side.living), "members": members, **figures, **severities}
+def _figures(era: Era, end: int) -> dict[str, Any]:
+    return {**era.figures(end), "lag": era.lag if era.samples else None}
 
 
 def _verdict(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

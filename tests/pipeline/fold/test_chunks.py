@@ -51,15 +51,15 @@ def test_any_cut_of_the_log_gives_the_same_tables(
     assert folded >= chunks
 
 
-@pytest.mark.parametrize("name", ["kip848", "kicked"])
-def test_recorded_groups_of_brokers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(("name", "rows"), [("kip848", 5), ("kicked", 5), ("scaled", 90)])
+def test_recorded_groups_of_brokers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
     """A cut after every few records."""
     folder = RECORDED / name
     records = pq.read_table(folder / RECORDS).sort_by([("timestamp", "ascending"), ("offset", "ascending")])
     pq.write_table(records, tmp_path / RECORDS)
     files = CaptureFiles((str(tmp_path / RECORDS),), (str(folder / ENDS),), str(folder / "topics.json"))
     audited_in_process(files, tmp_path / "whole", monkeypatch)
-    folded = audited_in_process(files, tmp_path / "cut", monkeypatch, rows=5, chunk=0, saved=True)
+    folded = audited_in_process(files, tmp_path / "cut", monkeypatch, rows=rows, chunk=0, saved=True)
     assert differences(summed_up(tmp_path / "cut"), summed_up(tmp_path / "whole")) == []
     assert folded > 50
 

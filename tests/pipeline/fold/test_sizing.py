@@ -12,7 +12,7 @@ import pytest
 from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.partition_state import decode_partitions, encode_partitions
 from counterpoise.pipeline.fold.partitions import Keys, PartitionStates
-from counterpoise.pipeline.fold.sizing import Sizing, add_samples, least_members, sizing_columns
+from counterpoise.pipeline.fold.sizing import Sizing, add_samples, fullest, least_members, sizing_columns
 
 SECOND = 1_000_000
 NAMES = ("key", "time", "owner", "lag", "committed", "committed_at")
@@ -190,3 +190,27 @@ def test_without_a_window_nothing_is_known() -> None:
 )
 def test_the_least_number_of_members(loads: list[int], limit: float, least: int | None) -> None:
     assert least_members(np.array(loads, np.int64), limit) == least
+
+
+def test_of_any_loads_the_least_number_keeps_up_and_no_smaller_one_does() -> None:
+    chance = np.random.default_rng(3)
+    for _ in range(300):
+        loads = chance.integers(0, 100, chance.integers(1, 60))
+        limit = float(loads.max() + chance.integers(0, 300))
+        n = least_members(loads, limit)
+        assert n is not None
+        assert fullest(loads, n) <= limit
+        assert all(fullest(loads, fewer) > limit for fewer in range(1, n))
+
+
+def test_the_numbers_of_a_group_of_100000_partitions_are_tried_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = list[int]()
+
+    def counted(loads: Any, members: int) -> int:
+        tried.append(members)
+        return fullest(loads, members)
+
+    monkeypatch.setattr("counterpoise.pipeline.fold.sizing.fullest", counted)
+    loads = np.random.default_rng(1).integers(1, 1000, 100_000)
+    assert least_members(loads, float(loads.max())) is not None
+    assert len(tried) <= 60

@@ -7,7 +7,7 @@ from counterpoise.pipeline.wording import grouped, times
 
 __all__ = ["hot_partition", "too_few_members", "too_many_members"]
 
-_BLOCK, _HOUR, _DAY = 600, 3600, 86400
+_MINUTE, _BLOCK, _HOUR, _DAY = 60, 600, 3600, 86400
 _WINDOWS = 3
 """A capacity that fewer windows show accuses nobody."""
 _ERROR = 1.05
@@ -65,7 +65,7 @@ def too_many_members(row: Row) -> Finding | None:
     """Fewer members, of those with partitions, can do what the busiest ten minutes ask for, with the headroom."""
     members, needed = (row["members_now"] or 0) - (row["idle_now"] or 0), row["members_needed"]
     keep = max(needed or 0, _PAIR)
-    waits = (row["lag_now"] or 0) > (row["production_per_second"] or 0.0) * _BLOCK
+    waits = (row["lag_now"] or 0) > (row["production_per_second"] or 0.0) * _MINUTE
     short = (row["sizing_seconds"] or 0.0) < _BLOCK
     if row["state"] != "stable" or needed is None or waits or short or members - keep < max(1, _SPARE * members):
         return None

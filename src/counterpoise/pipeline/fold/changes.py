@@ -21,7 +21,7 @@ from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
 
-__all__ = ["Changes", "add_lag", "add_stops", "certainty", "change_rows", "verdict_of"]
+__all__ = ["Changes", "Era", "add_lag", "add_stops", "certainty", "change_rows", "verdict_of"]
 
 _SECOND = 1_000_000
 _LASTS, _MIXED, _REBALANCES = 600 * _SECOND, 3600 * _SECOND, 3
@@ -35,7 +35,7 @@ State = tuple[tuple[str, str], ...]
 
 
 @dataclass
-class _Era:
+class Era:
     """An era, or the time of a trial or of a change, with its figures; times in microseconds, both inclusive.
 
     Attributes
@@ -64,13 +64,16 @@ class _Era:
     lag_peak: int = 0
 
     def until(self, now: int) -> int:
+        """Its end; `now` if it has not ended."""
         return now if self.end is None else self.end
 
     def lasted(self, now: int) -> bool:
+        """Whether a state has lasted long enough to be an era."""
         mixed = any(_SEVERAL in value for _, value in self.state)
         return now - self.begin >= (_MIXED if mixed else _LASTS) or (not mixed and self.rebalances >= _REBALANCES)
 
-    def absorb(self, other: _Era) -> None:
+    def absorb(self, other: Era) -> None:
+        """Add the figures of another time."""
         for name in ("empty", "rebalances", "moved", "stops", "stopped", "samples", "lag"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.lag_peak = max(self.lag_peak, other.lag_peak)
@@ -107,7 +110,7 @@ class _Eras:
 
     def add(self, at: int, state: State, rebalances: int, moved: int) -> None:
         """A step at which the group has a state and members."""
-        step = _Era(state, at, rebalances=rebalances, moved=moved)
+        step = Era(state, at, rebalances=rebalances, moved=moved)
         self.settle(at)
         if not self.settled:
             self.settled = [step]
@@ -122,7 +125,7 @@ class _Eras:
             before, *tried = self.trial or [replace(step, rebalances=0, moved=0)]
             for one in (*tried, step):
                 before.absorb(one)
-            self.trial = [replace(before, end=at), _Era(state, at + 1)]
+            self.trial = [replace(before, end=at), Era(state, at + 1)]
 
     def settle(self, now: int) -> None:
         """A trial that has lasted begins an era; an era before it that has not lasted never was one."""
@@ -141,7 +144,7 @@ class _Eras:
         for one in (self.trial or self.settled)[-1:]:
             one.empty += time
 
-    def parts(self, times: Int64) -> Iterator[tuple[_Era, Any]]:
+    def parts(self, times: Int64) -> Iterator[tuple[Era, Any]]:
         """Each era, and which of the times are in it."""
         known = [*self.settled, *self.trial]
         if len(known) == 1 and known[0].begin <= int(times[0]):  # times rise
@@ -154,9 +157,9 @@ class _Eras:
                 yield known[number], mine
 
 
-def _restored(saved: Sequence[Any]) -> _Era:
+def _restored(saved: Sequence[Any]) -> Era:
     state, *figures = saved
-    return _Era(tuple((name, value) for name, value in state), *figures)
+    return Era(tuple((name, value) for name, value in state), *figures)
 
 
 class Changes:
@@ -204,7 +207,7 @@ class Changes:
                 era.samples, era.lag = era.samples + len(values), era.lag + int(values.sum())
                 era.lag_peak = max(era.lag_peak, int(values.max()))
 
-    def pairs(self, until: int) -> Iterator[tuple[_Era, _Era]]:
+    def pairs(self, until: int) -> Iterator[tuple[Era, Era]]:
         """Eras that follow each other, as if no record followed `until`; the group cannot be continued."""
         for eras in self._eras:
             if self._empty_since is not None:

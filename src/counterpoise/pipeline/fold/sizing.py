@@ -26,6 +26,8 @@ _SECOND = 1_000_000
 _WINDOW, _BLOCK = 60 * _SECOND, 600 * _SECOND
 _NAMED = 3
 """Partitions with most production that are listed."""
+_TRIED = 4_000_000
+"""Numbers of members times partitions that are tried."""
 _USEFUL = 1.05
 """Another member is useful if the fullest one has more than this, in loads of the largest partition."""
 
@@ -180,12 +182,16 @@ def _add_production(of: Mapping[str, Sizing], parts: PartitionStates, windows: _
 def least_members(loads: Int64, limit: float) -> int | None:
     """The smallest number of members of which none has more than `limit`, if partitions are dealt out in turn.
 
-    `loads` are those of the partitions, in order. None: one partition alone has more. O(partitions) per number that is tried.
+    `loads` are those of the partitions, in order. None: one partition alone has more. All numbers are tried up to 2,000 of them;
+    beyond that bisection comes first, which may miss a smaller one.
     """
     if not len(loads) or loads.max() > limit:
         return None if len(loads) else 0
-    least = max(int(np.ceil(loads.sum() / limit)) if limit else 1, 1)
-    return next(n for n in range(min(least, len(loads)), len(loads) + 1) if fullest(loads, n) <= limit)
+    low, high = max(int(np.ceil(loads.sum() / limit)) if limit else 1, 1), len(loads)
+    while (high - low) * high > _TRIED:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fullest(loads, middle) <= limit else (middle + 1, high)
+    return next((n for n in range(low, high) if fullest(loads, n) <= limit), high)
 
 
 def fullest(loads: Int64, members: int) -> int:
