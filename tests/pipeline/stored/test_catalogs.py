@@ -137,7 +137,7 @@ class User:
         return (self.folder / "log").read_text(encoding="utf-8", errors="replace")[-3000:]
 
     def kill_while_it_stores(self, words: list[str], prefix: str) -> None:
-        """Start the command, and kill it when it has written files of the fifth of eleven tables."""
+        """Start the command, and kill it when it has written files of the fifth of twelve tables."""
         folder = self.folder / self.format.folder / f"{prefix}_rebalances"
         before, deadline = set(folder.glob("**/*.parquet")), time.monotonic() + 600
         process = self.start(PROGRAM, *words)
@@ -208,7 +208,7 @@ def test_the_rows_of_the_folder_and_none_twice(user: User, tmp_path: Path) -> No
 
 
 def test_killed_while_it_stores_and_run_again(user: User) -> None:
-    """Killed when files of the fifth of eleven tables are there; then again, to its end."""
+    """Killed when files of the fifth of twelve tables are there; then again, to its end."""
     words = user.audit(SHOP, "killed")
     user.kill_while_it_stores(words, "killed")
     assert not (user.folder / "out-killed" / "summary.json").exists()

@@ -268,9 +268,8 @@ def test_the_page_of_tables_has_every_column_in_its_order_with_its_type() -> Non
         fields = [(field.name, field.dataType.simpleString()) for field in stored(name).fields]
         assert [column for column, _ in told] == [column for column, _ in fields], name
         for (column, word), (_, kind) in zip(told, fields, strict=True):
-            long = {"array<struct": "list of struct", "map<string": "map of string to"}.get(
-                kind[:12].split(",")[0].rstrip("<"), ""
-            )
+            nested = {"array<struct": "list of struct", "map<string": "map of string to", "struct<": "struct"}
+            long = next((words for begin, words in nested.items() if kind.startswith(begin)), "")
             assert word == kinds.get(kind, kind) or (long and word.startswith(long)), (name, column, word, kind)
         for column in KEYS.get(name, ()):
             assert f"`{column}`" in part.split("| column |")[0], (name, column)
