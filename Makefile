@@ -39,12 +39,13 @@ soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a re
 soak-assignors: $(READY) ## every strategy on 200,000 random groups and on the largest that are allowed: all laws (hours; RANDOM_GROUPS=2000: fewer)
 	@$(BIN)/python scripts/soak_assignors.py --groups $(RANDOM_GROUPS)
 
-lint: $(READY) ## style, types, import contracts, and the file map in ARCHITECTURE.md
+lint: $(READY) ## style, types, import contracts, spelling, and the file map in ARCHITECTURE.md
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/python scripts/file_map.py --check
+	@$(BIN)/python scripts/spelling.py
 
 bench: $(READY) ## time the decoder, and the assignors beside their peers on small groups, in one run (a quarter of an hour)
 	@$(BIN)/python -m benchmarks.decode_kernel
