@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CODE = re.compile(
     r"```.*?```|\n\n(?: {4}[^\n]*\n?)+|`[^`\n]*`|\]\([^)\n]*\)|<[^>\n]*>|\S*://\S+"  # blocks, spans, links, tags, addresses
     r"|^\s*[\w*, ]+ : [^\n]*$|^>>>[^\n]*$"  # parameters and examples of a docstring
-    r"|\S*[_/\\={}@<>]\S*|[^\W\d_]+\.[^\W\d_]+\S*|\S*[\d\u00b2\u03c3]\S*|--?[a-z]\S*",  # names, paths, options, numbers
+    r"|[^\W\d_]+\.[^\W\d_]+\S*|\S*[_/\\={}@<>]\S*|\S*[\d\u00b2\u03a3\u03c3]\S*|--?[a-z]\S*",  # names, paths, options, numbers
     re.DOTALL | re.MULTILINE,
 )
 WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
