@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -40,9 +40,18 @@ class Broker:
     """One node with its data folder; `bootstrap` is its address. Starts in the constructor's folder, stops by `stop`.
 
     With `beside` it is a second node, a broker only, of that node's cluster; `rack` is its `broker.rack`.
+    `settings` replace those of tests/kafka/server.properties.
     """
 
-    def __init__(self, folder: Path, java: Path, *, rack: str | None = None, beside: Broker | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        java: Path,
+        *,
+        rack: str | None = None,
+        beside: Broker | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
         self.log = folder / "broker.log"
         self._java = java
@@ -56,6 +65,8 @@ class Broker:
         template = (SETTINGS / "server.properties").read_text()
         for name, value in (("PORT", self.port), ("CONTROLLER_PORT", self.controller_port), ("DATA", folder / "data")):
             template = template.replace(f"@{name}@", str(value))
+        for name, given in (settings or {}).items():
+            template += f"\n{name}={given}\n"
         if rack:
             template += f"\nbroker.rack={rack}\n"
         if beside:

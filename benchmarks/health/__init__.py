@@ -1,0 +1,1 @@
+"""Backtest of the table `health`: recordings with planted trouble, Burrow's rules beside it, and the scores of both."""
