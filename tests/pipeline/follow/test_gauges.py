@@ -90,3 +90,21 @@ def test_clusters_are_read_one_by_one_in_order_of_names(tmp_path: Path) -> None:
     gauges = Gauges(("b", "a"))
     gauges.refresh(manifest(tmp_path))
     assert gauges.groups == (GroupGauges("a", "g", {}, (5, 5)), GroupGauges("b", "g", {}, (5, 5)))
+
+
+def test_actions_are_counted_by_kind_and_only_those_of_the_reports_day(tmp_path: Path) -> None:
+    """Yesterday's actions stay in their table, and say nothing of today."""
+    put(tmp_path, "group_report", 20, [report("g")])
+    switch = {"kind": "switch_strategy", "n_groups": 3, "target": "sticky"}
+    put(
+        tmp_path,
+        "actions",
+        20,
+        [switch, {**switch, "n_groups": 2, "target": "cooperative-sticky"}, {"kind": "dead_groups", "n_groups": 1}],
+    )
+    gauges = Gauges((CLUSTER,))
+    gauges.refresh(manifest(tmp_path))
+    assert gauges.actions == {(CLUSTER, "switch_strategy"): 5, (CLUSTER, "dead_groups"): 1}
+    put(tmp_path, "group_report", 21, [report("g")])
+    gauges.refresh(manifest(tmp_path))
+    assert gauges.actions == {}

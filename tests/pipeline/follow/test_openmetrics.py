@@ -31,6 +31,7 @@ def gauges() -> Gauges:
     """One group that is read."""
     found = Gauges(("c",))
     found.groups, found.newest = (group("g"),), datetime(2026, 11, 21, 1, 0, 9, tzinfo=UTC)
+    found.actions = {("c", "steady_members"): 7}
     return found
 
 
@@ -79,6 +80,7 @@ def test_every_figure_of_a_group(scrape: Callable[[], Samples]) -> None:
         "max_lag": 11,
     }
     assert found[f"{P}_member_sum_lag", ("client of m1", "c", "m1", "g")] == 11
+    assert found["counterpoise_action_groups", ("c", "steady_members")] == 7
     assert found["counterpoise_newest_record_timestamp_seconds", ()] == datetime(2026, 11, 21, 1, 0, 9, tzinfo=UTC).timestamp()
 
 
@@ -97,6 +99,7 @@ def test_the_text_is_openmetrics(answer: Callable[[str], tuple[int, str, str]]) 
         "members": "members",
         "idle_members": "members",
         "spread_partitions": "partitions",
+        "counterpoise_action_groups": "groups",
         "counterpoise_newest_record_timestamp_seconds": "seconds",
     }
     assert answer("/else")[0] == 404
@@ -111,7 +114,7 @@ def test_odd_names_come_through(gauges: Gauges, scrape: Callable[[], Samples]) -
 
 def test_what_is_not_known_has_no_series(gauges: Gauges, scrape: Callable[[], Samples]) -> None:
     gauges.groups = (GroupGauges("c", "steps only", {"rebalances": 1}), GroupGauges("c", "commits only", {}, (0, 0)))
-    gauges.newest = None
+    gauges.newest, gauges.actions = None, {}
     found = {(name.removeprefix(f"{P}_"), labels) for name, labels in scrape() if "c" in labels}
     assert found == {
         ("rebalances_total", ("c", "steps only")),
@@ -121,7 +124,7 @@ def test_what_is_not_known_has_no_series(gauges: Gauges, scrape: Callable[[], Sa
 
 
 def test_a_group_that_goes_takes_its_series_with_it(gauges: Gauges, scrape: Callable[[], Samples]) -> None:
-    gauges.groups = ()
+    gauges.groups, gauges.actions = (), {}
     assert {labels for _, labels in scrape()} == {("groups",), ("members",), ()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,7 @@ __all__ = ["COUNTS", "Gauges", "GroupGauges", "MemberLag"]
 COUNTS = ("rebalances", "moved", "failed_generations", "members_now", "idle_now", "spread_now")
 """Columns of `group_report` with figures of a group."""
 _REPORT = ["group_id", "state", "generations", "last_ts", *COUNTS]
+_ACTIONS = ["kind", "n_groups"]
 _LAG = ["group_id", "owner", "lag", "at"]
 _MEMBERS = ["group_id", "assignment.list.element.member_id", "assignment.list.element.client_id"]
 _Member: TypeAlias = tuple[str, str]
@@ -64,6 +66,8 @@ class Gauges:
     ----------
     groups : tuple of GroupGauges
         Groups that exist, or have lag; sorted by cluster and name.
+    actions : mapping
+        Cluster and kind of an action -> the number of groups that it concerns.
     newest : datetime, optional
         Time of the newest group record.
     """
@@ -72,17 +76,21 @@ class Gauges:
         self._clusters = tuple(sorted(clusters))
         self._clients: dict[str, dict[_Member, str]] = {name: {} for name in self._clusters}
         self.groups: tuple[GroupGauges, ...] = ()
+        self.actions: Mapping[tuple[str, str], int] = {}
         self.newest: datetime | None = None
 
     def refresh(self, manifest: Manifest) -> None:
         """Read the tables of an output folder. O(groups + partitions with lag + new members), independent of the history."""
         groups: list[GroupGauges] = []
         times: list[datetime] = []
+        actions: Counter[tuple[str, str]] = Counter()
         for cluster in self._clusters:
             report = _report(manifest, cluster)
             times += [row["last_ts"] for row in report if row["last_ts"] is not None]
             groups += self._groups(manifest, cluster, report)
-        self.groups, self.newest = tuple(groups), max(times, default=None)
+            for action in _actions(manifest, cluster):
+                actions[cluster, action["kind"]] += action["n_groups"]
+        self.groups, self.actions, self.newest = tuple(groups), actions, max(times, default=None)
 
     def _groups(self, manifest: Manifest, cluster: str, report: list[dict[str, Any]]) -> Iterator[GroupGauges]:
         lag = _newest_lag(manifest, cluster)
@@ -122,6 +130,14 @@ def _report(manifest: Manifest, cluster: str) -> list[dict[str, Any]]:
     """The rows of `group_report` of the newest day, which each update replaces."""
     files = next(_days(manifest, "group_report", cluster), [])
     return [row for file in files for row in _read(file, _REPORT).to_pylist()]
+
+
+def _actions(manifest: Manifest, cluster: str) -> list[dict[str, Any]]:
+    """The rows of `actions` of the day that `_report` reads; there may be none."""
+    of_report = next(_days(manifest, "group_report", cluster), [])
+    day = {file.rpartition("/")[0].replace("/group_report/", "/actions/") for file in of_report}
+    files = [file for files in _days(manifest, "actions", cluster) for file in files if file.rpartition("/")[0] in day]
+    return [row for file in files for row in _read(file, _ACTIONS).to_pylist()]
 
 
 def _newest_lag(manifest: Manifest, cluster: str) -> pa.Table:

@@ -60,6 +60,7 @@ class Figures(Collector):
                         family.add_metric([one.cluster, one.group], one.counts[figure])
                 yield family
         yield from self._lag(shown)
+        yield self._actions()
         yield from self._about(len(groups) - len(shown), sum(len(one.members) for one in shown) - MOST_MEMBERS)
 
     def _lag(self, shown: Sequence[GroupGauges]) -> Iterator[Metric]:
@@ -78,6 +79,13 @@ class Figures(Collector):
             for member in named:
                 each.add_metric([one.cluster, one.group, member.member_id, member.client_id], member.lag)
         yield from (total, most, each)
+
+    def _actions(self) -> Metric:
+        words = "Groups that an action of the audit concerns, by kind of action."
+        family = GaugeMetricFamily("counterpoise_action_groups", words, labels=["cluster_name", "kind"], unit="groups")
+        for (cluster, kind), groups in sorted(self._gauges.actions.items()):
+            family.add_metric([cluster, kind], groups)
+        return family
 
     def _about(self, groups: int, members: int) -> Iterator[Metric]:
         words = "Groups and members beyond the limits, which have no series."
