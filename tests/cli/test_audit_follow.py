@@ -18,24 +18,36 @@ from counterpoise.pipeline.stored.catalog import Catalog
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["a", "--since", "last", "--follow"], "--since and --follow: give one of them"),
+        (["a", "--since", "last", "--follow"], "--since does not go with --follow: following begins where"),
         (["a", "--follow", "--anonymize"], "--anonymize: the next audit must hash names alike; give --salt too"),
-        (["--bootstrap-server", "h:1", "--follow", "--anonymize"], "--anonymize with --follow: the recording in OUT"),
+        (["--bootstrap-server", "h:1", "--follow", "--anonymize"], "--anonymize: the recording in OUT would hold all names"),
+        (["--bootstrap-server", "h:1", "--anonymize"], "--anonymize: the recording in OUT would hold all names"),
         (["a", "--follow", "--json"], "--json does not go with --follow"),
-        (["a", "--bootstrap-server", "h:1"], "--bootstrap-server goes with --follow"),
+        (
+            ["a", "--bootstrap-server", "h:1"],
+            "give the folder of a capture (SOURCE), or a cluster with --bootstrap-server; not both",
+        ),
         (["a", "--metrics-port", "9308"], "--metrics-port goes with --follow"),
-        (["a", "--metrics-host", "0.0.0.0"], "--metrics-host goes with --follow"),
+        (["a", "--metrics-host", "0.0.0.0"], "--metrics-host goes with --metrics-port"),
         (["a", "--metrics-host", "0.0.0.0", "--follow"], "--metrics-host goes with --metrics-port"),
         (["a", "--trigger", "2"], "--trigger goes with --follow"),
         (["a", "--report-every", "60"], "--report-every goes with --follow"),
+        (["a", "--table-prefix", "t_"], "--table-prefix goes with --into"),
+        (["a", "--salt", "s"], "--salt goes with --anonymize"),
+        (["a", "--top", "3", "--json"], "--top: text is printed neither with --follow nor with --json"),
+        (["a", "--severity", "warning", "--follow"], "--severity: text is printed neither with --follow nor with --json"),
+        (["a", "--config", "no-such-file"], "no-such-file: No such file or directory; name a readable file"),
         (["a", "--verbose", "--json"], "--verbose: text is printed neither with --follow nor with --json"),
         (["--follow", "a", "--fail-on", "never"], "--fail-on does not go with --follow"),
         (["--follow", "a", "--verbose"], "--verbose: text is printed neither with --follow nor with --json"),
-        (["--follow"], "--follow: give capture folders that are being written, or --bootstrap-server; not both, not none"),
-        (["a", "--follow", "--bootstrap-server", "h:1"], "--follow: give capture folders that are being written, or"),
+        (["--follow"], "give the folder of a capture (SOURCE), or a cluster with --bootstrap-server; not both, not none"),
+        (["a", "--follow", "--bootstrap-server", "h:1"], "give the folder of a capture (SOURCE), or a cluster"),
         (["a", "b", "--follow"], "captures: 2, names of clusters: 0; give --cluster once for each capture, all different"),
-        (["--follow", "--cluster", "a", "--cluster", "b"], "--follow: a process records one cluster; give --cluster once"),
-        ([], "no SOURCE; give the folder of a capture, or --follow with --bootstrap-server"),
+        (
+            ["--follow", "--bootstrap-server", "h:1", "--cluster", "a", "--cluster", "b"],
+            "a process records one cluster; give --cluster once",
+        ),
+        ([], "give the folder of a capture (SOURCE), or a cluster with --bootstrap-server; not both, not none"),
         (["no-such-folder", "--follow"], "no-such-folder: no such file or folder"),
     ],
 )
@@ -55,14 +67,15 @@ def test_a_session_of_others_is_refused(name: str, tmp_path: Path, monkeypatch: 
 
 
 def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def find(name: str) -> object:
-        return None if name in ("confluent_kafka", "prometheus_client") else object()
-
-    monkeypatch.setattr("counterpoise.cli.inputs.find_spec", find)
-    options = ["audit", "--follow", "--bootstrap-server", "h:1", "--metrics-port", "9308", "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, options)
-    assert result.exit_code == 2
-    assert "--follow needs confluent-kafka, prometheus-client: pip install 'counterpoise[follow]'" in result.output
+    live = ["--bootstrap-server", "h:1"]
+    for absent, options, words in (
+        ("confluent_kafka", live, "--bootstrap-server needs confluent-kafka: pip install 'counterpoise[live]'"),
+        ("confluent_kafka", [*live, "--follow"], "--bootstrap-server needs confluent-kafka: pip install 'counterpoise[follow]'"),
+        ("prometheus_client", [*live, "--follow", "--metrics-port", "9308"], "--follow needs prometheus-client: pip install"),
+    ):
+        monkeypatch.setattr("counterpoise.cli.inputs.find_spec", lambda name, absent=absent: None if name == absent else object())
+        result = CliRunner().invoke(app, ["audit", *options, "--out", str(tmp_path / "out")])
+        assert (result.exit_code, words in result.output) == (2, True), result.output
 
 
 def test_what_is_given_reaches_the_follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,12 +87,12 @@ def test_what_is_given_reaches_the_follower(tmp_path: Path, monkeypatch: pytest.
     assert CliRunner().invoke(app, options).exit_code == 0
     scope = AuditScope(("g*",), ("t",), datetime(2026, 1, 1, tzinfo=UTC), reset="latest")
     audit = {"strategies": ("sticky", "lag"), "scope": scope, "salt": "secret", "into": Catalog("s")}
-    recorded = {"cluster": "default", "bootstrap": None, "config": None, "port": None, "host": "127.0.0.1", "pace": (5.0, 300.0)}
+    recorded = {"settings": None, "address": ("127.0.0.1", None), "pace": (5.0, 300.0)}
     assert given == [(({"x": "a", "y": "b"}, str(tmp_path)), recorded | audit)]
 
 
 def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "summary.json").write_text(json.dumps({"format": 2, "hashed": None}))
+    (tmp_path / "summary.json").write_text(json.dumps({"format": 3, "hashed": None}))
     result = CliRunner().invoke(app, ["audit", str(SHOP), "--follow", "--out", str(tmp_path)])
     assert (result.exit_code, len(result.output.strip().splitlines())) == (2, 1)
     assert "was made without it and cannot be continued; give another --out" in result.output

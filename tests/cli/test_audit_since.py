@@ -33,7 +33,7 @@ def test_options_that_do_not_go_together(options: list[str], words: str, tmp_pat
 
 
 def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "summary.json").write_text(json.dumps({"format": 2, "hashed": None}))
+    (tmp_path / "summary.json").write_text(json.dumps({"format": 3, "hashed": None}))
     result = CliRunner().invoke(app, ["audit", str(SHOP), "--since", "last", "--out", str(tmp_path)])
     assert result.exit_code == 2
     assert "was made without it and cannot be continued; give another --out" in result.output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,15 @@ def test_worse_gives_exit_code_1(tmp_path: Path, groups: dict[str, Any], finding
     assert (found["worse"], code) == (worse, int(worse))
     assert [row["severity"] for row in found["findings"]["new"]] == [row["severity"] for row in findings]
     assert compared(two, one)[0]["findings"]["gone"] == found["findings"]["new"]
+
+
+def test_an_accepted_finding_is_neither_new_nor_gone_and_returns_as_new(tmp_path: Path) -> None:
+    accepted = fleet.finding(1, "a", accepted_until=date(2027, 1, 31), accepted_reason="planned")
+    before, now = audit(tmp_path / "1", {"a": CALM}, [fleet.finding(1, "a")]), audit(tmp_path / "2", {"a": CALM}, [accepted])
+    assert compared(before, now)[0]["findings"] == {"new": [], "gone": []}
+    assert compared(audit(tmp_path / "3", {"a": CALM}), now)[1] == 0
+    again, code = compared(now, before)
+    assert ([row["group_id"] for row in again["findings"]["new"]], code) == (["a"], 1)
 
 
 def test_actions_that_are_done_have_no_group_any_more(tmp_path: Path) -> None:

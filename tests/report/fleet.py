@@ -173,6 +173,7 @@ def finding(rank: int, group: str, severity: str = "warning", **more: Any) -> di
         "numbers": [("moves", 4.0)],
         "generation": 2,
         "at": START + MINUTE,
+        **dict.fromkeys(("owner", "accepted_until", "accepted_reason")),
     }
     return row | more
 
@@ -236,6 +237,7 @@ def summary(tables: dict[str, list[dict[str, Any]]], actions: Iterable[dict[str,
         return {value: sum(row[key] == value for row in rows) for value in sorted({row[key] for row in rows if row[key]})}
 
     groups, steps, found = (tables.get(name, []) for name in ("group_report", "rebalances", "findings"))
+    accepted = sum(row["accepted_until"] is not None for row in found)
     return {
         "format": 1,
         "counterpoise": "9.9",
@@ -269,7 +271,13 @@ def summary(tables: dict[str, list[dict[str, Any]]], actions: Iterable[dict[str,
             {"strategy": "sticky", "mode": "replay", "generations": 12, "moved": 31, "revoked": 77, "balanced": 12}
             | {"stopped_seconds": 63.0}
         ],
-        "findings": {"total": len(found), "by_severity": tally(found, "severity"), "by_kind": tally(found, "kind"), "top": []},
+        "findings": {
+            "total": len(found) - accepted,
+            "accepted": accepted,
+            "by_severity": tally(found, "severity"),
+            "by_kind": tally(found, "kind"),
+            "top": [],
+        },
         "tables": {name: {"path": f"tables/{name}", "rows": len(rows), "columns": []} for name, rows in tables.items()},
         "notes": ["3 commits were aborted"],
     }

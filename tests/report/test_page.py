@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +152,18 @@ def test_findings_come_by_group_with_evidence_cost_and_settings_to_copy(page):
     assert [card.all("li", class_="finding")[0].all("span", class_="rank")[0].text() for card in cards] == ["1", "2", "3"]
     assert [term.text() for term in cards[1].all("dt")] == ["Evidence", "Cost", "What to do"]
     assert cards[1].all("code")[0].text() == "partition.assignment.strategy=cooperative-sticky"
+
+
+def test_an_accepted_finding_says_so_and_counts_no_more(tmp_path):
+    mine = {"owner": "<team>", "accepted_until": date(2027, 1, 31), "accepted_reason": "<planned>"}
+    found = [fleet.finding(1, "a"), fleet.finding(2, "b", "critical", **mine)]
+    groups = [fleet.report_row("a"), fleet.report_row("b")]
+    page = read(page_of(fleet.write(tmp_path, group_report=groups, findings=found)))
+    card = page.all("details", class_="by-group")[1]
+    assert [tag.text() for tag in card.all("span", class_="tag")] == ["accepted", "<team>"]
+    assert "until 2027-01-31: <planned>" in card.text()
+    assert "1 warning, 1 accepted" in page.text()
+    assert [row.all("td")[-1].text() for row in page.all("tbody")[-1].all("tr")]
 
 
 def test_loads_are_those_of_the_last_step_with_members(page):

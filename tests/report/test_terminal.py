@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
+from datetime import date
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from rich.console import Console
 
 from counterpoise.errors import MissingExtraError
 from counterpoise.report import print_audit
+from counterpoise.report.terminal import print_changes
 from tests.report import fleet
 
 Rows = list[dict[str, Any]]
@@ -56,6 +59,46 @@ def test_verbose_prints_actions_with_their_configuration_and_all_findings() -> N
         assert words in text
     for words in ("4 of 7 moves were needless", "12 partition-seconds", "partition.assignment.strategy=cooperative-sticky"):
         assert text.count(words) == 39
+
+
+ACCEPTED: dict[str, Any] = {"accepted_until": date(2027, 1, 31), "accepted_reason": "spare [members]", "owner": "team\x1b"}
+
+
+def test_an_accepted_finding_is_counted_and_says_until_when_why_and_whose_it_is() -> None:
+    text = printed([], [fleet.finding(1, "a"), fleet.finding(2, "b", **ACCEPTED)])
+    assert "1 finding accepted in counterpoise.toml" in text
+    body = [line.split(None, 1) for line in text[text.index("  2. warning  b") :].splitlines()]
+    told = {words[0]: words[1].rstrip() for words in body if len(words) == 2}
+    assert (told["accepted"], told["owner"]) == ("until 2027-01-31: spare [members]", "team\\u001b")
+    assert "accepted" not in printed([], [fleet.finding(1, "a")])
+
+
+def test_only_the_first_ones_of_some_severities_are_printed_and_the_others_counted() -> None:
+    actions = [fleet.action(at, ["g"], severity) for at, severity in enumerate(("critical", "warning", "warning", "notice"), 1)]
+    console = Console(file=io.StringIO(), width=100, force_terminal=False)
+    rows = [fleet.finding(1, "x"), fleet.finding(2, "y", "notice")]
+    print_audit(fleet.summary({}, actions), console, rows, severities=("critical", "warning"), most=2)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    heads = [line.split()[1] for line in text.splitlines() if re.match(r" +\d+\. ", line)]
+    assert heads == ["critical", "warning", "warning"]
+    assert text.splitlines()[-1] == "left out: 2 actions, 1 finding (--severity, --top)"
+    assert "left out" not in printed(actions)
+
+
+def test_what_is_new_and_gone_is_a_line_for_each_finding() -> None:
+    console = Console(file=io.StringIO(), width=60, force_terminal=False)
+    new = [fleet.finding(at, f"g{at}\n") for at in (1, 2, 3)]
+    print_changes({"new": new, "gone": [fleet.finding(9, "old", "notice")]}, console, 2)
+    print_changes({"new": [], "gone": []}, console, 2)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().splitlines() == [
+        "3 findings new, 1 finding gone since the last audit",
+        "   + warning  g1\\u000a  Moves of g1\\u000a",
+        "   + warning  g2\\u000a  Moves of g2\\u000a",
+        "   - notice  old  Moves of old",
+        "no finding is new or gone since the last audit",
+    ]
 
 
 def test_an_empty_recording_is_not_called_quiet() -> None:

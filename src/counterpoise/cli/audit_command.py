@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
@@ -12,13 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from counterpoise.cli.audit_follow import check_together, follow
-from counterpoise.cli.inputs import FiniteRange, need, strategy_names
+from counterpoise.cli.audit_follow import follow
+from counterpoise.cli.audit_options import check_together, policy_of
+from counterpoise.cli.capture_command import words_of
+from counterpoise.cli.inputs import FiniteRange, cluster_settings, need, strategy_names
 from counterpoise.cli.render import console
-from counterpoise.errors import OptionError
+from counterpoise.errors import CaptureError, OptionError
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.audit import AuditResult
+    from counterpoise.pipeline.capture.recording import Status
+    from counterpoise.pipeline.capture.settings import Settings
 
 __all__ = ["command"]
 
@@ -65,9 +70,14 @@ _FAIL_ON: dict[str, tuple[str, ...]] = {
 @click.option("--table-prefix", metavar="TEXT", help="With --into: prefix of the names of those tables.")
 @click.option("--since", "since_last", metavar="last", help="last: read only what is new since the last such audit into OUT.")
 @click.option("--follow", "following", is_flag=True, help="Run until stopped; new records reach the tables within seconds.")
-@click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="With --follow: record this cluster into OUT/capture.")
+@click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="No SOURCE: record this cluster into OUT/capture.")
 @click.option(
-    "--command-config", "config", type=click.Path(path_type=Path), help="With --follow: properties file, as for Kafka's tools."
+    "--command-config", "properties", type=click.Path(path_type=Path), help="For this cluster: properties, as for Kafka's tools."
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="Accepted findings, owners of groups. Default: counterpoise.toml here, if there is one.",
 )
 @click.option(
     "--metrics-port", type=click.IntRange(1, 65535), help="With --follow: serve OpenMetrics for Prometheus at this port."
@@ -80,6 +90,8 @@ _FAIL_ON: dict[str, tuple[str, ...]] = {
 @click.option(
     "--fail-on", "fail_on", type=click.Choice([*_FAIL_ON]), help="Exit code 1 only for findings this severe. Default: notice."
 )
+@click.option("--severity", type=click.Choice([*_FAIL_ON][:3]), help="Print only actions and findings this severe.")
+@click.option("--top", type=click.IntRange(1), help="Print only the first actions, and with --verbose findings.")
 @click.option("--verbose", is_flag=True, help="Print the actions with their configuration, and all findings.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
 def command(
@@ -100,16 +112,19 @@ def command(
     since_last: str | None,
     following: bool,
     bootstrap: str | None,
+    properties: Path | None,
     config: Path | None,
     metrics_port: int | None,
     metrics_host: str | None,
     trigger: float | None,
     report_every: float | None,
     fail_on: str | None,
+    severity: str | None,
+    top: int | None,
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Audit the consumer groups recorded in each SOURCE, a folder with consumer_offsets.parquet, or that file.
+    """Audit the consumer groups recorded in each SOURCE, a folder with consumer_offsets.parquet, or that file; or of a cluster.
 
     Writes OUT/tables/<table>/ (Parquet by cluster and date; rows are added, never twice), OUT/summary.json and OUT/report.html,
     and prints what to do: the actions, ranked by what they save.
@@ -120,41 +135,56 @@ def command(
       counterpoise audit examples/shop --out out/shop
       counterpoise audit east west --cluster east --cluster west --group 'orders-*' --from 2026-11-21T04:00 --out out/both
       counterpoise audit history --since last --out out/history
+      counterpoise audit --bootstrap-server broker:9092 --out out/now
       counterpoise audit --follow --bootstrap-server broker:9092 --metrics-port 9308 --out live
     """
     need("audit", "spark,report", "pyspark", "pyarrow", "jinja2")
     context = click.get_current_context()
-    check_together({option.opts[0]: context.params[str(option.name)] for option in context.command.params})
-    strategies = strategy_names(names)
-    if not following and not sources:
-        raise OptionError("no SOURCE; give the folder of a capture, or --follow with --bootstrap-server")
-    if since_last not in (None, "last"):
-        raise OptionError(f"--since {since_last}: only last is known; for a time give --from")
-    if salt is not None and not anonymize:
-        raise OptionError("--salt goes with --anonymize (COUNTERPOISE_SALT too); give both, or none")
-    if anonymize and salt is None and (following or since_last):
-        raise OptionError("--anonymize: the next audit must hash names alike; give --salt too, the same each time")
-    if verbose and (following or as_json):
-        raise OptionError("--verbose: text is printed neither with --follow nor with --json; give one of them")
-    if table_prefix is not None and into is None:
-        raise OptionError("--table-prefix goes with --into; give both, or none")
+    check_together({each.opts[0]: context.params[str(each.name)] for each in context.command.params})
+    if bootstrap is not None or properties is not None:
+        need("--bootstrap-server", "follow" if following else "live", "confluent_kafka")
     from counterpoise.pipeline.source.scope import AuditScope
+    from counterpoise.pipeline.storage.files import join
     from counterpoise.pipeline.stored.catalog import Catalog
+    from counterpoise.report.difference import changed_findings
+    from counterpoise.report.terminal import print_audit, print_changes
 
-    captures = _by_cluster(sources, clusters) if sources else {}
-    scope = AuditScope(groups, topics, _moment(since, "--from"), _moment(until, "--to"), reset, headroom)
-    catalog = None if into is None else Catalog(into, table_prefix or "")
+    captures = _by_cluster(sources, clusters) if sources else {_only_one(clusters): join(out, "capture")}
+    scope = AuditScope(groups, topics, _moment(since, "--from"), _moment(until, "--to"), reset, headroom, policy_of(config))
     secret = (salt or token_hex(16)) if anonymize else None
-    options: dict[str, Any] = {"strategies": strategies, "scope": scope, "salt": secret, "into": catalog}
+    options: dict[str, Any] = {"strategies": strategy_names(names), "scope": scope, "salt": secret}
+    options["into"] = None if into is None else Catalog(into, table_prefix or "")
+    settings = None if sources else cluster_settings(bootstrap, properties)
     if following:
-        recorded = "default" if sources else _only_one(clusters)
-        options |= {"pace": (trigger or 1.0, report_every or 300.0), "port": metrics_port, "host": metrics_host or "127.0.0.1"}
-        follow(captures, out, cluster=recorded, bootstrap=bootstrap, config=config, **options)
-        sys.exit(0)
+        pace, address = (trigger or 1.0, report_every or 300.0), (metrics_host or "127.0.0.1", metrics_port)
+        follow(captures, out, settings=settings, pace=pace, address=address, **options)
+        return
+    before = _findings_of(out)
+    result, report = _run(captures, out, settings, since_last=since_last is not None, **options)
+    now = _findings_of(out) if verbose or before is not None else None
+    changes = None if before is None else changed_findings(before, now or ())
+    if as_json:
+        click.echo(json.dumps(result.summary | ({} if changes is None else {"since_last_audit": changes})))
+    else:
+        shown = console()
+        print_audit(result.summary, shown, now if verbose else None, severities=_FAIL_ON[severity or "notice"], most=top)
+        if changes is not None:
+            print_changes(changes, shown, None if verbose else top or 5)
+        total = result.summary["findings"]["total"]
+        more = "" if verbose or not total else f"; {total:,} findings by group: there, or here with --verbose"
+        folder = join(out, "capture")
+        kept = "" if sources else f"\ncapture  {folder}: the same command continues it; `audit {folder}` needs no cluster"
+        shown.print(f"report   {report}{more}\ntables   {result.place}/tables{kept}", markup=False)
+    found = result.summary["findings"]["by_severity"]
+    sys.exit(1 if any(found.get(severity) for severity in _FAIL_ON[fail_on or "notice"]) else 0)
+
+
+def _run(
+    captures: dict[str, str], out: str, settings: Settings | None, *, since_last: bool, **options: Any
+) -> tuple[AuditResult, str]:
+    """Audit captures, after recording the cluster of `settings` into the only one; returns the result and the page."""
     from counterpoise.pipeline.audit import check_continued, run_audit
-    from counterpoise.report.load import open_audit
     from counterpoise.report.render import write_report
-    from counterpoise.report.terminal import print_audit
 
     err = console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -166,22 +196,34 @@ def command(
 
         if since_last and not check_continued(out):
             err.print(f"{out}: no earlier audit with --since last, so everything is read", markup=False, highlight=False)
-        result = run_audit(captures, out, since_last=since_last is not None, progress=step, **options)
+        if settings is not None:
+            bar.update(shown, description="asking the cluster")
+            (folder,) = captures.values()
+            _record(settings, folder, lambda status: bar.update(shown, description=f"recording: {words_of(status)}"))
+        result = run_audit(captures, out, since_last=since_last, progress=step, **options)
         if result.nothing_new:
             until_then = result.summary["to"] or "any record"
             err.print(f"nothing new since the last audit, of records up to {until_then}: nothing is written", highlight=False)
         bar.update(shown, description="writing the report")
-        report = result.report if _reported(result) else write_report(result.place)
-    if as_json:
-        click.echo(json.dumps(result.summary))
-    else:
-        out_console = console()
-        print_audit(result.summary, out_console, open_audit(result.place).findings() if verbose else None)
-        total = result.summary["findings"]["total"]
-        more = "" if verbose or not total else f"; {total:,} findings by group: there, or here with --verbose"
-        out_console.print(f"report   {report}{more}\ntables   {result.place}/tables", markup=False)
-    found = result.summary["findings"]["by_severity"]
-    sys.exit(1 if any(found.get(severity) for severity in _FAIL_ON[fail_on or "notice"]) else 0)
+        return result, result.report if _reported(result) else write_report(result.place)
+
+
+def _record(settings: Settings, folder: str, show: Callable[[Status], None]) -> None:
+    """Record a cluster up to now."""
+    from counterpoise.pipeline.capture.recorder import Recorder
+    from counterpoise.pipeline.capture.recording import Schedule
+
+    Recorder(settings, folder, Schedule(), show).run(follow=False)
+
+
+def _findings_of(out: str) -> list[dict[str, Any]] | None:
+    """The findings of the last audit into a folder; None: there is none that can be read, and the next one says why."""
+    from counterpoise.report.load import open_audit
+
+    try:
+        return open_audit(out).findings()
+    except CaptureError:
+        return None
 
 
 def _reported(result: AuditResult) -> bool:
@@ -196,7 +238,7 @@ def _reported(result: AuditResult) -> bool:
 
 def _only_one(clusters: tuple[str, ...]) -> str:
     if len(clusters) > 1:
-        raise OptionError("--follow: a process records one cluster; give --cluster once, or the captures of several")
+        raise OptionError("a process records one cluster; give --cluster once, or the captures of several")
     return next(iter(clusters), "default")
 
 

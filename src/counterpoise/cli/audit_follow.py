@@ -7,13 +7,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.status import Status as Line
 
-from counterpoise.cli.inputs import cluster_settings, need, stopped_by_signals
+from counterpoise.cli.inputs import need, stopped_by_signals
 from counterpoise.cli.render import console, say
 from counterpoise.errors import CaptureError, OptionError
 
@@ -21,59 +20,27 @@ if TYPE_CHECKING:
     from counterpoise.pipeline.capture.settings import Settings
     from counterpoise.pipeline.follow.follower import Status
 
-__all__ = ["check_together", "follow"]
+__all__ = ["follow"]
 
-_FOLLOWING = ("--bootstrap-server", "--command-config", "--metrics-port", "--metrics-host", "--trigger", "--report-every")
 FLUSH_S, SAMPLE_S = 0.5, 15.0
 """Seconds between two files, and between two samples of log ends, of the capture that runs alongside."""
-
-
-def check_together(given: Mapping[str, object]) -> None:
-    """Raise an `OptionError` if an option is given without the one that it needs, or with one that it excludes.
-
-    `given`: each option of the command, such as ``--follow``, with its value.
-    """
-    following = given["--follow"]
-    only = [name for name in _FOLLOWING if given.get(name) is not None]
-    if only and not following:
-        raise OptionError(f"{only[0]} goes with --follow; give both, or none")
-    if given.get("--metrics-host") and given["--metrics-port"] is None:
-        raise OptionError("--metrics-host goes with --metrics-port; give both, or none")
-    if not following:
-        return
-    if given["--since"]:
-        raise OptionError("--since and --follow: give one of them; following begins where the last audit into OUT ended anyway")
-    if given["--json"]:
-        raise OptionError("--json does not go with --follow, which has no end; read OUT/summary.json")
-    if given["--fail-on"]:
-        raise OptionError("--fail-on does not go with --follow, which ends only when it is stopped; use the metrics")
-    if given["--anonymize"] and given["--bootstrap-server"]:
-        raise OptionError(
-            "--anonymize with --follow: the recording in OUT would hold all names; record with counterpoise capture"
-        )
 
 
 def follow(
     captures: Mapping[str, str],
     out: str,
     *,
-    cluster: str,
-    bootstrap: str | None,
-    config: Path | None,
-    port: int | None,
-    host: str,
+    settings: Settings | None,
+    address: tuple[str, int | None],
     pace: tuple[float, float],
     **options: Any,
 ) -> None:
-    """Follow `captures`, or else record and follow the cluster at `bootstrap` as `cluster`, until SIGTERM or Ctrl-C.
+    """Follow `captures` until SIGTERM or Ctrl-C; first start to record the cluster of `settings` into the only one of them.
 
-    `pace` has the seconds between two reads of the captures, and between two reports; metrics are served at `port` of `host`.
+    `pace` has the seconds between two reads of the captures, and between two reports; metrics are served at `address`.
     """
-    recording = () if captures else ("confluent_kafka",)
-    need("--follow", "follow", *recording, *(() if port is None else ("prometheus_client",)))
-    settings = None if bootstrap is None and config is None else cluster_settings(bootstrap, config)
-    if bool(captures) == (settings is not None):
-        raise OptionError("--follow: give capture folders that are being written, or --bootstrap-server; not both, not none")
+    host, port = address
+    need("--follow", "follow", *(() if port is None else ("prometheus_client",)))
     if "SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ:
         raise OptionError("--follow needs a Spark session of its own: start it without SPARK_REMOTE and spark-submit")
     from counterpoise.pipeline.audit import check_continued
@@ -81,15 +48,12 @@ def follow(
     from counterpoise.pipeline.gateway import without_sigterm
     from counterpoise.pipeline.session import local_session
     from counterpoise.pipeline.source.layout import check_source
-    from counterpoise.pipeline.storage.files import join
     from counterpoise.pipeline.stored.catalog import check_lasting
     from counterpoise.report.render import write_report
 
-    folder = join(out, "capture")
-    sources = captures or {cluster: folder}
     check_continued(out)
-    with _recorded(settings, folder) as watch, _shown() as show:
-        for one in sources.values():
+    with _recorded(settings, next(iter(captures.values()))) as watch, _shown() as show:
+        for one in captures.values():
             check_source(one)
         with without_sigterm():
             spark, made = local_session(records=0)
@@ -97,7 +61,7 @@ def follow(
             if made and options["into"] is not None:
                 check_lasting(spark, options["into"])
             report = partial(write_report, out)
-            running = Follow(spark, sources, out, pace=Pace(*pace), write_report=report, on_status=show, watch=watch, **options)
+            running = Follow(spark, captures, out, pace=Pace(*pace), write_report=report, on_status=show, watch=watch, **options)
             with stopped_by_signals(running.stop), ExitStack() as served:
                 if port is not None:
                     from counterpoise.pipeline.follow.openmetrics import serve

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from counterpoise.pipeline.capture.recorder import Recorder
     from counterpoise.pipeline.capture.recording import Schedule, Status
 
-__all__ = ["command"]
+__all__ = ["command", "words_of"]
 
 
 @click.command("capture")
@@ -116,7 +116,7 @@ def _record(
     def show(status: Status) -> None:
         nonlocal shown_at
         if err.is_terminal:
-            line.update(escape(visible(_words(status))))
+            line.update(escape(visible(words_of(status))))
         if as_json and follow and time.monotonic() - shown_at >= schedule.sample:
             shown_at = time.monotonic()
             click.echo(json.dumps(asdict(status)))
@@ -133,7 +133,7 @@ def _record(
         click.echo(json.dumps({**asdict(status), "out": str(out)}))
     else:
         shown = console()
-        shown.print(f"{_words(status)}\nnext: counterpoise audit {out} --out DIR", markup=False)
+        shown.print(f"{words_of(status)}\nnext: counterpoise audit {out} --out DIR", markup=False)
     sys.exit(0)
 
 
@@ -166,7 +166,8 @@ def _print_read(found: SegmentCounts | DumpCounts, words: str, out: str, as_json
     shown.print(f"next: counterpoise audit {out} --out DIR", markup=False)
 
 
-def _words(status: Status) -> str:
+def words_of(status: Status) -> str:
+    """What a recording has done so far, in a line."""
     words = [f"{status.records:,} records written", f"{status.behind:,} behind", f"{status.groups:,} groups seen"]
     words += [f"{status.passed:,} offsets without a visible record"] if status.passed else []
     hidden = [line for line in status.hidden if "open transaction" in line]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -249,6 +249,7 @@ def _update(
     saved = load_state(work)
     if saved is not None:
         saved.check(same, {name: identity_of(place) for name, place in places.items()})
+    same["policy"] = repr(scope.policy)
     return Update(captures, places, scope, same, work, saved)
 
 
@@ -281,7 +282,7 @@ def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
         before = json.loads(text)
     except ValueError:
         before = None
-    if not isinstance(before, dict) or before.get("format") != 2:
+    if not isinstance(before, dict) or before.get("format") != 3:
         raise CaptureError(
             f"{out}/summary.json: not the summary of an audit of this version; give another --out, or delete {out}"
         )
@@ -315,5 +316,8 @@ def _capture(source: str | Path | DataFrame | Capture) -> Capture:
 
 
 def _finding(row: Mapping[str, Any]) -> Finding:
-    moment = None if row["at"] is None else datetime.fromisoformat(row["at"])
-    return Finding(**{name: value for name, value in row.items() if name not in ("score", "at")}, at=moment)
+    times = {
+        "at": None if row["at"] is None else datetime.fromisoformat(row["at"]),
+        "accepted_until": None if row["accepted_until"] is None else date.fromisoformat(row["accepted_until"]),
+    }
+    return Finding(**{name: value for name, value in row.items() if name != "score"} | times)

@@ -318,6 +318,7 @@ class Engine:
                     end=last_times[name],
                     write_states=self._write_states,
                     salt=self._salt,
+                    policy=self._scope.policy,
                 )
             )
             first += one.buckets or 0

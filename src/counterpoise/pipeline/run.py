@@ -219,7 +219,9 @@ class Run:
         known = all(one.source.aborted is not None for one in engine.clusters.values())
         notes += samples_note({name: len(one.ends.conflicting) for name, one in engine.clusters.items()})
         notes += [*empty_note(about), *transaction_note(transactional, known), *lag_note(sums.with_lag)]
-        if self._salt is not None:
+        if self._salt is None:
+            notes += self._scope.policy.ended(moment_of(max((end or 0 for end in self._ends.values()), default=0)).date())
+        else:
             notes.append("names are hashed; details of steps, metadata of commits, user data and raw bytes are left out")
         return {**about, "notes": notes}
 
@@ -237,7 +239,7 @@ class Run:
             for name in TABLES
         }
         names = None if self._salt is None else fingerprint(self._salt)
-        head = {"format": 2, "source": source if names is None else "(anonymized)", "cluster": ", ".join(clusters)}
+        head = {"format": 3, "source": source if names is None else "(anonymized)", "cluster": ", ".join(clusters)}
         head |= {"clusters": clusters, "days": dict(days), "hashed": names}
         if self._update is not None:
             head["since_last"] = self._transaction.new_files.number

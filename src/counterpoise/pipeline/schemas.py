@@ -33,6 +33,7 @@ _SCALARS = {
     "double": pa.float64(),
     "boolean": pa.bool_(),
     "timestamp": pa.timestamp("us", tz="UTC"),
+    "date": pa.date32(),
     "binary": pa.binary(),
 }
 
@@ -171,7 +172,8 @@ CHANGES = _table(
 
 FINDINGS = _table(
     """cluster string, rank int, severity string, kind string, group_id string, title string, evidence string,
-    cost string, action string, score double, numbers map<string, double>, generation int, at timestamp"""
+    cost string, action string, score double, numbers map<string, double>, generation int, at timestamp,
+    owner string, accepted_until date, accepted_reason string"""
 )
 
 _SAVED = "saved_seconds double, estimated_seconds double, saved_moves bigint, saved_rebalances bigint, restarts int"

@@ -240,7 +240,13 @@ def _findings(found: Mapping[str, Any]) -> dict[str, Any]:
         by_severity[severity] = by_severity.get(severity, 0) + n
         by_kind[kind] = by_kind.get(kind, 0) + n
     top = [{**row, "weight": weight_of(row["severity"], row["score"])} for row in found["top"]]
-    return {"total": sum(by_kind.values()), "by_severity": by_severity, "by_kind": by_kind, "top": top}
+    return {
+        "total": sum(by_kind.values()),
+        "accepted": found["accepted"],
+        "by_severity": by_severity,
+        "by_kind": by_kind,
+        "top": top,
+    }
 
 
 def iso(moment: datetime | None) -> str | None:

@@ -10,7 +10,7 @@ from counterpoise.pipeline.fold.changes import Era, certainty, verdict_of
 from counterpoise.pipeline.records.place import micros
 from counterpoise.report.load import Audit
 
-__all__ = ["difference"]
+__all__ = ["changed_findings", "difference", "is_open"]
 
 Row = Mapping[str, Any]
 _STATE = ("protocol_kind", "protocol", "libraries", "static_now", "members_now", "partitions_now")
@@ -27,7 +27,7 @@ def difference(one: Audit, two: Audit) -> dict[str, Any]:
         `periods`: begin, end and seconds of both. `fleet`: figures of both, `certainty` and `verdict` as in the table `changes`.
         `groups`: names of those that are `new` and `gone` (or deleted), and those in both that are `changed`: another
         configuration or size, or a better or worse verdict, with what differs and both sets of figures. `findings`: those
-        that are `new` and `gone`, by group and kind. `actions`: those of both by kind and target. `worse`: whether the fleet's
+        that are `new` and `gone` (`changed_findings`). `actions`: those of both by kind and target. `worse`: whether the fleet's
         verdict is worse, or a critical or warning finding is new.
 
     Notes
@@ -38,11 +38,8 @@ def difference(one: Audit, two: Audit) -> dict[str, Any]:
     living = [side.living for side in sides]
     both = sorted(living[0].keys() & living[1].keys())
     changed = (_changed(name, *(side.living[name] for side in sides), *(side.figures[name] for side in sides)) for name in both)
-    findings, fleet = [side.findings for side in sides], _verdict(*(side.fleet for side in sides))
-    new, gone = (
-        [_finding(found[key]) for key in sorted(found.keys() - other.keys(), key=lambda key: found[key]["rank"])]
-        for found, other in (findings[::-1], findings)
-    )
+    changes = changed_findings(*(side.findings for side in sides))
+    fleet = _verdict(*(side.fleet for side in sides))
     return {
         "periods": [side.period for side in sides],
         "fleet": fleet,
@@ -51,10 +48,30 @@ def difference(one: Audit, two: Audit) -> dict[str, Any]:
             "gone": sorted(living[0].keys() - living[1].keys()),
             "changed": sorted((row for row in changed if row), key=lambda row: (row["verdict"] != "worse", row["group_id"])),
         },
-        "findings": {"new": new, "gone": gone},
+        "findings": changes,
         "actions": _actions(one.summary["actions"], two.summary["actions"]),
-        "worse": fleet["verdict"] == "worse" or any(row["severity"] in _ALARMS for row in new),
+        "worse": fleet["verdict"] == "worse" or any(row["severity"] in _ALARMS for row in changes["new"]),
     }
+
+
+def is_open(finding: Row) -> bool:
+    """Whether a finding is not accepted."""
+    return finding["accepted_until"] is None
+
+
+def changed_findings(before: Iterable[Row], after: Iterable[Row]) -> dict[str, list[dict[str, Any]]]:
+    """The findings of two audits that are `new` and `gone`, by group and kind, in the order of their ranks.
+
+    An accepted finding is as none before, but is not gone; when its acceptance ends it is new.
+    """
+    was, now = ({(row["group_id"], row["kind"]): row for row in rows} for rows in (filter(is_open, before), after))
+    new = [row for key, row in now.items() if is_open(row) and key not in was]
+    gone = [row for key, row in was.items() if key not in now]
+    return {name: [_finding(row) for row in sorted(rows, key=_rank)] for name, rows in (("new", new), ("gone", gone))}
+
+
+def _rank(row: Row) -> int:
+    return int(row["rank"])
 
 
 class _Side:
@@ -65,13 +82,13 @@ class _Side:
         first, last = (micros(datetime.fromisoformat(at)) if at else 0 for at in (begin, end))
         self.period = {"from": begin, "to": end, "seconds": (last - first) / 1e6}
         self.living = {str(row["group_id"]): row for row in audit.groups() if row["state"] != "deleted"}
-        self.findings = {(row["group_id"], row["kind"]): row for row in audit.findings()}
+        self.findings = audit.findings()
         eras = {name: _era(row, last) for name, row in self.living.items()}
         whole = Era((), first)
         for era in eras.values():
             whole.absorb(era)
         self.figures = {name: _figures(era, last) for name, era in eras.items()}
-        severities = [row["severity"] for row in self.findings.values()]
+        severities = [row["severity"] for row in self.findings if is_open(row)]
         members = sum(row["members_now"] or 0 for row in self.living.values())
         self.fleet = {"groups": len(self.living), "members": members, **_figures(whole, last)}
         self.fleet |= {name: severities.count(name) for name in (*_ALARMS, "notice")}

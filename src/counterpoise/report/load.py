@@ -53,7 +53,8 @@ class Audit:
 
     def findings(self) -> list[Row]:
         """The rows of `findings`, the most important first."""
-        return sorted(_rows(self._table("findings")), key=lambda row: int(row["rank"]))
+        earlier = dict.fromkeys(("owner", "accepted_until", "accepted_reason"))  # of tables before there was counterpoise.toml
+        return sorted(({**earlier, **row} for row in _rows(self._table("findings"))), key=lambda row: int(row["rank"]))
 
     def rhythm(self, bins: int, start: int, stop: int) -> dict[str, tuple[Ints, Ints]]:
         """Per group: its rebalances per time bin, and the log offsets of all its steps, ascending."""

@@ -82,10 +82,11 @@ class StrategyRow:
     mark: str
 
 
-def figures(summary: Row, findings: list[Row]) -> list[Figure]:
+def figures(summary: Row) -> list[Figure]:
     """The tiles of the overview."""
     groups, steps, records, faith = summary["groups"], summary["rebalances"], summary["records"], summary["fidelity"]
-    severity = [f"{count(n)} {s}" for s in SEVERITIES if (n := sum(row["severity"] == s for row in findings))]
+    severity = [f"{count(n)} {name}" for name in SEVERITIES if (n := summary["findings"]["by_severity"].get(name))]
+    severity += [f"{count(summary['findings']['accepted'])} accepted"] if summary["findings"]["accepted"] else []
     fidelity = (
         f"{count(faith['matched'])} of {count(faith['compared'])} generations reproduced"
         if faith["compared"]
@@ -158,7 +159,8 @@ def group_rows(
     """The table of groups, in the given order."""
     by_group: dict[str, list[str]] = {}
     for row in findings:
-        by_group.setdefault(row["group_id"], []).append(row["severity"])
+        if row["accepted_until"] is None:
+            by_group.setdefault(row["group_id"], []).append(row["severity"])
     rows = []
     for group in groups:
         name = str(group["group_id"])

@@ -29,7 +29,7 @@ from counterpoise.report.overview import (
     strategy_rows,
 )
 from counterpoise.report.ribbons import Ints
-from counterpoise.report.words import clock, count, long, paragraphs, phrase, plural, slug, visible
+from counterpoise.report.words import accepted, clock, count, long, paragraphs, phrase, plural, slug, visible
 
 if TYPE_CHECKING:
     from counterpoise.report.load import Audit
@@ -132,14 +132,14 @@ def _page(audit: Audit, limits: Limits) -> dict[str, Any]:
         "style": Markup(_asset("report.css")),  # noqa: S704 - our own file, no part of it comes from outside
         "script": Markup(script),  # noqa: S704 - our own file, no part of it comes from outside
         "script_hash": f"sha256-{digest}",
-        "figures": figures(summary, findings),
+        "figures": figures(summary),
         "charts": _charts(summary),
         "strategies": strategy_rows(summary["strategies"], None, None, None),
         "actions": [_action(summary, row, detailed) for row in summary["actions"]],
         "by_group": _by_group(findings[: limits.findings], detailed, period),
         "listed": Counter(row["severity"] for row in findings[: limits.findings]),
         "open_groups": limits.open_groups,
-        "findings_left_out": max(int(summary["findings"]["total"]) - limits.findings, 0),
+        "findings_left_out": max(len(findings) - limits.findings, 0),
         "rows": group_rows(groups[: limits.table], findings, rhythm, detailed),
         "rows_left_out": max(len(groups) - limits.table, 0),
         "sections": _sections(audit, chosen, findings, rhythm, period, limits),
@@ -192,6 +192,8 @@ def _finding(row: Row, detailed: set[str], period: tuple[int, int]) -> Row:
         "group": visible(group),
         "anchor": slug(group, "g") if group in detailed else None,
         "title": visible(row["title"]),
+        "accepted": accepted(row),
+        "owner": visible(row["owner"] or ""),
         "evidence": visible_lines(row["evidence"]),
         "cost": visible_lines(row["cost"]),
         "action": paragraphs(visible_lines(row["action"])),

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from counterpoise.errors import MissingExtraError
-from counterpoise.report.overview import first_groups, headline, period_of
-from counterpoise.report.words import count, number, paragraphs, percent, phrase, plural, visible
+from counterpoise.report.history import Row
+from counterpoise.report.overview import SEVERITIES, first_groups, headline, period_of
+from counterpoise.report.words import accepted, count, number, paragraphs, percent, phrase, plural, visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-__all__ = ["print_audit"]
+__all__ = ["print_audit", "print_changes"]
 
 _STYLES = {"critical": "bold red", "warning": "bold yellow", "notice": "bold blue"}
 
 
-def print_audit(summary: dict[str, Any], console: Console, findings: Iterable[dict[str, Any]] | None = None) -> None:
+def print_audit(
+    summary: dict[str, Any],
+    console: Console,
+    findings: Iterable[dict[str, Any]] | None = None,
+    *,
+    severities: Collection[str] = SEVERITIES,
+    most: int | None = None,
+) -> None:
     """Print the verdict, the fleet's figures, the actions and notes on data quality: at most 38 lines.
 
     Parameters
@@ -30,6 +38,8 @@ def print_audit(summary: dict[str, Any], console: Console, findings: Iterable[di
     findings
         Rows of the table `findings`, ranked. If given, actions are printed with their groups and configuration, and all findings
         follow; the number of lines has no bound then.
+    severities, most
+        Print only actions and findings of these severities, and only the first ones; a line counts those that are left out.
 
     Raises
     ------
@@ -42,7 +52,8 @@ def print_audit(summary: dict[str, Any], console: Console, findings: Iterable[di
         raise MissingExtraError("the terminal's text needs rich: pip install 'counterpoise[report]'") from error
     console.print(_plain(headline(summary, period_of(summary, [])).replace("\u00a0", " "), "bold"))
     console.print(_plain(_fleet(summary), "dim"))
-    for action in summary["actions"]:
+    actions, hidden = _chosen(summary["actions"], severities, most)
+    for action in actions:
         console.print(_head(action, ""), no_wrap=True, overflow="ellipsis")
         groups = ", ".join(first_groups(summary, action, 5 if findings is None else 20))
         if findings is None:
@@ -54,12 +65,35 @@ def print_audit(summary: dict[str, Any], console: Console, findings: Iterable[di
         console.print(Padding(_body(what, "\n".join([action["action"], *blocks])), (0, 0, 1, 5)))
     if not summary["actions"]:
         console.print(_nothing(summary))
+    if summary["findings"]["accepted"]:
+        console.print(_plain(f"{plural(summary['findings']['accepted'], 'finding')} accepted in counterpoise.toml", "dim"))
     if summary["data_quality"]:
         notes = "; ".join(f"{plural(note['n_groups'], 'group')} {phrase(note['kind'])}" for note in summary["data_quality"])
         console.print(_plain(f"data quality: {notes} (see the report)", "dim"), no_wrap=True, overflow="ellipsis")
-    for row in findings or ():
+    listed, more = _chosen(findings or (), severities, most)
+    for row in listed:
         console.print(_head(row, f"{row['group_id']}  "))
-        console.print(Padding(_body([("evidence", row["evidence"]), ("cost", row["cost"])], row["action"]), (0, 0, 1, 5)))
+        what = [("evidence", row["evidence"]), ("cost", row["cost"]), ("accepted", accepted(row)), ("owner", row["owner"])]
+        console.print(Padding(_body(what, row["action"]), (0, 0, 1, 5)))
+    if hidden or more:
+        console.print(_plain(f"left out: {plural(hidden, 'action')}, {plural(more, 'finding')} (--severity, --top)", "dim"))
+
+
+def _chosen(rows: Iterable[Row], severities: Collection[str], most: int | None) -> tuple[list[Row], int]:
+    """The first rows of these severities, and the number of the others."""
+    listed = list(rows)
+    chosen = [row for row in listed if row["severity"] in severities][:most]
+    return chosen, len(listed) - len(chosen)
+
+
+def print_changes(changes: Mapping[str, Sequence[Row]], console: Console, most: int | None) -> None:
+    """Print the findings that are new and gone since the last audit, at most some of each."""
+    words = ", ".join(f"{plural(len(rows), 'finding')} {name}" for name, rows in changes.items() if rows)
+    console.print(_plain(f"{words or 'no finding is new or gone'} since the last audit", "bold"))
+    for sign, rows in zip("+-", changes.values(), strict=True):
+        for row in rows[:most]:
+            line = f"   {sign} {row['severity']}  {visible(row['group_id'])}  {visible(row['title'])}"
+            console.print(_plain(line), no_wrap=True, overflow="ellipsis")
 
 
 def _nothing(summary: dict[str, Any]) -> Text:

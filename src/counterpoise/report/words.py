@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from counterpoise.pipeline.wording import grouped
 from counterpoise.snapshot.json_text import visible
@@ -12,6 +14,7 @@ from counterpoise.snapshot.json_text import visible
 __all__ = [
     "DAY",
     "UNKNOWN",
+    "accepted",
     "clock",
     "count",
     "duration",
@@ -53,6 +56,12 @@ def phrase(code: object) -> str:
     """A code of the tables (``join_leave``) in words."""
     text = "" if code is None else str(code)
     return _PHRASES.get(text, visible(text).replace("_", " "))
+
+
+def accepted(finding: Mapping[str, Any]) -> str | None:
+    """Until when and why a finding is accepted; None: it is not."""
+    until, reason = finding["accepted_until"], finding["accepted_reason"]
+    return None if until is None else f"until {until}" + (f": {visible(reason)}" if reason else "")
 
 
 def count(value: float | None, missing: str = UNKNOWN) -> str:

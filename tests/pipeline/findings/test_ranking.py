@@ -56,4 +56,4 @@ def test_findings_and_actions_are_ranked_over_all_clusters_and_stored_by_cluster
 def test_without_findings_nothing_is_written(tmp_path: Path) -> None:
     folded: list[dict[str, Any]] = [{"cluster": "c", "findings": None, "actions": None, "stopped": []}]
     ranked = rank_all(folded, NewFiles(str(tmp_path), 1), {"c": 0})
-    assert ranked == {"tables": {}, "kinds": {}, "top": [], "actions": []}
+    assert ranked == {"tables": {}, "kinds": {}, "accepted": 0, "top": [], "actions": []}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from counterpoise.snapshot.html import html_table
@@ -41,6 +41,8 @@ class Finding:
         The generation and time of the evidence, if it is one place.
     group_id, cluster, rank
         Set after the rule.
+    owner, accepted_until, accepted_reason
+        The owner of the group, and until when and why the finding is accepted, by ``counterpoise.toml``.
     """
 
     kind: str
@@ -57,6 +59,9 @@ class Finding:
     group_id: str = ""
     cluster: str = "default"
     rank: int = 0
+    owner: str | None = None
+    accepted_until: date | None = None
+    accepted_reason: str | None = None
 
     def __repr__(self) -> str:
         return f"Finding({self.severity}, {self.kind}, {self.cluster}/{self.group_id}: {self.title})"

@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 
 from counterpoise.pipeline.findings import Finding, findings_of
 from counterpoise.pipeline.findings.actions import parts_of, ranked
+from counterpoise.pipeline.findings.policy import NO_POLICY, Policy
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
+from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS, TABLES
 from counterpoise.pipeline.storage.files import parquet_file
 from counterpoise.pipeline.stored.transaction import NewFiles
@@ -24,13 +26,28 @@ from counterpoise.pipeline.tables.day_rows import DayRows
 __all__ = ["finding_rows", "rank_all"]
 
 _SCHEMAS = {name: TABLES[name].remove(0) for name in ("findings", "actions")}
-_ORDER = [("score", "descending"), ("group_id", "ascending"), ("kind", "ascending"), ("cluster", "ascending")]
+_ORDER = [
+    ("accepted", "ascending"),
+    ("score", "descending"),
+    ("group_id", "ascending"),
+    ("kind", "ascending"),
+    ("cluster", "ascending"),
+]
 
 
-def finding_rows(report: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Rows of `GROUP_REPORT` -> (rows of `FINDINGS`, all with rank 0; rows of `ACTION_PARTS`)."""
-    found = [(row, list(findings_of(row))) for row in report.to_pylist()]
-    parts = [part for row, mine in found for part in parts_of(row, mine)]
+def finding_rows(
+    report: pa.RecordBatch, policy: Policy = NO_POLICY, end: int = 0, plain: Sequence[str] | None = None
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Rows of `GROUP_REPORT` -> (rows of `FINDINGS`, all with rank 0; rows of `ACTION_PARTS`).
+
+    `end` is the end of the recording, in microseconds: the day to which `policy` is applied. `plain`: the plain names of the
+    groups, if those of `report` are hashed. Accepted findings ask for no action.
+    """
+    day, found = moment_of(end).date(), []
+    for row, name in zip(report.to_pylist(), plain or report["group_id"].to_pylist(), strict=True):
+        mine = [policy.applied(one, name, day, hashed=plain is not None) for one in findings_of(row)]
+        found.append((row, mine))
+    parts = [part for row, mine in found for part in parts_of(row, (one for one in mine if one.accepted_until is None))]
     return _batch(finding for _, mine in found for finding in mine), pa.RecordBatch.from_pylist(parts, schema=ACTION_PARTS)
 
 
@@ -57,8 +74,9 @@ def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, last_times: M
     Returns
     -------
     ranked : dict
-        `tables`: table -> cluster -> manifest of its files; `kinds`: (severity, kind) -> number of findings; `top`: the first
-        `MOST_FINDINGS` of them; `actions`: those over all clusters with their first `MOST_GROUPS` groups.
+        `tables`: table -> cluster -> manifest of its files; `kinds`: (severity, kind) -> number of findings to decide on;
+        `accepted`: number of the others, ranked last; `top`: the first `MOST_FINDINGS` of all; `actions`: those over all
+        clusters with their first `MOST_GROUPS` groups.
 
     Notes
     -----
@@ -66,7 +84,7 @@ def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, last_times: M
     """
     kinds: Counter[tuple[str, str]] = Counter()
     top: list[dict[str, Any]] = []
-    stopped, files, parts = Counter[str](), list[str](), list[str]()
+    stopped, files, parts, accepted = Counter[str](), list[str](), list[str](), 0
     for one in folded:
         stopped[one["cluster"]] += sum(ms for *run, ms in one["stopped"] if run == [OBSERVED, REPLAY])
         files += [one["findings"]] if one["findings"] else []
@@ -78,7 +96,9 @@ def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, last_times: M
             if files
         }
         for rows in _with_ranks(files):
-            kinds.update(zip(rows["severity"].to_pylist(), rows["kind"].to_pylist(), strict=True))
+            still = rows.filter(pc.is_null(rows["accepted_until"]))
+            kinds.update(zip(still["severity"].to_pylist(), still["kind"].to_pylist(), strict=True))
+            accepted += rows.num_rows - still.num_rows
             top += rows.filter(pc.less_equal(rows["rank"], MOST_FINDINGS)).to_pylist()
             for name, table in tables["findings"].items():
                 for batch in rows.filter(pc.equal(rows["cluster"], name)).select(_SCHEMAS["findings"].names).to_batches():
@@ -90,16 +110,24 @@ def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, last_times: M
     return {
         "tables": {table: {name: rows.manifest for name, rows in of.items()} for table, of in tables.items()},
         "kinds": kinds,
-        "top": [row | {"numbers": dict(row["numbers"]), "at": iso(row["at"])} for row in sorted(top, key=itemgetter("rank"))],
+        "accepted": accepted,
+        "top": [_as_json(row) for row in sorted(top, key=itemgetter("rank"))],
         "actions": [{**action, "groups": action["groups"][:MOST_GROUPS]} for action, _ in actions],
     }
+
+
+def _as_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    until = row["accepted_until"]
+    known = {"numbers": dict(row["numbers"]), "at": iso(row["at"]), "accepted_until": until and until.isoformat()}
+    return {**row, **known}
 
 
 def _with_ranks(files: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the findings of each file with their ranks over all files."""
     if not files:
         return
-    slim = pa.concat_tables(_read(file, [name for name, _ in _ORDER]) for file in files)
+    slim = pa.concat_tables(_read(file, [*(name for name, _ in _ORDER[1:]), "accepted_until"]) for file in files)
+    slim = slim.append_column("accepted", pc.is_valid(slim["accepted_until"]).cast(pa.int8()))
     order = pc.sort_indices(slim, sort_keys=_ORDER).to_numpy()
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(1, len(order) + 1)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.pipeline.arrays import slices
+from counterpoise.pipeline.findings.policy import NO_POLICY, Policy
 from counterpoise.pipeline.findings.ranking import finding_rows
 from counterpoise.pipeline.fold.lag import LAG_COLUMNS, LagRows
 from counterpoise.pipeline.fold.partitions import PartitionStates
@@ -47,7 +48,7 @@ Row = Mapping[str, Any]
 class TableRows:
     """Writers of one cluster's tables in a fold task; `end` is the time of its last record, in microseconds.
 
-    Names are hashed with `salt`.
+    Names are hashed with `salt`. `policy` is applied to findings.
 
     Attributes
     ----------
@@ -55,8 +56,8 @@ class TableRows:
         Whether later records may change the rows that are added now.
     """
 
-    def __init__(self, cluster: str, files: NewFiles, end: int, salt: str | None = None) -> None:
-        self._cluster, self._end, self._salt, self.provisional = cluster, end, salt, False
+    def __init__(self, cluster: str, files: NewFiles, end: int, salt: str | None = None, policy: Policy = NO_POLICY) -> None:
+        self._cluster, self._end, self._salt, self._policy, self.provisional = cluster, end, salt, policy, False
         self._generations = DayRows(files.of("group_generations", cluster), GENERATION_COLUMNS, salt=salt)
         self._modern = DayRows(files.of("modern_group_records", cluster), MODERN_COLUMNS, salt=salt)
         self._errors = DayRows(files.of("decode_errors", cluster), ERROR_COLUMNS, salt=salt)
@@ -161,10 +162,11 @@ class TableRows:
     def _add_groups(self) -> None:
         if self._groups:
             groups = report_rows(self._groups, self._cluster, self._end, self._salt)
+            plain = None if self._salt is None else [str(one["group_id"]) for one in self._groups]
             self._groups = []
             self._totals.add(groups)
             self._report.write(groups.select(_REPORT.names))
-            findings, parts = finding_rows(groups)
+            findings, parts = finding_rows(groups, self._policy, self._end, plain)
             self._findings.write(findings)
             self._parts.write(parts)
 

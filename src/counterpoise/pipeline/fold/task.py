@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from counterpoise.pipeline.findings.policy import NO_POLICY, Policy
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
 from counterpoise.pipeline.fold.ends_file import EndsFile
 from counterpoise.pipeline.fold.log_ends import mapped_log_ends
@@ -55,6 +56,8 @@ class ClusterFold:
         Whether states are written for the next update. If not, all rows are final.
     salt : str, optional
         Key for hashing names in tables.
+    policy : Policy
+        Accepted findings, and owners of groups.
     """
 
     cluster: str
@@ -67,6 +70,7 @@ class ClusterFold:
     end: int = 0
     write_states: bool = False
     salt: str | None = None
+    policy: Policy = NO_POLICY
 
 
 def fold(blocks: Iterable[Block], clusters: Sequence[ClusterFold]) -> Iterator[str]:
@@ -90,7 +94,7 @@ class _Task:
     def __init__(self, of: ClusterFold, plans: Plans) -> None:
         self._of, self._plans = of, plans
         self._ends = mapped_log_ends(EndsFile.load(of.ends))
-        self._rows = TableRows(of.cluster, of.files, of.end, of.salt)
+        self._rows = TableRows(of.cluster, of.files, of.end, of.salt, of.policy)
         self._kinds: Counter[tuple[str, str, int]] = Counter()
         self._strategies: list[StrategyFigures] = []
         self._unnamed: set[str] = set()

@@ -71,10 +71,14 @@ class Update:
 
     @property
     def unchanged(self) -> bool:
-        """Whether no file of the captures changed since the last audit."""
-        return self.saved is not None and all(
-            (now.files, now.topics, now.notes) == (last.files, last.topics, last.notes)
-            for now, last in ((self.clusters[name], self._last[name]) for name in self.clusters)
+        """Whether neither a file of the captures nor the policy has changed since the last audit."""
+        return (
+            self.saved is not None
+            and self.saved.options == dict(self._options)
+            and all(
+                (now.files, now.topics, now.notes) == (last.files, last.topics, last.notes)
+                for now, last in ((self.clusters[name], self._last[name]) for name in self.clusters)
+            )
         )
 
     def input(self, name: str, source: SourceFiles, scratch: Path) -> ClusterInput:

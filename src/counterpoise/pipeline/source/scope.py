@@ -1,4 +1,4 @@
-"""The scope of an audit: patterns of group and topic names, a window of time, the groups' reset policy and headroom."""
+"""The scope of an audit: patterns of group and topic names, a window of time, the groups' reset policy, headroom and policy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
 from counterpoise.errors import OptionError
+from counterpoise.pipeline.findings.policy import NO_POLICY, Policy
 from counterpoise.pipeline.records.place import micros
 
 __all__ = ["AuditScope", "Reset", "parse_time"]
@@ -30,6 +31,8 @@ class AuditScope:
         The groups' ``auto.offset.reset``: from where lag counts for a partition without a commit. None: unknown.
     headroom : float
         By how much a group's members must be able to do more than is produced: 0.2 is a fifth.
+    policy : Policy
+        Findings that are accepted, and owners of groups.
 
     Raises
     ------
@@ -43,6 +46,7 @@ class AuditScope:
     until: datetime | None = None
     reset: Reset | None = None
     headroom: float = 0.2
+    policy: Policy = NO_POLICY
 
     def __post_init__(self) -> None:
         if self.since is not None and self.until is not None and self.since >= self.until:

@@ -1,0 +1,104 @@
+"""counterpoise.toml: findings that are accepted until a day, and owners of groups."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from counterpoise.errors import OptionError
+from counterpoise.pipeline.findings.finding import Finding
+from counterpoise.snapshot.json_text import UNREADABLE, text_of
+
+__all__ = ["NO_POLICY", "Acceptance", "Owner", "Policy", "read_policy"]
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    group: str
+    cluster: str = "*"
+
+
+class Acceptance(_Entry, frozen=True, kw_only=True):
+    """Findings that are accepted up to and including the day `until`: shell patterns of their kind, group and cluster."""
+
+    finding: str
+    reason: str
+    until: date
+
+
+class Owner(_Entry, frozen=True, kw_only=True):
+    """The owner of the groups that match shell patterns."""
+
+    name: str
+
+
+T = TypeVar("T", Acceptance, Owner)
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """What ``counterpoise.toml`` says; of several entries that match, the first counts."""
+
+    accept: tuple[Acceptance, ...] = ()
+    owner: tuple[Owner, ...] = ()
+
+    def applied(self, finding: Finding, group: str, day: date, *, hashed: bool) -> Finding:
+        """A finding of a recording that ends on this day, with owner and acceptance; without their texts if names are hashed."""
+        accept = (one for one in self.accept if one.until >= day and fnmatchcase(finding.kind, one.finding))
+        accepted, owner = (_first(one, finding.cluster, group) for one in (accept, self.owner))
+        return replace(
+            finding,
+            owner=owner.name if isinstance(owner, Owner) and not hashed else None,
+            accepted_until=accepted.until if isinstance(accepted, Acceptance) else None,
+            accepted_reason=accepted.reason if isinstance(accepted, Acceptance) and not hashed else None,
+        )
+
+    def ended(self, day: date) -> list[str]:
+        """A note on entries that no longer accept anything."""
+        ended = [f"{one.finding} of {one.group} (until {one.until})" for one in self.accept if one.until < day]
+        return [f"counterpoise.toml: no longer accepted: {'; '.join(ended)}"] if ended else []
+
+
+NO_POLICY = Policy()
+
+
+def _first(entries: Iterable[_Entry], cluster: str, group: str) -> _Entry | None:
+    return next((one for one in entries if fnmatchcase(cluster, one.cluster) and fnmatchcase(group, one.group)), None)
+
+
+def read_policy(file: Path, kinds: Iterable[str]) -> Policy:
+    """Read a file of tables ``[[accept]]`` and ``[[owner]]``; `kinds` are those of findings.
+
+    Raises `OptionError` if it cannot be read, or an entry has an unknown, a missing or a wrong field; the message names it.
+    """
+    try:
+        given = tomllib.loads(text_of(file.read_bytes, file, OptionError))
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{file}: not TOML: {error}") from None
+    if unknown := sorted(given.keys() - {"accept", "owner"}):
+        raise OptionError(f"{file}: {unknown[0]!r} is unknown; there are [[accept]] and [[owner]]")
+    policy = Policy(_entries(file, given, "accept", Acceptance), _entries(file, given, "owner", Owner))
+    known = sorted(kinds)
+    for one in policy.accept:
+        if not any(fnmatchcase(kind, one.finding) for kind in known):
+            raise OptionError(f"{file}: no finding is called {one.finding!r}; there are: {', '.join(known)}")
+    return policy
+
+
+def _entries(file: Path, given: dict[str, Any], name: str, kind: type[T]) -> tuple[T, ...]:
+    entries = given.get(name, [])
+    if not isinstance(entries, list):
+        raise OptionError(f"{file}: write [[{name}]] with two brackets, once for each entry")
+    read = []
+    for number, one in enumerate(entries, 1):
+        try:
+            read.append(msgspec.convert(one, kind))
+        except UNREADABLE as error:
+            words = str(error).replace("`", "").replace(" - at $.", ": ")
+            raise OptionError(f"{file}, [[{name}]] number {number}: {words}") from None
+    return tuple(read)
