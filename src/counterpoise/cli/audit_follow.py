@@ -66,7 +66,7 @@ def follow(
                 if port is not None:
                     from counterpoise.pipeline.follow.openmetrics import serve
 
-                    served.callback(serve(running.gauges, port, host))
+                    served.callback(serve(running.gauges, port, host, running.trouble))
                 running.run()
         finally:
             if made:

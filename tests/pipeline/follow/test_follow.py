@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -15,7 +16,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from counterpoise.errors import CaptureError, SourceError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.follow import openmetrics
-from counterpoise.pipeline.follow.follower import Follow, Pace, cause_of
+from counterpoise.pipeline.follow.follower import STALE_S, Follow, Pace, cause_of
 from counterpoise.pipeline.follow.gauges import Gauges
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
@@ -75,6 +76,7 @@ def test_a_scrape_says_what_the_tables_say(followed: Followed) -> None:
         ("rebalances_total", "rebalances"),
         ("moved_partitions_total", "moved"),
         ("failed_generations_total", "failed_generations"),
+        ("stopped_partition_seconds", "stopped_partition_seconds"),
         ("members", "members_now"),
         ("idle_members", "idle_now"),
     ):
@@ -100,6 +102,8 @@ def test_lag_in_a_scrape_is_that_of_the_newest_sample(followed: Followed) -> Non
         lags = [row for row in known if row["group_id"] == group]
         assert found["sum_lag"]["default", group] == sum(row["lag"] for row in lags), group
         assert found["max_lag"]["default", group] == max(row["lag"] for row in lags), group
+        times = [row["time_lag_ms"] for row in lags if row["time_lag_ms"] is not None]
+        assert found["max_lag_seconds"].get(("default", group)) == (max(times) / 1000 if times else None), group
         owners = {row["owner"] for row in lags} - {None}
         by_member = {owner: sum(row["lag"] for row in lags if row["owner"] == owner) for owner in owners}
         assert {key[2]: lag for key, lag in found["member_sum_lag"].items() if key[3] == group} == by_member, group
@@ -151,8 +155,21 @@ def test_an_update_that_fails_ends_following_with_one_line(
     monkeypatch.setattr("counterpoise.pipeline.follow.follower.audit", fail)
     follow = Follow(spark, {"default": SHOP}, tmp_path / "out")
     words = r"shop: an update has failed \(\[Errno 28\] No space left on device\); start again, nothing is lost$"
+    assert follow.trouble() is None
     with pytest.raises(SourceError, match=words):
         follow.run()
+    assert (follow.trouble() or "").startswith("failed: ")
+
+
+def test_an_update_that_does_not_end_is_trouble_and_a_long_first_one_is_not(spark: SparkSession, tmp_path: Path) -> None:
+    follow = Follow(spark, {"default": SHOP}, tmp_path / "out")
+    follow._began = time.monotonic() - STALE_S - 5
+    follow.status.doing = "reading what is recorded"
+    assert follow.trouble() is None
+    follow.status.doing = "following"
+    assert follow.trouble() == "the last update began 605 s ago and has not ended"
+    follow._began += 10
+    assert follow.trouble() is None
 
 
 def test_what_watching_raises_ends_following(spark: SparkSession, tmp_path: Path) -> None:
@@ -177,7 +194,7 @@ def scraped(gauges: Gauges) -> dict[str, Series]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    end = openmetrics.serve(gauges, port, "127.0.0.1")
+    end = openmetrics.serve(gauges, port, "127.0.0.1", lambda: None)
     try:
         link = HTTPConnection("127.0.0.1", port, timeout=60)
         link.request("GET", "/metrics")

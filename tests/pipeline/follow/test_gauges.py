@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +92,8 @@ def test_clusters_are_read_one_by_one_in_order_of_names(tmp_path: Path) -> None:
     assert gauges.groups == (GroupGauges("a", "g", {}, (5, 5)), GroupGauges("b", "g", {}, (5, 5)))
 
 
-def test_actions_are_counted_by_kind_and_only_those_of_the_reports_day(tmp_path: Path) -> None:
-    """Yesterday's actions stay in their table, and say nothing of today."""
+def test_actions_and_findings_are_counted_by_kind_and_only_those_of_the_reports_day(tmp_path: Path) -> None:
+    """Yesterday's rows stay in their tables, and say nothing of today."""
     put(tmp_path, "group_report", 20, [report("g")])
     switch = {"kind": "switch_strategy", "n_groups": 3, "target": "sticky"}
     put(
@@ -102,9 +102,12 @@ def test_actions_are_counted_by_kind_and_only_those_of_the_reports_day(tmp_path:
         20,
         [switch, {**switch, "n_groups": 2, "target": "cooperative-sticky"}, {"kind": "dead_groups", "n_groups": 1}],
     )
+    storm, dead = ({"kind": kind, "severity": one} for kind, one in (("storm", "critical"), ("dead_groups", "notice")))
+    put(tmp_path, "findings", 20, [storm, storm, {**dead, "accepted_until": date(2027, 1, 31)}])
     gauges = Gauges((CLUSTER,))
     gauges.refresh(manifest(tmp_path))
     assert gauges.actions == {(CLUSTER, "switch_strategy"): 5, (CLUSTER, "dead_groups"): 1}
+    assert gauges.findings == {(CLUSTER, "storm", "critical"): 2, (CLUSTER, "dead_groups", "notice"): 0}
     put(tmp_path, "group_report", 21, [report("g")])
     gauges.refresh(manifest(tmp_path))
-    assert gauges.actions == {}
+    assert (gauges.actions, gauges.findings) == ({}, {})

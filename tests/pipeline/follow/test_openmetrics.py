@@ -16,14 +16,15 @@ from counterpoise.pipeline.follow.gauges import COUNTS, Gauges, GroupGauges, Mem
 
 ODD = 'a "b"\\c\nd'
 P = openmetrics.PREFIX
-COUNTED = dict(zip(COUNTS, (2, 4, 1, 3, 0, 5), strict=True))
+COUNTED = dict(zip(COUNTS, (2, 4, 1, 7.5, 3, 0, 5), strict=True))
+TROUBLE: list[str] = []
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
 
-def group(name: str, *, counts: dict[str, int] | None = None, members: int = 2) -> GroupGauges:
+def group(name: str, *, counts: dict[str, float] | None = None, members: int = 2) -> GroupGauges:
     """A group with some records behind, of two members by default."""
     found = tuple(MemberLag(f"m{at}", f"client of m{at}", 10 + at) for at in range(members))
-    return GroupGauges("c", name, COUNTED if counts is None else counts, (21, 11), found)
+    return GroupGauges("c", name, COUNTED if counts is None else counts, (21, 11), found, 2.5)
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def gauges() -> Gauges:
     """One group that is read."""
     found = Gauges(("c",))
     found.groups, found.newest = (group("g"),), datetime(2026, 11, 21, 1, 0, 9, tzinfo=UTC)
-    found.actions = {("c", "steady_members"): 7}
+    found.actions, found.findings = {("c", "steady_members"): 7}, {("c", "storm", "critical"): 2}
     return found
 
 
@@ -41,7 +42,7 @@ def answer(gauges: Gauges) -> Iterator[Callable[[str], tuple[int, str, str]]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    end = openmetrics.serve(gauges, port, "127.0.0.1")
+    end = openmetrics.serve(gauges, port, "127.0.0.1", lambda: next(iter(TROUBLE), None))
 
     def ask(path: str) -> tuple[int, str, str]:
         link = HTTPConnection("127.0.0.1", port, timeout=30)
@@ -73,14 +74,17 @@ def test_every_figure_of_a_group(scrape: Callable[[], Samples]) -> None:
         "rebalances_total": 2,
         "moved_partitions_total": 4,
         "failed_generations_total": 1,
+        "stopped_partition_seconds": 7.5,
         "members": 3,
         "idle_members": 0,
         "spread_partitions": 5,
         "sum_lag": 21,
         "max_lag": 11,
+        "max_lag_seconds": 2.5,
     }
     assert found[f"{P}_member_sum_lag", ("client of m1", "c", "m1", "g")] == 11
     assert found["counterpoise_action_groups", ("c", "steady_members")] == 7
+    assert found["counterpoise_findings", ("c", "storm", "critical")] == 2
     assert found["counterpoise_newest_record_timestamp_seconds", ()] == datetime(2026, 11, 21, 1, 0, 9, tzinfo=UTC).timestamp()
 
 
@@ -96,6 +100,7 @@ def test_the_text_is_openmetrics(answer: Callable[[str], tuple[int, str, str]]) 
         "rebalances": "rebalances",
         "moved_partitions": "partitions",
         "failed_generations": "generations",
+        "stopped_partition_seconds": "seconds",
         "members": "members",
         "idle_members": "members",
         "spread_partitions": "partitions",
@@ -103,6 +108,13 @@ def test_the_text_is_openmetrics(answer: Callable[[str], tuple[int, str, str]]) 
         "counterpoise_newest_record_timestamp_seconds": "seconds",
     }
     assert answer("/else")[0] == 404
+
+
+def test_healthz_says_what_is_wrong(answer: Callable[[str], tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "text/plain; charset=utf-8"
+    assert answer("/healthz") == (200, text, "ok\n")
+    monkeypatch.setattr("tests.pipeline.follow.test_openmetrics.TROUBLE", ["an update\u2028hangs"])
+    assert answer("/healthz?verbose") == (503, text, "an update\u2028hangs\n")
 
 
 def test_odd_names_come_through(gauges: Gauges, scrape: Callable[[], Samples]) -> None:
@@ -114,7 +126,7 @@ def test_odd_names_come_through(gauges: Gauges, scrape: Callable[[], Samples]) -
 
 def test_what_is_not_known_has_no_series(gauges: Gauges, scrape: Callable[[], Samples]) -> None:
     gauges.groups = (GroupGauges("c", "steps only", {"rebalances": 1}), GroupGauges("c", "commits only", {}, (0, 0)))
-    gauges.newest, gauges.actions = None, {}
+    gauges.newest, gauges.actions, gauges.findings = None, {}, {}
     found = {(name.removeprefix(f"{P}_"), labels) for name, labels in scrape() if "c" in labels}
     assert found == {
         ("rebalances_total", ("c", "steps only")),
@@ -124,7 +136,7 @@ def test_what_is_not_known_has_no_series(gauges: Gauges, scrape: Callable[[], Sa
 
 
 def test_a_group_that_goes_takes_its_series_with_it(gauges: Gauges, scrape: Callable[[], Samples]) -> None:
-    gauges.groups, gauges.actions = (), {}
+    gauges.groups, gauges.actions, gauges.findings = (), {}, {}
     assert {labels for _, labels in scrape()} == {("groups",), ("members",), ()}
 
 
@@ -146,4 +158,4 @@ def test_a_port_that_is_taken_or_a_host_of_others_is_named(gauges: Gauges, host:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(OptionError, match=rf"--metrics-host {host}, --metrics-port \d+: .*{words}.*; give another"):
-            openmetrics.serve(gauges, taken.getsockname()[1], host)
+            openmetrics.serve(gauges, taken.getsockname()[1], host, lambda: None)

@@ -24,6 +24,8 @@ from counterpoise.pipeline.stored.transaction import TableTransaction
 __all__ = ["Follow", "Pace", "Status", "cause_of"]
 
 _POLL_S = 0.25
+STALE_S = 600.0
+"""Seconds after which an update that has not ended is trouble; the first update of a start may take longer."""
 _SIGTERM_S = 1.0
 """A service manager sends SIGTERM to all processes at once: a worker may end before this process receives it."""
 _JOBS = "counterpoise-follow"
@@ -88,12 +90,20 @@ class Follow:
         self._stopped = threading.Event()
         self._failed: Exception | None = None
         self._transaction = TableTransaction(self._out, private=salt is not None)
+        self._began: float | None = None
         self.status = Status()
         self.gauges = Gauges(sources)
 
     def stop(self) -> None:
         """Ask a running `run` to return; may be called from a signal handler."""
         self._stopped.set()
+
+    def trouble(self) -> str | None:
+        """Why the tables are not kept up to date; None: they are, as far as this process can know."""
+        lasted = 0.0 if self._began is None or self.status.doing != "following" else time.monotonic() - self._began
+        if self._failed is not None:
+            return f"failed: {self._failed}"
+        return f"the last update began {lasted:.0f} s ago and has not ended" if lasted > STALE_S else None
 
     def run(self) -> None:
         """Run updates until `stop`, which cancels a running update; the next start repeats it.
@@ -131,7 +141,7 @@ class Follow:
         self.status.doing = "reading what is recorded"
         due, stale = 0.0, True
         while not self._stopped.is_set():
-            start = time.monotonic()
+            self._began = start = time.monotonic()
             result = audit(self._spark, self._sources, self._out, since_last=True, held=self._transaction, **self._options)
             if not result.nothing_new or self.status.doing != "following":
                 self.gauges.refresh(self._transaction.manifest)

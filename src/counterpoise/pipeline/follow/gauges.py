@@ -18,11 +18,12 @@ from counterpoise.pipeline.stored.tables import NO_DAY, cluster_folder
 
 __all__ = ["COUNTS", "Gauges", "GroupGauges", "MemberLag"]
 
-COUNTS = ("rebalances", "moved", "failed_generations", "members_now", "idle_now", "spread_now")
+COUNTS = ("rebalances", "moved", "failed_generations", "stopped_partition_seconds", "members_now", "idle_now", "spread_now")
 """Columns of `group_report` with figures of a group."""
 _REPORT = ["group_id", "state", "generations", "last_ts", *COUNTS]
 _ACTIONS = ["kind", "n_groups"]
-_LAG = ["group_id", "owner", "lag", "at"]
+_FINDINGS = ["kind", "severity", "accepted_until"]
+_LAG = ["group_id", "owner", "lag", "at", "time_lag_ms"]
 _MEMBERS = ["group_id", "assignment.list.element.member_id", "assignment.list.element.client_id"]
 _Member: TypeAlias = tuple[str, str]
 """Group and member id."""
@@ -50,13 +51,16 @@ class GroupGauges:
         Sum and maximum over the partitions with known lag.
     members : tuple of MemberLag
         Sorted by id.
+    lag_seconds : float, optional
+        Maximum of the time lag over the partitions for which it is known.
     """
 
     cluster: str
     group: str
-    counts: Mapping[str, int]
+    counts: Mapping[str, float]
     lag: tuple[int, int] | None = None
     members: tuple[MemberLag, ...] = ()
+    lag_seconds: float | None = None
 
 
 class Gauges:
@@ -68,6 +72,8 @@ class Gauges:
         Groups that exist, or have lag; sorted by cluster and name.
     actions : mapping
         Cluster and kind of an action -> the number of groups that it concerns.
+    findings : mapping
+        Cluster, kind and severity -> the number of findings that are not accepted.
     newest : datetime, optional
         Time of the newest group record.
     """
@@ -77,25 +83,29 @@ class Gauges:
         self._clients: dict[str, dict[_Member, str]] = {name: {} for name in self._clusters}
         self.groups: tuple[GroupGauges, ...] = ()
         self.actions: Mapping[tuple[str, str], int] = {}
+        self.findings: Mapping[tuple[str, str, str], int] = {}
         self.newest: datetime | None = None
 
     def refresh(self, manifest: Manifest) -> None:
         """Read the tables of an output folder. O(groups + partitions with lag + new members), independent of the history."""
         groups: list[GroupGauges] = []
         times: list[datetime] = []
-        actions: Counter[tuple[str, str]] = Counter()
+        actions, findings = Counter[tuple[str, str]](), Counter[tuple[str, str, str]]()
         for cluster in self._clusters:
             report = _report(manifest, cluster)
             times += [row["last_ts"] for row in report if row["last_ts"] is not None]
             groups += self._groups(manifest, cluster, report)
-            for action in _actions(manifest, cluster):
+            for action in _with_report(manifest, cluster, "actions", _ACTIONS):
                 actions[cluster, action["kind"]] += action["n_groups"]
-        self.groups, self.actions, self.newest = tuple(groups), actions, max(times, default=None)
+            for one in _with_report(manifest, cluster, "findings", _FINDINGS):
+                findings[cluster, one["kind"], one["severity"]] += one["accepted_until"] is None
+        self.groups, self.actions, self.findings, self.newest = tuple(groups), actions, findings, max(times, default=None)
 
     def _groups(self, manifest: Manifest, cluster: str, report: list[dict[str, Any]]) -> Iterator[GroupGauges]:
         lag = _newest_lag(manifest, cluster)
-        sums = lag.group_by("group_id").aggregate([("lag", "sum"), ("lag", "max")]).to_pylist()
+        sums = lag.group_by("group_id").aggregate([("lag", "sum"), ("lag", "max"), ("time_lag_ms", "max")]).to_pylist()
         of_group = {row["group_id"]: (row["lag_sum"], row["lag_max"]) for row in sums}
+        late = {row["group_id"]: row["time_lag_ms_max"] / 1000 for row in sums if row["time_lag_ms_max"] is not None}
         owned = lag.filter(pc.is_valid(lag["owner"])).group_by(["group_id", "owner"]).aggregate([("lag", "sum")]).to_pylist()
         clients = self._client_ids(manifest, cluster, {(row["group_id"], row["owner"]) for row in owned})
         members: dict[str, list[MemberLag]] = {}
@@ -105,7 +115,7 @@ class Gauges:
         living = {row["group_id"]: row for row in report if row["generations"] is not None and row["state"] != "deleted"}
         for name in sorted({*living, *of_group}):
             counts = _counts(living[name]) if name in living else {}
-            yield GroupGauges(cluster, name, counts, of_group.get(name), tuple(members.get(name, ())))
+            yield GroupGauges(cluster, name, counts, of_group.get(name), tuple(members.get(name, ())), late.get(name))
 
     def _client_ids(self, manifest: Manifest, cluster: str, members: set[_Member]) -> dict[_Member, str]:
         """The client ids of members; for new members they are read from `rebalances`, the newest day first."""
@@ -120,7 +130,7 @@ class Gauges:
         return self._clients[cluster]
 
 
-def _counts(row: Mapping[str, Any]) -> dict[str, int]:
+def _counts(row: Mapping[str, Any]) -> dict[str, float]:
     """The known figures of `COUNTS`; `spread_now` of an empty group is 0, because the column has that of its last plan."""
     known = {name: row[name] for name in COUNTS if row[name] is not None}
     return known if known.get("members_now") else {**known, "spread_now": 0}
@@ -132,12 +142,12 @@ def _report(manifest: Manifest, cluster: str) -> list[dict[str, Any]]:
     return [row for file in files for row in _read(file, _REPORT).to_pylist()]
 
 
-def _actions(manifest: Manifest, cluster: str) -> list[dict[str, Any]]:
-    """The rows of `actions` of the day that `_report` reads; there may be none."""
+def _with_report(manifest: Manifest, cluster: str, table: str, columns: list[str]) -> list[dict[str, Any]]:
+    """The rows of `actions` or `findings` of the day that `_report` reads; there may be none."""
     of_report = next(_days(manifest, "group_report", cluster), [])
-    day = {file.rpartition("/")[0].replace("/group_report/", "/actions/") for file in of_report}
-    files = [file for files in _days(manifest, "actions", cluster) for file in files if file.rpartition("/")[0] in day]
-    return [row for file in files for row in _read(file, _ACTIONS).to_pylist()]
+    day = {file.rpartition("/")[0].replace("/group_report/", f"/{table}/") for file in of_report}
+    files = [file for files in _days(manifest, table, cluster) for file in files if file.rpartition("/")[0] in day]
+    return [row for file in files for row in _read(file, columns).to_pylist()]
 
 
 def _newest_lag(manifest: Manifest, cluster: str) -> pa.Table:
@@ -148,7 +158,13 @@ def _newest_lag(manifest: Manifest, cluster: str) -> pa.Table:
             whole = pa.concat_tables(rows)
             at_end = pc.equal(whole["at"], pc.max(whole["at"]))
             return whole.filter(pc.and_(at_end, pc.is_valid(whole["lag"])))
-    return pa.table({"group_id": pa.array([], pa.string()), "owner": pa.array([], pa.string()), "lag": pa.array([], pa.int64())})
+    return pa.table(
+        {
+            "group_id": pa.array([], pa.string()),
+            "owner": pa.array([], pa.string()),
+            **dict.fromkeys(("lag", "time_lag_ms"), pa.array([], pa.int64())),
+        }
+    )
 
 
 def _last_files(files: Sequence[str]) -> list[str]:

@@ -35,6 +35,8 @@ _COUNTERS = {
     "failed_generations": ("generations", "failed_generations", "Generations that never got an assignment."),
 }
 _GAUGES = {
+    # No counter: a later commit can show that a partition stopped for less.
+    "stopped_partition_seconds": ("seconds", "stopped_partition_seconds", "Partition-seconds without a commit in rebalances."),
     "members": ("members", "members_now", "Members as of the last generation."),
     "idle_members": ("members", "idle_now", "Members without a partition as of the last generation."),
     "spread_partitions": ("partitions", "spread_now", "Partitions between the member with most and the one with fewest."),
@@ -60,13 +62,14 @@ class Figures(Collector):
                         family.add_metric([one.cluster, one.group], one.counts[figure])
                 yield family
         yield from self._lag(shown)
-        yield self._actions()
+        yield from self._decisions()
         yield from self._about(len(groups) - len(shown), sum(len(one.members) for one in shown) - MOST_MEMBERS)
 
     def _lag(self, shown: Sequence[GroupGauges]) -> Iterator[Metric]:
         # Without a unit: it would have to end the name, and dashboards expect these names.
         total = GaugeMetricFamily(f"{PREFIX}_sum_lag", "Records behind, all partitions.", labels=_GROUP)
         most = GaugeMetricFamily(f"{PREFIX}_max_lag", "Records behind, the partition that is most.", labels=_GROUP)
+        late = GaugeMetricFamily(f"{PREFIX}_max_lag_seconds", "Seconds behind, the partition that is most.", labels=_GROUP)
         labels = [*_GROUP, "consumer_id", "client_id"]
         each = GaugeMetricFamily(f"{PREFIX}_member_sum_lag", "Records behind, the partitions of one member.", labels=labels)
         left = MOST_MEMBERS
@@ -74,18 +77,25 @@ class Figures(Collector):
             if one.lag is not None:
                 total.add_metric([one.cluster, one.group], one.lag[0])
                 most.add_metric([one.cluster, one.group], one.lag[1])
+            if one.lag_seconds is not None:
+                late.add_metric([one.cluster, one.group], one.lag_seconds)
             named = one.members[:left]
             left -= len(named)
             for member in named:
                 each.add_metric([one.cluster, one.group, member.member_id, member.client_id], member.lag)
-        yield from (total, most, each)
+        yield from (total, most, late, each)
 
-    def _actions(self) -> Metric:
+    def _decisions(self) -> Iterator[Metric]:
         words = "Groups that an action of the audit concerns, by kind of action."
         family = GaugeMetricFamily("counterpoise_action_groups", words, labels=["cluster_name", "kind"], unit="groups")
         for (cluster, kind), groups in sorted(self._gauges.actions.items()):
             family.add_metric([cluster, kind], groups)
-        return family
+        yield family
+        labels = ["cluster_name", "kind", "severity"]
+        found = GaugeMetricFamily("counterpoise_findings", "Findings that are not accepted.", labels=labels)
+        for key, number in sorted(self._gauges.findings.items()):
+            found.add_metric(list(key), number)
+        yield found
 
     def _about(self, groups: int, members: int) -> Iterator[Metric]:
         words = "Groups and members beyond the limits, which have no series."
@@ -100,15 +110,16 @@ class Figures(Collector):
         yield newest
 
 
-def serve(gauges: Gauges, port: int, host: str) -> Callable[[], None]:
-    """Serve ``http://host:port/metrics`` in daemon threads; returns a function that stops the server.
+def serve(gauges: Gauges, port: int, host: str, trouble: Callable[[], str | None]) -> Callable[[], None]:
+    """Serve ``/metrics`` and ``/healthz`` at ``http://host:port`` in daemon threads; returns a function that stops the server.
 
+    ``/healthz`` answers 200, or 503 with the words that `trouble` returns.
     Raises `OptionError` if the port is taken, or `host` is no address of this machine.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Figures(gauges))
     try:
-        server = ThreadingHTTPServer((host, port), _handler(registry))
+        server = ThreadingHTTPServer((host, port), _handler(registry, trouble))
     except OSError as error:
         raise OptionError(f"--metrics-host {host}, --metrics-port {port}: {error.strerror}; give another host or port") from None
     server.daemon_threads = True
@@ -123,13 +134,19 @@ def serve(gauges: Gauges, port: int, host: str) -> Callable[[], None]:
     return end
 
 
-def _handler(registry: CollectorRegistry) -> type[BaseHTTPRequestHandler]:
+def _handler(registry: CollectorRegistry, trouble: Callable[[], str | None]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            known = self.path.partition("?")[0] in ("/", "/metrics")
-            body: bytes = generate_latest(registry) if known else b"only /metrics is here\n"  # type: ignore[no-untyped-call]
-            self.send_response(200 if known else 404)
-            self.send_header("Content-Type", CONTENT_TYPE_LATEST if known else "text/plain; charset=utf-8")
+            path = self.path.partition("?")[0]
+            kind, words, code = "text/plain; charset=utf-8", "only /metrics and /healthz are here", 404
+            if path == "/healthz":
+                found = trouble()
+                words, code = found or "ok", 503 if found else 200
+            body = f"{words}\n".encode()
+            if path in ("/", "/metrics"):
+                kind, body, code = CONTENT_TYPE_LATEST, generate_latest(registry), 200  # type: ignore[no-untyped-call]
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
