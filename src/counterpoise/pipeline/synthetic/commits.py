@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,14 @@ from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import UNOWNED, Int32, Int64
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan
 from counterpoise.pipeline.synthetic.lives import Step
-from counterpoise.wire.offsets_topic import OffsetKey, RecordType, encode_key
-from counterpoise.wire.offsets_topic.batch_write import EXPIRING, WITH_ID, commit_values
+from counterpoise.wire.offsets_topic import OffsetKey, RecordType, encode_key, encode_value
+from counterpoise.wire.offsets_topic.values import OffsetCommitValue
 
 __all__ = ["Commits", "Spans", "spans"]
 
-_DAY_MS = 86_400_000
+_WEEK_MS = 7 * 86_400_000
+_OFFSET, _TIME, _EXPIRY = 0x1112131415161718, 0x2122232425262728, 0x3132333435363738
+"""In the pattern of a value they stand for the offset of a commit, its time and its expiry."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +69,22 @@ class Commits:
         sizes = [sum(topics[at].partitions for at in plan.topics) for plan in plans]
         self.first: Int64 = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         keys = []
-        base, rate, ids, version = [], [], [], []
-        for plan, size in zip(plans, sizes, strict=True):
+        base, rate, patterns = [], [], []
+        for plan in plans:
             for at in plan.topics:
                 topic = topics[at]
                 base.append(topic.base)
                 rate.append(topic.rate)
-                ids += [topic.topic_id if plan.number % 3 else bytes(16)] * topic.partitions
+                topic_id = topic.topic_id if plan.number % 3 else bytes(16)
+                patterns += [_value(topic_id, plan.version)] * topic.partitions
                 keys += [_key(plan.name, topic.name, partition) for partition in range(topic.partitions)]
-            version.append(np.full(size, plan.version, np.int16))
         self.keys = pa.array(keys, pa.binary())
-        self._base, self._rate, self._version = np.concatenate(base), np.concatenate(rate), np.concatenate(version)
-        self._ids = np.frombuffer(b"".join(ids), np.uint8).reshape(-1, 16)
+        self._base, self._rate = np.concatenate(base), np.concatenate(rate)
+        self._size = np.array([len(one) for one in patterns])
+        self._pattern = np.array(patterns, f"S{self._size.max()}").view(np.uint8).reshape(len(patterns), -1)
+        self._number_at = [
+            np.array([one.find(number.to_bytes(8, "big")) for one in patterns]) for number in (_OFFSET, _TIME, _EXPIRY)
+        ]
         chance = fleet.chance(4)
         delay, slow = chance.uniform(0.05, 3.0, len(plans)), np.where(chance.random(len(plans)) < 0.05, 0.3, 0.0)
         self._delay, self._slow = np.repeat(delay, sizes), np.repeat(slow, sizes)
@@ -108,15 +115,14 @@ class Commits:
         since = (time - self._start_ms) / 1000.0
         seen = since - self._delay[place] - self._slow[place] * since
         offset = np.maximum(0, self._base[place] + np.floor(self._rate[place] * seen)).astype(np.int64)
-        version = self._version[place]
-        expires = np.where(version == EXPIRING, time + 7 * _DAY_MS, -1)
-        ids = np.where((version == WITH_ID)[:, None], self._ids[place], np.uint8(0))
-        offsets, data = commit_values(version, offset, time, np.zeros(len(place), np.int32), expires, ids)
-        wide = offsets.dtype == np.int64
-        kind = pa.LargeBinaryArray if wide else pa.BinaryArray
-        values = kind.from_buffers(
-            pa.large_binary() if wide else pa.binary(), len(place), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-        )
+        rows, size = self._pattern[place], self._size[place]
+        for of_place, numbers in zip(self._number_at, (offset, time, time + _WEEK_MS), strict=True):
+            at = of_place[place]
+            there = np.flatnonzero(at >= 0)
+            rows[there[:, None], at[there, None] + np.arange(8)] = numbers[there].astype(">i8").view(np.uint8).reshape(-1, 8)
+        starts = np.concatenate(([0], np.cumsum(size))).astype(np.int32)
+        data = rows[np.arange(rows.shape[1]) < size[:, None]]
+        values = pa.BinaryArray.from_buffers(pa.binary(), len(place), [None, pa.py_buffer(starts), pa.py_buffer(data)])
         if not deleted.any():
             return values
         return pa.compute.if_else(pa.array(deleted == 1), pa.scalar(None, values.type), values)
@@ -133,3 +139,12 @@ def _ticks(phase: Int32, begin: int, end: int, interval: int) -> tuple[Int64, In
 
 def _key(group: str, topic: str, partition: int) -> bytes:
     return encode_key(RecordType.OFFSET_COMMIT, OffsetKey(group, topic, partition))
+
+
+@cache
+def _value(topic_id: bytes, version: int) -> bytes:
+    """The pattern of a commit's value."""
+    value = OffsetCommitValue(
+        offset=_OFFSET, leader_epoch=0, metadata="", commit_timestamp=_TIME, expire_timestamp=_EXPIRY, topic_id=topic_id
+    )
+    return encode_value(RecordType.OFFSET_COMMIT, value, version)
